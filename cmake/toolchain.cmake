@@ -1,0 +1,30 @@
+# Compiler settings that every target shares, and forge_library().
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(FORGE_CCACHE ccache)
+if(FORGE_CCACHE)
+  # Precompiled headers need the sloppiness; without it nothing that uses one is ever cached.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${FORGE_CCACHE})
+  set(CMAKE_PCH_INSTANTIATE_TEMPLATES OFF)
+endif()
+
+find_program(FORGE_MOLD mold)
+if(FORGE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
+if(FORGE_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# forge_library(name SOURCES ... LINKS ...): a static library that sees the source tree's root.
+function(forge_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+endfunction()

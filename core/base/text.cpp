@@ -1,0 +1,175 @@
+#include "core/base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace forge {
+namespace {
+
+// Optimal string alignment distance: insert, delete, replace and swap of neighbours cost one each.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before, previous(b.size() + 1), current(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) previous[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t replace = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        current[j] = std::min(current[j], before[j - 2] + 1);
+    }
+    before = previous;
+    previous = current;
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    size_t distance = edit_distance(lower(word), lower(candidate));
+    if (distance < best_distance && distance < candidate.size()) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string name = nearest(word, candidates);
+  return name.empty() ? "" : " (did you mean \"" + name + "\"?)";
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i) text += separator;
+    text += parts[i];
+  }
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] != separator) continue;
+    parts.emplace_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return parts;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.starts_with(prefix); }
+bool ends_with(std::string_view text, std::string_view suffix) { return text.ends_with(suffix); }
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+std::string format_bytes(int64_t bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (std::abs(value) >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+std::string format_count(int64_t count) {
+  std::string digits = std::to_string(count);
+  size_t first = digits[0] == '-' ? 1 : 0;
+  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
+std::string format_seconds(double seconds) {
+  char text[64];
+  if (seconds < 10) {
+    std::snprintf(text, sizeof text, "%.1f s", seconds);
+  } else if (seconds < 60) {
+    std::snprintf(text, sizeof text, "%.0f s", seconds);
+  } else if (seconds < 3600) {
+    int64_t whole = std::llround(seconds);
+    std::snprintf(text, sizeof text, "%lld min %lld s", static_cast<long long>(whole / 60),
+                  static_cast<long long>(whole % 60));
+  } else {
+    int64_t minutes = std::llround(seconds / 60);
+    std::snprintf(text, sizeof text, "%lld h %lld min", static_cast<long long>(minutes / 60),
+                  static_cast<long long>(minutes % 60));
+  }
+  return text;
+}
+
+std::string format_number(double value) {
+  char text[64];
+  double size = std::abs(value);
+  bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
+  auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  auto end = std::to_chars(text, text + sizeof text, value, format).ptr;
+  return std::string(text, end);
+}
+
+std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> width;
+  for (const auto& row : rows) {
+    width.resize(std::max(width.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(width[i] - row[i].size() + 2, ' ');
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    text += line + "\n";
+  }
+  return text;
+}
+
+bool valid_utf8(std::string_view text, size_t* bad) {
+  size_t i = 0;
+  while (i < text.size()) {
+    auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
+    unsigned lead = byte(0);
+    size_t length = lead < 0x80 ? 1 : (lead >> 5) == 6 ? 2 : (lead >> 4) == 14 ? 3 : (lead >> 3) == 30 ? 4 : 0;
+    bool good = length != 0;
+    uint32_t code = length <= 1 ? lead : lead & (0x7Fu >> length);
+    for (size_t k = 1; good && k < length; ++k) {
+      good = (byte(k) >> 6) == 2;
+      code = code << 6 | (byte(k) & 0x3Fu);
+    }
+    constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (good) good = code >= kSmallest[length] && code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF);
+    if (!good) {
+      if (bad) *bad = i;
+      return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace forge

@@ -1,0 +1,170 @@
+#pragma once
+// The job file as values: one struct per section of job.yaml, with the defaults a user gets. This is the page to
+// read to know what a job can say; the field tables in job_fields.cpp carry each key's sentence, range and choices
+// (docs/job.md and schemas/job.schema.json are written from them).
+//
+// `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and prints as auto:
+// after make_plan every Auto in Plan::job holds a value, with its reason in Plan::origins.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+template <class T>
+using Auto = std::optional<T>;  // written `auto` in the file
+
+enum class Quantization { none, nf4, fp4, int8 };
+enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
+enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
+enum class ObjectiveType { sft, pretrain };
+enum class TrainOn { assistant, last_assistant, completion, all };
+enum class RowFormat { automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens };
+enum class Overlong { truncate, drop, split, error };
+enum class TruncationSide { right, left };
+enum class BadRow { error, skip };
+enum class Checkpointing { none, selective, full };
+enum class Precision { fp32, bf16, fp16 };
+enum class OptimizerType { adamw, sgd };
+enum class ScheduleType { constant, linear, cosine, wsd };
+enum class OnNan { stop, skip };
+
+struct ModelConfig {
+  std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
+  Quantization quantization = Quantization::none;
+  bool double_quantization = false;
+};
+
+struct AdapterConfig {
+  AdapterType type = AdapterType::none;
+  int64_t rank = 16;
+  double alpha = 32;
+  double dropout = 0;
+  // "all-linear", names (suffixes of module paths), or one regex that must match the whole path. As PEFT.
+  std::vector<std::string> target_modules{"all-linear"};
+  bool target_is_regex = false;  // the file gave one string that is not all-linear
+  std::vector<std::string> exclude_modules;
+  std::vector<std::string> modules_to_save;
+  bool use_rslora = false;
+  bool use_dora = false;
+  LoraInit init = LoraInit::standard;
+  double lora_plus_ratio = 1;  // learning rate of B over that of A
+  std::map<std::string, int64_t> rank_pattern;
+  std::map<std::string, double> alpha_pattern;
+  std::vector<int64_t> layers_to_transform;  // empty: all layers
+  std::optional<std::string> init_from;      // a PEFT adapter folder
+};
+
+struct ObjectiveConfig {
+  ObjectiveType type = ObjectiveType::sft;
+  TrainOn train_on = TrainOn::assistant;
+  double label_smoothing = 0;
+  double z_loss = 0;  // coefficient of logsumexp², averaged like the loss
+};
+
+struct DataSource {
+  std::string path;  // absolute after load_job
+  RowFormat format = RowFormat::automatic;
+  std::optional<int64_t> limit;  // first rows only
+};
+
+struct DataConfig {
+  std::vector<DataSource> train;
+  std::vector<DataSource> eval;
+  double eval_fraction = 0;
+  std::string template_name = "auto";  // key `template`: auto, a .jinja file or a bundled name
+  int64_t max_length = 1024;           // tokens
+  Overlong overlong = Overlong::truncate;
+  TruncationSide truncation_side = TruncationSide::right;
+  bool packing = true;
+  bool group_by_length = false;
+  bool shuffle = true;
+  BadRow on_bad_row = BadRow::error;
+};
+
+struct TrainConfig {
+  std::optional<double> epochs;      // 1 unless another limit is set
+  std::optional<int64_t> max_steps;
+  std::optional<int64_t> max_tokens;
+  std::optional<double> max_time;    // seconds
+  Auto<int64_t> global_batch_size;   // examples of one optimizer step; auto: 32
+  std::optional<int64_t> global_batch_tokens;
+  Auto<int64_t> micro_batch_size;    // examples
+  Auto<int64_t> micro_batch_tokens;  // with packing
+  Auto<Checkpointing> activation_checkpointing;
+  Auto<Precision> precision;
+  bool master_weights = true;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  double neftune_alpha = 0;
+  OnNan on_nan = OnNan::stop;
+  bool deterministic = false;
+  Auto<int64_t> threads;
+};
+
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::adamw;
+  double learning_rate = 2e-4;
+  std::vector<double> betas{0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum = 0.0;  // sgd
+};
+
+struct ScheduleConfig {
+  ScheduleType type = ScheduleType::cosine;
+  std::optional<int64_t> warmup_steps;
+  double warmup_ratio = 0.0;
+  double min_lr_ratio = 0.0;
+  double decay_ratio = 0.1;  // wsd: the share of steps that decays
+};
+
+struct CheckpointConfig {
+  std::optional<int64_t> every_steps;  // null: only at the end of the run
+  int64_t keep_last = 2;
+  int64_t keep_best = 1;
+};
+
+struct EarlyStoppingConfig {
+  int64_t patience = 0;  // evaluations without improvement; 0: never stop early
+  double min_delta = 0;
+};
+
+struct EvalConfig {
+  std::optional<int64_t> every_steps;  // null: at the end only
+  bool at_start = false;
+  EarlyStoppingConfig early_stopping;
+};
+
+struct LogConfig {
+  int64_t every_steps = 1;
+  bool tensorboard = true;
+};
+
+struct HardwareConfig {
+  std::string profile = "auto";
+  std::string device = "auto";  // auto | cpu | cuda | cuda:N
+  std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
+};
+
+struct Job {
+  int64_t version = 1;
+  std::string name;  // default: the file's stem
+  int64_t seed = 42;
+  std::string output_dir = "runs";  // absolute after load_job
+  ModelConfig model;
+  AdapterConfig adapter;
+  ObjectiveConfig objective;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  CheckpointConfig checkpoint;
+  EvalConfig eval;
+  LogConfig log;
+  HardwareConfig hardware;
+  std::string provider = "auto";
+};
+
+}  // namespace forge

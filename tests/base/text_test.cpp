@@ -1,0 +1,36 @@
+#include "core/base/text.h"
+
+#include "tests/test.h"
+
+using namespace forge;
+
+TEST_CASE("nearest finds a typing mistake and refuses a stranger") {
+  std::vector<std::string> names{"learning_rate", "rank", "alpha", "epochs"};
+  CHECK(nearest("learing_rate", names) == "learning_rate");
+  CHECK(nearest("rnak", names) == "rank");
+  CHECK(nearest("quantum", names).empty());
+  CHECK(did_you_mean("alhpa", names) == " (did you mean \"alpha\"?)");
+}
+
+TEST_CASE("units read as people write them") {
+  CHECK(format_bytes(0) == "0 B");
+  CHECK(format_bytes(1536) == "1.5 KiB");
+  CHECK(format_bytes(int64_t{5} << 40) == "5.0 TiB");
+  CHECK(format_count(41943040) == "41,943,040");
+  CHECK(format_count(-1234) == "-1,234");
+  CHECK(format_count(999) == "999");
+  CHECK(format_seconds(75.2) == "1 min 15 s");
+  CHECK(format_number(2e-4) == "0.0002");
+  CHECK(format_number(1e-5) == "1e-05");
+}
+
+TEST_CASE("valid_utf8 names the first bad byte") {
+  size_t bad = 0;
+  CHECK(valid_utf8("plain \xC3\xA9 \xF0\x9F\x98\x80"));
+  CHECK_FALSE(valid_utf8("ab\xC0\x80", &bad));
+  CHECK(bad == 2);
+  CHECK_FALSE(valid_utf8("\xED\xA0\x80"));      // a surrogate
+  CHECK_FALSE(valid_utf8("\xF4\x90\x80\x80"));  // past U+10FFFF
+  CHECK_FALSE(valid_utf8("abc\xE2\x82", &bad));  // cut short
+  CHECK(bad == 3);
+}
