@@ -1,0 +1,157 @@
+#include "core/io/json.h"
+
+#include <set>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+// Walks the text and counts the bytes that the parser has consumed, so that a handler knows where it is.
+class CountingIterator {
+ public:
+  using difference_type = std::ptrdiff_t;
+  using value_type = char;
+  using pointer = const char*;
+  using reference = const char&;
+  using iterator_category = std::input_iterator_tag;
+
+  CountingIterator(const char* position, int64_t* consumed) : position_(position), consumed_(consumed) {}
+  reference operator*() const { return *position_; }
+  CountingIterator& operator++() {
+    ++position_;
+    ++*consumed_;
+    return *this;
+  }
+  bool operator==(const CountingIterator& other) const { return position_ == other.position_; }
+  bool operator!=(const CountingIterator& other) const { return position_ != other.position_; }
+
+ private:
+  const char* position_;
+  int64_t* consumed_;
+};
+
+// Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count as they come.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+
+  Json take() { return std::move(root_); }
+  const std::string& problem() const { return problem_; }
+  bool syntax() const { return syntax_; }
+  size_t syntax_byte() const { return syntax_byte_; }
+
+  bool null() override { return add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return add(value) != nullptr; }
+  bool number_integer(number_integer_t value) override { return add(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) override { return add(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t& text) override {
+    // An integer literal arrives here only when it does not fit 64 bits.
+    if (text.find_first_of(".eE") == std::string::npos) return fail("the integer " + text + " does not fit 64 bits");
+    return add(value) != nullptr;
+  }
+  bool string(string_t& value) override { return add(std::move(value)) != nullptr; }
+  bool binary(binary_t&) override { return fail("binary values are not JSON"); }
+
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) return fail("the key \"" + name + "\" stands twice in one object");
+    key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
+    syntax_ = true;
+    syntax_byte_ = byte;
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …": keep the end.
+    problem_ = error.what();
+    size_t cut = problem_.find("syntax error");
+    if (cut != std::string::npos) problem_ = problem_.substr(cut);
+    else if ((cut = problem_.find(": ")) != std::string::npos) problem_ = problem_.substr(cut + 2);
+    return false;
+  }
+
+ private:
+  bool fail(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+  template <class Value>
+  Json* add(Value&& value) {
+    if (++values_ > limits_.values) {
+      fail("more than " + format_count(limits_.values) + " values");
+      return nullptr;
+    }
+    if (stack_.empty()) {
+      root_ = std::forward<Value>(value);
+      return &root_;
+    }
+    Json& parent = *stack_.back();
+    if (parent.is_array()) return &parent.emplace_back(std::forward<Value>(value));
+    // Duplicates were refused in key(), so the member is new: skip ordered_map's linear search for it.
+    auto& members = parent.get_ref<Json::object_t&>();
+    static_cast<std::vector<std::pair<const std::string, Json>>&>(members).emplace_back(key_,
+                                                                                       std::forward<Value>(value));
+    return &members.back().second;
+  }
+  bool open(Json container) {
+    if (static_cast<int>(stack_.size()) >= limits_.depth)
+      return fail("nested deeper than " + std::to_string(limits_.depth) + " levels");
+    Json* place = add(std::move(container));
+    if (!place) return false;
+    stack_.push_back(place);
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    keys_.pop_back();
+    return true;
+  }
+
+  JsonLimits limits_;
+  Json root_;
+  std::vector<Json*> stack_;
+  std::vector<std::set<std::string>> keys_;
+  std::string key_, problem_;
+  int64_t values_ = 0;
+  bool syntax_ = false;
+  size_t syntax_byte_ = 0;
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits,
+                int64_t first_line) {
+  int64_t consumed = 0;
+  auto fail = [&](size_t byte, const std::string& problem) {
+    byte = std::min(byte, text.size());
+    int64_t line = first_line, column = 1;
+    for (size_t i = 0; i < byte; ++i) {
+      if (text[i] == '\n') {
+        ++line;
+        column = 1;
+      } else if ((static_cast<unsigned char>(text[i]) >> 6) != 2) {
+        ++column;
+      }
+    }
+    throw Error(kind, name + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem);
+  };
+  size_t bad = 0;
+  if (!valid_utf8(text, &bad)) fail(bad, "not valid UTF-8");
+  if (trim(text).empty()) fail(0, "empty, expected JSON");
+  Builder builder(limits);
+  bool good = Json::sax_parse(CountingIterator(text.data(), &consumed),
+                              CountingIterator(text.data() + text.size(), &consumed), &builder);
+  if (!good && builder.syntax()) fail(builder.syntax_byte() ? builder.syntax_byte() - 1 : 0, builder.problem());
+  if (!good) fail(consumed ? static_cast<size_t>(consumed) - 1 : 0, builder.problem());
+  return builder.take();
+}
+
+std::string dump_json(const Json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace forge

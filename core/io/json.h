@@ -1,0 +1,29 @@
+#pragma once
+// JSON from outside, read strictly: valid UTF-8, no duplicate keys, bounded depth, integers that fit 64 bits.
+// nlohmann/json alone keeps the last of two equal keys, turns 2^64 into a double and recurses on deep values.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace forge {
+
+// Keeps the order of keys, so that what is written is what was read.
+using Json = nlohmann::ordered_json;
+
+struct JsonLimits {
+  int depth = 64;
+  int64_t values = 50'000'000;  // all values of the document together
+};
+
+// Parses one whole document. Throws Error(kind) as "name:line:column: what" (both from 1). `first_line` is the line
+// number of the text's first line, for rows of a JSONL file.
+Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits = {},
+                int64_t first_line = 1);
+
+// One line of JSON without blanks; numbers read back exactly, NaN and infinities become null.
+std::string dump_json(const Json& value);
+
+}  // namespace forge
