@@ -1,0 +1,1 @@
+// Exists to own the precompiled header of cmake/torch.cmake.

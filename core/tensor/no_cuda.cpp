@@ -1,0 +1,20 @@
+// The CUDA half of device.h in an engine built without it.
+#include "core/base/error.h"
+#include "core/tensor/device.h"
+
+namespace forge::cuda {
+
+namespace {
+[[noreturn]] void absent() { throw Error(ErrorKind::environment, describe()); }
+}  // namespace
+
+bool available() { return false; }
+int device_count() { return 0; }
+std::string describe() { return "this engine was built without CUDA"; }
+DeviceMemory memory(int) { absent(); }
+void reset_peak(int) { absent(); }
+void synchronize(int) { absent(); }
+void limit_memory(int, int64_t) { absent(); }
+void check_collectives() { absent(); }
+
+}  // namespace forge::cuda

@@ -1,0 +1,46 @@
+#pragma once
+// The output head: logits over the vocabulary, reduced to a few numbers per position before anybody sees them. Full
+// logits never exist: positions are taken in chunks, and only those that an objective asked for.
+//
+// With z = h Wᵀ for one position and target y:
+//   logp = z_y − logsumexp(z)     mean_logit = mean(z)     entropy = logsumexp(z) − Σ softmax(z) z
+//   dz = g_logp (onehot_y − p) + g_lse p + g_mean / V − g_entropy p (z − Σ p z)
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace forge {
+
+// What an objective needs per position.
+struct TokenNeeds {
+  bool logp = true;
+  bool logsumexp = false;
+  bool mean_logit = false;
+  bool entropy = false;
+  double temperature = 1;
+};
+
+// Numbers per position, fp32 [positions]; undefined where not asked for.
+struct TokenOutputs {
+  at::Tensor logp, logsumexp, mean_logit, entropy;
+};
+
+// Cotangents of TokenOutputs, fp32 [positions]; undefined means zero.
+struct TokenGrads {
+  at::Tensor logp, logsumexp, mean_logit, entropy;
+};
+
+// hidden [positions, hidden_size] (after the final norm), weight [vocab, hidden_size], targets int64 [positions].
+TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
+                          const TokenNeeds& needs, int64_t chunk);
+
+// Visits the head once: computes the outputs of a chunk, asks `cotangents(begin, outputs of the chunk)` for its grads
+// and turns the logits into their gradient in place. → d hidden, in hidden's type. When `weight_grad` is defined (fp32,
+// like weight), the head's gradient is added to it.
+using Cotangents = std::function<TokenGrads(int64_t begin, const TokenOutputs& chunk)>;
+at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
+                                 const TokenNeeds& needs, const Cotangents& cotangents, int64_t chunk,
+                                 const at::Tensor& weight_grad);
+
+}  // namespace forge
