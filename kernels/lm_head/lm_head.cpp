@@ -23,35 +23,49 @@ at::Tensor new_scratch(const at::Tensor& hidden, const at::Tensor& weight, int64
   return at::empty({std::min(chunk, hidden.size(0)), weight.size(0)}, hidden.options());
 }
 
-TokenOutputs reduce(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs) {
-  TokenOutputs out;
-  at::Tensor lse = at::logsumexp(logits, {1});
-  if (needs.logp) out.logp = logits.gather(1, targets.unsqueeze(1)).squeeze(1) - lse;
-  if (needs.mean_logit) out.mean_logit = logits.mean(1);
-  if (needs.entropy) out.entropy = lse - ((logits - lse.unsqueeze(1)).exp_().mul_(logits)).sum(1);
-  out.logsumexp = lse;
-  return out;
+// One chunk after its reduction: `exponents` are exp(z - max) in the memory of the logits, `sums` their row sums.
+struct Reduced {
+  TokenOutputs outputs;
+  at::Tensor exponents;  // [positions, vocab]
+  at::Tensor sums;       // [positions]
+  at::Tensor logits;     // a copy, kept only when the entropy is wanted
+};
+
+// Consumes the logits. LibTorch's own logsumexp would hold a second full matrix.
+Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& needs) {
+  Reduced result;
+  at::Tensor target_logit = logits.gather(1, targets.unsqueeze(1)).squeeze(1);
+  if (needs.mean_logit) result.outputs.mean_logit = logits.mean(1);
+  if (needs.entropy) result.logits = logits.clone();
+  at::Tensor highest = logits.amax(1, /*keepdim=*/true);
+  logits.sub_(highest).exp_();
+  result.sums = logits.sum(1);
+  at::Tensor logsumexp = highest.squeeze(1) + result.sums.log();
+  if (needs.logp) result.outputs.logp = target_logit - logsumexp;
+  if (needs.entropy)
+    result.outputs.entropy = logsumexp - (result.logits * logits).sum(1) / result.sums;
+  result.outputs.logsumexp = logsumexp;
+  result.exponents = std::move(logits);
+  return result;
 }
 
-// Turns logits into their gradient, in place.
-void logits_to_grad(at::Tensor& z, const at::Tensor& targets, const TokenOutputs& out, const TokenGrads& grads) {
-  at::Tensor entropy_term;
-  at::Tensor lse = out.logsumexp.unsqueeze(1);
+// Turns the exponents into dz, in place.
+at::Tensor logits_grad(const Reduced& chunk, const at::Tensor& targets, const TokenGrads& grads) {
+  at::Tensor dz = chunk.exponents;
+  at::Tensor coefficient = at::zeros_like(chunk.sums);  // of p
+  if (grads.logp.defined()) coefficient.sub_(grads.logp);
+  if (grads.logsumexp.defined()) coefficient.add_(grads.logsumexp);
   if (grads.entropy.defined()) {
-    // −g p (z − Σ p z) with Σ p z = lse − entropy; needs z beside p, so it is the one case with a temporary.
-    at::Tensor mean = (out.logsumexp - out.entropy).unsqueeze(1);
-    entropy_term = (z - lse).exp_().mul_(z - mean).mul_(grads.entropy.neg().unsqueeze(1));
+    // p (coefficient - g_entropy (z - sum p z)), with sum p z = logsumexp - entropy.
+    at::Tensor mean = (chunk.outputs.logsumexp - chunk.outputs.entropy).unsqueeze(1);
+    at::Tensor factor = (chunk.logits - mean).mul_(grads.entropy.neg().unsqueeze(1)).add_(coefficient.unsqueeze(1));
+    dz.mul_(factor).div_(chunk.sums.unsqueeze(1));
+  } else {
+    dz.mul_((coefficient / chunk.sums).unsqueeze(1));
   }
-  z.sub_(lse).exp_();  // p
-  at::Tensor coefficient;  // of p
-  if (grads.logp.defined()) coefficient = -grads.logp;
-  if (grads.logsumexp.defined())
-    coefficient = coefficient.defined() ? coefficient + grads.logsumexp : grads.logsumexp;
-  if (coefficient.defined()) z.mul_(coefficient.unsqueeze(1));
-  else z.zero_();
-  if (grads.logp.defined()) z.scatter_add_(1, targets.unsqueeze(1), grads.logp.unsqueeze(1));
-  if (grads.mean_logit.defined()) z.add_((grads.mean_logit / z.size(1)).unsqueeze(1));
-  if (entropy_term.defined()) z.add_(entropy_term);
+  if (grads.logp.defined()) dz.scatter_add_(1, targets.unsqueeze(1), grads.logp.unsqueeze(1));
+  if (grads.mean_logit.defined()) dz.add_((grads.mean_logit / dz.size(1)).unsqueeze(1));
+  return dz;
 }
 
 void append(at::Tensor& whole, int64_t begin, int64_t total, const at::Tensor& part) {
@@ -71,7 +85,7 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
     at::Tensor logits = chunk_logits(hidden.narrow(0, begin, count), weight, needs.temperature, scratch);
-    TokenOutputs part = reduce(logits, targets.narrow(0, begin, count), needs);
+    TokenOutputs part = reduce(std::move(logits), targets.narrow(0, begin, count), needs).outputs;
     append(whole.logp, begin, total, part.logp);
     append(whole.logsumexp, begin, total, part.logsumexp);
     append(whole.mean_logit, begin, total, part.mean_logit);
@@ -91,11 +105,10 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     int64_t count = std::min(chunk, total - begin);
     at::Tensor rows = hidden.narrow(0, begin, count), y = targets.narrow(0, begin, count);
     at::Tensor logits = chunk_logits(rows, weight, needs.temperature, scratch);
-    TokenOutputs outputs = reduce(logits, y, needs);
-    TokenGrads grads = cotangents(begin, outputs);
-    logits_to_grad(logits, y, outputs, grads);
-    if (needs.temperature != 1) logits.div_(needs.temperature);
-    at::Tensor dz = logits.to(hidden.scalar_type());
+    Reduced reduced = reduce(std::move(logits), y, needs);
+    at::Tensor dz = logits_grad(reduced, y, cotangents(begin, reduced.outputs));
+    if (needs.temperature != 1) dz.div_(needs.temperature);
+    dz = dz.to(hidden.scalar_type());
     at::Tensor slice = d_hidden.narrow(0, begin, count);
     at::mm_out(slice, dz, weight);
     if (!weight_grad.defined()) continue;

@@ -1,0 +1,37 @@
+#include "core/model/batch_tensors.h"
+
+#include <ATen/ATen.h>
+
+#include "core/model/rope_tables.h"
+#include "core/tensor/dtype.h"
+
+namespace forge {
+
+BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarType type, c10::Device device) {
+  BatchTensors out;
+  out.tokens = batch.tokens();
+  out.token_ids = to_device(batch.token_ids, at::kLong, device);
+  RopeTables tables = rope_tables(spec, batch.positions, batch.cu_seqlens);
+  out.cos = tables.cos.to(device, type);
+  out.sin = tables.sin.to(device, type);
+  out.cu_seqlens = batch.cu_seqlens;
+  std::vector<int32_t> positions, targets;
+  std::vector<float> weights;
+  for (int64_t t = 0; t < batch.tokens(); ++t) {
+    if (batch.loss_weights[t] == 0) continue;
+    positions.push_back(static_cast<int32_t>(t));
+    targets.push_back(batch.targets[t]);
+    weights.push_back(batch.loss_weights[t]);
+  }
+  out.loss_positions = to_device(positions, at::kLong, device);
+  out.loss_targets = to_device(targets, at::kLong, device);
+  out.loss_weights = to_device(weights, device);
+  out.rows.position = batch.positions;
+  out.rows.example.reserve(batch.token_ids.size());
+  for (int64_t s = 0; s < batch.sequences(); ++s)
+    out.rows.example.insert(out.rows.example.end(), static_cast<size_t>(batch.cu_seqlens[s + 1] - batch.cu_seqlens[s]),
+                            batch.example_ids[s]);
+  return out;
+}
+
+}  // namespace forge

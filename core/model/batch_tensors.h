@@ -1,0 +1,30 @@
+#pragma once
+// A Batch on the device of the run, with what every layer needs computed once: angles and dropout keys.
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "core/data/batch.h"
+#include "core/plan/model_spec.h"
+#include "kernels/dropout/dropout.h"
+
+namespace forge {
+
+struct BatchTensors {
+  at::Tensor token_ids;             // int64 [tokens]
+  at::Tensor cos, sin;              // [tokens, rotary_dim / 2] in the compute type
+  std::vector<int32_t> cu_seqlens;  // [sequences + 1], on the host
+  // Positions with a loss weight, in order, and what stands there. The head looks at no other.
+  at::Tensor loss_positions;        // int64 [positions]
+  at::Tensor loss_targets;          // int64 [positions]
+  at::Tensor loss_weights;          // fp32 [positions]
+  RowKeys rows;                     // keys of dropout and noise
+  bool training = false;            // whether dropout and noise apply
+  int64_t tokens = 0;
+
+  const RowKeys* dropout_rows() const { return training ? &rows : nullptr; }
+};
+
+BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarType type, c10::Device device);
+
+}  // namespace forge

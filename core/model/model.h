@@ -1,0 +1,47 @@
+#pragma once
+// A decoder's weights as the layers use them. The same object serves training (some tensors are leaves that want
+// gradients), evaluation and generation.
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/io/tensor_file.h"
+#include "core/plan/model_spec.h"
+#include "kernels/linear/linear.h"
+
+namespace forge {
+
+struct LayerWeights {
+  at::Tensor input_norm, post_attention_norm;  // [hidden]
+  LinearSpec q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj;
+};
+
+struct Model {
+  ModelSpec spec;
+  c10::ScalarType type = c10::ScalarType::Float;  // of weights and activations
+  c10::Device device = c10::DeviceType::CPU;
+  at::Tensor embedding;   // [vocab, hidden]
+  at::Tensor final_norm;  // [hidden]
+  at::Tensor head;        // [vocab, hidden]; the embedding itself when tied
+  std::vector<LayerWeights> layers;
+};
+
+// The seven linear layers of a decoder layer, by the name of their module under "model.layers.N.".
+struct NamedLinear {
+  const char* module;  // "self_attn.q_proj"
+  LinearSpec LayerWeights::*member;
+};
+const std::vector<NamedLinear>& layer_linears();
+
+// The slot of a base tensor by its Hugging Face name; null for a name the model does not have.
+at::Tensor* find_weight(Model& model, const std::string& name);
+// The linear layer of a module path ("model.layers.0.self_attn.q_proj"), or null.
+LinearSpec* find_linear(Model& model, const std::string& module);
+
+// Reads every tensor of base_parameters(spec) into `type` on `device`. `load` is told name and bytes as it goes.
+// Throws Error(environment) when the file's tensors are not exactly the model's.
+Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device);
+
+}  // namespace forge

@@ -1,0 +1,115 @@
+#include "core/model/rope_tables.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace forge {
+namespace {
+
+int64_t rotary_dim(const ModelSpec& spec) {
+  return static_cast<int64_t>(static_cast<double>(spec.head_dim) * spec.rope.partial_rotary_factor);
+}
+
+// transformers computes in fp32; the base's power is taken there in the same precision.
+std::vector<double> plain(double theta, int64_t dim) {
+  std::vector<double> inverse(static_cast<size_t>(dim / 2));
+  for (size_t i = 0; i < inverse.size(); ++i) {
+    float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
+    inverse[i] = 1.0f / std::pow(static_cast<float>(theta), exponent);
+  }
+  return inverse;
+}
+
+void apply_llama3(const RopeSpec& rope, std::vector<double>& inverse) {
+  double original = static_cast<double>(rope.original_max_position_embeddings);
+  double low_wavelength = original / rope.low_freq_factor, high_wavelength = original / rope.high_freq_factor;
+  for (double& f : inverse) {
+    double wavelength = 2 * std::numbers::pi / f;
+    if (wavelength < high_wavelength) continue;
+    if (wavelength > low_wavelength) {
+      f /= rope.factor;
+      continue;
+    }
+    double smooth = (original / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+    f = (1 - smooth) * f / rope.factor + smooth * f;
+  }
+}
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+// YaRN (Peng et al., 2023): high frequencies stay, low ones are interpolated, a ramp in between.
+double apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& inverse) {
+  double original = static_cast<double>(rope.original_max_position_embeddings);
+  auto correction = [&](double rotations) {
+    return static_cast<double>(dim) * std::log(original / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double low = correction(rope.beta_fast), high = correction(rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(dim - 1));
+  if (low == high) high += 0.001;
+  for (size_t i = 0; i < inverse.size(); ++i) {
+    double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    inverse[i] = inverse[i] / rope.factor * ramp + inverse[i] * (1 - ramp);
+  }
+  if (rope.attention_factor > 0) return rope.attention_factor;
+  if (rope.mscale > 0 && rope.mscale_all_dim > 0)
+    return yarn_mscale(rope.factor, rope.mscale) / yarn_mscale(rope.factor, rope.mscale_all_dim);
+  return yarn_mscale(rope.factor, 1);
+}
+
+}  // namespace
+
+RopeFrequencies rope_frequencies(const ModelSpec& spec, int64_t sequence_length) {
+  const RopeSpec& rope = spec.rope;
+  int64_t dim = rotary_dim(spec);
+  RopeFrequencies result;
+  double theta = rope.theta;
+  if (rope.type == RopeType::dynamic) {
+    // transformers counts from the model's maximum length, whatever original length the file names.
+    double longest = static_cast<double>(std::max(sequence_length, spec.max_position_embeddings));
+    double trained = static_cast<double>(spec.max_position_embeddings);
+    double d = static_cast<double>(dim);
+    theta *= std::pow(rope.factor * longest / trained - (rope.factor - 1), d / (d - 2));
+  }
+  result.inverse = plain(theta, dim);
+  if (rope.type == RopeType::linear)
+    for (double& f : result.inverse) f /= rope.factor;
+  if (rope.type == RopeType::llama3) apply_llama3(rope, result.inverse);
+  if (rope.type == RopeType::yarn) result.attention_factor = apply_yarn(rope, dim, result.inverse);
+  return result;
+}
+
+RopeTables rope_tables(const ModelSpec& spec, const std::vector<int32_t>& positions,
+                       const std::vector<int32_t>& cu_seqlens) {
+  int64_t half = rotary_dim(spec) / 2, tokens = static_cast<int64_t>(positions.size());
+  at::Tensor cos = at::empty({tokens, half}, at::kFloat), sin = at::empty({tokens, half}, at::kFloat);
+  RopeFrequencies frequencies = rope_frequencies(spec, 0);
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+    int64_t end = cu_seqlens[s + 1];
+    if (end == cu_seqlens[s]) continue;
+    if (spec.rope.type == RopeType::dynamic) frequencies = rope_frequencies(spec, positions[end - 1] + 1);
+    for (int64_t t = cu_seqlens[s]; t < end; ++t) {
+      float* c = cos.data_ptr<float>() + t * half;
+      float* n = sin.data_ptr<float>() + t * half;
+      for (int64_t i = 0; i < half; ++i) {
+        // The angle is rounded to fp32 before cos and sin, as transformers does: at position 4,000 that is visible.
+        float angle = static_cast<float>(positions[t]) * static_cast<float>(frequencies.inverse[i]);
+        c[i] = static_cast<float>(std::cos(angle) * frequencies.attention_factor);
+        n[i] = static_cast<float>(std::sin(angle) * frequencies.attention_factor);
+      }
+    }
+  }
+  return {cos, sin};
+}
+
+}  // namespace forge
