@@ -32,6 +32,12 @@ T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   }
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes, ", ") + "]";
+}
+
 std::vector<std::string> last_components(const std::vector<AdapterSite>& sites) {
   std::set<std::string> names;
   for (const AdapterSite& site : sites) names.insert(site.module.substr(site.module.rfind('.') + 1));
@@ -137,8 +143,11 @@ AdapterFile read_adapter_config(const std::string& folder) {
   return file;
 }
 
-void load_adapter(const std::string& folder, TrainableSet& trainables) {
-  at::NoGradGuard no_grad;
+namespace {
+
+// Reads every trainable from the folder's tensors with `widen` times its rank, and hands the tensor to `take`.
+template <class Take>
+void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, int64_t widen, Take take) {
   std::string path = folder + "/adapter_model.safetensors";
   if (!file_exists(path) && file_exists(folder + "/adapter_model.bin"))
     throw Error(ErrorKind::environment, folder + "/adapter_model.bin: is a pickle, which forge does not open")
@@ -149,28 +158,57 @@ void load_adapter(const std::string& folder, TrainableSet& trainables) {
   for (Trainable& item : trainables.items()) {
     std::string name = peft_name(item.parameter.name);
     wanted.insert(name);
+    std::vector<int64_t> shape = item.parameter.shape;
+    if (item.parameter.role == Role::lora_a) shape[0] *= widen;
+    if (item.parameter.role == Role::lora_b) shape[1] *= widen;
     int64_t index = file->find(name);
     if (index < 0) {
       faults.push_back("missing " + name);
       continue;
     }
     const TensorInfo& info = file->tensors()[static_cast<size_t>(index)];
-    if (info.shape != item.parameter.shape) {
-      faults.push_back(name + " has another shape than the job's adapter (rank " + std::to_string(info.shape.empty() ? 0 : info.shape[0]) + ")");
+    if (info.shape != shape) {
+      faults.push_back(name + " is " + shape_text(info.shape) + ", expected " + shape_text(shape));
       continue;
     }
-    at::Tensor host = at::empty(item.parameter.shape, at::kFloat);
+    at::Tensor host = at::empty(shape, at::kFloat);
     file->read_f32(static_cast<size_t>(index), host.data_ptr<float>());
-    item.master.copy_(host);
+    take(item, host);
   }
   for (const TensorInfo& info : file->tensors())
     if (!wanted.count(info.name)) faults.push_back("extra " + info.name);
   if (faults.empty()) return;
-  std::string text = path + ": does not fit the job's adapter: ";
   size_t shown = std::min<size_t>(faults.size(), 5);
-  text += join({faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(shown)}, "; ");
+  std::string text = path + ": does not fit the job's adapter: " +
+                     join({faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(shown)}, "; ");
   if (shown < faults.size()) text += "; and " + std::to_string(faults.size() - shown) + " more";
   throw Error(ErrorKind::environment, text).hint("rank, target_modules and modules_to_save must be the adapter's own");
+}
+
+}  // namespace
+
+void load_adapter(const std::string& folder, TrainableSet& trainables) {
+  at::NoGradGuard no_grad;
+  read_adapter_tensors(folder, trainables, 1,
+                       [](Trainable& item, const at::Tensor& value) { item.master.copy_(value); });
+}
+
+void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables, const AdapterConfig& adapter,
+                             ResidualInit* residual) {
+  at::NoGradGuard no_grad;
+  if (adapter.init != LoraInit::pissa || adapter.init_from) return load_adapter(folder, trainables);
+  read_adapter_tensors(folder, trainables, 2, [&](Trainable& item, const at::Tensor& value) {
+    if (item.parameter.role != Role::lora_a && item.parameter.role != Role::lora_b) {
+      item.master.copy_(value);
+      return;
+    }
+    bool is_a = item.parameter.role == Role::lora_a;
+    int64_t dim = is_a ? 0 : 1, rank = item.parameter.shape[static_cast<size_t>(dim)];
+    item.master.copy_(value.narrow(dim, 0, rank));
+    auto& factors = residual->factors[item.parameter.name.substr(0, item.parameter.name.rfind(".lora_"))];
+    at::Tensor second = value.narrow(dim, rank, rank).contiguous();
+    (is_a ? factors.first : factors.second) = is_a ? second : second.neg();
+  });
 }
 
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,

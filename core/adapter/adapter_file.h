@@ -20,6 +20,11 @@ AdapterFile read_adapter_config(const std::string& folder);
 // plain adapter. Throws Error(environment) naming every tensor that is missing, extra or of another shape.
 void load_adapter(const std::string& folder, TrainableSet& trainables);
 
+// As load_adapter, from a checkpoint: of a PiSSA run, which is saved with rank 2r, the first half is the adapter and the
+// second half what was taken out of the base (returned in `residual`).
+void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables, const AdapterConfig& adapter,
+                             ResidualInit* residual);
+
 // Writes the folder, durably file by file (the caller makes the folder appear at once by renaming it). A PiSSA run is
 // written as the ordinary adapter of rank 2r that has the same effect on the unchanged base model.
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
