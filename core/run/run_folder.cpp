@@ -100,7 +100,7 @@ RunState inspect_run(const std::string& folder) {
       if (!trim(line).empty()) state.amendments.push_back(parse_json(line, paths.amendments(), ErrorKind::environment));
   }
   std::optional<Json> report = read_json_if_whole(paths.report());
-  state.finished = report && report->is_object() && report->value("finished", false);
+  state.finished = report && report->is_object() && report->value("state", "") == "finished";
   std::vector<int64_t> steps = list_checkpoints(folder);
   if (!steps.empty()) state.last_step = steps.back();
   return state;

@@ -14,6 +14,7 @@ Json to_json(const TrainState& state) {
           {"loss_scale", state.loss_scale},
           {"steps_since_overflow", state.steps_since_overflow},
           {"best", best},
+          {"last_eval_step", state.last_eval_step},
           {"evals_without_improvement", state.evals_without_improvement},
           {"stopped_early", state.stopped_early},
           {"metrics_bytes", state.metrics_bytes},
@@ -31,6 +32,7 @@ TrainState train_state_from_json(const Json& json) {
   state.loss_scale = json.at("loss_scale");
   state.steps_since_overflow = json.at("steps_since_overflow");
   for (const Json& point : json.at("best")) state.best.push_back({point.at("step"), point.at("loss")});
+  state.last_eval_step = json.at("last_eval_step");
   state.evals_without_improvement = json.at("evals_without_improvement");
   state.stopped_early = json.at("stopped_early");
   state.metrics_bytes = json.at("metrics_bytes");

@@ -21,6 +21,7 @@ struct TrainState {
   double loss_scale = 1;
   int64_t steps_since_overflow = 0;
   std::vector<EvalPoint> best;         // best evaluations, ascending loss, at most keep_best (at least one)
+  int64_t last_eval_step = -1;
   int64_t evals_without_improvement = 0;
   bool stopped_early = false;
   int64_t metrics_bytes = 0;           // length of metrics.jsonl that belongs to this state

@@ -42,11 +42,12 @@ class Trainer {
     limit_device_memory(session_->device, session_->plan.memory_limit());
     reset_device_peak(session_->device);
     try {
-      if (state_.step == 0 && has_eval() && job().eval.at_start) evaluate_now();
-      while (!finished()) {
-        one_step();
-        if (due(job().eval.every_steps) && has_eval()) evaluate_now();
+      // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
+      while (true) {
+        if (eval_due()) evaluate_now();
         if (checkpoint_due()) save();
+        if (finished()) break;
+        one_step();
       }
       finish();
     } catch (const StepInterrupted&) {
@@ -69,7 +70,12 @@ class Trainer {
   bool due(const std::optional<int64_t>& every) const {
     return finished() || (every && state_.step % *every == 0);
   }
+  bool eval_due() const {
+    if (!has_eval() || state_.last_eval_step == state_.step) return false;
+    return state_.step == 0 ? job().eval.at_start : due(job().eval.every_steps);
+  }
   bool checkpoint_due() const {
+    if (state_.step == 0) return false;
     bool best_now = job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
     return due(job().checkpoint.every_steps) || best_now;
   }
@@ -98,6 +104,7 @@ class Trainer {
   void resume() {
     std::string path = paths_.checkpoint(*resume_step_);
     state_ = load_checkpoint(*session_, path);
+    saved_step_ = state_.step;
     state_.stopped_early = state_.stopped_early && job().eval.early_stopping.patience > 0;
     emit_({{"event", "resumed"}, {"step", state_.step}, {"checkpoint", path}});
   }
@@ -188,6 +195,7 @@ class Trainer {
     EvalStats stats = evaluate(*session_->network, session_->model, eval_data_, std::max<int64_t>(1, batch_tokens), stop_);
     record({{"event", "eval"}, {"step", state_.step}, {"eval_loss", stats.loss}, {"tokens", stats.tokens},
             {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
+    state_.last_eval_step = state_.step;
     if (state_.step == 0) return;
     note_evaluation(stats.loss);
   }
@@ -240,14 +248,14 @@ class Trainer {
     }
     std::string result = export_result(*session_, request_.run_folder);
     metrics_->flush();
-    Json report = build_report(request_.plan, paths_.metrics());
-    report["finished"] = true;
+    RunFacts facts{.seconds = state_.train_seconds, .measured_peak_bytes = device_memory(session_->device).peak_bytes};
+    for (const Json& amendment : inspect_run(request_.run_folder).amendments) facts.amendments.push_back(amendment);
+    std::vector<Json> events = read_metrics(paths_.metrics());
+    Json report = make_report(to_json(request_.plan), events, facts);
     report["step"] = state_.step;
     report["stopped_early"] = state_.stopped_early;
     report["exported"] = {{"path", result}, {"step", exported}};
-    report["memory"]["measured_peak_bytes"] = device_memory(session_->device).peak_bytes;
-    report["train_seconds"] = state_.train_seconds;
-    write_report_files(request_.run_folder, request_.plan, report);
+    write_report(request_.run_folder, report, events);
     emit_({{"event", "done"}, {"report", report}});
   }
 
