@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, get_scheduler
 
 import cases
 import oracle
@@ -92,26 +92,33 @@ def strip(name: str) -> str:
     return name.replace("base_model.model.", "").replace(".base_layer", "").replace(".default", "")
 
 
-def train_case(case: cases.Case, batches, root: Path) -> dict:
+def build(case: cases.Case, root: Path):
     model = load(case.variant, root)
-    if case.lora:
-        model = with_adapter(model, case)
-        if case.init_from:
-            folder = GOLDENS / f"adapter-init-{case.name}"
-            model.save_pretrained(folder)
-            (folder / "README.md").unlink(missing_ok=True)
-            fix_adapter_config(folder)
+    return with_adapter(model, case) if case.lora else model
+
+
+def save_initial_adapter(case: cases.Case, model) -> None:
+    folder = GOLDENS / f"adapter-init-{case.name}"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    fix_adapter_config(folder)
+
+
+def train_case(case: cases.Case, batches, root: Path) -> dict:
+    model = build(case, root)
+    if case.init_from and case.lora:
+        save_initial_adapter(case, model)
     start = state(model, case)
+    products = initial_products(model) if case.compare_effective else {}
     record = oracle.train(model, batches, case.settings)
-    final = state(model, case)
-    save_final(case, start, final)
+    save_final(case, start, state(model, case), products)
     if case.keep_gradients:
-        save_file({strip(n): g for n, g in record.first_gradients.items()}, GOLDENS / f"gradients-{case.name}.safetensors")
+        gradients = {strip(n): g for n, g in record.first_gradients.items()}
+        save_file(gradients, GOLDENS / f"gradients-{case.name}.safetensors")
     model.eval()
     return {
         "variant": case.variant,
         "settings": asdict(case.settings),
-        "lora": {k: v for k, v in (case.lora or {}).items()},
         "losses": record.losses,
         "grad_norms": record.grad_norms,
         "learning_rates": record.learning_rates,
@@ -146,13 +153,21 @@ def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
     return effective_weights(model) if case.compare_effective else adapter_tensors(model)
 
 
-def save_final(case: cases.Case, start, final) -> None:
+def initial_products(model) -> dict[str, torch.Tensor]:
+    """s B A at the start: what PiSSA took out of the base. An adapter that is stored as PEFT stores it needs it."""
+    modules = {n: m for n, m in model.named_modules() if hasattr(m, "lora_A") and "default" in m.lora_A}
+    return {strip(n) + ".weight": m.get_delta_weight("default").detach().clone() for n, m in modules.items()}
+
+
+def save_final(case: cases.Case, start, final, products) -> None:
     """Whole tensors, or (stride) every stride-th entry of each, flattened, of the start and of the end."""
     if case.stride == 1:
         save_file(final, GOLDENS / f"final-{case.name}.safetensors")
         return
-    thin = {f"start.{n}": t.flatten()[:: case.stride].contiguous() for n, t in start.items()}
-    thin |= {f"final.{n}": t.flatten()[:: case.stride].contiguous() for n, t in final.items()}
+    groups = {"start": start, "final": final, "product": products}
+    thin = {
+        f"{group}.{n}": t.flatten()[:: case.stride].contiguous() for group in groups for n, t in groups[group].items()
+    }
     save_file(thin, GOLDENS / f"final-{case.name}.safetensors")
 
 
@@ -181,8 +196,6 @@ def schedules() -> dict:
     out = {}
     for name, (job, kind, warmup, extra) in settings.items():
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-        from transformers import get_scheduler
-
         schedule = get_scheduler(kind, optimizer, warmup, STEPS, scheduler_specific_kwargs=extra)
         rates = []
         for _ in range(STEPS):

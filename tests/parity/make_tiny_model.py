@@ -145,7 +145,7 @@ def write_variants() -> None:
     VARIANTS.mkdir(parents=True)
     base_file = load_file(BASE / "model.safetensors")
     base_json = json.loads((BASE / "config.json").read_text())
-    for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=100):
+    for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
         weights = random_weights(LlamaConfig(**merged), seed)
         changed = {

@@ -47,9 +47,9 @@ def pad(rows: list[dict]) -> dict[str, torch.Tensor]:
 def token_losses(model, batch) -> torch.Tensor:
     """[rows, length - 1]: cross-entropy of each next token, 0 where it is not supervised."""
     logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).logits
-    logits, labels = logits[:, :-1].float(), batch["labels"][:, 1:]
+    logits, labels = logits[:, :-1], batch["labels"][:, 1:]
     losses = torch.nn.functional.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]).to(logits.dtype), labels.reshape(-1), ignore_index=-100, reduction="none"
+        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-100, reduction="none"
     )
     return losses.view(labels.shape)
 
