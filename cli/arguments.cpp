@@ -1,0 +1,134 @@
+#include "cli/arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kCommonOptions[] = {
+    {"--json", "", "print data as JSON"},
+    {"--quiet", "", "print nothing but data and errors"},
+};
+
+std::vector<Option> all_options(const Command& command) {
+  std::vector<Option> options(command.options.begin(), command.options.end());
+  options.insert(options.end(), std::begin(kCommonOptions), std::end(kCommonOptions));
+  return options;
+}
+
+bool is_switch(const Option& option) { return option.value[0] == '\0'; }
+
+Error usage_error(const Command& command, const std::string& message) {
+  return Error(ErrorKind::usage, message).hint(std::string("see forge ") + command.name + " --help");
+}
+
+void reject_unknown(const Command& command, const std::vector<std::string>& unknown) {
+  if (unknown.empty()) return;
+  if (unknown[0][0] != '-') throw usage_error(command, "unexpected argument \"" + unknown[0] + "\"");
+  std::vector<std::string> names;
+  for (const Option& option : all_options(command)) names.push_back(option.name);
+  std::string name = unknown[0].substr(0, unknown[0].find('='));
+  throw usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + did_you_mean(name, names));
+}
+
+void check_operands(const Command& command, const std::vector<std::string>& operands) {
+  std::string name = std::string("forge ") + command.name;
+  auto count = static_cast<int>(operands.size());
+  if (count < command.least_operands)
+    throw usage_error(command, name + ": expected " + command.operands + ", got nothing");
+  if (count > command.most_operands)
+    throw usage_error(command, name + ": unexpected argument \"" + operands[command.most_operands] + "\"");
+}
+
+std::string option_usage(const Option& option) {
+  std::string usage = option.name;
+  if (!is_switch(option)) usage += std::string(" ") + option.value;
+  return option.repeats ? usage + "…" : usage;
+}
+
+}  // namespace
+
+std::optional<Arguments> parse_arguments(const Command& command, const std::vector<std::string>& words) {
+  std::vector<Option> options = all_options(command);
+  std::vector<std::vector<std::string>> texts(options.size());
+  std::vector<std::string> operands;
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  bool help = false;
+  app.add_flag("-h,--help", help);
+  app.add_option("operands", operands)->expected(0, 1 << 20);
+  std::vector<CLI::Option*> parsed;
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (is_switch(options[i]))
+      parsed.push_back(app.add_flag(options[i].name));
+    else
+      parsed.push_back(app.add_option(options[i].name, texts[i])->allow_extra_args(false));
+  }
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    throw usage_error(command, std::string("forge ") + command.name + ": " + error.what());
+  }
+  if (help) return std::nullopt;
+  reject_unknown(command, app.remaining());
+  check_operands(command, operands);
+  std::map<std::string, std::vector<std::string>> values;
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (!options[i].repeats && texts[i].size() > 1)
+      throw usage_error(command, std::string("forge ") + command.name + ": " + options[i].name + " is given twice");
+    if (is_switch(options[i]) && parsed[i]->count() > 0) texts[i].push_back("true");
+    values[options[i].name] = texts[i];
+  }
+  return Arguments(std::move(operands), std::move(values));
+}
+
+std::string help_text(const Command& command) {
+  std::string text = std::string("forge ") + command.name + ": " + command.summary + "\n\nUsage: forge " + command.name;
+  if (command.operands[0] != '\0') text += std::string(" ") + command.operands;
+  text += " [options]\n\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const Option& option : all_options(command)) rows.push_back({"  " + option_usage(option), option.help});
+  return text + format_table(rows);
+}
+
+bool Arguments::has(const std::string& name) const { return !texts(name).empty(); }
+
+const std::vector<std::string>& Arguments::texts(const std::string& name) const {
+  auto found = values_.find(name);
+  FORGE_CHECK(found != values_.end(), "the command has no option " << name);
+  return found->second;
+}
+
+std::optional<std::string> Arguments::text(const std::string& name) const {
+  if (!has(name)) return std::nullopt;
+  return texts(name)[0];
+}
+
+int64_t Arguments::integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const {
+  if (!has(name)) return otherwise;
+  const std::string& word = texts(name)[0];
+  int64_t value = 0;
+  bool whole = CLI::detail::lexical_cast(word, value);
+  if (!whole || value < least || value > most)
+    throw Error(ErrorKind::usage, name + " " + word + ": expected a whole number from " + std::to_string(least) +
+                                      (most == INT64_MAX ? " on" : " to " + std::to_string(most)));
+  return value;
+}
+
+double Arguments::number(const std::string& name, double otherwise, double least, double most) const {
+  if (!has(name)) return otherwise;
+  const std::string& word = texts(name)[0];
+  double value = 0;
+  bool whole = CLI::detail::lexical_cast(word, value);
+  if (!whole || !(value >= least && value <= most))  // refuses nan too
+    throw Error(ErrorKind::usage, name + " " + word + ": expected a number from " + format_number(least) + " to " +
+                                      format_number(most));
+  return value;
+}
+
+}  // namespace forge

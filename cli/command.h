@@ -1,0 +1,56 @@
+#pragma once
+// What a command is: a row of words and one function. The table of all commands is commands.cpp.
+//
+//   constexpr Option kOptions[] = {{"--gpu", "NAME", "plan for this card instead of this machine"}};
+//   int run_plan(const Arguments& args) { auto gpu = args.text("--gpu"); … }
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+struct Option {
+  const char* name;   // "--gpu"
+  const char* value;  // "NAME"; "" for a switch
+  const char* help;
+  bool repeats = false;
+};
+
+// The words of a command line, sorted by the command's table. Asking for an option that the table does not have is
+// a bug and says so.
+class Arguments {
+ public:
+  Arguments(std::vector<std::string> operands, std::map<std::string, std::vector<std::string>> values)
+      : operands_(std::move(operands)), values_(std::move(values)) {}
+
+  const std::vector<std::string>& operands() const { return operands_; }
+  // Whether the switch or option was given.
+  bool has(const std::string& name) const;
+  std::optional<std::string> text(const std::string& name) const;
+  const std::vector<std::string>& texts(const std::string& name) const;
+  // Throw Error(usage) when the text is not a number or lies outside [least, most].
+  int64_t integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const;
+  double number(const std::string& name, double otherwise, double least, double most) const;
+
+  bool json() const { return has("--json"); }
+  bool quiet() const { return has("--quiet"); }
+
+ private:
+  std::vector<std::string> operands_;
+  std::map<std::string, std::vector<std::string>> values_;  // every option of the command, given or not
+};
+
+struct Command {
+  const char* name;
+  const char* operands;  // as the usage line shows them: "JOB…"
+  int least_operands;
+  int most_operands;
+  const char* summary;
+  std::span<const Option> options;  // besides --json, --quiet and --help, which every command has
+  int (*run)(const Arguments&);     // the exit code; throws Error
+};
+
+}  // namespace forge

@@ -1,0 +1,85 @@
+// What it means when the engine ends without saying why.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "cli/engine_process.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr size_t kShownLines = 12;
+const char* const kContinue = "run the same command again to continue from the last checkpoint";
+
+// The last lines of stderr, indented, to stand below a message.
+std::string tail(const std::string& text) {
+  std::vector<std::string> lines = split(trim(text), '\n');
+  size_t begin = lines.size() > kShownLines ? lines.size() - kShownLines : 0;
+  std::string result;
+  for (size_t i = begin; i < lines.size(); ++i)
+    if (!trim(lines[i]).empty()) result += "\n  | " + lines[i];
+  return result;
+}
+
+std::string after(const std::string& text, const std::string& key) {
+  size_t begin = text.find(key);
+  if (begin == std::string::npos) return "";
+  begin += key.size();
+  return std::string(trim(text.substr(begin, text.find('\n', begin) - begin)));
+}
+
+Error explain_signal(int number, const EngineEnd& end) {
+  std::string name = std::string("SIG") + sigabbrev_np(number);
+  if (end.stop_requests > 1)
+    return Error(ErrorKind::interrupted, "interrupted before a checkpoint could be written").hint(kContinue);
+  if (number == SIGKILL && end.out_of_memory)
+    return Error(ErrorKind::fit, "the kernel killed the engine: the machine or its control group ran out of memory")
+        .hint("lower train.micro_batch_size or data.max_length, or set train.activation_checkpointing: full; "
+              "forge plan shows the largest lines");
+  if (number == SIGKILL)
+    return Error(ErrorKind::environment,
+                 "the engine was killed (SIGKILL), by somebody or by the kernel for want of memory" +
+                     tail(end.standard_error))
+        .hint(kContinue);
+  if (number == SIGTERM || number == SIGINT || number == SIGHUP)
+    return Error(ErrorKind::interrupted, "the engine was ended by " + name + " before it wrote a checkpoint")
+        .hint(kContinue);
+  if (number == SIGBUS)
+    return Error(ErrorKind::environment, "the engine lost a mapped file (SIGBUS): a model or data file was cut "
+                                         "short meanwhile, or the disk is full" + tail(end.standard_error))
+        .hint("check the disk and the model's files");
+  if (number == SIGILL)
+    return Error(ErrorKind::environment,
+                 "the engine met an instruction that this processor does not have (SIGILL)" + tail(end.standard_error))
+        .hint("build forge on this machine");
+  return Error(ErrorKind::internal, "the engine crashed (" + name + ")" + tail(end.standard_error))
+      .hint("this is a bug in forge; please report it with the job file");
+}
+
+}  // namespace
+
+Error explain_end(const EngineEnd& end) {
+  if (WIFSIGNALED(end.status)) return explain_signal(WTERMSIG(end.status), end);
+  int code = WEXITSTATUS(end.status);
+  if (std::string missing = after(end.standard_error, "error while loading shared libraries: "); !missing.empty())
+    return Error(ErrorKind::environment, "the engine cannot load a library: " + missing)
+        .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
+  if (std::string symbol = after(end.standard_error, "symbol lookup error: "); !symbol.empty())
+    return Error(ErrorKind::environment, "the engine does not fit the LibTorch that was found: " + symbol)
+        .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
+  if (code == 0)
+    return Error(ErrorKind::internal, "the engine ended before its work was done" + tail(end.standard_error))
+        .hint("this is a bug in forge; please report it with the job file");
+  for (ErrorKind kind : {ErrorKind::usage, ErrorKind::job, ErrorKind::fit, ErrorKind::environment, ErrorKind::data,
+                         ErrorKind::diverged, ErrorKind::gate, ErrorKind::stopped, ErrorKind::interrupted})
+    if (exit_code(kind) == code)
+      return Error(kind, "the engine ended with code " + std::to_string(code) + " without saying why" +
+                             tail(end.standard_error));
+  return Error(ErrorKind::internal,
+               "the engine ended with code " + std::to_string(code) + " without saying why" + tail(end.standard_error))
+      .hint("this is a bug in forge; please report it with the job file");
+}
+
+}  // namespace forge

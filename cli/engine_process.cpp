@@ -1,0 +1,310 @@
+#include "cli/engine_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "cli/memory_kills.h"
+#include "core/base/text.h"
+
+extern char** environ;
+
+namespace forge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int kProtocol = 1;
+constexpr auto kLeaveAfterSecondSignal = 2s;
+constexpr auto kLeaveAfterLastEvent = 10s;   // an engine that has said its last word may take this long to end
+constexpr size_t kStandardErrorBytes = 32768;
+constexpr size_t kLongestEvent = 64 << 20;
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP};
+
+struct Pipe {
+  int read_end = -1, write_end = -1;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      throw Error(ErrorKind::environment, std::string("cannot make a pipe: ") + std::strerror(errno));
+    read_end = ends[0], write_end = ends[1];
+  }
+  ~Pipe() { close_read(), close_write(); }
+  void close_read() { close_end(read_end); }
+  void close_write() { close_end(write_end); }
+  static void close_end(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+};
+
+void set_nonblocking(int descriptor) { ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK); }
+
+// Signals wait in a descriptor while an engine runs; the old mask comes back with the object's end.
+class ForwardedSignals {
+ public:
+  ForwardedSignals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int number : kForwarded) sigaddset(&set, number);
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+    descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~ForwardedSignals() {
+    ::close(descriptor_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  const sigset_t& before() const { return before_; }
+  int descriptor() const { return descriptor_; }
+  // The next waiting signal, or 0.
+  int next() const {
+    signalfd_siginfo info{};
+    return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_;
+  int descriptor_ = -1;
+};
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry; ++entry) {
+    std::string_view text = *entry;
+    if (!extra.contains(std::string(text.substr(0, text.find('='))))) merged.emplace_back(text);
+  }
+  for (const auto& [name, value] : extra) merged.push_back(name + "=" + value);
+  return merged;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+}  // namespace
+
+struct EngineProcess::State {
+  ForwardedSignals signals;
+  Pipe requests, events, errors;
+  pid_t pid = -1;
+  std::optional<int> status;        // once it has ended
+  std::string unsent;               // what is left of the request
+  std::string line;                 // the event that is arriving
+  std::string standard_error;
+  int64_t memory_kills_before = memory_kills();
+  int stop_requests = 0;
+  std::optional<Clock::time_point> deadline;
+  bool greeted = false;
+
+  void start(const EngineLocation& location, const EngineSettings& settings);
+  Json converse(const OnEvent& on_event, bool keep);
+  void wait_for_something(bool events_open, bool errors_open);
+  void send_some();
+  // False at the end of the stream.
+  bool read_errors();
+  bool read_events(const std::function<void(Json)>& on_line);
+  void take_signals(const OnEvent& on_event);
+  void forward(int number, const OnEvent& on_event);
+  bool reap();
+  void check_greeting(const Json& event);
+  [[noreturn]] void throw_end(const std::optional<Json>& error);
+};
+
+void EngineProcess::State::start(const EngineLocation& location, const EngineSettings& settings) {
+  std::vector<std::string> environment = merged_environment(engine_environment(location, settings));
+  std::vector<std::string> words{location.program};
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, requests.read_end, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, events.write_end, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, errors.write_end, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGPIPE);
+  for (int number : {SIGINT, SIGTERM}) sigaddset(&defaults, number);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setsigmask(&attributes, &signals.before());
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  int error = ::posix_spawn(&pid, location.program.c_str(), &files, &attributes, pointers(words).data(),
+                            pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) {
+    pid = -1;
+    throw Error(ErrorKind::environment, location.program + ": cannot start the engine: " + std::strerror(error));
+  }
+  requests.close_read(), events.close_write(), errors.close_write();
+  for (int descriptor : {requests.write_end, events.read_end, errors.read_end}) set_nonblocking(descriptor);
+}
+
+// Until the engine has sent `done` (keep) or has ended (otherwise).
+Json EngineProcess::State::converse(const OnEvent& on_event, bool keep) {
+  std::optional<Json> done, error;
+  auto on_line = [&](Json event) {
+    const std::string name = event.value("event", "");
+    check_greeting(event);
+    if (name == "error") {
+      error = event;
+      return;  // thrown at the end, shown once by the caller
+    }
+    on_event(event);
+    if (name != "done") return;
+    done = std::move(event);
+    if (!keep) deadline = Clock::now() + kLeaveAfterLastEvent;
+  };
+  bool events_open = true, errors_open = true;
+  while (events_open) {
+    if (keep && done) return *done;
+    wait_for_something(events_open, errors_open);
+    take_signals(on_event);
+    send_some();
+    if (errors_open) errors_open = read_errors();
+    bool ended = reap();
+    events_open = read_events(on_line) && !ended;
+  }
+  requests.close_write();
+  if (!deadline) deadline = Clock::now() + kLeaveAfterLastEvent;
+  while (!reap()) {
+    wait_for_something(false, errors_open);
+    take_signals(on_event);
+    if (errors_open) errors_open = read_errors();
+  }
+  if (errors_open) read_errors();
+  bool success = WIFEXITED(*status) && WEXITSTATUS(*status) == 0;
+  if (!success || error || !done) throw_end(error);
+  return *done;
+}
+
+void EngineProcess::State::wait_for_something(bool events_open, bool errors_open) {
+  pollfd waits[] = {{signals.descriptor(), POLLIN, 0},
+                    {events_open ? events.read_end : -1, POLLIN, 0},
+                    {errors_open ? errors.read_end : -1, POLLIN, 0},
+                    {unsent.empty() ? -1 : requests.write_end, POLLOUT, 0}};
+  // The timeout finds an engine that has ended while another process still holds its pipes.
+  ::poll(waits, std::size(waits), events_open ? 200 : 5);
+  if (deadline && Clock::now() > *deadline) ::kill(pid, SIGKILL);
+}
+
+void EngineProcess::State::send_some() {
+  while (!unsent.empty()) {
+    ssize_t count = ::write(requests.write_end, unsent.data(), unsent.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0) unsent.clear();  // it has gone; its end says why
+    else unsent.erase(0, static_cast<size_t>(count));
+  }
+}
+
+bool EngineProcess::State::read_errors() {
+  char buffer[4096];
+  for (;;) {
+    ssize_t count = ::read(errors.read_end, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count <= 0) return false;
+    standard_error.append(buffer, static_cast<size_t>(count));
+    if (standard_error.size() > 2 * kStandardErrorBytes)
+      standard_error.erase(0, standard_error.size() - kStandardErrorBytes);
+  }
+}
+
+bool EngineProcess::State::read_events(const std::function<void(Json)>& on_line) {
+  char buffer[65536];
+  for (;;) {
+    ssize_t count = ::read(events.read_end, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count <= 0) return false;
+    line.append(buffer, static_cast<size_t>(count));
+    FORGE_CHECK(line.size() < kLongestEvent, "the engine sent an event of more than " << kLongestEvent << " bytes");
+    size_t begin = 0;
+    for (size_t end; (end = line.find('\n', begin)) != std::string::npos; begin = end + 1)
+      on_line(parse_json(std::string_view(line).substr(begin, end - begin), "engine", ErrorKind::internal));
+    line.erase(0, begin);
+  }
+}
+
+void EngineProcess::State::take_signals(const OnEvent& on_event) {
+  while (int number = signals.next()) forward(number, on_event);
+}
+
+void EngineProcess::State::forward(int number, const OnEvent& on_event) {
+  if (number == SIGTSTP) {  // Ctrl-Z stops both, fg continues both
+    ::kill(pid, SIGSTOP);
+    ::raise(SIGSTOP);
+    ::kill(pid, SIGCONT);
+    return;
+  }
+  ::kill(pid, number == SIGHUP ? SIGTERM : number);
+  if (number == SIGUSR1) return;
+  ++stop_requests;
+  const char* text = stop_requests == 1 ? "stopping after a checkpoint; once more to leave without" : "leaving";
+  on_event({{"event", "notice"}, {"level", "info"}, {"text", text}});
+  if (stop_requests == 2) deadline = Clock::now() + kLeaveAfterSecondSignal;
+}
+
+bool EngineProcess::State::reap() {
+  if (status) return true;
+  int value = 0;
+  if (::waitpid(pid, &value, WNOHANG) != pid) return false;
+  status = value;
+  return true;
+}
+
+void EngineProcess::State::check_greeting(const Json& event) {
+  if (greeted) return;
+  greeted = true;
+  bool fits = event.value("event", "") == "hello" && event.value("protocol", 0) == kProtocol;
+  if (fits || event.value("event", "") == "error") return;
+  ::kill(pid, SIGKILL);
+  throw Error(ErrorKind::environment, "the engine speaks another protocol than this program (" +
+                                          std::to_string(kProtocol) + "): " + dump_json(event).substr(0, 200))
+      .hint("program and engine must come from one build; unset FORGE_ENGINE or build both anew");
+}
+
+void EngineProcess::State::throw_end(const std::optional<Json>& error) {
+  if (error)
+    throw Error(error_kind_of(error->value("kind", "")), error->value("message", "the engine gave no message"))
+        .hint(error->value("hint", ""));
+  bool out_of_memory = memory_kills() > memory_kills_before;
+  throw explain_end({*status, standard_error, out_of_memory, stop_requests});
+}
+
+EngineProcess::EngineProcess(const EngineLocation& location, const EngineSettings& settings)
+    : state_(std::make_unique<State>()) {
+  state_->start(location, settings);
+}
+
+EngineProcess::~EngineProcess() {
+  state_->requests.close_write();
+  state_->events.close_read();
+  auto deadline = Clock::now() + kLeaveAfterLastEvent;
+  while (state_->pid > 0 && !state_->reap()) {
+    if (Clock::now() > deadline) ::kill(state_->pid, SIGKILL);
+    state_->wait_for_something(false, false);
+  }
+}
+
+Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
+  state_->unsent += dump_json(request) + "\n";
+  return state_->converse(on_event, request.value("more", false));
+}
+
+bool EngineProcess::running() const { return !state_->reap(); }
+
+}  // namespace forge

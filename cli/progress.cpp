@@ -1,0 +1,143 @@
+#include "cli/progress.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr double kMovingSeconds = 0.1;   // at most ten times a second
+constexpr double kPlainSeconds = 5;      // a line in a log file
+constexpr int kBarWidth = 16;
+
+double number(const Json& event, const char* key, double otherwise = 0) {
+  auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+// Four significant digits.
+std::string short_number(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.4g", value);
+  return buffer;
+}
+
+std::string eval_text(const Json& event) {
+  std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
+  text += ": loss " + short_number(number(event, "eval_loss")) + ", perplexity " +
+          short_number(std::exp(number(event, "eval_loss")));
+  if (event.contains("seconds")) text += " (" + format_seconds(number(event, "seconds")) + ")";
+  return text;
+}
+
+std::string checkpoint_text(const Json& event) {
+  std::string text = "checkpoint at step " + format_count(static_cast<int64_t>(number(event, "step")));
+  if (event.contains("bytes")) text += ": " + format_bytes(static_cast<int64_t>(number(event, "bytes")));
+  if (event.contains("seconds")) text += " in " + format_seconds(number(event, "seconds"));
+  return text;
+}
+
+}  // namespace
+
+std::string bar(double share, int width) {
+  int filled = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * width));
+  std::string text;
+  for (int i = 0; i < width; ++i) text += i < filled ? "━" : "─";
+  return text;
+}
+
+std::string step_text(const Json& step, double seconds_left) {
+  std::string text = "step " + format_count(static_cast<int64_t>(number(step, "step")));
+  if (number(step, "steps") > 0) text += "/" + format_count(static_cast<int64_t>(number(step, "steps")));
+  text += "  loss " + short_number(number(step, "loss", std::nan("")));
+  text += "  lr " + short_number(number(step, "learning_rate"));
+  text += "  " + format_count(std::llround(number(step, "tokens_per_second"))) + " tok/s";
+  if (number(step, "peak_memory_bytes") > 0)
+    text += "  " + format_bytes(static_cast<int64_t>(number(step, "peak_memory_bytes")));
+  if (seconds_left > 0) text += "  " + format_seconds(seconds_left) + " left";
+  return text;
+}
+
+Progress::Progress(bool json, bool quiet) {
+  Terminal screen = terminal();
+  width_ = screen.width;
+  style_ = json ? Style::json : quiet ? Style::quiet : screen.interactive ? Style::moving : Style::plain;
+}
+
+Progress::~Progress() { finish(); }
+
+void Progress::finish() {
+  if (!last_status_.empty() && style_ == Style::plain) say(last_status_);  // the last of the lines held back
+  last_status_.clear();
+  if (moving_line_shown_) say("");
+  moving_line_shown_ = false;
+}
+
+bool Progress::due(double seconds) {
+  auto now = std::chrono::steady_clock::now();
+  if (std::chrono::duration<double>(now - last_).count() < seconds) return false;
+  last_ = now;
+  return true;
+}
+
+void Progress::status(const std::string& text) {
+  if (style_ == Style::moving) {
+    last_status_ = text;
+    if (!due(kMovingSeconds)) return;
+    // The last column stays free: a full line would wrap on some terminals.
+    std::string shown = "\r" + cut_to_width(text, width_ - 1) + "\x1b[K";
+    (void)!::fwrite(shown.data(), 1, shown.size(), stderr);
+    std::fflush(stderr);
+    moving_line_shown_ = true;
+  } else if (style_ == Style::plain) {
+    if (due(kPlainSeconds)) {
+      say(text);
+      last_status_.clear();
+    } else {
+      last_status_ = text;
+    }
+  }
+}
+
+void Progress::line(const std::string& text) {
+  if (style_ == Style::json || style_ == Style::quiet) return;
+  if (moving_line_shown_) {
+    std::string shown = "\r" + cut_to_width(last_status_, width_ - 1) + "\x1b[K\n";
+    (void)!::fwrite(shown.data(), 1, shown.size(), stderr);
+    std::fflush(stderr);
+    moving_line_shown_ = false;
+  } else if (style_ == Style::plain && !last_status_.empty()) {
+    say(last_status_);
+  }
+  last_status_.clear();
+  say(text);
+}
+
+void Progress::show_step(const Json& event) {
+  double seconds = number(event, "step_seconds");
+  seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.9 * seconds_per_step_ + 0.1 * seconds;
+  double steps = number(event, "steps"), step = number(event, "step");
+  std::string text = step_text(event, (steps - step) * seconds_per_step_);
+  if (style_ == Style::moving && steps > 0 && width_ >= 60) text = bar(step / steps, kBarWidth) + " " + text;
+  status(text);
+  if (event.value("skipped", false)) line("step " + format_number(step) + " was skipped: its gradient is not finite");
+}
+
+void Progress::show(const Json& event) {
+  if (style_ == Style::json) return print_json(event);
+  if (style_ == Style::quiet) return;
+  const std::string name = event.value("event", "");
+  if (name == "loading") status("loading " + event.value("what", ""));
+  if (name == "loaded")
+    line("loaded " + event.value("what", "") + ": " + format_bytes(static_cast<int64_t>(number(event, "bytes"))) +
+         " in " + format_seconds(number(event, "seconds")));
+  if (name == "resumed") line("continuing from step " + format_number(number(event, "step")));
+  if (name == "step") show_step(event);
+  if (name == "eval") line(eval_text(event));
+  if (name == "checkpoint") line(checkpoint_text(event));
+  if (name == "notice") line((event.value("level", "") == "warning" ? "warning: " : "") + event.value("text", ""));
+}
+
+}  // namespace forge

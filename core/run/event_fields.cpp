@@ -1,0 +1,222 @@
+#include "core/run/event_fields.h"
+
+#include <cmath>
+
+namespace forge {
+namespace {
+
+using enum ValueType;
+
+constexpr EventField kHello[] = {
+    {"protocol", integer, true, "version of the protocol between program and engine"},
+    {"torch", text, true, "version of LibTorch"},
+    {"device", text, true, "cpu, or the GPU's name"},
+    {"threads", integer, true, "threads that arithmetic uses"},
+    {"pid", integer, true, "process of the engine"},
+};
+constexpr EventField kLoading[] = {
+    {"what", text, true, "what is being loaded: model, adapter, data"},
+};
+constexpr EventField kLoaded[] = {
+    {"what", text, true, "what was loaded"},
+    {"bytes", integer, true, "bytes read"},
+    {"seconds", number, true, "time it took"},
+};
+constexpr EventField kResumed[] = {
+    {"step", integer, true, "last step that the checkpoint holds"},
+    {"checkpoint", text, true, "folder of the checkpoint"},
+};
+constexpr EventField kStep[] = {
+    {"step", integer, true, "optimizer step, from 1"},
+    {"steps", integer, false, "steps of the whole run"},
+    {"epoch", number, true, "epochs done, with the fraction of the present one"},
+    {"loss", number, true, "mean over the supervised tokens of the step"},
+    {"learning_rate", number, true, "that this step used"},
+    {"grad_norm", number, true, "L2 norm of the gradient before clipping"},
+    {"examples", integer, true, "examples of the step"},
+    {"tokens", integer, true, "real tokens of the step"},
+    {"supervised_tokens", integer, true, "tokens whose prediction was trained"},
+    {"tokens_per_second", number, true, "real tokens / step time without evaluation and saving"},
+    {"step_seconds", number, true, "time of the step"},
+    {"data_wait_seconds", number, true, "part of it spent waiting for data"},
+    {"peak_memory_bytes", integer, true, "peak of the counting allocator so far"},
+    {"mfu", number, false, "arithmetic done / what the device can do in the time, from 0 to 1"},
+    {"loss_scale", number, false, "of fp16 training"},
+    {"skipped", flag, false, "the step was left out because its gradient was not finite"},
+};
+constexpr EventField kEval[] = {
+    {"step", integer, false, "optimizer steps done before the evaluation"},
+    {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split"},
+    {"tokens", integer, false, "real tokens"},
+    {"seconds", number, false, "time it took"},
+};
+constexpr EventField kExample[] = {
+    {"index", integer, true, "number of the example in its split, from 0"},
+    {"tokens", integer, true, "its tokens"},
+    {"supervised_tokens", integer, true, "its supervised tokens"},
+    {"loss", number, true, "sum over its supervised tokens"},
+};
+constexpr EventField kCheckpoint[] = {
+    {"step", integer, true, "last step that it holds"},
+    {"path", text, true, "its folder"},
+    {"bytes", integer, false, "its size"},
+    {"seconds", number, false, "time of writing"},
+};
+constexpr EventField kNotice[] = {
+    {"level", text, true, "info or warning"},
+    {"text", text, true, "one sentence"},
+};
+constexpr EventField kToken[] = {
+    {"prompt", integer, true, "number of the prompt, from 0"},
+    {"id", integer, true, "the token"},
+};
+constexpr EventField kTextEnd[] = {
+    {"prompt", integer, true, "number of the prompt, from 0"},
+    {"reason", text, true, "stop or length"},
+    {"tokens", integer, false, "tokens generated"},
+    {"seconds", number, false, "time it took"},
+};
+constexpr EventField kAmendment[] = {
+    {"kind", text, true, "out_of_memory, rewind, live, extend or settings"},
+    {"changes", object, true, "planned values by dotted key that hold from here on"},
+    {"reason", text, true, "why, in one sentence"},
+};
+constexpr EventField kDone[] = {
+    {"report", object, false, "report.json of a training run"},
+};
+constexpr EventField kError[] = {
+    {"kind", text, true, "usage, job, fit, environment, data, diverged, gate, internal, stopped or interrupted"},
+    {"message", text, true, "what happened, where, and what was expected"},
+    {"hint", text, false, "what to do"},
+};
+
+constexpr EventShape kShapes[] = {
+    {"hello", "the engine has started", kHello},
+    {"loading", "a part is being loaded", kLoading},
+    {"loaded", "a part is loaded", kLoaded},
+    {"resumed", "the run continues from a checkpoint", kResumed},
+    {"step", "one optimizer step", kStep},
+    {"eval", "one evaluation", kEval},
+    {"example", "one example of `forge eval`", kExample},
+    {"checkpoint", "a checkpoint is whole", kCheckpoint},
+    {"notice", "something worth a line", kNotice},
+    {"token", "one generated token", kToken},
+    {"text_end", "one generated text is complete", kTextEnd},
+    {"amendment", "a planned value changed", kAmendment},
+    {"done", "the work is done", kDone},
+    {"error", "the work failed", kError},
+};
+
+constexpr EventField kReport[] = {
+    {"version", integer, true, "of this format: 1"},
+    {"name", text, true, "the run's"},
+    {"state", text, true, "finished or stopped"},
+    {"profile", text, true, "the hardware profile's name"},
+    {"device", text, false, "cpu, or the GPU's name"},
+    {"parameters", object, true, "total, trainable"},
+    {"memory", object, true, "predicted_peak_bytes, measured_peak_bytes, lines"},
+    {"steps", integer, true, "optimizer steps done"},
+    {"planned_steps", integer, false, "optimizer steps planned"},
+    {"epochs", number, true, "epochs done"},
+    {"examples", integer, true, "examples trained on, repetitions counted"},
+    {"tokens", integer, true, "real tokens trained on"},
+    {"supervised_tokens", integer, true, "supervised tokens trained on"},
+    {"seconds", number, true, "time from start to end, earlier parts of a resumed run included"},
+    {"train_seconds", number, true, "time of the optimizer steps"},
+    {"tokens_per_second", number, true, "tokens / train_seconds"},
+    {"loss", object, true, "first, last, smoothed_last"},
+    {"eval", object, false, "first, best, last: each step and eval_loss"},
+    {"bottleneck", text, true, "where the time went, in one sentence"},
+    {"data", object, false, "what the plan says of each split"},
+    {"samples", list, false, "texts before and after: prompt, before, after"},
+    {"environment", object, false, "versions and machine"},
+    {"amendments", list, false, "what changed since the plan"},
+};
+
+Json schema_type(ValueType type) {
+  switch (type) {
+    case integer: return "integer";
+    case number: return Json::array({"number", "null"});  // NaN and infinities are written as null
+    case text: return "string";
+    case flag: return "boolean";
+    case object: return "object";
+    case list: return "array";
+  }
+  return nullptr;
+}
+
+const char* name_of(ValueType type) {
+  constexpr const char* kNames[] = {"a whole number", "a number or null", "a text", "true or false", "an object", "a list"};
+  return kNames[static_cast<int>(type)];
+}
+
+bool has_type(const Json& value, ValueType type) {
+  switch (type) {
+    case integer: return value.is_number_integer();
+    case number: return value.is_number() || value.is_null();
+    case text: return value.is_string();
+    case flag: return value.is_boolean();
+    case object: return value.is_object();
+    case list: return value.is_array();
+  }
+  return false;
+}
+
+void add_fields(Json& schema, std::span<const EventField> fields) {
+  for (const EventField& field : fields) {
+    schema["properties"][field.name] = {{"type", schema_type(field.type)}, {"description", field.meaning}};
+    if (field.required) schema["required"].push_back(field.name);
+  }
+}
+
+}  // namespace
+
+std::span<const EventShape> event_shapes() { return kShapes; }
+
+Json event_schema() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", "forge event"},
+              {"description", "One line of metrics.jsonl or of the engine's event stream"},
+              {"oneOf", Json::array()}};
+  for (const EventShape& shape : kShapes) {
+    Json one{{"title", shape.name}, {"description", shape.meaning}, {"type", "object"}};
+    one["properties"]["event"] = {{"const", shape.name}};
+    one["required"] = Json::array({"event"});
+    add_fields(one, shape.fields);
+    schema["oneOf"].push_back(std::move(one));
+  }
+  return schema;
+}
+
+Json report_schema() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", "forge report"},
+              {"description", "report.json of a run folder"},
+              {"type", "object"},
+              {"properties", Json::object()},
+              {"required", Json::array()}};
+  add_fields(schema, kReport);
+  return schema;
+}
+
+std::vector<std::string> event_faults(const Json& event) {
+  if (!event.is_object() || !event.contains("event") || !event["event"].is_string())
+    return {"an event is an object with the text \"event\""};
+  const std::string name = event["event"].get<std::string>();
+  for (const EventShape& shape : kShapes) {
+    if (name != shape.name) continue;
+    std::vector<std::string> faults;
+    for (const EventField& field : shape.fields) {
+      auto found = event.find(field.name);
+      if (found == event.end()) {
+        if (field.required) faults.push_back(name + ": " + field.name + " is missing");
+      } else if (!has_type(*found, field.type)) {
+        faults.push_back(name + ": " + field.name + " is not " + name_of(field.type));
+      }
+    }
+    return faults;
+  }
+  return {"unknown event \"" + name + "\""};
+}
+
+}  // namespace forge

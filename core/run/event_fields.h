@@ -1,0 +1,37 @@
+#pragma once
+// What stands in metrics.jsonl and on the engine's stdout, and in report.json: one table each, from which the
+// schemas are written and against which events are checked.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/io/json.h"
+
+namespace forge {
+
+enum class ValueType { integer, number, text, flag, object, list };
+
+struct EventField {
+  const char* name;
+  ValueType type;
+  bool required;
+  const char* meaning;  // with its unit
+};
+
+struct EventShape {
+  const char* name;
+  const char* meaning;
+  std::span<const EventField> fields;
+};
+
+std::span<const EventShape> event_shapes();
+
+// JSON Schema (2020-12) of one event: schemas/event.schema.json.
+Json event_schema();
+// JSON Schema of report.json: schemas/report.schema.json.
+Json report_schema();
+
+// What is wrong with an event, one sentence each; empty for a good one. Additional fields are allowed.
+std::vector<std::string> event_faults(const Json& event);
+
+}  // namespace forge
