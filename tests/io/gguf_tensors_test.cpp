@@ -80,6 +80,15 @@ TEST_CASE("llama's q and k come back in Hugging Face's order of rows") {
   CHECK(opened->bytes_are_values(3));
 }
 
+TEST_CASE("rows without elements cost nothing, however many there are") {
+  GgufBytes file = model("llama");
+  file.entry("blk.0.attn_q.weight", {0, 1ull << 62}, 0, 0);
+  TemporaryFolder folder;
+  auto opened = open(folder, file);
+  CHECK(opened->tensors()[0].shape == std::vector<int64_t>{1ll << 62, 0});
+  opened->read_f32(0, nullptr);
+}
+
 TEST_CASE("qwen2's q stays as it is, gemma's norms lose the one that was added") {
   TemporaryFolder folder;
   GgufBytes qwen = model("qwen2");
