@@ -80,7 +80,10 @@ void check_quote(const Source& source, size_t begin) {
 class Builder : public YAML::EventHandler {
  public:
   explicit Builder(const Source& source) : source_(source) {}
-  Node take() { return std::move(root_); }
+  Node take() {
+    if (bad_key_.line != 0) fail(bad_key_, "a key must be a plain name", "write \"key: value\"");
+    return std::move(root_);
+  }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0)
@@ -148,7 +151,6 @@ class Builder : public YAML::EventHandler {
     begin(mark, tag, anchor);
     if (static_cast<int>(stack_.size()) >= kNodeDepthLimit)
       fail(source_.at(mark), "nested deeper than " + std::to_string(kNodeDepthLimit) + " levels");
-    if (expects_key()) refuse_key(source_.at(mark));
     stack_.push_back({node(kind, mark)});
   }
   void close() {
@@ -156,11 +158,9 @@ class Builder : public YAML::EventHandler {
     stack_.pop_back();
     add(std::move(done));
   }
-  bool expects_key() const {
-    return !stack_.empty() && stack_.back().node.is_map() && !stack_.back().has_key;
-  }
-  [[noreturn]] void refuse_key(const Position& at) const {
-    fail(at, "a key must be a plain name", "write \"key: value\"");
+  // Noted, not thrown: yaml-cpp takes an unclosed [ for a key before it misses the ].
+  void refuse_key(const Position& at) {
+    if (bad_key_.line == 0) bad_key_ = at;
   }
   void add(Node value) {
     if (stack_.empty()) {
@@ -177,8 +177,11 @@ class Builder : public YAML::EventHandler {
       parent.has_key = false;
     }
   }
-  void take_key(Open& map, Node key) const {
-    if (!key.is_scalar()) refuse_key(key.at);
+  void take_key(Open& map, Node key) {
+    if (!key.is_scalar()) {
+      refuse_key(key.at);
+      key.scalar = "?" + std::to_string(map.node.members.size());
+    }
     if (key.scalar == "<<") fail(key.at, "merge keys (<<) are not supported", "share keys with extends");
     for (const Member& member : map.node.members)
       if (member.key == key.scalar)
@@ -194,6 +197,7 @@ class Builder : public YAML::EventHandler {
   const Source& source_;
   Node root_;
   std::vector<Open> stack_;
+  Position bad_key_;
   int64_t count_ = 0;
   int documents_ = 0;
 };

@@ -166,9 +166,9 @@ const Case kCases[] = {
      "job.yaml:4:17: adapter.rank: has no effect: adapter.type is none (write adapter.type: lora, or remove "
      "it)"},
     {"!model: {path: m, quantization: nf4}\ndata: {train: a}\n",
-     "job.yaml:1:33: model.quantization: nf4 weights cannot be trained themselves (write adapter: lora)"},
+     "job.yaml:1:32: model.quantization: nf4 weights cannot be trained themselves (write adapter: lora)"},
     {"!model: {path: m, quantization: int8, double_quantization: true}\nadapter: lora\ndata: {train: a}\n",
-     "job.yaml:1:60: model.double_quantization: needs quantization nf4 or fp4, is int8"},
+     "job.yaml:1:59: model.double_quantization: needs quantization nf4 or fp4, is int8"},
     {"adapter: {type: lora, target_modules: '*_proj'}\n",
      "job.yaml:4:39: adapter.target_modules: the regex \"*_proj\" has nothing to repeat before * (write "
      ".*_proj for any "
