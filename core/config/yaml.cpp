@@ -33,11 +33,17 @@ class Source {
     return std::min(text_.size(), starts_[static_cast<size_t>(mark.line)] + static_cast<size_t>(mark.column));
   }
   Position at(size_t offset) const {
-    auto line = std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin();
-    int64_t column = 1;
-    for (size_t i = starts_[static_cast<size_t>(line - 1)]; i < offset; ++i)
-      if ((static_cast<unsigned char>(text_[i]) >> 6) != 2) ++column;
-    return {name_, line, column};
+    auto line =
+        static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin());
+    // Places come in the order of the text: counting on from the last one keeps a long line linear.
+    if (last_line_ != line || last_offset_ > offset) {
+      last_line_ = line;
+      last_offset_ = starts_[line - 1];
+      last_column_ = 1;
+    }
+    for (; last_offset_ < offset; ++last_offset_)
+      if ((static_cast<unsigned char>(text_[last_offset_]) >> 6) != 2) ++last_column_;
+    return {name_, static_cast<int64_t>(line), last_column_};
   }
   Position at(const YAML::Mark& mark) const { return at(offset(mark)); }
 
@@ -45,6 +51,8 @@ class Source {
   std::string_view text_;
   std::string name_;
   std::vector<size_t> starts_;
+  mutable size_t last_line_ = 0, last_offset_ = 0;
+  mutable int64_t last_column_ = 1;
 };
 
 // What yaml-cpp would replace, skip or misread.

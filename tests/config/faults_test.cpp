@@ -181,6 +181,14 @@ const Case kCases[] = {
      "names stand one by one)"},
     {"adapter: {type: lora, target_modules: [all-linear, lm_head]}\n",
      "job.yaml:4:39: adapter.target_modules: all-linear stands alone, not beside other names"},
+    {"adapter: {type: lora, target_modules: q_proj}\n",
+     "job.yaml:4:39: adapter.target_modules: the text \"q_proj\" is one regex, which no module's whole path "
+     "matches "
+     "(write the names as a list: [q_proj])"},
+    {"adapter: {type: lora, target_modules: 'q_proj,v_proj'}\n",
+     "job.yaml:4:39: adapter.target_modules: the text \"q_proj,v_proj\" is one regex, which no module's "
+     "whole path "
+     "matches (write the names as a list: [q_proj, v_proj])"},
     {"adapter: {type: lora, target_modules: []}\n",
      "job.yaml:4:39: adapter.target_modules: the list is empty (write adapter: none to train without an "
      "adapter)"},
