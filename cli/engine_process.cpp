@@ -93,6 +93,16 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
+Json parse_event(std::string_view line) {
+  try {
+    Json event = parse_json(line, "engine", ErrorKind::internal);
+    if (event.is_object() && event.contains("event") && event["event"].is_string()) return event;
+  } catch (const Error&) {
+  }
+  throw Error(ErrorKind::internal, "the engine sent a line that is no event: " + std::string(line.substr(0, 200)))
+      .hint("something in it prints to stdout; please report it with the job file");
+}
+
 }  // namespace
 
 struct EngineProcess::State {
@@ -234,7 +244,7 @@ bool EngineProcess::State::read_events(const std::function<void(Json)>& on_line)
     FORGE_CHECK(line.size() < kLongestEvent, "the engine sent an event of more than " << kLongestEvent << " bytes");
     size_t begin = 0;
     for (size_t end; (end = line.find('\n', begin)) != std::string::npos; begin = end + 1)
-      on_line(parse_json(std::string_view(line).substr(begin, end - begin), "engine", ErrorKind::internal));
+      on_line(parse_event(std::string_view(line).substr(begin, end - begin)));
     line.erase(0, begin);
   }
 }

@@ -29,10 +29,11 @@ struct EngineLocation {
 // FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build, python3's
 // site-packages. Throws Error(environment) that lists where it looked and says what to install.
 EngineLocation find_engine(const std::string& name = "forge-engine");
-// The same without throwing: what was found, and the fault in words (empty: none).
+// The same without throwing: what was found, and each fault in words (empty: none).
 struct EngineSearch {
   EngineLocation location;
-  std::string engine_fault, torch_fault, hint;
+  std::string engine_fault, engine_hint;
+  std::string torch_fault, torch_hint;
 };
 EngineSearch search_engine(const std::string& name = "forge-engine");
 
