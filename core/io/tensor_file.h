@@ -1,6 +1,7 @@
 #pragma once
-// What every weight file is to forge: named tensors with a shape, an element type and their raw bytes. Readers
-// (safetensors.h, gguf.h) validate the whole header before anything is allocated, and never read past the file.
+// What every weight file is to forge: named tensors with a shape, an element type and their raw bytes.
+// Readers (safetensors.h, gguf.h) validate the whole header before anything is allocated, and never read past
+// the file.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,37 +10,82 @@
 
 namespace forge {
 
-enum class DType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean, f8_e4m3, f8_e5m2,
-                   q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
+enum class DType {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u8,
+  boolean,
+  f8_e4m3,
+  f8_e5m2,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q4_k,
+  q5_k,
+  q6_k
+};
 
 const char* name_of(DType dtype);  // "f32", "q4_1", …
+// Elements that share one block (1 for plain types) and the bytes of a block.
+int64_t block_elements(DType dtype);
+int64_t block_bytes(DType dtype);
 // Bytes of `count` elements; a GGUF block type needs whole blocks (checked).
 int64_t bytes_of(DType dtype, int64_t count);
 bool is_quantized(DType dtype);
 
+// product * factor into *product; false when it would not fit int64_t. All factors are >= 0.
+inline bool multiply_checked(int64_t* product, int64_t factor) {
+  return !__builtin_mul_overflow(*product, factor, product);
+}
+// "[576, 49152]", for messages.
+std::string format_shape(const std::vector<int64_t>& shape);
+
 struct TensorInfo {
   std::string name;
-  std::vector<int64_t> shape;  // row major, outermost first, as in PyTorch ([out_features, in_features] for a linear)
+  std::vector<int64_t>
+      shape;  // row major, outermost first, as in PyTorch ([out_features, in_features] for a linear)
   DType dtype = DType::f32;
   int64_t count() const;
 };
 
-// A model's weights, from one file or several shards. Tensor names are Hugging Face names ("model.layers.0.…"),
-// whatever the file called them.
+// What a reader demands of a file: everything, or the headers alone, so that a plan can be made without
+// weights.
+enum class Data { required, optional };
+
+// A model's weights, from one file or several shards. Tensor names are Hugging Face names
+// ("model.layers.0.…"), whatever the file called them.
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
   virtual const std::vector<TensorInfo>& tensors() const = 0;
-  // Raw bytes of tensor `index`, mapped; valid as long as the file. Layout of block types: ggml-common.h of llama.cpp.
+  // Raw bytes of tensor `index`, mapped; valid as long as the file. Layout of block types: ggml-common.h of
+  // llama.cpp. They are the tensor itself only where bytes_are_values(index): a GGUF may hold rows in another
+  // order. Throws Error(environment) when the file was opened for its headers only and the data is not there.
   virtual std::string_view bytes(size_t index) const = 0;
+  // Whether bytes(index), decoded one after the other, is the Hugging Face tensor.
+  virtual bool bytes_are_values(size_t) const { return true; }
+  // The whole Hugging Face tensor as float32 into `values` [count()]. Any number of threads may read at once.
+  virtual void read_f32(size_t index, float* values) const;
   // Bytes on disk of all shards, and a hash of the headers: the cheap identity of the model.
   virtual int64_t file_bytes() const = 0;
   virtual std::string header_hash() const = 0;
+  // Whether some of the tensors' data is not there (only when opened with Data::optional): good for planning
+  // alone.
+  virtual bool data_missing() const { return false; }
   // Index of a name, or -1.
   int64_t find(std::string_view name) const;
 };
 
-// Decodes `count` elements of any dtype (block types included; count is a multiple of the block) into float32.
+// Decodes `count` elements of any dtype (block types included; count is a multiple of the block) into
+// float32. Exact for every type but f64, i64 and i32, which round to nearest. `source` needs no alignment.
 void decode_to_f32(DType dtype, const void* source, int64_t count, float* destination);
 
 }  // namespace forge

@@ -45,8 +45,9 @@ struct ModelSpec {
 Json to_json(const ModelSpec& spec);
 ModelSpec model_spec_from_json(const Json& json);
 
-// Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture forge does not know
-// (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken file.
+// Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture forge does not
+// know (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken
+// file.
 ModelSpec read_model_spec(const std::string& path);
 
 }  // namespace forge

@@ -1,6 +1,6 @@
 #pragma once
-// The one list of tensors that a run owns. The layout, the memory estimate, the loader, the adapter's targets and
-// the saved files all read it.
+// The one list of tensors that a run owns. The layout, the memory estimate, the loader, the adapter's targets
+// and the saved files all read it.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +13,8 @@ namespace forge {
 enum class Role { embedding, norm, linear, bias, head, lora_a, lora_b, dora_magnitude };
 
 struct Parameter {
-  std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
+  std::string
+      name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
   std::vector<int64_t> shape;
   Role role = Role::linear;
   int64_t layer = -1;  // decoder layer, or -1
@@ -23,8 +24,8 @@ struct Parameter {
   int64_t count() const;
 };
 
-// The base model's tensors in file order of a Hugging Face checkpoint: embedding, layers, final norm, head (absent
-// when tied).
+// The base model's tensors in file order of a Hugging Face checkpoint: embedding, layers, final norm, head
+// (absent when tied).
 std::vector<Parameter> base_parameters(const ModelSpec& spec);
 
 // One adapted linear layer.
@@ -37,15 +38,16 @@ struct AdapterSite {
   double scale = 0;  // alpha / rank, or alpha / sqrt(rank) with rslora
 };
 
-// The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name matches the
-// whole path or its end after a dot; a regex must match the whole path; rank_pattern and alpha_pattern keys match as
-// regexes anchored at the end on a dot boundary. Throws Error(job) naming every target that matches nothing and the
-// modules there are.
+// The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name
+// matches the whole path or its end after a dot; a regex must match the whole path; rank_pattern and
+// alpha_pattern keys match as regexes anchored at the end on a dot boundary. Throws Error(job) naming every
+// target that matches nothing and the modules there are.
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
 
-// All parameters of a run: base (frozen unless adapter.type is none), then the adapter's, then modules_to_save, which
-// are trainable copies named as PEFT saves them.
-std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization);
+// All parameters of a run: base (frozen unless adapter.type is none), then the adapter's, then
+// modules_to_save, which are trainable copies named as PEFT saves them.
+std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization);
 
 struct ParameterCounts {
   int64_t total = 0, trainable = 0;

@@ -1,0 +1,226 @@
+#include "core/adapter/adapter_file.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/io/json.h"
+#include "core/io/safetensors.h"
+#include "core/tensor/dtype.h"
+
+namespace forge {
+namespace {
+
+constexpr std::string_view kPrefix = "base_model.model.";
+
+std::string peft_name(const std::string& parameter) {
+  return starts_with(parameter, kPrefix) ? parameter : std::string(kPrefix) + parameter;
+}
+
+// The value of a key, or an error in the file's terms when it has another type.
+template <class T>
+T get(const Json& json, const char* key, T otherwise, const std::string& path) {
+  auto found = json.find(key);
+  if (found == json.end() || found->is_null()) return otherwise;
+  try {
+    return found->get<T>();
+  } catch (const Json::exception&) {
+    throw Error(ErrorKind::environment, path + ": " + key + ": has the wrong type: " + dump_json(*found).substr(0, 60));
+  }
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes, ", ") + "]";
+}
+
+std::vector<std::string> last_components(const std::vector<AdapterSite>& sites) {
+  std::set<std::string> names;
+  for (const AdapterSite& site : sites) names.insert(site.module.substr(site.module.rfind('.') + 1));
+  return {names.begin(), names.end()};
+}
+
+Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter, const ModelConfig& model,
+                 int64_t widen) {
+  // Keys in alphabetical order and this set of them, as PEFT writes: older versions refuse keys they do not know.
+  Json json;
+  double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
+  Json alpha_pattern = Json::object(), rank_pattern = Json::object();
+  for (const auto& [name, alpha] : adapter.alpha_pattern) alpha_pattern[name] = alpha * alpha_factor;
+  for (const auto& [name, rank] : adapter.rank_pattern) rank_pattern[name] = rank * widen;
+  auto number = [](double value) { return value == std::floor(value) ? Json(static_cast<int64_t>(value)) : Json(value); };
+  json["alpha_pattern"] = alpha_pattern;
+  json["auto_mapping"] = nullptr;
+  json["base_model_name_or_path"] = model.path;
+  json["bias"] = "none";
+  json["exclude_modules"] = nullptr;
+  json["fan_in_fan_out"] = false;
+  json["inference_mode"] = true;
+  json["init_lora_weights"] = true;
+  json["layers_pattern"] = nullptr;
+  json["layers_to_transform"] = adapter.layers_to_transform.empty() ? Json(nullptr) : Json(adapter.layers_to_transform);
+  json["lora_alpha"] = number(adapter.alpha * alpha_factor);
+  json["lora_dropout"] = number(adapter.dropout);
+  json["modules_to_save"] = adapter.modules_to_save.empty() ? Json(nullptr) : Json(adapter.modules_to_save);
+  json["peft_type"] = "LORA";
+  json["r"] = adapter.rank * widen;
+  json["rank_pattern"] = rank_pattern;
+  json["revision"] = nullptr;
+  bool by_name = adapter.exclude_modules.empty() && !adapter.target_is_regex;
+  std::vector<std::string> full;
+  for (const AdapterSite& site : sites) full.push_back(site.module);
+  json["target_modules"] = by_name ? last_components(sites) : full;
+  json["task_type"] = "CAUSAL_LM";
+  json["use_dora"] = adapter.use_dora;
+  json["use_rslora"] = adapter.use_rslora;
+  return json;
+}
+
+struct Output {
+  std::string name;
+  at::Tensor tensor;
+};
+
+std::vector<Output> adapter_tensors(const TrainableSet& trainables, const ResidualInit& residual) {
+  std::vector<Output> outputs;
+  for (const Trainable& item : trainables.items()) {
+    at::Tensor value = item.master.to(at::kCPU, at::kFloat).contiguous();
+    std::string name = item.parameter.name;
+    size_t dot = name.rfind(".lora_");
+    auto factors = dot == std::string::npos ? residual.factors.end() : residual.factors.find(name.substr(0, dot));
+    if (factors != residual.factors.end()) {
+      // scale (B A − B₀ A₀) = scale [B, −B₀] [A; A₀]
+      if (item.parameter.role == Role::lora_a) value = at::cat({value, factors->second.first}, 0);
+      if (item.parameter.role == Role::lora_b) value = at::cat({value, factors->second.second.neg()}, 1);
+    }
+    outputs.push_back({peft_name(name), value.contiguous()});
+  }
+  return outputs;
+}
+
+}  // namespace
+
+AdapterFile read_adapter_config(const std::string& folder) {
+  std::string path = folder + "/adapter_config.json";
+  Json json = parse_json(read_file(path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment);
+  if (!json.is_object()) throw Error(ErrorKind::environment, path + ": expected an object");
+  if (get<std::string>(json, "peft_type", "", path) != "LORA")
+    throw Error(ErrorKind::environment, path + ": peft_type is not LORA; forge reads LoRA adapters");
+  for (const char* key : {"fan_in_fan_out", "lora_bias", "use_qalora"})
+    if (get<bool>(json, key, false, path))
+      throw Error(ErrorKind::environment, path + ": " + key + " is true, which forge does not support");
+  if (get<std::string>(json, "bias", "none", path) != "none")
+    throw Error(ErrorKind::environment, path + ": bias is not none, which forge does not support");
+  for (const char* key : {"target_parameters", "trainable_token_indices", "layer_replication", "megatron_config"})
+    if (json.contains(key) && !json[key].is_null() && !json[key].empty())
+      throw Error(ErrorKind::environment, path + ": " + key + " is set, which forge does not support");
+  AdapterFile file{.folder = folder};
+  AdapterConfig& config = file.config;
+  config.type = AdapterType::lora;
+  config.rank = get<int64_t>(json, "r", 8, path);
+  config.alpha = get<double>(json, "lora_alpha", 8, path);
+  config.dropout = get<double>(json, "lora_dropout", 0, path);
+  config.use_rslora = get<bool>(json, "use_rslora", false, path);
+  config.use_dora = get<bool>(json, "use_dora", false, path);
+  config.rank_pattern = get<std::map<std::string, int64_t>>(json, "rank_pattern", {}, path);
+  config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
+  config.modules_to_save = get<std::vector<std::string>>(json, "modules_to_save", {}, path);
+  if (json.contains("layers_to_transform") && json["layers_to_transform"].is_number_integer())
+    config.layers_to_transform = {json["layers_to_transform"].get<int64_t>()};
+  else
+    config.layers_to_transform = get<std::vector<int64_t>>(json, "layers_to_transform", {}, path);
+  if (json.contains("target_modules") && json["target_modules"].is_string()) {
+    config.target_modules = {json["target_modules"].get<std::string>()};
+    config.target_is_regex = config.target_modules[0] != "all-linear";
+  } else {
+    config.target_modules = get<std::vector<std::string>>(json, "target_modules", {}, path);
+  }
+  if (config.rank < 1 || config.rank > 65536) throw Error(ErrorKind::environment, path + ": r: " + std::to_string(config.rank) + " is outside [1, 65536]");
+  return file;
+}
+
+namespace {
+
+// Reads every trainable from the folder's tensors with `widen` times its rank, and hands the tensor to `take`.
+template <class Take>
+void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, int64_t widen, Take take) {
+  std::string path = folder + "/adapter_model.safetensors";
+  if (!file_exists(path) && file_exists(folder + "/adapter_model.bin"))
+    throw Error(ErrorKind::environment, folder + "/adapter_model.bin: is a pickle, which forge does not open")
+        .hint("load it with PEFT and call save_pretrained(…, safe_serialization=True)");
+  auto file = open_safetensors(path);
+  std::vector<std::string> faults;
+  std::set<std::string> wanted;
+  for (Trainable& item : trainables.items()) {
+    std::string name = peft_name(item.parameter.name);
+    wanted.insert(name);
+    std::vector<int64_t> shape = item.parameter.shape;
+    if (item.parameter.role == Role::lora_a) shape[0] *= widen;
+    if (item.parameter.role == Role::lora_b) shape[1] *= widen;
+    int64_t index = file->find(name);
+    if (index < 0) {
+      faults.push_back("missing " + name);
+      continue;
+    }
+    const TensorInfo& info = file->tensors()[static_cast<size_t>(index)];
+    if (info.shape != shape) {
+      faults.push_back(name + " is " + shape_text(info.shape) + ", expected " + shape_text(shape));
+      continue;
+    }
+    at::Tensor host = at::empty(shape, at::kFloat);
+    file->read_f32(static_cast<size_t>(index), host.data_ptr<float>());
+    take(item, host);
+  }
+  for (const TensorInfo& info : file->tensors())
+    if (!wanted.count(info.name)) faults.push_back("extra " + info.name);
+  if (faults.empty()) return;
+  size_t shown = std::min<size_t>(faults.size(), 5);
+  std::string text = path + ": does not fit the job's adapter: " +
+                     join({faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(shown)}, "; ");
+  if (shown < faults.size()) text += "; and " + std::to_string(faults.size() - shown) + " more";
+  throw Error(ErrorKind::environment, text).hint("rank, target_modules and modules_to_save must be the adapter's own");
+}
+
+}  // namespace
+
+void load_adapter(const std::string& folder, TrainableSet& trainables) {
+  at::NoGradGuard no_grad;
+  read_adapter_tensors(folder, trainables, 1,
+                       [](Trainable& item, const at::Tensor& value) { item.master.copy_(value); });
+}
+
+void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables, const AdapterConfig& adapter,
+                             ResidualInit* residual) {
+  at::NoGradGuard no_grad;
+  if (adapter.init != LoraInit::pissa || adapter.init_from) return load_adapter(folder, trainables);
+  read_adapter_tensors(folder, trainables, 2, [&](Trainable& item, const at::Tensor& value) {
+    if (item.parameter.role != Role::lora_a && item.parameter.role != Role::lora_b) {
+      item.master.copy_(value);
+      return;
+    }
+    bool is_a = item.parameter.role == Role::lora_a;
+    int64_t dim = is_a ? 0 : 1, rank = item.parameter.shape[static_cast<size_t>(dim)];
+    item.master.copy_(value.narrow(dim, 0, rank));
+    auto& factors = residual->factors[item.parameter.name.substr(0, item.parameter.name.rfind(".lora_"))];
+    at::Tensor second = value.narrow(dim, rank, rank).contiguous();
+    (is_a ? factors.first : factors.second) = is_a ? second : second.neg();
+  });
+}
+
+void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
+                  const AdapterConfig& adapter, const ModelConfig& model, const ResidualInit& residual) {
+  at::NoGradGuard no_grad;
+  std::vector<Output> outputs = adapter_tensors(trainables, residual);
+  std::vector<SafetensorsEntry> entries;
+  for (const Output& output : outputs)
+    entries.push_back({output.name, DType::f32, output.tensor.sizes().vec(), tensor_bytes(output.tensor)});
+  write_safetensors(folder + "/adapter_model.safetensors", entries, {{"format", "pt"}});
+  Json config = config_json(sites, adapter, model, residual.factors.empty() ? 1 : 2);
+  write_file_durably(folder + "/adapter_config.json", config.dump(2));
+}
+
+}  // namespace forge

@@ -1,0 +1,34 @@
+#pragma once
+// Low-rank adapters on a loaded model: connects the trainable A, B and magnitude to the linear layers and gives them
+// their first values. Layers read LinearSpec and never ask what an adapter is.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/model/model.h"
+#include "core/model/trainable.h"
+#include "core/plan/parameters.h"
+
+namespace forge {
+
+// Points every site's LinearSpec at its trainable leaves, with scale and dropout.
+void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
+                    const AdapterConfig& adapter);
+
+// PiSSA's first A and B of each module: what was taken out of the base weight, W ← W − scale · B A. Needed to resume
+// and to export. Empty for every other init.
+struct ResidualInit {
+  std::map<std::string, std::pair<at::Tensor, at::Tensor>> factors;  // module → A [rank, in], B [out, rank], fp32
+};
+
+// First values, as PEFT: A uniform in ±1/√in (Kaiming with a = √5) or normal with deviation 1/rank, B zero; `pissa`
+// from the principal singular vectors (Meng et al., 2024); DoRA's magnitude is the norm of each base row. Random
+// numbers depend on seed and module name alone. Call after attach_adapter, before publish().
+ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
+                                const AdapterConfig& adapter, int64_t seed);
+
+// Takes B A of a ResidualInit out of the base weights.
+void subtract_residual(Model& model, const std::vector<AdapterSite>& sites, const ResidualInit& init);
+
+}  // namespace forge

@@ -1,0 +1,115 @@
+#include "core/io/gguf_names.h"
+
+#include <charconv>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr GgufArchitecture kArchitectures[] = {
+    {.name = "llama", .permutes_heads = true},  // Llama, Mistral, SmolLM2, TinyLlama
+    {.name = "qwen2"},
+    {.name = "qwen3"},
+    {.name = "phi3", .fused_projections = true},
+    {.name = "gemma", .norms_plus_one = true},
+    {.name = "gemma2", .norms_plus_one = true, .sandwich_norms = true},
+    {.name = "gemma3", .norms_plus_one = true, .sandwich_norms = true},
+};
+
+struct Name {
+  std::string_view gguf, hugging_face;
+  GgufRole role = GgufRole::weight;
+};
+
+constexpr Name kWhole[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm", GgufRole::norm},
+    {"output", "lm_head"},
+    {"rope_freqs", "", GgufRole::rope_factors},
+};
+
+constexpr Name kLayer[] = {
+    {"attn_q", "self_attn.q_proj", GgufRole::query},
+    {"attn_k", "self_attn.k_proj", GgufRole::key},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm", GgufRole::norm},
+    {"attn_k_norm", "self_attn.k_norm", GgufRole::norm},
+    {"attn_norm", "input_layernorm", GgufRole::norm},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"attn_rot_embd", "", GgufRole::ignored},  // a buffer of old checkpoints; llama.cpp skips it too
+};
+constexpr Name kPlain[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+};
+constexpr Name kFused[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
+constexpr Name kSandwich[] = {
+    {"post_attention_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_norm", "pre_feedforward_layernorm", GgufRole::norm},
+    {"post_ffw_norm", "post_feedforward_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+};
+
+template <size_t N>
+const Name* find(const Name (&names)[N], std::string_view gguf) {
+  for (const Name& name : names)
+    if (name.gguf == gguf) return &name;
+  return nullptr;
+}
+
+const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
+  if (const Name* name = find(kLayer, gguf)) return name;
+  if (architecture.fused_projections) return find(kFused, gguf);
+  if (architecture.sandwich_norms) return find(kSandwich, gguf);
+  return find(kPlain, gguf);
+}
+
+// "blk.12.attn_q" -> 12 and "attn_q"; false for anything else, also for "blk.012.…".
+bool split_layer(std::string_view text, int64_t* layer, std::string_view* rest) {
+  if (!starts_with(text, "blk.")) return false;
+  text.remove_prefix(4);
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *layer);
+  const auto digits = static_cast<size_t>(end - text.data());
+  if (error != std::errc() || *layer < 0 || *layer > 1'000'000 || std::to_string(*layer).size() != digits)
+    return false;
+  if (digits == text.size() || text[digits] != '.') return false;
+  *rest = text.substr(digits + 1);
+  return true;
+}
+
+}  // namespace
+
+const GgufArchitecture* gguf_architecture(std::string_view name) {
+  for (const GgufArchitecture& architecture : kArchitectures)
+    if (architecture.name == name) return &architecture;
+  return nullptr;
+}
+
+std::vector<std::string> gguf_architectures() {
+  std::vector<std::string> names;
+  for (const GgufArchitecture& architecture : kArchitectures) names.emplace_back(architecture.name);
+  return names;
+}
+
+GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name) {
+  size_t dot = gguf_name.rfind('.');
+  std::string_view suffix = dot == gguf_name.npos ? std::string_view() : gguf_name.substr(dot);
+  if (suffix != ".weight" && suffix != ".bias") return {};
+  std::string_view stem = gguf_name.substr(0, dot), rest;
+  int64_t layer = -1;
+  const bool in_layer = split_layer(stem, &layer, &rest);
+  const Name* name = in_layer ? find_in_layer(architecture, rest) : find(kWhole, stem);
+  if (!name) return {};
+  if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
+  std::string prefix = in_layer ? "model.layers." + std::to_string(layer) + "." : "";
+  return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
+}
+
+}  // namespace forge

@@ -1,0 +1,32 @@
+#pragma once
+// The names of tensors: llama.cpp's (gguf-py/gguf/constants.py) to Hugging Face's, by architecture.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace forge {
+
+struct GgufArchitecture {
+  std::string_view name;
+  bool permutes_heads = false;     // rows of q and k are in RoPE's neighbour order
+  bool norms_plus_one = false;     // weights of norms are stored with 1 added
+  bool fused_projections = false;  // phi3: attn_qkv and ffn_up hold several
+  bool sandwich_norms = false;     // gemma2 and gemma3: norms after attention and feed-forward too
+};
+
+// Null when forge does not know it.
+const GgufArchitecture* gguf_architecture(std::string_view name);
+std::vector<std::string> gguf_architectures();
+
+// What a tensor is to a model.
+enum class GgufRole { weight, query, key, norm, rope_factors, ignored, unknown };
+
+struct GgufName {
+  std::string name;  // Hugging Face's, empty unless it is one of the model's parameters
+  GgufRole role = GgufRole::unknown;
+  int64_t layer = -1;
+};
+GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name);
+
+}  // namespace forge

@@ -1,0 +1,133 @@
+#include "core/io/gguf_tensors.h"
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/io/faults.h"
+#include "core/io/gguf_names.h"
+
+namespace forge {
+namespace {
+
+// How a tensor of the file becomes the model's.
+struct Change {
+  size_t source = 0;  // index in Gguf::tensors()
+  int64_t heads = 0;  // > 0: the rows of each head are interleaved
+  bool minus_one = false;
+};
+
+// A value that may be given once or for each layer.
+int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64_t otherwise) {
+  const GgufValue* value = gguf.find(key);
+  if (!value || value->type != GgufType::array) return gguf.get_int(key, otherwise);
+  std::vector<int64_t> values = gguf.get_ints(key);
+  return layer < static_cast<int64_t>(values.size()) ? values[static_cast<size_t>(layer)] : otherwise;
+}
+
+// Heads of q or k, or 0 with a fault: the rows must split into pairs within heads.
+int64_t heads_of(const Gguf& gguf, const GgufName& name, const GgufTensor& tensor, Faults& faults) {
+  const std::string prefix = gguf.architecture() + ".attention.head_count";
+  int64_t heads = per_layer(gguf, prefix, name.layer, 0);
+  if (name.role == GgufRole::key) heads = per_layer(gguf, prefix + "_kv", name.layer, heads);
+  const int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
+  if (heads > 0 && heads <= rows && rows % heads == 0 && rows / heads % 2 == 0 &&
+      (tensor.shape.size() > 1 || !is_quantized(tensor.dtype)))
+    return heads;
+  faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " does not split into " +
+             std::to_string(heads) + " heads (" + prefix + ")");
+  return 0;
+}
+
+class MappedGguf : public GgufFile {
+ public:
+  explicit MappedGguf(Gguf gguf) : gguf_(std::move(gguf)) {
+    const GgufArchitecture* architecture = gguf_architecture(gguf_.architecture());
+    if (!architecture) refuse_architecture();
+    Faults faults(gguf_.path());
+    for (size_t i = 0; i < gguf_.tensors().size(); ++i) add(*architecture, i, faults);
+    faults.raise(ErrorKind::environment);
+  }
+
+  const Gguf& gguf() const override { return gguf_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::string_view bytes(size_t index) const override { return gguf_.bytes(source(index)); }
+  bool bytes_are_values(size_t index) const override {
+    return changes_.at(index).heads == 0 && !changes_[index].minus_one;
+  }
+  int64_t file_bytes() const override { return gguf_.file_bytes(); }
+  std::string header_hash() const override { return gguf_.header_hash(); }
+  bool data_missing() const override { return gguf_.data_missing(); }
+
+  void read_f32(size_t index, float* values) const override {
+    const Change& change = changes_.at(index);
+    const TensorInfo& tensor = tensors_[index];
+    if (change.heads > 0) return read_heads(tensor, bytes(index), change.heads, values);
+    TensorFile::read_f32(index, values);
+    if (!change.minus_one) return;
+    for (int64_t i = 0, count = tensor.count(); i < count; ++i) values[i] -= 1.0f;
+  }
+
+  std::vector<float> rope_factors() const override {
+    if (rope_factors_ < 0) return {};
+    const GgufTensor& tensor = gguf_.tensors()[static_cast<size_t>(rope_factors_)];
+    std::string_view data = gguf_.bytes(tensor);
+    std::vector<float> factors(data.size() / static_cast<size_t>(block_bytes(tensor.dtype)));
+    decode_to_f32(tensor.dtype, data.data(), static_cast<int64_t>(factors.size()), factors.data());
+    return factors;
+  }
+
+ private:
+  const GgufTensor& source(size_t index) const { return gguf_.tensors()[changes_.at(index).source]; }
+
+  [[noreturn]] void refuse_architecture() const {
+    throw Error(ErrorKind::job, gguf_.path() + ": the architecture " + show_name(gguf_.architecture()) +
+                                    " is not known" +
+                                    did_you_mean(gguf_.architecture(), gguf_architectures()))
+        .hint("forge reads GGUF files of " + join(gguf_architectures(), ", "));
+  }
+
+  void add(const GgufArchitecture& architecture, size_t index, Faults& faults) {
+    const GgufTensor& tensor = gguf_.tensors()[index];
+    GgufName name = hugging_face_name(architecture, tensor.name);
+    if (name.role == GgufRole::ignored) return;
+    if (name.role == GgufRole::unknown)
+      return faults.add("tensor " + show_name(tensor.name) + " is not one of architecture " +
+                        std::string(architecture.name));
+    if (name.role == GgufRole::rope_factors) {
+      if (is_quantized(tensor.dtype) || tensor.shape.size() != 1)
+        return faults.add("tensor " + show_name(tensor.name) + " is not a plain vector");
+      rope_factors_ = static_cast<int64_t>(index);
+      return;
+    }
+    Change change{index};
+    if (architecture.permutes_heads && (name.role == GgufRole::query || name.role == GgufRole::key))
+      change.heads = heads_of(gguf_, name, tensor, faults);
+    change.minus_one = architecture.norms_plus_one && name.role == GgufRole::norm;
+    tensors_.push_back({std::move(name.name), tensor.shape, tensor.dtype});
+    changes_.push_back(change);
+  }
+
+  // In a head of n rows the file has row i of the first half at 2i and row i of the second half at 2i + 1.
+  static void read_heads(const TensorInfo& tensor, std::string_view bytes, int64_t heads, float* values) {
+    const int64_t rows = tensor.shape[0], per_head = rows / heads, half = per_head / 2;
+    const int64_t row = tensor.count() / rows;
+    const int64_t row_bytes = bytes_of(tensor.dtype, row);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t in_head = r % per_head;
+      const int64_t stored = r - in_head + in_head % half * 2 + in_head / half;
+      decode_to_f32(tensor.dtype, bytes.data() + stored * row_bytes, row, values + r * row);
+    }
+  }
+
+  Gguf gguf_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<Change> changes_;
+  int64_t rope_factors_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<GgufFile> open_gguf(const std::string& path, Data data) {
+  return std::make_unique<MappedGguf>(Gguf(path, data));
+}
+
+}  // namespace forge

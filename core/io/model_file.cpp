@@ -1,0 +1,88 @@
+#include "core/io/model_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/io/faults.h"
+#include "core/io/gguf_tensors.h"
+#include "core/io/pickle.h"
+#include "core/io/safetensors.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+[[noreturn]] void fail(const std::string& path, const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::environment, path + ": " + what).hint(hint);
+}
+
+// Names of the folder's files, sorted.
+std::vector<std::string> files_of(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Says what there is in place of weights.
+[[noreturn]] void refuse_folder(const std::string& folder) {
+  const std::string expected = std::string("expected ") + kSingle + ", or " + kIndex + " and its shards";
+  for (const std::string& name : files_of(folder)) {
+    const std::string path = (fs::path(folder) / name).string();
+    if (pickle_name(name) && name != "training_args.bin") refuse_pickle(path);
+    if (ends_with(name, ".gguf"))
+      fail(folder, "holds no safetensors weights, " + expected, "write model.path: " + path);
+    if (name == "adapter_model.safetensors")
+      fail(folder, "holds an adapter, not a model, " + expected, "write it as adapter.init_from");
+  }
+  for (const std::string& name : files_of(folder))
+    if (ends_with(name, ".safetensors"))
+      fail(folder, "holds " + show_name(name) + ", but neither " + kSingle + " nor " + kIndex,
+           "download the whole model again");
+  fail(folder, "holds no weights, " + expected, "");
+}
+
+std::string first_bytes(const std::string& path) {
+  MappedFile file(path);
+  return std::string(file.bytes().substr(0, 16));
+}
+
+}  // namespace
+
+ModelFormat model_format(const std::string& path) {
+  if (is_directory(path)) return ModelFormat::hugging_face;
+  std::error_code error;
+  if (!fs::exists(path, error))
+    fail(path, "there is no such file or folder, expected a Hugging Face folder or a .gguf file",
+         "check model.path");
+  const std::string start = first_bytes(path);
+  if (starts_with(start, "GGUF")) return ModelFormat::gguf;
+  if (pickle_content(start) || pickle_name(fs::path(path).filename().string())) refuse_pickle(path);
+  if (ends_with(path, ".safetensors") || ends_with(path, ".index.json"))
+    fail(path, "expected the folder that holds this file, with config.json and the tokenizer",
+         "write model.path: " +
+             (fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : "."));
+  fail(path, "is neither a Hugging Face folder nor a GGUF file", "");
+}
+
+std::unique_ptr<TensorFile> open_model(const std::string& path, Data data) {
+  if (model_format(path) == ModelFormat::gguf) return open_gguf(path, data);
+  for (const char* name : {kSingle, kIndex}) {
+    const fs::path file = fs::path(path) / name;
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(file, error))) return open_safetensors(file.string(), data);
+  }
+  refuse_folder(path);
+}
+
+}  // namespace forge

@@ -1,0 +1,23 @@
+#pragma once
+// The weights of a model, wherever they are: a Hugging Face folder or a .gguf file.
+//
+//   std::unique_ptr<TensorFile> weights = open_model("models/SmolLM2-135M-Instruct");
+#include <memory>
+#include <string>
+
+#include "core/io/tensor_file.h"
+
+namespace forge {
+
+enum class ModelFormat { hugging_face, gguf };
+
+// A folder is hugging_face, a file that is a GGUF (by its first bytes) is gguf. Throws Error(environment) for
+// anything else, saying what was expected; pickles are refused under any name.
+ModelFormat model_format(const std::string& path);
+
+// Opens model.safetensors, or else model.safetensors.index.json with its shards, of a folder; or a GGUF (see
+// open_gguf). Throws Error(environment) for missing, broken or pickled weights, Error(job) for an unknown
+// GGUF architecture.
+std::unique_ptr<TensorFile> open_model(const std::string& path, Data data = Data::required);
+
+}  // namespace forge

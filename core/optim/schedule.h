@@ -1,0 +1,18 @@
+#pragma once
+// Learning-rate schedules, counted as transformers counts them: step k from 0 of `steps` in all.
+//
+//   constant  1                          linear  (N − k) / (N − w)
+//   cosine    (1 + cos π p) / 2          wsd     1, then linear to the minimum over the last decay_ratio of the steps
+//
+// with w warmup steps (k / w before), p = (k − w) / (N − w). min_lr_ratio is the floor: m + (1 − m) · factor.
+#include <cstdint>
+
+#include "core/config/job.h"
+
+namespace forge {
+
+// ⌈warmup_ratio · steps⌉, or warmup_steps.
+int64_t warmup_steps(const ScheduleConfig& schedule, int64_t steps);
+double learning_rate_factor(const ScheduleConfig& schedule, int64_t step, int64_t steps);
+
+}  // namespace forge

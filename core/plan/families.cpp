@@ -1,0 +1,110 @@
+#include "core/plan/families.h"
+
+#include <set>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+void read_llama(Settings& settings, ModelSpec& spec) {
+  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
+  spec.mlp_bias = settings.flag("mlp_bias", false);
+  // More than 1 splits the linears into slices that are summed in another order.
+  const Json* slices = settings.find("pretraining_tp");
+  if (slices && !(slices->is_number_integer() && slices->get<int64_t>() <= 1))
+    settings.unsupported("pretraining_tp",
+                         "is " + dump_json(*slices) + ", forge computes only 1 (unsliced linears)");
+  settings.must_be("rope_interleaved", false, "rotary pairs are the two halves of a head");
+}
+
+// A window at least as long as the context changes nothing.
+void refuse_window(Settings& settings, const ModelSpec& spec) {
+  constexpr int64_t absent = 4096;  // what transformers assumes when the key is missing; null means none
+  const Json* value = settings.find("sliding_window");
+  const bool given = settings.has("sliding_window");
+  const int64_t window = value && value->is_number_integer() ? value->get<int64_t>() : given ? 0 : absent;
+  if (window == 0 || window >= spec.max_position_embeddings) return;
+  settings.unsupported("sliding_window",
+                       "is " + std::to_string(window) +
+                           ", forge computes only full attention (null, or a window of at least "
+                           "max_position_embeddings)");
+}
+
+void read_mistral(Settings& settings, ModelSpec& spec) { refuse_window(settings, spec); }
+
+void read_qwen2(Settings& settings, ModelSpec& spec) {
+  spec.qkv_bias = true;
+  if (settings.flag("use_sliding_window", false)) refuse_window(settings, spec);
+  settings.find("sliding_window");  // without use_sliding_window these two say nothing
+  settings.find("max_window_layers");
+}
+
+// Keys of transformers' PreTrainedConfig and of tools that write into config.json.
+const std::set<std::string>& harmless_settings() {
+  static const std::set<std::string> keys{
+      // provenance and storage
+      "architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "name_or_path",
+      "auto_map", "is_llama_config", "unsloth_fixed", "unsloth_version", "model_name", "license",
+      "trust_remote_code", "transformers.js_config", "finetuning_task", "torchscript", "use_bfloat16",
+      "tf_legacy_loss", "max_sequence_length",
+      // initialisation, caching, outputs, distribution: nothing a loaded decoder computes in training
+      "initializer_range", "use_cache", "output_attentions", "output_hidden_states", "return_dict",
+      "return_dict_in_generate", "output_scores", "use_return_dict", "base_model_tp_plan",
+      "base_model_pp_plan", "attn_implementation", "keys_to_ignore_at_inference", "tokenizer_class", "prefix",
+      "problem_type", "id2label", "label2id", "num_labels", "task_specific_params", "gradient_checkpointing",
+      "cache_implementation",
+      // generation, which forge takes from the command line
+      "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+      "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
+      "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
+      "num_return_sequences", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+      "begin_suppress_tokens", "forced_bos_token_id", "forced_eos_token_id", "sep_token_id",
+      "decoder_start_token_id", "max_new_tokens", "unk_token_id", "chat_template"};
+  return keys;
+}
+
+[[noreturn]] void unknown_architecture(const std::string& architecture, const std::string& where,
+                                       const std::vector<std::string>& known) {
+  throw Error(ErrorKind::job, where + ": unknown architecture " +
+                                  (architecture.empty() ? "(none named)" : architecture) +
+                                  did_you_mean(architecture, known) + "; forge knows " + join(known, ", "))
+      .hint("take a model of one of these architectures");
+}
+
+}  // namespace
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> table{
+      // name, config.json, GGUF, positions, kv heads, own settings
+      {"llama", "LlamaForCausalLM", "llama", 2048, 0, read_llama},
+      {"mistral", "MistralForCausalLM", "", 131072, 8, read_mistral},
+      {"qwen2", "Qwen2ForCausalLM", "qwen2", 32768, 32, read_qwen2},
+  };
+  return table;
+}
+
+const Family& family_of_architecture(const std::string& architecture, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (family.architecture == architecture) return family;
+    known.push_back(family.architecture);
+  }
+  unknown_architecture(architecture, where, known);
+}
+
+const Family& family_of_gguf(const std::string& architecture, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (family.gguf_architecture.empty()) continue;
+    if (family.gguf_architecture == architecture) return family;
+    known.push_back(family.gguf_architecture);
+  }
+  unknown_architecture(architecture, where, known);
+}
+
+bool harmless_setting(const std::string& key) {
+  return starts_with(key, "_") || harmless_settings().count(key) > 0;
+}
+
+}  // namespace forge

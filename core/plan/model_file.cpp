@@ -1,0 +1,60 @@
+#include "core/plan/model_file.h"
+
+#include <map>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes, ", ") + "]";
+}
+
+bool computed_anyway(const std::string& name) {
+  return ends_with(name, ".rotary_emb.inv_freq") || name == "rope_freqs.weight" ||
+         name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
+
+// The first few of many like faults, so that a file of another model stays readable.
+void add_some(const std::vector<std::string>& faults, std::vector<std::string>& all) {
+  constexpr size_t kShown = 20;
+  for (size_t i = 0; i < faults.size() && i < kShown; ++i) all.push_back(faults[i]);
+  if (faults.size() > kShown)
+    all.push_back("… and " + std::to_string(faults.size() - kShown) + " more of this kind");
+}
+
+}  // namespace
+
+void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
+  std::map<std::string, std::vector<int64_t>> wanted;
+  for (const Parameter& parameter : base_parameters(spec)) wanted[parameter.name] = parameter.shape;
+  std::vector<std::string> wrong, extra, missing;
+  for (const TensorInfo& tensor : file.tensors()) {
+    const auto found = wanted.find(tensor.name);
+    if (found == wanted.end()) {
+      const bool tied_head = spec.tie_word_embeddings && tensor.name == "lm_head.weight";
+      if (!tied_head && !computed_anyway(tensor.name))
+        extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
+                        " with these settings");
+      continue;
+    }
+    if (tensor.shape != found->second)
+      wrong.push_back(path + ": tensor " + tensor.name + " has shape " + shape_text(tensor.shape) +
+                      ", expected " + shape_text(found->second));
+    wanted.erase(found);
+  }
+  for (const auto& [name, shape] : wanted)
+    missing.push_back(path + ": tensor " + name + " " + shape_text(shape) + " is missing");
+  std::vector<std::string> faults;
+  add_some(wrong, faults);
+  add_some(missing, faults);
+  add_some(extra, faults);
+  if (!faults.empty())
+    throw Error(ErrorKind::environment, join(faults, "\n"))
+        .hint("the weights and config.json belong to different models");
+}
+
+}  // namespace forge

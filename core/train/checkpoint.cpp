@@ -1,0 +1,93 @@
+#include "core/train/checkpoint.h"
+
+#include <ATen/ATen.h>
+
+#include "core/adapter/adapter_file.h"
+#include "core/base/file.h"
+#include "core/io/safetensors.h"
+#include "core/run/run_folder.h"
+#include "core/tensor/dtype.h"
+
+namespace forge {
+namespace {
+
+at::Tensor slice_of(const at::Tensor& flat, const Trainable& item) {
+  return flat.narrow(0, item.offset, item.parameter.count()).view(item.parameter.shape);
+}
+
+// Named fp32 tensors as one safetensors file; the host copies live until the file is written.
+void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+  std::vector<at::Tensor> host;
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : tensors) {
+    host.push_back(tensor.to(at::kCPU, at::kFloat).contiguous());
+    entries.push_back({name, DType::f32, host.back().sizes().vec(), tensor_bytes(host.back())});
+  }
+  write_safetensors(path, entries, {{"format", "pt"}});
+}
+
+void read_tensor(const TensorFile& file, const std::string& path, const std::string& name, at::Tensor target) {
+  int64_t index = file.find(name);
+  if (index < 0) throw Error(ErrorKind::environment, path + ": has no tensor " + name);
+  const TensorInfo& info = file.tensors()[static_cast<size_t>(index)];
+  if (info.count() != target.numel())
+    throw Error(ErrorKind::environment, path + ": " + name + " has another size than this run's");
+  at::Tensor host = at::empty(target.sizes(), at::kFloat);
+  file.read_f32(static_cast<size_t>(index), host.data_ptr<float>());
+  target.copy_(host);
+}
+
+bool full(const Session& session) { return session.job.adapter.type == AdapterType::none; }
+
+}  // namespace
+
+int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder) {
+  at::NoGradGuard no_grad;
+  CheckpointWriter writer(run_folder, state.step);
+  std::vector<std::pair<std::string, at::Tensor>> weights, moments;
+  for (const Trainable& item : session.trainables->items()) {
+    weights.emplace_back(item.parameter.name, item.master);
+    for (const Optimizer::State& moment : session.optimizer->states())
+      moments.emplace_back(moment.name + "." + item.parameter.name, slice_of(moment.flat, item));
+  }
+  if (full(session))
+    write_tensors(writer.path() + "/model.safetensors", weights);
+  else
+    save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.job.model,
+                 session.residual);
+  write_tensors(writer.path() + "/optimizer.safetensors", moments);
+  write_file_durably(writer.path() + "/state.json", to_json(state).dump(2));
+  return writer.commit({{"run", session.plan.identity_hash()}});
+}
+
+void load_checkpoint_weights(Session& session, const std::string& path) {
+  at::NoGradGuard no_grad;
+  if (!full(session)) {
+    load_checkpoint_adapter(path, *session.trainables, session.job.adapter, &session.residual);
+  } else {
+    std::string file_path = path + "/model.safetensors";
+    auto file = open_safetensors(file_path);
+    for (Trainable& item : session.trainables->items()) read_tensor(*file, file_path, item.parameter.name, item.master);
+  }
+  session.trainables->publish();
+}
+
+TrainState load_checkpoint(Session& session, const std::string& path) {
+  at::NoGradGuard no_grad;
+  std::string fault;
+  if (!verify_checkpoint(path, &fault))
+    throw Error(ErrorKind::environment, fault + ": does not match its checkpoint's manifest")
+        .hint("delete " + path + " to continue from the checkpoint before it");
+  load_checkpoint_weights(session, path);
+  subtract_residual(session.model, session.sites, session.residual);
+  std::string file_path = path + "/optimizer.safetensors";
+  auto file = open_safetensors(file_path);
+  for (const Trainable& item : session.trainables->items())
+    for (Optimizer::State& moment : session.optimizer->states())
+      read_tensor(*file, file_path, moment.name + "." + item.parameter.name, slice_of(moment.flat, item));
+  std::string state_path = path + "/state.json";
+  return train_state_from_json(
+      parse_json(read_file(state_path, 16 << 20, ErrorKind::environment), state_path, ErrorKind::environment));
+}
+
+}  // namespace forge

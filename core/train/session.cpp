@@ -1,0 +1,152 @@
+#include "core/train/session.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+
+#include "core/adapter/adapter_file.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/io/model_file.h"
+#include "core/io/safetensors.h"
+#include "core/plan/model_file.h"
+#include "core/run/export_files.h"
+#include "core/run/run_folder.h"
+#include "core/tensor/device.h"
+#include "core/tensor/dtype.h"
+#include "providers/engine_providers.h"
+
+namespace forge {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Model load_base(const std::string& path, const ModelSpec& spec, Precision precision, c10::Device device) {
+  auto file = open_model(path);
+  check_model_file(spec, *file);
+  return load_model(spec, *file, scalar_type(precision), device);
+}
+
+// The name of the base tensor that a trainable stands in for; empty for adapter factors. modules_to_save are copies
+// whose names carry PEFT's prefix.
+std::string base_name(const Parameter& parameter) {
+  switch (parameter.role) {
+    case Role::lora_a:
+    case Role::lora_b:
+    case Role::dora_magnitude: return "";
+    default: break;
+  }
+  constexpr std::string_view kPrefix = "base_model.model.";
+  return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
+}
+
+// Moves the weights that are trained themselves into the trainable buffers, and points the model at them.
+void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
+  at::NoGradGuard no_grad;
+  bool embedding_trained = false;
+  for (Trainable& item : trainables.items()) {
+    std::string name = base_name(item.parameter);
+    if (name.empty()) continue;
+    at::Tensor* slot = find_weight(model, name);
+    FORGE_CHECK(slot && slot->defined(), "no weight " << name);
+    item.master.copy_(*slot);
+    *slot = item.leaf;
+    embedding_trained |= name == "model.embed_tokens.weight" && item.parameter.name == name;
+  }
+  // Full fine-tuning of a tied model trains one tensor in two places.
+  if (tied && embedding_trained) model.head = model.embedding;
+  trainables.publish();
+}
+
+}  // namespace
+
+std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit) {
+  auto session = std::make_unique<Session>(Session{.plan = plan, .job = plan.job, .device = c10::DeviceType::CPU});
+  Session& s = *session;
+  auto start = std::chrono::steady_clock::now();
+  s.device = open_device(plan.device_name());
+  set_threads(*s.job.train.threads);
+  at::globalContext().setDeterministicAlgorithms(s.job.train.deterministic, /*warn_only=*/false);
+  emit({{"event", "loading"}, {"what", s.job.model.path}});
+  s.model = load_base(s.job.model.path, plan.model, *s.job.train.precision, s.device);
+  if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
+  s.trainables = std::make_unique<TrainableSet>(run_parameters(plan.model, s.job.adapter, s.job.model.quantization),
+                                                s.model.type, s.device, s.job.train.master_weights);
+  adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
+  if (!s.sites.empty()) {
+    attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
+    if (s.job.adapter.init_from && fresh) load_adapter(*s.job.adapter.init_from, *s.trainables);
+    else if (fresh) s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
+    subtract_residual(s.model, s.sites, s.residual);
+    s.trainables->publish();
+  }
+  s.optimizer = std::make_unique<Optimizer>(s.job.optimizer, s.job.adapter.lora_plus_ratio, *s.trainables);
+  s.provider = make_layer_provider(plan.provider_name(), s.model, *s.trainables, *s.job.train.activation_checkpointing);
+  s.network = std::make_unique<Network>(s.model, *s.trainables, *s.provider, s.job);
+  emit({{"event", "loaded"},
+        {"what", s.job.model.path},
+        {"bytes", device_memory(s.device).live_bytes},
+        {"seconds", seconds_since(start)}});
+  return session;
+}
+
+LoadedModel open_model_with_adapter(const std::string& model_path, const std::string& adapter_folder,
+                                    Precision precision, c10::Device device) {
+  LoadedModel loaded;
+  ModelSpec spec = read_model_spec(model_path);
+  loaded.model = load_base(model_path, spec, precision, device);
+  AdapterConfig adapter;
+  std::vector<AdapterSite> sites;
+  if (!adapter_folder.empty()) {
+    adapter = read_adapter_config(adapter_folder).config;
+    sites = adapter_sites(spec, adapter);
+  }
+  std::vector<Parameter> parameters = run_parameters(spec, adapter, Quantization::none);
+  if (adapter_folder.empty())
+    for (Parameter& parameter : parameters) parameter.trainable = false;
+  loaded.trainables = std::make_unique<TrainableSet>(parameters, loaded.model.type, device, true);
+  if (adapter_folder.empty()) return loaded;
+  adopt_trained_weights(loaded.model, *loaded.trainables, spec.tie_word_embeddings);
+  attach_adapter(loaded.model, *loaded.trainables, sites, adapter);
+  load_adapter(adapter_folder, *loaded.trainables);
+  loaded.trainables->publish();
+  return loaded;
+}
+
+namespace {
+
+void export_full_model(const Session& session, const std::string& folder) {
+  at::NoGradGuard no_grad;
+  // The type of the file is the type the run computed in; masters are rounded once, here.
+  c10::ScalarType type = session.model.type;
+  std::vector<at::Tensor> host;
+  std::vector<SafetensorsEntry> entries;
+  for (const Trainable& item : session.trainables->items()) {
+    host.push_back(item.master.to(at::kCPU, type).contiguous());
+    entries.push_back({item.parameter.name, dtype_of(type), host.back().sizes().vec(), tensor_bytes(host.back())});
+  }
+  write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
+  write_model_config(session.job.model.path, session.plan.model, name_of(dtype_of(type)), folder);
+}
+
+}  // namespace
+
+std::string export_result(const Session& session, const std::string& run_folder) {
+  bool full = session.job.adapter.type == AdapterType::none;
+  std::string target = run_folder + (full ? "/model" : "/adapter");
+  std::string temporary = target + ".tmp-" + std::to_string(getpid());
+  make_directories(temporary);
+  if (full)
+    export_full_model(session, temporary);
+  else
+    save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.job.model, session.residual);
+  write_tokenizer_files(session.job.model.path, temporary);
+  write_model_card(session.plan, temporary);
+  sync_directory(temporary);
+  replace_directory(temporary, target);
+  return target;
+}
+
+}  // namespace forge

@@ -1,0 +1,46 @@
+#pragma once
+// Everything a run computes with, built once from its plan: model, trainable tensors, adapter, provider, optimizer.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/adapter/lora.h"
+#include "core/optim/optimizer.h"
+#include "core/plan/plan.h"
+#include "core/train/network.h"
+
+namespace forge {
+
+// Events go to the program and to the run folder; see docs/engine-protocol.md.
+using EventSink = std::function<void(const Json&)>;
+
+struct Session {
+  Plan plan;
+  Job job;  // plan.job, here because everything below refers to it
+  c10::Device device;
+  std::vector<AdapterSite> sites;
+  ResidualInit residual;
+  Model model;
+  std::unique_ptr<TrainableSet> trainables;
+  std::unique_ptr<LayerProvider> provider;
+  std::unique_ptr<Network> network;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+// Loads the base model and prepares the rest. With `fresh` the adapter gets its first values (or init_from's); without,
+// a checkpoint will be loaded over them. Throws what reading the files throws.
+std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit);
+
+// The model alone, with an adapter folder applied: for evaluation and generation.
+struct LoadedModel {
+  Model model;
+  std::unique_ptr<TrainableSet> trainables;
+};
+LoadedModel open_model_with_adapter(const std::string& model_path, const std::string& adapter_folder,
+                                    Precision precision, c10::Device device);
+
+// Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and template.
+// Appears at once under run_folder.
+std::string export_result(const Session& session, const std::string& run_folder);
+
+}  // namespace forge

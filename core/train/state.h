@@ -1,0 +1,34 @@
+#pragma once
+// What a run has done so far: the part of a checkpoint that is not tensors.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/io/json.h"
+
+namespace forge {
+
+struct EvalPoint {
+  int64_t step = 0;
+  double loss = 0;
+};
+
+struct TrainState {
+  int64_t step = 0;     // completed optimizer steps
+  int64_t updates = 0;  // steps that changed weights: step minus skipped
+  int64_t tokens = 0, supervised_tokens = 0, examples = 0;
+  int64_t consecutive_skips = 0;
+  double loss_scale = 1;
+  int64_t steps_since_overflow = 0;
+  std::vector<EvalPoint> best;         // best evaluations, ascending loss, at most keep_best (at least one)
+  int64_t last_eval_step = -1;
+  int64_t evals_without_improvement = 0;
+  bool stopped_early = false;
+  int64_t metrics_bytes = 0;           // length of metrics.jsonl that belongs to this state
+  double train_seconds = 0;            // over all sessions of the run
+};
+
+Json to_json(const TrainState& state);
+TrainState train_state_from_json(const Json& json);
+
+}  // namespace forge

@@ -1,0 +1,137 @@
+#include "core/train/step.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/optim/schedule.h"
+#include "core/tensor/device.h"
+
+namespace forge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Dynamic loss scale for fp16: halve on overflow, double after this many good steps.
+constexpr int64_t kScaleGrowthSteps = 2000;
+constexpr double kInitialScale = 65536, kSmallestScale = 1.0 / 16384;
+// Skipped steps in a row after which a run counts as diverged, under on_nan: skip as under a collapsing loss scale.
+constexpr int64_t kMostSkips = 50;
+
+BatchTensors training_tensors(const Session& session, const Batch& batch, int64_t step) {
+  BatchTensors tensors = to_tensors(batch, session.model.spec, session.model.type, session.device);
+  tensors.training = true;
+  tensors.rows.seed = static_cast<uint64_t>(session.job.seed);
+  tensors.rows.step = step;
+  return tensors;
+}
+
+[[noreturn]] void diverged(const TrainState& state, const StepStats& stats, const std::string& why) {
+  throw Error(ErrorKind::diverged, "step " + std::to_string(state.step + 1) + ": " + why + " (loss " +
+                                       format_number(stats.loss) + ", gradient norm " + format_number(stats.grad_norm) + ")")
+      .hint("the last checkpoint is untouched; lower optimizer.learning_rate, add warmup, or set train.on_nan: skip");
+}
+
+// What a step that is not finite does to the run.
+void skip_step(const Session& session, TrainState& state, StepStats& stats) {
+  stats.skipped = true;
+  ++state.consecutive_skips;
+  bool fp16 = session.job.train.precision == Precision::fp16;
+  if (fp16) {
+    state.loss_scale /= 2;
+    state.steps_since_overflow = 0;
+    if (state.loss_scale < kSmallestScale) diverged(state, stats, "the loss scale of fp16 collapsed");
+  } else if (session.job.train.on_nan == OnNan::stop) {
+    diverged(state, stats, "not finite");
+  }
+  if (state.consecutive_skips > kMostSkips) diverged(state, stats, std::to_string(kMostSkips) + " steps in a row were not finite");
+}
+
+}  // namespace
+
+Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices) {
+  Batch batch;
+  for (int64_t index : indices) batch.append(data.example(index));
+  return batch;
+}
+
+StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
+                     TrainState& state, const StopFlag& stop) {
+  auto start = Clock::now();
+  StepStats stats;
+  std::vector<Batch> batches;
+  double normalizer = 0;
+  for (const auto& indices : micro_batches) {
+    batches.push_back(make_batch(data, indices));
+    for (float weight : batches.back().loss_weights) normalizer += weight;
+    stats.examples += static_cast<int64_t>(indices.size());
+    stats.tokens += batches.back().tokens();
+    stats.supervised_tokens += batches.back().supervised_tokens();
+  }
+  stats.data_seconds = seconds_since(start);
+  bool fp16 = session.job.train.precision == Precision::fp16;
+  if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
+  session.trainables->zero_grad();
+  double loss_sum = 0;
+  for (const Batch& batch : batches) {
+    if (stop.load() > 0) throw StepInterrupted{};
+    if (batch.supervised_tokens() == 0) continue;
+    loss_sum += session.network->forward_backward(training_tensors(session, batch, state.step), normalizer, state.loss_scale);
+  }
+  stats.loss = loss_sum / normalizer;
+  stats.grad_norm = gradient_norm(session.trainables->grad()) / state.loss_scale;
+  double factor = learning_rate_factor(session.job.schedule, state.step, session.plan.steps);
+  stats.learning_rate = session.job.optimizer.learning_rate * factor;
+  if (!std::isfinite(stats.loss) || !std::isfinite(stats.grad_norm)) {
+    skip_step(session, state, stats);
+  } else {
+    // As torch.nn.utils.clip_grad_norm_: the factor is max_norm / (norm + 1e-6), at most 1.
+    double limit = session.job.train.max_grad_norm;
+    double clip = limit > 0 ? std::min(1.0, limit / (stats.grad_norm + 1e-6)) : 1.0;
+    session.optimizer->update(stats.learning_rate, clip / state.loss_scale, state.updates + 1);
+    ++state.updates;
+    state.consecutive_skips = 0;
+    if (fp16 && ++state.steps_since_overflow >= kScaleGrowthSteps) {
+      state.loss_scale *= 2;
+      state.steps_since_overflow = 0;
+    }
+  }
+  synchronize(session.device);
+  stats.seconds = seconds_since(start);
+  return stats;
+}
+
+EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
+                   const StopFlag& stop) {
+  auto start = Clock::now();
+  EvalStats stats;
+  stats.examples.resize(static_cast<size_t>(data.size()));
+  double loss = 0;
+  for (int64_t next = 0; next < data.size();) {
+    if (stop.load() > 0) throw StepInterrupted{};
+    std::vector<int64_t> indices;
+    int64_t tokens = 0;
+    while (next < data.size() && (indices.empty() || tokens + data.length(next) <= batch_tokens)) {
+      tokens += data.length(next);
+      indices.push_back(next++);
+    }
+    BatchTensors tensors = to_tensors(make_batch(data, indices), model.spec, model.type, model.device);
+    std::vector<ExampleLoss> losses = network.evaluate(tensors);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      stats.examples[static_cast<size_t>(indices[i])] = losses[i];
+      loss += losses[i].loss;
+      stats.supervised_tokens += losses[i].supervised_tokens;
+    }
+    stats.tokens += tokens;
+  }
+  stats.loss = loss / static_cast<double>(std::max<int64_t>(1, stats.supervised_tokens));
+  synchronize(model.device);
+  stats.seconds = seconds_since(start);
+  return stats;
+}
+
+}  // namespace forge

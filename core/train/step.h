@@ -1,0 +1,46 @@
+#pragma once
+// One optimizer step: micro-batches forward and backward, clip, update. And one evaluation.
+#include <atomic>
+#include <vector>
+
+#include "core/data/dataset.h"
+#include "core/train/session.h"
+#include "core/train/state.h"
+
+namespace forge {
+
+// 0: go on; 1: stop at the next safe point with a checkpoint; 2: leave at once.
+using StopFlag = std::atomic<int>;
+
+struct StepStats {
+  double loss = 0;       // mean over the step's supervised tokens
+  double grad_norm = 0;  // before clipping, without the loss scale
+  double learning_rate = 0;
+  int64_t examples = 0, tokens = 0, supervised_tokens = 0;
+  double seconds = 0, data_seconds = 0;
+  bool skipped = false;  // not finite: the weights did not change
+};
+
+// Thrown between micro-batches when a stop was asked for; the step has not happened.
+struct StepInterrupted {};
+
+// Trains on the given micro-batches (example indices of `data`). The loss scale and skip counters of `state` move;
+// everything else of it is the caller's. Throws StepInterrupted; Error(diverged) for a loss that is not finite under
+// on_nan: stop.
+StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
+                     TrainState& state, const StopFlag& stop);
+
+struct EvalStats {
+  double loss = 0;  // mean over supervised tokens of the whole split
+  int64_t tokens = 0, supervised_tokens = 0;
+  double seconds = 0;
+  std::vector<ExampleLoss> examples;  // by index in the split
+};
+
+// Batches of at most `batch_tokens` tokens; results do not depend on it but for rounding.
+EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
+                   const StopFlag& stop);
+
+Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices);
+
+}  // namespace forge

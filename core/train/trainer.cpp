@@ -1,0 +1,292 @@
+#include "core/train/trainer.h"
+
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <cmath>
+#include <ctime>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/data/order.h"
+#include "core/run/report.h"
+#include "core/run/run_folder.h"
+#include "core/tensor/device.h"
+#include "core/train/checkpoint.h"
+#include "core/train/metrics.h"
+
+namespace forge {
+namespace {
+
+// Micro-batches smaller than the planned ones by this factor: doubled when memory runs out, replayed from the
+// amendments.
+int64_t memory_divisor(const std::vector<Json>& amendments) {
+  int64_t divisor = 1;
+  for (const Json& amendment : amendments)
+    if (amendment.value("kind", "") == "out_of_memory") divisor = amendment.value("micro_batch_divisor", divisor);
+  return divisor;
+}
+
+class Trainer {
+ public:
+  Trainer(const TrainRequest& request, const EventSink& emit, const StopFlag& stop)
+      : request_(request), paths_{request.run_folder}, emit_(emit), stop_(stop), lock_(request.run_folder) {}
+
+  void run() {
+    open_folder();
+    session_ = open_session(request_.plan, !resume_step_, emit_);
+    if (resume_step_) resume();
+    train_data_ = DataSet::open(request_.plan.train.cache_path);
+    if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
+    metrics_ = std::make_unique<MetricsLog>(paths_.metrics(), state_.metrics_bytes);
+    limit_device_memory(session_->device, session_->plan.memory_limit());
+    reset_device_peak(session_->device);
+    try {
+      // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
+      while (true) {
+        if (eval_due()) evaluate_now();
+        if (checkpoint_due()) save();
+        if (finished()) break;
+        one_step();
+      }
+      finish();
+    } catch (const StepInterrupted&) {
+      save();
+      throw Error(ErrorKind::stopped, "stopped after step " + std::to_string(state_.step) + " of " +
+                                          std::to_string(steps()) + ", with a checkpoint")
+          .hint("run the same command again to continue");
+    }
+  }
+
+ private:
+  const Job& job() const { return session_->job; }
+  int64_t steps() const { return session_->plan.steps; }
+  bool has_eval() const { return request_.plan.eval.examples > 0; }
+  bool finished() const {
+    bool out_of_time = job().train.max_time && state_.train_seconds >= *job().train.max_time;
+    return state_.step >= steps() || state_.stopped_early || out_of_time;
+  }
+  // Whether something that happens every so many steps happens now; the last step always counts.
+  bool due(const std::optional<int64_t>& every) const {
+    return finished() || (every && state_.step % *every == 0);
+  }
+  bool eval_due() const {
+    if (!has_eval() || state_.last_eval_step == state_.step) return false;
+    return state_.step == 0 ? job().eval.at_start : due(job().eval.every_steps);
+  }
+  bool checkpoint_due() const {
+    if (state_.step == 0) return false;
+    bool best_now = job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
+    return due(job().checkpoint.every_steps) || best_now;
+  }
+
+  // Writes job.yaml, plan.json and new amendments, clears litter, and finds the checkpoint to continue from.
+  void open_folder() {
+    remove_litter(request_.run_folder);
+    if (!file_exists(paths_.plan())) {
+      write_file_durably(paths_.job(), request_.job_text);
+      write_file_durably(paths_.plan(), to_json(request_.plan).dump(2) + "\n");
+    }
+    for (const Json& amendment : request_.amendments) append_amendment(request_.run_folder, amendment);
+    divisor_ = memory_divisor(inspect_run(request_.run_folder).amendments);
+    if (!request_.resume) return;
+    std::vector<int64_t> steps = list_checkpoints(request_.run_folder);
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      std::string fault;
+      if (verify_checkpoint(paths_.checkpoint(*step), &fault)) {
+        resume_step_ = *step;
+        return;
+      }
+      notice("warning", fault + " is damaged; trying the checkpoint before it");
+    }
+  }
+
+  void resume() {
+    std::string path = paths_.checkpoint(*resume_step_);
+    state_ = load_checkpoint(*session_, path);
+    saved_step_ = state_.step;
+    state_.stopped_early = state_.stopped_early && job().eval.early_stopping.patience > 0;
+    emit_({{"event", "resumed"}, {"step", state_.step}, {"checkpoint", path}});
+  }
+
+  void one_step() {
+    std::vector<int64_t> examples = step_examples();
+    StepStats stats;
+    while (true) {
+      TrainState before = state_;
+      try {
+        stats = train_step(*session_, train_data_, cut(examples), state_, stop_);
+        break;
+      } catch (const c10::OutOfMemoryError& error) {
+        state_ = before;
+        halve_micro_batch(examples, error.what_without_backtrace());
+      }
+    }
+    ++state_.step;
+    state_.tokens += stats.tokens;
+    state_.supervised_tokens += stats.supervised_tokens;
+    state_.examples += stats.examples;
+    state_.train_seconds += stats.seconds;
+    if (state_.step % job().log.every_steps == 0 || finished()) log_step(stats);
+  }
+
+  // The examples of the step that comes next.
+  std::vector<int64_t> step_examples() {
+    int64_t step = state_.step;
+    int64_t epoch = 0;
+    while (true) {
+      if (epoch != epoch_ || epoch_steps_.empty()) {
+        epoch_steps_ = epoch_steps(train_data_.lengths(), job(), epoch);
+        epoch_ = epoch;
+        FORGE_CHECK(!epoch_steps_.empty(), "an epoch without steps");
+      }
+      int64_t count = static_cast<int64_t>(epoch_steps_.size());
+      if (step < count) return epoch_steps_[static_cast<size_t>(step)];
+      step -= count;
+      ++epoch;
+    }
+  }
+
+  std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& examples) const {
+    Job smaller = job();
+    if (smaller.train.micro_batch_size) smaller.train.micro_batch_size = std::max<int64_t>(1, *smaller.train.micro_batch_size / divisor_);
+    if (smaller.train.micro_batch_tokens) smaller.train.micro_batch_tokens = std::max<int64_t>(1, *smaller.train.micro_batch_tokens / divisor_);
+    return micro_batches(examples, train_data_.lengths(), smaller);
+  }
+
+  // Half the micro-batch, twice the accumulation: the same step in less memory.
+  void halve_micro_batch(const std::vector<int64_t>& examples, const std::string& reason) {
+    if (cut(examples).size() == examples.size())
+      throw Error(ErrorKind::fit, "step " + std::to_string(state_.step + 1) + ": out of memory with one example per micro-batch: " + reason)
+          .hint("set train.activation_checkpointing: full, or lower data.max_length");
+    divisor_ *= 2;
+    append_amendment(request_.run_folder, {{"kind", "out_of_memory"}, {"step", state_.step + 1}, {"micro_batch_divisor", divisor_}});
+    notice("warning", "out of memory: micro-batches are now 1/" + std::to_string(divisor_) +
+                          " of the planned size, with as much more accumulation (the result is the same)");
+  }
+
+  void log_step(const StepStats& stats) {
+    Json event{{"event", "step"},
+               {"step", state_.step},
+               {"steps", steps()},
+               {"epoch", epoch_position()},
+               {"loss", stats.loss},
+               {"learning_rate", stats.learning_rate},
+               {"grad_norm", stats.grad_norm},
+               {"examples", stats.examples},
+               {"tokens", stats.tokens},
+               {"supervised_tokens", stats.supervised_tokens},
+               {"tokens_per_second", static_cast<double>(stats.tokens) / stats.seconds},
+               {"step_seconds", stats.seconds},
+               {"data_wait_seconds", stats.data_seconds},
+               {"peak_memory_bytes", device_memory(session_->device).peak_bytes},
+               {"mfu", nullptr},
+               {"loss_scale", state_.loss_scale},
+               {"skipped", stats.skipped}};
+    record(std::move(event));
+  }
+
+  double epoch_position() const {
+    return static_cast<double>(state_.examples) / static_cast<double>(std::max<int64_t>(1, train_data_.size()));
+  }
+
+  void evaluate_now() {
+    int64_t batch_tokens = std::max<int64_t>(session_->job.data.max_length, 2048) / divisor_;
+    EvalStats stats = evaluate(*session_->network, session_->model, eval_data_, std::max<int64_t>(1, batch_tokens), stop_);
+    record({{"event", "eval"}, {"step", state_.step}, {"eval_loss", stats.loss}, {"tokens", stats.tokens},
+            {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
+    state_.last_eval_step = state_.step;
+    if (state_.step == 0) return;
+    note_evaluation(stats.loss);
+  }
+
+  void note_evaluation(double loss) {
+    const EarlyStoppingConfig& early = job().eval.early_stopping;
+    bool better = std::isfinite(loss) && (state_.best.empty() || loss < state_.best[0].loss - early.min_delta);
+    state_.evals_without_improvement = better ? 0 : state_.evals_without_improvement + 1;
+    if (early.patience > 0 && state_.evals_without_improvement >= early.patience && !finished()) {
+      state_.stopped_early = true;
+      notice("info", "stopping early: " + std::to_string(early.patience) + " evaluations without improvement");
+    }
+    if (!std::isfinite(loss)) return;
+    auto place = std::find_if(state_.best.begin(), state_.best.end(), [&](const EvalPoint& p) { return loss < p.loss; });
+    state_.best.insert(place, {state_.step, loss});
+    size_t keep = static_cast<size_t>(std::max<int64_t>(1, job().checkpoint.keep_best));
+    if (state_.best.size() > keep) state_.best.resize(keep);
+  }
+
+  void save() {
+    if (saved_step_ == state_.step) return;
+    auto start = std::chrono::steady_clock::now();
+    state_.metrics_bytes = metrics_->flush();
+    int64_t bytes = 0;
+    try {
+      bytes = save_checkpoint(*session_, state_, request_.run_folder);
+      failed_saves_ = 0;
+    } catch (const Error& error) {
+      // A full disk does not end a run that may outlive it; the last good checkpoint is untouched.
+      if (finished() || stop_.load() > 0 || ++failed_saves_ > 2) throw;
+      notice("warning", std::string("no checkpoint at step ") + std::to_string(state_.step) + ": " + error.what() + "; trying again at the next one");
+      return;
+    }
+    saved_step_ = state_.step;
+    std::vector<int64_t> keep;
+    if (job().checkpoint.keep_best > 0)
+      for (const EvalPoint& point : state_.best) keep.push_back(point.step);
+    retain_checkpoints(request_.run_folder, job().checkpoint.keep_last, keep);
+    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    emit_({{"event", "checkpoint"}, {"step", state_.step}, {"path", paths_.checkpoint(state_.step)}, {"bytes", bytes}, {"seconds", seconds}});
+  }
+
+  // The loop's last turn has evaluated and saved already.
+  void finish() {
+    int64_t exported = state_.step;
+    bool take_best = job().eval.early_stopping.patience > 0 && !state_.best.empty() && state_.best[0].step != state_.step;
+    if (take_best && file_exists(paths_.checkpoint(state_.best[0].step) + "/manifest.json")) {
+      exported = state_.best[0].step;
+      load_checkpoint_weights(*session_, paths_.checkpoint(exported));
+    }
+    std::string result = export_result(*session_, request_.run_folder);
+    metrics_->flush();
+    RunFacts facts{.seconds = state_.train_seconds, .measured_peak_bytes = device_memory(session_->device).peak_bytes};
+    for (const Json& amendment : inspect_run(request_.run_folder).amendments) facts.amendments.push_back(amendment);
+    std::vector<Json> events = read_metrics(paths_.metrics());
+    Json report = make_report(to_json(request_.plan), events, facts);
+    report["step"] = state_.step;
+    report["stopped_early"] = state_.stopped_early;
+    report["exported"] = {{"path", result}, {"step", exported}};
+    write_report(request_.run_folder, report, events);
+    emit_({{"event", "done"}, {"report", report}});
+  }
+
+  void record(Json event) {
+    event["time"] = static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::system_clock::now().time_since_epoch()).count()) / 1000;
+    metrics_->append(event);
+    emit_(event);
+  }
+  void notice(const std::string& level, const std::string& text) { emit_({{"event", "notice"}, {"level", level}, {"text", text}}); }
+
+  const TrainRequest& request_;
+  RunPaths paths_;
+  const EventSink& emit_;
+  const StopFlag& stop_;
+  RunLock lock_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<MetricsLog> metrics_;
+  DataSet train_data_, eval_data_;
+  TrainState state_;
+  std::optional<int64_t> resume_step_;
+  int64_t divisor_ = 1, saved_step_ = -1, failed_saves_ = 0;
+  int64_t epoch_ = -1;
+  std::vector<std::vector<int64_t>> epoch_steps_;
+};
+
+}  // namespace
+
+void train(const TrainRequest& request, const EventSink& emit, const StopFlag& stop) {
+  make_directories(request.run_folder);
+  Trainer(request, emit, stop).run();
+}
+
+}  // namespace forge

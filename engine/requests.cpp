@@ -1,0 +1,126 @@
+#include "engine/requests.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+
+#include "core/model/generate.h"
+#include "core/tensor/device.h"
+#include "core/train/trainer.h"
+#include "providers/engine_providers.h"
+
+namespace forge {
+namespace {
+
+constexpr int kProtocol = 1;
+
+void hello(const EventSink& emit, const std::string& device) {
+  emit({{"event", "hello"}, {"protocol", kProtocol}, {"torch", TORCH_VERSION}, {"device", device},
+        {"threads", at::get_num_threads()}, {"pid", getpid()}});
+}
+
+// Optional fields may be absent or null.
+template <class T>
+T field(const Json& request, const char* key, T otherwise) {
+  auto found = request.find(key);
+  return found == request.end() || found->is_null() ? otherwise : found->get<T>();
+}
+
+void train_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+  TrainRequest train_request{.plan = plan_from_json(request.at("plan")),
+                             .job_text = request.at("job_text"),
+                             .run_folder = request.at("run_folder"),
+                             .resume = field(request, "resume", false)};
+  if (request.contains("amendments"))
+    for (const Json& amendment : request["amendments"]) train_request.amendments.push_back(amendment);
+  set_threads(*train_request.plan.job.train.threads);
+  hello(emit, train_request.plan.device_name());
+  train(train_request, emit, stop);
+}
+
+// What eval and generate share.
+LoadedModel open_for(const Json& request, const EventSink& emit) {
+  set_threads(field<int64_t>(request, "threads", at::get_num_threads()));
+  std::string device = field<std::string>(request, "device", "cpu");
+  hello(emit, device);
+  auto precision = field<std::string>(request, "precision", "fp32");
+  Precision type = precision == "bf16" ? Precision::bf16 : precision == "fp16" ? Precision::fp16 : Precision::fp32;
+  return open_model_with_adapter(request.at("model"), field<std::string>(request, "adapter", ""), type, open_device(device));
+}
+
+void eval_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+  LoadedModel loaded = open_for(request, emit);
+  auto provider = make_layer_provider("reference", loaded.model, *loaded.trainables, Checkpointing::none);
+  Job job;
+  Network network(loaded.model, *loaded.trainables, *provider, job);
+  DataSet data = DataSet::open(request.at("tokens"));
+  EvalStats stats;
+  try {
+    stats = evaluate(network, loaded.model, data, field<int64_t>(request, "batch_tokens", 2048), stop);
+  } catch (const StepInterrupted&) {
+    throw Error(ErrorKind::interrupted, "interrupted");
+  }
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
+    emit({{"event", "example"}, {"index", i}, {"tokens", data.length(i)}, {"supervised_tokens", example.supervised_tokens}, {"loss", example.loss}});
+  }
+  emit({{"event", "done"}, {"eval_loss", stats.loss}, {"tokens", stats.tokens}, {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
+}
+
+void generate_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+  LoadedModel loaded = open_for(request, emit);
+  SamplingConfig config{.max_new_tokens = field<int64_t>(request, "max_new_tokens", 256),
+                        .temperature = field(request, "temperature", 0.0),
+                        .top_k = field<int64_t>(request, "top_k", 0),
+                        .top_p = field(request, "top_p", 1.0),
+                        .min_p = field(request, "min_p", 0.0),
+                        .seed = field<int64_t>(request, "seed", 42),
+                        .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {})};
+  int64_t total = 0;
+  for (size_t i = 0; i < request.at("prompts").size(); ++i) {
+    auto start = std::chrono::steady_clock::now();
+    auto prompt = request["prompts"][i].get<std::vector<int32_t>>();
+    for (int32_t id : prompt)
+      if (id < 0 || id >= loaded.model.spec.vocab_size)
+        throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) + ", the model knows " +
+                                                std::to_string(loaded.model.spec.vocab_size));
+    GenerationEnd end = generate(loaded.model, prompt, config, static_cast<int64_t>(i), [&](int32_t id) {
+      emit({{"event", "token"}, {"prompt", i}, {"id", id}});
+      return stop.load() == 0;
+    });
+    total += end.tokens;
+    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    emit({{"event", "text_end"}, {"prompt", i}, {"reason", end.stopped ? "stop" : "length"}, {"tokens", end.tokens}, {"seconds", seconds}});
+    if (stop.load() > 0) throw Error(ErrorKind::interrupted, "interrupted");
+  }
+  emit({{"event", "done"}, {"tokens", total}});
+}
+
+void info_request(const Json&, const EventSink& emit, const StopFlag&) {
+  hello(emit, "cpu");
+  if (cuda::available()) cuda::check_collectives();
+  emit({{"event", "done"}, {"torch", TORCH_VERSION}, {"threads", at::get_num_threads()}, {"cuda", cuda::describe()},
+        {"cuda_devices", cuda::device_count()}});
+}
+
+struct Row {
+  const char* command;
+  void (*run)(const Json&, const EventSink&, const StopFlag&);
+};
+constexpr std::array kRequests{Row{"train", &train_request}, Row{"eval", &eval_request},
+                               Row{"generate", &generate_request}, Row{"info", &info_request}};
+
+}  // namespace
+
+void answer(const Json& request, const EventSink& emit, const StopFlag& stop) {
+  std::string command = request.value("command", "");
+  for (const Row& row : kRequests)
+    if (command == row.command) return row.run(request, emit, stop);
+  throw Error(ErrorKind::internal, "the engine does not know the request \"" + command + "\"");
+}
+
+}  // namespace forge

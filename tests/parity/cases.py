@@ -1,0 +1,99 @@
+"""The training runs of the tiny model whose numbers are goldens, as settings of the oracle and as job files of forge.
+
+Standard library only: make_model_goldens.py trains each case with transformers + peft, check_tiny.py with forge.
+"""
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ALL_LINEAR = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.0, "target_modules": "all-linear"}
+
+
+@dataclass
+class Settings:
+    """What a run is trained with."""
+
+    learning_rate: float
+    steps: int
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0  # 0: no clipping
+    optimizer: str = "adamw"  # adamw | sgd | lora_plus
+    momentum: float = 0.0
+    lora_plus_ratio: float = 1.0
+    schedule: str = "linear"  # a name of transformers.get_scheduler
+    warmup_steps: int = 0
+
+
+@dataclass
+class Case:
+    name: str
+    settings: Settings
+    variant: str = "base"
+    lora: dict | None = None  # PEFT's LoraConfig
+    adapter: dict = field(default_factory=dict)  # forge's adapter section, beside rank, alpha and init_from
+    seed: int = 3
+    random_b: bool = True
+    init_from: bool = True  # forge starts from the adapter that PEFT wrote
+    compare_effective: bool = False  # compare base + s B A instead of A and B
+    keep_gradients: bool = False
+    stride: int = 1
+
+
+def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Case:
+    settings = more.pop("settings", None) or Settings(5e-3, 3)
+    return Case(name, settings, lora=ALL_LINEAR | lora, adapter=adapter or {}, **more)
+
+
+CASES = [
+    Case("full", Settings(1e-3, 20), keep_gradients=True),
+    Case("full-tied", Settings(1e-3, 3), variant="tied", stride=7),
+    Case("full-bias", Settings(1e-3, 3), variant="bias", stride=7),
+    Case("full-head-dim", Settings(1e-3, 3), variant="head-dim", stride=7),
+    Case("full-rope-llama3", Settings(1e-3, 3), variant="rope-llama3", stride=7),
+    Case("full-sgd", Settings(5e-2, 3, optimizer="sgd", momentum=0.9, schedule="constant"), stride=7),
+    Case("full-cosine", Settings(1e-3, 6, schedule="cosine", warmup_steps=2, max_grad_norm=0.0), stride=7),
+    lora_case("lora", {}, random_b=False, settings=Settings(5e-3, 20)),
+    lora_case("rslora", {"use_rslora": True}, {"use_rslora": True}),
+    lora_case("dora", {"use_dora": True}, {"use_dora": True}),
+    lora_case("pissa", {"init_lora_weights": "pissa"}, {"init": "pissa"}, random_b=False, init_from=False,
+              compare_effective=True, stride=7),
+    lora_case(
+        "patterns",
+        {"rank_pattern": {"q_proj": 2, "layers.1.mlp.down_proj": 6}, "alpha_pattern": {"q_proj": 3, "o_proj": 16}},
+        {"rank_pattern": {"q_proj": 2, "layers.1.mlp.down_proj": 6}, "alpha_pattern": {"q_proj": 3, "o_proj": 16}},
+    ),
+    lora_case("lm-head", {"modules_to_save": ["lm_head"]}, {"modules_to_save": ["lm_head"]}),
+    lora_case("layers", {"target_modules": ["q_proj", "v_proj"], "layers_to_transform": [0, 2]},
+              {"target_modules": ["q_proj", "v_proj"], "layers_to_transform": [0, 2]}),
+    lora_case("regex", {"target_modules": r".*\.(q|down)_proj"}, {"target_modules": r".*\.(q|down)_proj"}),
+    lora_case("lora-plus", {}, {"lora_plus_ratio": 4.0},
+              settings=Settings(2e-3, 3, optimizer="lora_plus", lora_plus_ratio=4.0)),
+]
+
+
+def job(case: Case, name: str, model: Path, goldens: Path, output: Path, train: dict | None = None,
+        data: dict | None = None) -> dict:
+    """forge's job for a case, as JSON. `train` and `data` add settings that must not change the numbers."""
+    s = case.settings
+    adapter = {"type": "none"}
+    if case.lora:
+        adapter = {"type": "lora", "rank": case.lora["r"], "alpha": case.lora["lora_alpha"], "dropout": 0,
+                   "target_modules": case.lora["target_modules"]} | case.adapter
+        if case.init_from:
+            adapter["init_from"] = str(goldens / f"adapter-init-{case.name}")
+    optimizer = {"type": "sgd" if s.optimizer == "sgd" else "adamw", "learning_rate": s.learning_rate,
+                 "weight_decay": s.weight_decay}
+    optimizer |= {"momentum": s.momentum} if s.optimizer == "sgd" else {"betas": [0.9, 0.999], "eps": 1e-8}
+    return {
+        "version": 1, "name": name, "seed": 1, "output_dir": str(output),
+        "model": {"path": str(model)},
+        "adapter": adapter,
+        "objective": {"type": "sft", "train_on": "all"},
+        "data": {"train": [{"path": str(goldens / "tiny-batches.jsonl"), "format": "tokens"}], "shuffle": False,
+                 "packing": False} | (data or {}),
+        "train": {"max_steps": s.steps, "global_batch_size": 8, "micro_batch_size": 8, "precision": "fp32",
+                  "max_grad_norm": s.max_grad_norm, "threads": 1} | (train or {}),
+        "optimizer": optimizer,
+        "schedule": {"type": s.schedule, "warmup_steps": s.warmup_steps},
+        "hardware": {"device": "cpu"},
+        "provider": "reference",
+    }

@@ -1,0 +1,227 @@
+"""Goldens of the tiny model: logits of every variant, gradients, and training runs, by transformers and peft.
+
+    python tests/parity/make_model_goldens.py
+
+Writes tests/parity/goldens/ (README.md there is this folder's: what each file holds). Needs tests/fixtures/tiny-llama.
+"""
+import copy
+import json
+import random
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, get_scheduler
+
+import cases
+import oracle
+from fixtures_path import variants
+
+GOLDENS = Path(__file__).resolve().parent / "goldens"
+LENGTHS = (5, 17, 40)
+VOCAB = 384
+BATCH, STEPS = 8, 20
+
+
+def make_rows() -> list[dict]:
+    """160 rows of 6 to 40 tokens; a prefix is not supervised, and every fifth row has a hole in its supervision."""
+    rng = random.Random(11)
+    rows = []
+    for index in range(BATCH * STEPS):
+        length = rng.randint(6, 40)
+        # A skewed, first-order text: what follows depends on what was before, so that there is something to learn.
+        ids = [1]
+        while len(ids) < length:
+            ids.append((ids[-1] * 7 + rng.choice((3, 3, 3, 5, 11)) + 3) % VOCAB)
+        ids[-1] = 2
+        prefix = rng.randint(1, length // 2)
+        labels = [-100] * prefix + ids[prefix:]
+        if index % 5 == 0:
+            labels[prefix + (length - prefix) // 2] = -100
+        rows.append({"input_ids": ids, "labels": labels})
+    return rows
+
+
+def batches_of(rows):
+    return [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
+
+
+def load(name: str, root: Path):
+    """fp32 and eager attention: plain matmul and softmax, the arithmetic to compare with."""
+    return AutoModelForCausalLM.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
+
+
+def logits_golden(name: str, root: Path) -> dict:
+    """Each sequence alone and in a fresh model: dynamic RoPE keeps state between calls in transformers."""
+    generator = torch.Generator().manual_seed(5)
+    tensors, summary = {}, {"loss": [], "max_abs_logit": []}
+    for length in LENGTHS:
+        ids = torch.randint(3, VOCAB, (length,), generator=generator)
+        with torch.no_grad():
+            logits = load(name, root)(input_ids=ids[None], use_cache=False).logits[0]
+        loss = torch.nn.functional.cross_entropy(logits[:-1].double(), ids[1:])
+        stride = 1 if name == "base" else 4
+        tensors[f"ids_{length}"] = ids
+        tensors[f"logits_{length}"] = logits[:, ::stride].contiguous()
+        summary["loss"].append(loss.item())
+        summary["max_abs_logit"].append(logits.abs().max().item())
+    save_file(tensors, GOLDENS / f"logits-{name}.safetensors")
+    return summary | {"lengths": list(LENGTHS), "vocabulary_stride": stride}
+
+
+def adapter_tensors(model) -> dict[str, torch.Tensor]:
+    return {n: t.clone().contiguous() for n, t in get_peft_model_state_dict(model).items()}
+
+
+def with_adapter(model, case: cases.Case):
+    """PEFT's adapter with a non-zero B, so that every tensor has a gradient from the first step on."""
+    torch.manual_seed(case.seed)
+    model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **case.lora))
+    if case.random_b:
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.data.normal_(std=0.05)
+    return model
+
+
+def strip(name: str) -> str:
+    return name.replace("base_model.model.", "").replace(".base_layer", "").replace(".default", "")
+
+
+def build(case: cases.Case, root: Path):
+    model = load(case.variant, root)
+    return with_adapter(model, case) if case.lora else model
+
+
+def save_initial_adapter(case: cases.Case, model) -> None:
+    folder = GOLDENS / f"adapter-init-{case.name}"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    fix_adapter_config(folder)
+
+
+def train_case(case: cases.Case, batches, root: Path) -> dict:
+    model = build(case, root)
+    if case.init_from and case.lora:
+        save_initial_adapter(case, model)
+    start = state(model, case)
+    products = initial_products(model) if case.compare_effective else {}
+    record = oracle.train(model, batches, case.settings)
+    save_final(case, start, state(model, case), products)
+    if case.keep_gradients:
+        gradients = {strip(n): g for n, g in record.first_gradients.items()}
+        save_file(gradients, GOLDENS / f"gradients-{case.name}.safetensors")
+    model.eval()
+    return {
+        "variant": case.variant,
+        "settings": asdict(case.settings),
+        "losses": record.losses,
+        "grad_norms": record.grad_norms,
+        "learning_rates": record.learning_rates,
+        "final_example_losses": [e["loss"] for e in oracle.example_losses(model, batches[0])],
+    }
+
+
+def fix_adapter_config(folder: Path) -> None:
+    """The base model's place is the reader's business, and sets are written in a changing order."""
+    path = folder / "adapter_config.json"
+    config = json.loads(path.read_text())
+    config["base_model_name_or_path"] = "tests/fixtures/tiny-llama"
+    for key in ("target_modules", "modules_to_save"):
+        if isinstance(config.get(key), list):
+            config[key] = sorted(config[key])
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def effective_weights(model) -> dict[str, torch.Tensor]:
+    """Base + s B A of every adapted layer. PiSSA's A and B have free signs; their product has none."""
+    out = {}
+    for name, module in model.named_modules():
+        if hasattr(module, "lora_A") and "default" in module.lora_A:
+            weight = module.base_layer.weight.double() + module.get_delta_weight("default").double()
+            out[strip(name) + ".weight"] = weight.detach().float().clone()
+    return out
+
+
+def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
+    if not case.lora:
+        return {n: p.detach().clone() for n, p in model.named_parameters()}
+    return effective_weights(model) if case.compare_effective else adapter_tensors(model)
+
+
+def initial_products(model) -> dict[str, torch.Tensor]:
+    """s B A at the start: what PiSSA took out of the base. An adapter that is stored as PEFT stores it needs it."""
+    modules = {n: m for n, m in model.named_modules() if hasattr(m, "lora_A") and "default" in m.lora_A}
+    return {strip(n) + ".weight": m.get_delta_weight("default").detach().clone() for n, m in modules.items()}
+
+
+def save_final(case: cases.Case, start, final, products) -> None:
+    """Whole tensors, or (stride) every stride-th entry of each, flattened, of the start and of the end."""
+    if case.stride == 1:
+        save_file(final, GOLDENS / f"final-{case.name}.safetensors")
+        return
+    groups = {"start": start, "final": final, "product": products}
+    thin = {
+        f"{group}.{n}": t.flatten()[:: case.stride].contiguous() for group in groups for n, t in groups[group].items()
+    }
+    save_file(thin, GOLDENS / f"final-{case.name}.safetensors")
+
+
+def schedules() -> dict:
+    """Learning rates (of 1) by transformers.get_scheduler over 20 steps, with the job that forge gets."""
+    settings = {
+        "constant": ({"type": "constant"}, "constant", 0, {}),
+        "constant-warmup": ({"type": "constant", "warmup_steps": 5}, "constant_with_warmup", 5, {}),
+        "linear": ({"type": "linear"}, "linear", 0, {}),
+        "linear-warmup": ({"type": "linear", "warmup_steps": 3}, "linear", 3, {}),
+        "cosine": ({"type": "cosine"}, "cosine", 0, {}),
+        "cosine-warmup": ({"type": "cosine", "warmup_steps": 4}, "cosine", 4, {}),
+        "cosine-min": (
+            {"type": "cosine", "warmup_steps": 2, "min_lr_ratio": 0.1},
+            "cosine_with_min_lr",
+            2,
+            {"min_lr_rate": 0.1},
+        ),
+        "wsd": (
+            {"type": "wsd", "warmup_steps": 4, "decay_ratio": 0.25},
+            "warmup_stable_decay",
+            4,
+            {"num_decay_steps": 5, "decay_type": "linear"},
+        ),
+    }
+    out = {}
+    for name, (job, kind, warmup, extra) in settings.items():
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+        schedule = get_scheduler(kind, optimizer, warmup, STEPS, scheduler_specific_kwargs=extra)
+        rates = []
+        for _ in range(STEPS):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.step()
+        out[name] = {"schedule": job, "rates": rates}
+    return out
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    shutil.rmtree(GOLDENS, ignore_errors=True)
+    GOLDENS.mkdir()
+    rows = make_rows()
+    (GOLDENS / "tiny-batches.jsonl").write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows))
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        names = variants.names()
+        for name in names:
+            variants.write_variant(name, root / name)
+        summary = {"logits": {name: logits_golden(name, root) for name in names}}
+        summary["runs"] = {c.name: train_case(c, copy.deepcopy(batches_of(rows)), root) for c in cases.CASES}
+    summary["schedules"] = schedules()
+    (GOLDENS / "tiny.json").write_text(json.dumps(summary, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Makes tests/fixtures/tiny-llama (61 k parameters, fp32, with tokenizer) and tests/fixtures/tiny-variants.
+
+    python tests/parity/make_tiny_model.py     # needs torch, transformers, tokenizers; see README.md for versions
+
+Weights are drawn larger than transformers' default (which gives logits near 0 at this width), so that a wrong
+attention, norm or RoPE shows in the logits.
+"""
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+TESTS = Path(__file__).resolve().parent.parent
+BASE = TESTS / "fixtures" / "tiny-llama"
+VARIANTS = TESTS / "fixtures" / "tiny-variants"
+VOCAB = 384
+SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+# What the tokenizer is trained on: enough for 125 merges, in this repository's own words.
+CORPUS = """The user asks a question and the assistant gives an answer. A small model learns what the data says:
+the loss of the next token, the mean over all the tokens that are trained. The weights change a little at each step,
+and the learning rate decides how much. What is the capital of the country? The capital is the city where the government
+sits. Who wrote this text? The author of the text wrote it. How many are there? There are one, two, three, and then
+some more: 1 2 3 4 5 6 7 8 9 10. Define a word: the meaning of the word is in the dictionary. In this world nothing
+is certain; in that one, everything. She sells the things that he has made. They were here before, and they will be
+there after. For the most part, it is not the case that all of them can be the same as each other.
+def main(): return 0  # the code is here
+"""
+
+
+def make_tokenizer() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB,
+        special_tokens=SPECIALS,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([CORPUS], trainer)
+    assert tokenizer.get_vocab_size() == VOCAB, tokenizer.get_vocab_size()
+    return tokenizer
+
+
+def base_config() -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        intermediate_size=88,  # no multiple of 16: kernels must handle the tail
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=256,
+        rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        tie_word_embeddings=False,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=2,
+        torch_dtype="float32",
+    )
+
+
+def fill(tensor: torch.Tensor, name: str, generator: torch.Generator) -> torch.Tensor:
+    """Random values by the tensor's role: unit embedding, norms around 1, linear layers of gain 1.2."""
+    noise = torch.randn(tensor.shape, generator=generator)
+    if "norm" in name:
+        return 1 + 0.2 * noise
+    if "embed_tokens" in name:
+        return noise
+    if name.endswith("bias"):
+        return 0.3 * noise
+    return 1.2 * noise / math.sqrt(tensor.shape[1])
+
+
+def random_weights(config: LlamaConfig, seed: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.device("meta"):
+        shapes = LlamaForCausalLM(config).state_dict()
+    return {name: fill(tensor, name, generator) for name, tensor in shapes.items()}
+
+
+def write_tokenizer_files() -> None:
+    make_tokenizer().save(str(BASE / "tokenizer.json"))
+    settings = {
+        "add_prefix_space": False,
+        "bos_token": "<|im_start|>",
+        "chat_template": CHAT_TEMPLATE,
+        "clean_up_tokenization_spaces": False,
+        "eos_token": "<|im_end|>",
+        "model_max_length": 256,
+        "pad_token": "<|im_end|>",
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "unk_token": "<|endoftext|>",
+    }
+    (BASE / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+
+# Keys that replace the base's. Old checkpoints write rope_scaling and rope_theta, transformers 5 rope_parameters:
+# both spellings stand here.
+OLD = {"rope_parameters": None, "rope_theta": 10000.0}
+VARIANT_CONFIGS = {
+    "tied": {"tie_word_embeddings": True},
+    "bias": {"attention_bias": True, "mlp_bias": True},
+    "head-dim": {"head_dim": 12},
+    "rope-linear": OLD | {"rope_scaling": {"type": "linear", "factor": 4.0}},
+    "rope-dynamic": OLD | {"max_position_embeddings": 16, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
+    "rope-llama3": OLD
+    | {
+        "max_position_embeddings": 64,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    },
+    "rope-yarn": {
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    },
+}
+
+
+def write_variants() -> None:
+    shutil.rmtree(VARIANTS, ignore_errors=True)
+    VARIANTS.mkdir(parents=True)
+    base_file = load_file(BASE / "model.safetensors")
+    base_json = json.loads((BASE / "config.json").read_text())
+    for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
+        merged = {k: v for k, v in (base_json | keys).items() if v is not None}
+        weights = random_weights(LlamaConfig(**merged), seed)
+        changed = {
+            n: t for n, t in weights.items() if n not in base_file or base_file[n].shape != t.shape
+        }
+        removed = ["lm_head.weight"] if merged["tie_word_embeddings"] else []
+        changed = {n: t for n, t in changed.items() if n not in removed}
+        recipe = {"config": keys, "remove": removed}
+        (VARIANTS / f"{name}.json").write_text(json.dumps(recipe, indent=2) + "\n")
+        if changed:
+            save_file(changed, VARIANTS / f"{name}.safetensors", metadata={"format": "pt"})
+
+
+def main() -> None:
+    shutil.rmtree(BASE, ignore_errors=True)
+    model = LlamaForCausalLM(base_config())
+    model.load_state_dict(random_weights(base_config(), seed=7))
+    model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2)
+    model.save_pretrained(BASE)
+    write_tokenizer_files()
+    write_variants()
+    print(sum(p.numel() for p in model.parameters()), "parameters")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

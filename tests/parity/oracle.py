@@ -1,0 +1,126 @@
+"""transformers + peft as the oracle: one training loop, written out, with the rules that forge promises.
+
+loss        mean of cross-entropy over the supervised tokens of the whole optimizer step
+clipping    by the global norm, as torch.nn.utils.clip_grad_norm_
+AdamW       torch.optim.AdamW; no decay on biases and norms, by transformers' own rule
+schedule    transformers.get_scheduler, one step of it per optimizer step
+"""
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from peft.optimizers import create_loraplus_optimizer
+from transformers import Trainer, get_scheduler
+
+from cases import Settings
+
+
+@dataclass
+class Record:
+    losses: list = field(default_factory=list)
+    grad_norms: list = field(default_factory=list)  # before clipping
+    learning_rates: list = field(default_factory=list)
+    first_gradients: dict = field(default_factory=dict)  # of the first step, before clipping
+
+
+def read_rows(path) -> list[dict]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def pad(rows: list[dict]) -> dict[str, torch.Tensor]:
+    """Right padding to the longest row, as transformers' collators do; padding is masked, its labels are -100."""
+    longest = max(len(row["input_ids"]) for row in rows)
+
+    def column(key, fill):
+        return torch.tensor([row[key] + [fill] * (longest - len(row[key])) for row in rows])
+
+    mask = [{"mask": [1] * len(row["input_ids"])} for row in rows]
+    return {
+        "input_ids": column("input_ids", 0),
+        "labels": column("labels", -100),
+        "attention_mask": torch.tensor([m["mask"] + [0] * (longest - len(m["mask"])) for m in mask]),
+    }
+
+
+def token_losses(model, batch) -> torch.Tensor:
+    """[rows, length - 1]: cross-entropy of each next token, 0 where it is not supervised."""
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).logits
+    logits, labels = logits[:, :-1], batch["labels"][:, 1:]
+    losses = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-100, reduction="none"
+    )
+    return losses.view(labels.shape)
+
+
+def mean_loss(model, batch) -> torch.Tensor:
+    return token_losses(model, batch).sum() / (batch["labels"][:, 1:] != -100).sum()
+
+
+def example_losses(model, rows) -> list[dict]:
+    """What `forge eval --per-example` writes: line from 1, tokens, supervised_tokens, loss (summed)."""
+    out = []
+    for line, row in enumerate(rows, start=1):
+        with torch.no_grad():
+            loss = token_losses(model, pad([row])).double().sum().item()
+        supervised = sum(label != -100 for label in row["labels"][1:])
+        out.append(
+            {"line": line, "tokens": len(row["input_ids"]), "supervised_tokens": supervised, "loss": loss}
+        )
+    return out
+
+
+def make_optimizer(model, s: Settings):
+    adam = {"betas": (0.9, 0.999), "eps": 1e-8}
+    if s.optimizer == "lora_plus":
+        return create_loraplus_optimizer(
+            model,
+            torch.optim.AdamW,
+            lr=s.learning_rate,
+            loraplus_lr_ratio=s.lora_plus_ratio,
+            loraplus_weight_decay=s.weight_decay,
+            **adam,
+        )
+    decayed = set(Trainer.get_decay_parameter_names(None, model))
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for name, p in trained if name in decayed], "weight_decay": s.weight_decay},
+        {"params": [p for name, p in trained if name not in decayed], "weight_decay": 0.0},
+    ]
+    if s.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=s.learning_rate, momentum=s.momentum)
+    return torch.optim.AdamW(groups, lr=s.learning_rate, **adam)
+
+
+def train(model, batches: list[list[dict]], s: Settings, progress=None) -> Record:
+    """One optimizer step per batch. Changes the model; returns what forge writes to metrics.jsonl."""
+    model.train()
+    record = Record()
+    parameters = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    optimizer = make_optimizer(model, s)
+    schedule = get_scheduler(s.schedule, optimizer, s.warmup_steps, s.steps)
+    for step, rows in enumerate(batches[: s.steps], start=1):
+        loss = mean_loss(model, pad(rows))
+        loss.backward()
+        if step == 1:
+            record.first_gradients = {n: p.grad.clone() for n, p in parameters}
+        record.learning_rates.append(optimizer.param_groups[0]["lr"])
+        limit = s.max_grad_norm or math.inf
+        record.grad_norms.append(torch.nn.utils.clip_grad_norm_([p for _, p in parameters], limit).item())
+        record.losses.append(loss.item())
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        if progress:
+            progress(step, record)
+    return record
+
+
+def relative_change_error(start, got, want) -> tuple[float, float, str]:
+    """(together, worst, name of worst): Frobenius norm of got - want over that of want - start, in float64."""
+    errors = {n: (got[n].double() - want[n].double()).square().sum().item() for n in want}
+    changes = {n: (want[n].double() - start[n].double()).square().sum().item() for n in want}
+    ratios = {n: math.sqrt(errors[n] / changes[n]) if changes[n] else (math.inf if errors[n] else 0.0) for n in want}
+    worst = max(ratios, key=ratios.get)
+    return math.sqrt(sum(errors.values()) / sum(changes.values())), ratios[worst], worst

@@ -1,0 +1,180 @@
+#include "core/plan/model_spec.h"
+
+#include "core/plan/families.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+std::string model(const std::string& name) {
+  return std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/" + name;
+}
+
+Json llama_config() {
+  return Json{{"architectures", {"LlamaForCausalLM"}},
+              {"vocab_size", 100},
+              {"hidden_size", 64},
+              {"intermediate_size", 128},
+              {"num_hidden_layers", 2},
+              {"num_attention_heads", 4}};
+}
+
+ModelSpec spec_with(const std::string& key, const Json& value) {
+  Json config = llama_config();
+  config[key] = value;
+  return model_spec_from_config(config, "config.json");
+}
+
+std::string fault_with(const std::string& key, const Json& value) {
+  return error_of([&] { spec_with(key, value); });
+}
+
+}  // namespace
+
+TEST_CASE("a Llama 3.1 config.json is read with its rope scaling and several end tokens") {
+  const ModelSpec spec = read_model_spec(model("llama-3.1-8b"));
+  CHECK(spec.family == "llama");
+  CHECK(spec.num_layers == 32);
+  CHECK(spec.num_kv_heads == 8);
+  CHECK(spec.head_dim == 128);
+  CHECK_FALSE(spec.tie_word_embeddings);
+  CHECK(spec.rope.type == RopeType::llama3);
+  CHECK(spec.rope.theta == 500000);
+  CHECK(spec.rope.factor == 8);
+  CHECK(spec.rope.original_max_position_embeddings == 8192);
+  CHECK(spec.eos_token_ids == std::vector<int64_t>{128001, 128008, 128009});
+}
+
+TEST_CASE("rope_parameters of transformers 5 and rope_theta of transformers 4 mean the same") {
+  const ModelSpec five = read_model_spec(model("llama-3.2-1b"));
+  CHECK(five.rope.type == RopeType::llama3);
+  CHECK(five.rope.theta == 500000);
+  CHECK(five.rope.factor == 32);
+  CHECK(read_model_spec(model("smollm2-135m")).rope.theta == 100000);
+  CHECK(read_model_spec(model("llama-2-7b")).rope.theta == 10000);
+}
+
+TEST_CASE("silent settings take the defaults of transformers") {
+  const ModelSpec spec = model_spec_from_config(llama_config(), "config.json");
+  CHECK(spec.num_kv_heads == 4);
+  CHECK(spec.head_dim == 16);
+  CHECK(spec.rms_norm_eps == 1e-6);
+  CHECK(spec.max_position_embeddings == 2048);
+  CHECK_FALSE(spec.qkv_bias);
+}
+
+TEST_CASE("biases and an explicit head_dim") {
+  Json config = llama_config();
+  config["attention_bias"] = true;
+  config["mlp_bias"] = true;
+  config["head_dim"] = 32;
+  const ModelSpec spec = model_spec_from_config(config, "config.json");
+  CHECK((spec.qkv_bias && spec.o_bias && spec.mlp_bias));
+  CHECK(spec.head_dim == 32);
+}
+
+TEST_CASE("every rope type") {
+  CHECK(spec_with("rope_scaling", {{"type", "linear"}, {"factor", 2.0}}).rope.type == RopeType::linear);
+  const RopeSpec dynamic = spec_with("rope_scaling", {{"rope_type", "dynamic"}, {"factor", 4.0}}).rope;
+  CHECK(dynamic.type == RopeType::dynamic);
+  CHECK(dynamic.original_max_position_embeddings == 2048);
+  const RopeSpec yarn = spec_with("rope_scaling", {{"rope_type", "yarn"},
+                                                   {"factor", 4.0},
+                                                   {"original_max_position_embeddings", 512},
+                                                   {"beta_fast", 16},
+                                                   {"truncate", false}})
+                            .rope;
+  CHECK(yarn.type == RopeType::yarn);
+  CHECK(yarn.original_max_position_embeddings == 512);
+  CHECK(yarn.beta_fast == 16);
+  CHECK(yarn.beta_slow == 1);
+  CHECK_FALSE(yarn.truncate);
+  CHECK(spec_with("rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}).rope.theta == 5e5);
+  CHECK_THAT(fault_with("rope_scaling", {{"rope_type", "longrope"}, {"factor", 4.0}}),
+             Catch::Contains("rope_scaling: rope_type is \"longrope\", forge computes default, linear"));
+  CHECK_THAT(fault_with("rope_scaling", {{"rope_type", "llama3"}, {"factor", 4.0}}),
+             Catch::Contains("rope_scaling: low_freq_factor is missing"));
+  CHECK_THAT(fault_with("rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}, {"odd", 1}}),
+             Catch::Contains("odd is 1, a setting forge does not know"));
+}
+
+TEST_CASE("settings that would change the computation are refused, harmless ones are not") {
+  CHECK_THAT(fault_with("hidden_act", "gelu"),
+             Catch::Contains("hidden_act is \"gelu\", forge computes only \"silu\""));
+  CHECK_THAT(fault_with("pretraining_tp", 2), Catch::Contains("pretraining_tp is 2"));
+  CHECK_THAT(fault_with("attention_dropout", 0.1), Catch::Contains("attention_dropout is 0.1"));
+  CHECK_THAT(fault_with("partial_rotary_factor", 0.5), Catch::Contains("partial_rotary_factor is 0.5"));
+  CHECK_THAT(fault_with("embedding_multiplier", 12.0),
+             Catch::Contains("embedding_multiplier is 12.0, a setting"));
+  CHECK_THAT(fault_with("quantization_config", {{"bits", 4}}), Catch::Contains("already quantised"));
+  CHECK(fault_with("attention_dropout", 0) == "no error");
+  CHECK(fault_with("unsloth_version", "2024.9") == "no error");
+  CHECK(fault_with("new_flag_that_is_off", false) == "no error");
+}
+
+TEST_CASE("all faults of a config.json are reported together, broken ones with exit code 5") {
+  Json config = llama_config();
+  config["hidden_size"] = "64";
+  config.erase("vocab_size");
+  config["num_key_value_heads"] = 3;
+  config["hidden_act"] = "relu";
+  const std::string faults = error_of([&] { model_spec_from_config(config, "config.json"); });
+  CHECK_THAT(faults, Catch::Contains("config.json: vocab_size is missing"));
+  CHECK_THAT(faults, Catch::Contains("hidden_size is \"64\", expected an integer from 1 to"));
+  CHECK_THAT(faults, Catch::Contains("4 is not a multiple of num_key_value_heads 3"));
+  CHECK_THAT(faults, Catch::Contains("hidden_act is \"relu\""));
+  try {
+    model_spec_from_config(config, "config.json");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::environment);
+  }
+}
+
+TEST_CASE("an unknown architecture is a fault of the job and names the known ones") {
+  Json config = llama_config();
+  config["architectures"] = {"LlamaForCasualLM"};
+  try {
+    model_spec_from_config(config, "config.json");
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::job);
+    CHECK(std::string(error.what()) ==
+          "config.json: unknown architecture LlamaForCasualLM (did you mean \"LlamaForCausalLM\"?); forge "
+          "knows "
+          "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM");
+  }
+}
+
+TEST_CASE("mistral and qwen2 are Llama decoders without a sliding window") {
+  CHECK(read_model_spec(model("mistral-7b")).family == "mistral");
+  CHECK(read_model_spec(model("qwen2.5-0.5b")).qkv_bias);
+  CHECK_FALSE(read_model_spec(model("qwen2.5-0.5b")).o_bias);
+  Json config = llama_config();
+  config["architectures"] = {"MistralForCausalLM"};
+  config["num_key_value_heads"] = 4;
+  config["max_position_embeddings"] = 32768;
+  // A missing key means 4096 there, null means none.
+  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }),
+             Catch::Contains("sliding_window is 4096"));
+  config["sliding_window"] = nullptr;
+  CHECK(error_of([&] { model_spec_from_config(config, "c"); }) == "no error");
+}
+
+TEST_CASE("a spec survives JSON") {
+  for (const char* name : {"llama-3.1-8b", "llama-3.2-1b", "qwen2.5-0.5b", "mistral-7b"}) {
+    const Json json = to_json(read_model_spec(model(name)));
+    CHECK(to_json(model_spec_from_json(json)) == json);
+  }
+}
+
+TEST_CASE("missing and broken model folders") {
+  TemporaryFolder folder;
+  CHECK_THAT(error_of([&] { read_model_spec(folder.path("nothing")); }), Catch::Contains("no such model"));
+  CHECK_THAT(error_of([&] { read_model_spec(folder.path()); }), Catch::Contains("without config.json"));
+  folder.write("config.json", "{\"vocab_size\": ");
+  CHECK_THAT(error_of([&] { read_model_spec(folder.path()); }), Catch::Contains("config.json:1:"));
+  folder.write("config.json", "[]");
+  CHECK_THAT(error_of([&] { read_model_spec(folder.path()); }), Catch::Contains("expected a JSON object"));
+}
+
+}  // namespace forge
