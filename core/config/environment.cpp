@@ -1,0 +1,106 @@
+#include "core/config/environment.h"
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+bool is_variable_name(const std::string& name) {
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
+  for (char c : name)
+    if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')))
+      return false;
+  return true;
+}
+
+class Substitution {
+ public:
+  Substitution(Node& node, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults)
+      : node_(node), environment_(environment), secrets_(secrets), faults_(faults) {}
+
+  void run() {
+    const std::string text = node_.scalar;
+    std::string result;
+    size_t at = 0;
+    for (size_t open = text.find("${"); open != std::string::npos; open = text.find("${", at)) {
+      if (open > at && text[open - 1] == '$') {  // $${ is ${
+        result += text.substr(at, open - 1 - at) + "${";
+        at = open + 2;
+        continue;
+      }
+      size_t close = text.find('}', open);
+      if (close == std::string::npos) {
+        node_.faulty = true;
+        faults_.add(node_.at, "", "${ is not closed",
+                    "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
+        return;
+      }
+      result += text.substr(at, open - at) + value_of(text.substr(open + 2, close - open - 2));
+      at = close + 1;
+    }
+    node_.scalar = result + text.substr(at);
+    node_.quoting = Quoting::either;
+    if (node_.scalar.empty() && !node_.faulty) node_.kind = NodeKind::null;
+  }
+
+ private:
+  std::string value_of(const std::string& reference) {
+    size_t fallback = reference.find(":-", 4);
+    bool has_fallback = reference.starts_with("env:") && fallback != std::string::npos;
+    std::string name = reference.starts_with("env:")
+                           ? reference.substr(4, has_fallback ? fallback - 4 : std::string::npos)
+                           : "";
+    if (!is_variable_name(name)) {
+      node_.faulty = true;
+      faults_.add(node_.at, "", "${" + reference + "} is not a reference",
+                  "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
+      return "";
+    }
+    std::optional<std::string> value = environment_(name);
+    // As in a shell, the default also stands for an empty variable.
+    if (has_fallback && (!value || value->empty())) return reference.substr(fallback + 2);
+    if (!value) {
+      node_.faulty = true;
+      faults_.add(node_.at, "", "the environment variable " + name + " is not set",
+                  "set it, or write ${env:" + name + ":-default}");
+      return "";
+    }
+    if (!valid_utf8(*value)) {
+      node_.faulty = true;
+      faults_.add(node_.at, "", "the environment variable " + name + " is not valid UTF-8");
+      return "";
+    }
+    if (looks_secret(name, *value)) secrets_.push_back({name, *value});
+    return *value;
+  }
+
+  Node& node_;
+  const Environment& environment_;
+  std::vector<Secret>& secrets_;
+  Diagnostics& faults_;
+};
+
+}  // namespace
+
+bool looks_secret(const std::string& variable, const std::string& value) {
+  if (value.size() < 4) return false;  // hiding it would hide half of every text
+  std::string name = lower(variable);
+  for (const char* word : {"token", "secret", "password", "passwd", "credential", "api_key", "apikey",
+                           "private_key", "access_key", "auth"})
+    if (name.find(word) != std::string::npos) return true;
+  if (name.ends_with("_key") || name == "key") return true;
+  for (const char* start :
+       {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"})
+    if (value.starts_with(start) && value.size() >= 16) return true;
+  return false;
+}
+
+void substitute_environment(Node& node, const Environment& environment, std::vector<Secret>& secrets,
+                            Diagnostics& faults) {
+  if (node.is_scalar() && node.scalar.find("${") != std::string::npos)
+    Substitution(node, environment, secrets, faults).run();
+  for (Node& item : node.items) substitute_environment(item, environment, secrets, faults);
+  for (Member& member : node.members) substitute_environment(member.value, environment, secrets, faults);
+}
+
+}  // namespace forge

@@ -1,0 +1,43 @@
+#include "core/config/field.h"
+
+#include <cmath>
+
+#include "core/base/text.h"
+
+namespace forge {
+
+std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std::string& prefix) {
+  std::vector<std::string> keys;
+  for (const Field& field : fields) {
+    keys.push_back(prefix + field.key);
+    for (std::string& key : dotted_keys(field.fields, prefix + field.key + "."))
+      keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+const Field* find_field(const std::string& dotted) {
+  const std::vector<Field>* fields = &job_fields();
+  const Field* found = nullptr;
+  for (const std::string& part : split(dotted, '.')) {
+    found = nullptr;
+    for (const Field& field : *fields)
+      if (field.key == part) found = &field;
+    if (!found) return nullptr;
+    fields = &found->fields;
+  }
+  return found;
+}
+
+std::string range_text(const Field& field) {
+  bool low = std::isfinite(field.minimum), high = std::isfinite(field.maximum);
+  std::string from = format_number(field.minimum),
+              to = (field.below_maximum ? "below " : "") + format_number(field.maximum);
+  if (low && high)
+    return (field.above_minimum ? "above " : "") + from + (field.above_minimum ? " and up to " : " to ") + to;
+  if (low) return field.above_minimum ? "above " + from : from + " or more";
+  if (high) return field.below_maximum ? to : "at most " + to;
+  return "";
+}
+
+}  // namespace forge

@@ -1,0 +1,85 @@
+#pragma once
+// One table entry per key of a job. From these tables come the parser, its messages, defaults, `forge plan`'s
+// values, docs/job.md and schemas/job.schema.json; adding a key means a member in job.h and an entry in
+// job_fields.cpp.
+//
+//   for (const Field& field : job_fields())
+//     if (field.key == "seed") field.set(&job, int64_t{7});
+//
+// The struct's type is erased (`void*` is the struct that the table belongs to), so that everything that
+// walks a table is plain code, compiled once.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace forge {
+
+enum class FieldKind {
+  boolean,      // bool
+  integer,      // int64_t
+  number,       // double
+  bytes,        // int64_t; the file may say 24GiB
+  seconds,      // double; the file may say 1h30m
+  text,         // std::string
+  choice,       // std::string, one of `choices`
+  texts,        // std::vector<std::string>; one text means a list of it
+  numbers,      // std::vector<double>
+  integers,     // std::vector<int64_t>
+  integer_map,  // std::map<std::string, int64_t>
+  number_map,   // std::map<std::string, double>
+  targets,      // all-linear, a regex (std::string), or names (std::vector<std::string>)
+  section,      // a struct with its own table
+  sections,     // a list of structs
+};
+
+// monostate: null for an optional key, auto for one that the plan decides.
+using FieldValue = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
+                                std::vector<double>, std::vector<int64_t>, std::map<std::string, int64_t>,
+                                std::map<std::string, double>>;
+
+struct Field {
+  std::string key;
+  FieldKind kind = FieldKind::text;
+  std::string doc;                   // one sentence for the user
+  std::vector<std::string> choices;  // of a choice; of a text: the words with a meaning of their own
+  std::vector<std::string> also;     // words that are rewritten before the parser sees them
+  std::vector<std::string> later;    // choices that other tools have and forge does not have yet
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool above_minimum = false;  // the minimum itself is out
+  bool below_maximum = false;  // the maximum itself is out
+  int64_t length = 0;          // of a list: exactly so many items; 0: any
+  bool automatic = false;      // may be `auto`: the plan decides
+  bool optional = false;       // null has a meaning of its own: "not set"
+  bool required = false;
+  bool path = false;          // relative to the file that states it
+  std::string unit;           // tokens, examples, seconds …
+  std::string when_unset;     // what null or the default means, where the value alone does not say it
+  std::string share_key;      // the key for a share, when a share stands where a count belongs
+  std::string shorthand;      // of a section or list of sections: the member that a lone text means
+  std::vector<Field> fields;  // of a section
+
+  std::function<FieldValue(const void*)> get;
+  std::function<void(void*, FieldValue)> set;
+  std::function<void*(void*)> member;           // section: its struct
+  std::function<void(void*, size_t)> resize;    // sections
+  std::function<size_t(const void*)> size;      // sections
+  std::function<void*(void*, size_t)> element;  // sections
+  const void* member_of(const void* object) const { return member(const_cast<void*>(object)); }
+};
+
+// The whole job, section by section. Constant.
+const std::vector<Field>& job_fields();
+
+// Every dotted key below `fields` ("adapter.rank"), sections included.
+std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std::string& prefix = "");
+// The entry of a dotted key; nullptr when there is none.
+const Field* find_field(const std::string& dotted);
+// "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.
+std::string range_text(const Field& field);
+
+}  // namespace forge

@@ -1,0 +1,326 @@
+// The tables of job.yaml: every key with its sentence, range and choices. Defaults stand in job.h.
+#include "core/config/field_builder.h"
+
+namespace forge {
+namespace {
+
+std::vector<Field> model_fields() {
+  return {
+      key("path", &ModelConfig::path, "The model: a Hugging Face folder with safetensors, or a .gguf file.")
+          .required()
+          .path(),
+      key("quantization", &ModelConfig::quantization,
+          "How the frozen linear weights are held; the head and the embedding stay as they are."),
+      key("double_quantization", &ModelConfig::double_quantization,
+          "Hold the scales of nf4 and fp4 in 8 bits too: 4.127 instead of 4.5 bits a weight."),
+  };
+}
+
+// The three forms of target_modules share two members.
+Field target_modules() {
+  Entry entry =
+      key("target_modules", &AdapterConfig::target_modules,
+          "Linear layers that get an adapter: all-linear, a list of name endings, or one regex that must "
+          "match the whole module path.")
+          .kind(FieldKind::targets)
+          .words({"all-linear"});
+  entry.field.get = [](const void* object) -> FieldValue {
+    const auto& adapter = *static_cast<const AdapterConfig*>(object);
+    bool word = adapter.target_modules == std::vector<std::string>{"all-linear"};
+    if (adapter.target_is_regex || word) return adapter.target_modules.at(0);
+    return adapter.target_modules;
+  };
+  entry.field.set = [](void* object, FieldValue value) {
+    auto& adapter = *static_cast<AdapterConfig*>(object);
+    const auto* text = std::get_if<std::string>(&value);
+    adapter.target_is_regex = text && *text != "all-linear";
+    adapter.target_modules = text ? std::vector{*text} : std::get<std::vector<std::string>>(value);
+  };
+  return std::move(entry.field);
+}
+
+std::vector<Field> adapter_fields() {
+  return {
+      key("type", &AdapterConfig::type,
+          "What is trained: every weight (none) or a low-rank adapter. qlora is short "
+          "for lora on a model in nf4 with double quantization.")
+          .also({"qlora"})
+          .later({"dora", "loha", "lokr", "ia3", "oft", "vera", "prefix", "prompt"}),
+      key("rank", &AdapterConfig::rank, "Width of the low-rank update.").range(1, 65536),
+      key("alpha", &AdapterConfig::alpha, "The update is multiplied by alpha / rank.").above(0),
+      key("dropout", &AdapterConfig::dropout, "Share of the adapter's inputs that are dropped in training.")
+          .at_least(0)
+          .below(1),
+      target_modules(),
+      key("exclude_modules", &AdapterConfig::exclude_modules,
+          "Name endings that target_modules must not take."),
+      key("modules_to_save", &AdapterConfig::modules_to_save,
+          "Modules that are trained whole and stored with the adapter, such as lm_head."),
+      key("use_rslora", &AdapterConfig::use_rslora,
+          "Multiply by alpha / sqrt(rank) instead of alpha / rank."),
+      key("use_dora", &AdapterConfig::use_dora,
+          "Train the magnitude of each output row beside the direction (DoRA)."),
+      key("init", &AdapterConfig::init,
+          "How the adapter starts: as PEFT's default (A uniform, B zero), gaussian A, or "
+          "from the weight's singular vectors (pissa).")
+          .later({"loftq", "olora", "eva", "corda", "orthogonal"}),
+      key("lora_plus_ratio", &AdapterConfig::lora_plus_ratio, "Learning rate of B over that of A (LoRA+).")
+          .above(0),
+      key("rank_pattern", &AdapterConfig::rank_pattern,
+          "Rank of single modules: name ending or regex to rank.")
+          .range(1, 65536),
+      key("alpha_pattern", &AdapterConfig::alpha_pattern,
+          "Alpha of single modules: name ending or regex to alpha.")
+          .above(0),
+      key("layers_to_transform", &AdapterConfig::layers_to_transform,
+          "Numbers of the layers that get an adapter.")
+          .at_least(0)
+          .when_unset("all layers"),
+      key("init_from", &AdapterConfig::init_from, "A PEFT adapter folder to start from.").path(),
+  };
+}
+
+std::vector<Field> objective_fields() {
+  return {
+      key("type", &ObjectiveConfig::type,
+          "What is minimised: the loss of answers (sft) or of all text (pretrain).")
+          .later({"dpo", "orpo", "simpo", "kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"}),
+      key("train_on", &ObjectiveConfig::train_on,
+          "Which tokens count: every assistant turn, the last one, the "
+          "completion of a pair, or all."),
+      key("label_smoothing", &ObjectiveConfig::label_smoothing,
+          "Share of the target spread over the vocabulary.")
+          .at_least(0)
+          .below(1),
+      key("z_loss", &ObjectiveConfig::z_loss, "Coefficient of logsumexp², which keeps logits small.")
+          .at_least(0),
+  };
+}
+
+std::vector<Field> source_fields() {
+  return {
+      key("path", &DataSource::path, "A data file: .jsonl, .json, .csv, .tsv, .txt or .parquet.")
+          .required()
+          .path(),
+      key("format", &DataSource::format,
+          "What a row looks like; auto looks at the rows and the plan says what it saw.")
+          .later({"preference", "kto", "reward", "prompt"}),
+      key("limit", &DataSource::limit, "Take the first rows only.")
+          .at_least(1)
+          .unit("rows")
+          .when_unset("all rows"),
+  };
+}
+
+std::vector<Field> data_fields() {
+  return {
+      sections("train", &DataConfig::train,
+               "What to train on: a file, a list of files, or a list of {path, format, "
+               "limit}.",
+               source_fields())
+          .required()
+          .shorthand("path"),
+      sections("eval", &DataConfig::eval, "What to evaluate on, in the same forms.", source_fields())
+          .shorthand("path"),
+      key("eval_fraction", &DataConfig::eval_fraction,
+          "Share of the training rows kept for evaluation, chosen by each row's hash.")
+          .at_least(0)
+          .below(1),
+      key("template", &DataConfig::template_name,
+          "Chat template: the model's own (auto), a .jinja file, or the name of a bundled one.")
+          .words({"auto"}),
+      key("max_length", &DataConfig::max_length, "Longest example.").range(1, 1 << 24).unit("tokens"),
+      key("overlong", &DataConfig::overlong,
+          "What happens to a longer example; every cut is counted and shown."),
+      key("truncation_side", &DataConfig::truncation_side, "The side on which truncate cuts."),
+      key("packing", &DataConfig::packing,
+          "Several examples share a row without seeing each other. Changes speed, "
+          "not the training."),
+      key("group_by_length", &DataConfig::group_by_length, "Draw examples of similar length into one step."),
+      key("shuffle", &DataConfig::shuffle, "New order every epoch, from the seed."),
+      key("on_bad_row", &DataConfig::on_bad_row,
+          "What happens to a row that cannot be used; skip counts and lists it."),
+  };
+}
+
+std::vector<Field> train_fields() {
+  return {
+      key("epochs", &TrainConfig::epochs, "Passes over the training data.")
+          .above(0)
+          .when_unset("1, unless another limit is set"),
+      key("max_steps", &TrainConfig::max_steps, "Stop after so many optimizer steps.")
+          .at_least(1)
+          .unit("steps")
+          .when_unset("no limit"),
+      key("max_tokens", &TrainConfig::max_tokens, "Stop after so many tokens.")
+          .at_least(1)
+          .unit("tokens")
+          .when_unset("no limit"),
+      key("max_time", &TrainConfig::max_time, "Stop after so much time: seconds, or 90s, 30m, 1h30m.")
+          .kind(FieldKind::seconds)
+          .above(0)
+          .unit("seconds")
+          .when_unset("no limit"),
+      key("global_batch_size", &TrainConfig::global_batch_size,
+          "Examples of one optimizer step, packed or not.")
+          .automatic()
+          .range(1, 1 << 24)
+          .unit("examples")
+          .when_unset("32, unless global_batch_tokens is set"),
+      key("global_batch_tokens", &TrainConfig::global_batch_tokens,
+          "Tokens of one optimizer step, instead of examples.")
+          .at_least(1)
+          .unit("tokens")
+          .when_unset("global_batch_size counts"),
+      key("micro_batch_size", &TrainConfig::micro_batch_size,
+          "Examples computed at once; auto takes the smallest at the throughput knee that fits.")
+          .automatic()
+          .range(1, 1 << 24)
+          .unit("examples"),
+      key("micro_batch_tokens", &TrainConfig::micro_batch_tokens, "Tokens computed at once, with packing.")
+          .automatic()
+          .at_least(1)
+          .unit("tokens"),
+      key("activation_checkpointing", &TrainConfig::activation_checkpointing,
+          "Recompute activations in the backward pass to save memory.")
+          .automatic(),
+      key("precision", &TrainConfig::precision,
+          "Type of frozen weights, activations and matrix inputs; auto is the hardware profile's.")
+          .automatic(),
+      key("master_weights", &TrainConfig::master_weights,
+          "Hold trained weights in fp32 beside their bf16 or fp16 copy."),
+      key("max_grad_norm", &TrainConfig::max_grad_norm,
+          "Gradients are scaled down to this norm; 0 leaves them.")
+          .at_least(0),
+      key("neftune_alpha", &TrainConfig::neftune_alpha,
+          "Strength of the noise on embeddings (NEFTune); 0 is none.")
+          .at_least(0),
+      key("on_nan", &TrainConfig::on_nan,
+          "What a loss that is not finite does: stop the run, or skip the step."),
+      key("deterministic", &TrainConfig::deterministic, "Only kernels that give the same bits every time."),
+      key("threads", &TrainConfig::threads, "CPU threads.").automatic().range(1, 4096),
+  };
+}
+
+std::vector<Field> optimizer_fields() {
+  return {
+      key("type", &OptimizerConfig::type, "The optimizer.")
+          .later({"adamw_8bit", "adam", "lion", "adafactor", "muon", "sophia", "paged_adamw_8bit"}),
+      key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.").above(0),
+      key("betas", &OptimizerConfig::betas, "Decay of the first and second moment (adamw).")
+          .at_least(0)
+          .below(1)
+          .length(2),
+      key("eps", &OptimizerConfig::eps, "Added to the root of the second moment (adamw).").above(0),
+      key("weight_decay", &OptimizerConfig::weight_decay,
+          "Decoupled weight decay; norms and biases have none.")
+          .at_least(0),
+      key("momentum", &OptimizerConfig::momentum, "Momentum (sgd).").at_least(0).below(1),
+  };
+}
+
+std::vector<Field> schedule_fields() {
+  return {
+      key("type", &ScheduleConfig::type, "Course of the learning rate after the warmup.")
+          .later({"polynomial", "inverse_sqrt", "cosine_with_restarts", "reduce_lr_on_plateau"}),
+      key("warmup_steps", &ScheduleConfig::warmup_steps, "Steps from zero to the peak.")
+          .at_least(0)
+          .unit("steps")
+          .share_key("warmup_ratio")
+          .when_unset("warmup_ratio counts"),
+      key("warmup_ratio", &ScheduleConfig::warmup_ratio, "The same as a share of all steps.").range(0, 1),
+      key("min_lr_ratio", &ScheduleConfig::min_lr_ratio, "Last learning rate as a share of the peak.")
+          .range(0, 1),
+      key("decay_ratio", &ScheduleConfig::decay_ratio, "Share of all steps that decays (wsd).").range(0, 1),
+  };
+}
+
+std::vector<Field> checkpoint_fields() {
+  return {
+      key("every_steps", &CheckpointConfig::every_steps, "Steps between checkpoints.")
+          .at_least(1)
+          .unit("steps")
+          .when_unset("only at the end of the run"),
+      key("keep_last", &CheckpointConfig::keep_last, "Newest checkpoints that stay on the disk.").at_least(1),
+      key("keep_best", &CheckpointConfig::keep_best,
+          "Checkpoints of lowest evaluation loss that stay as well.")
+          .at_least(0),
+  };
+}
+
+std::vector<Field> eval_fields() {
+  std::vector<Field> early_stopping{
+      key("patience", &EarlyStoppingConfig::patience,
+          "Evaluations without improvement before the run ends; 0 never ends early.")
+          .at_least(0),
+      key("min_delta", &EarlyStoppingConfig::min_delta,
+          "What counts as an improvement of the evaluation loss.")
+          .at_least(0),
+  };
+  return {
+      key("every_steps", &EvalConfig::every_steps, "Steps between evaluations.")
+          .at_least(1)
+          .unit("steps")
+          .when_unset("only at the end of the run"),
+      key("at_start", &EvalConfig::at_start, "Evaluate before the first step too."),
+      section("early_stopping", &EvalConfig::early_stopping,
+              "End the run when evaluation no longer improves.", std::move(early_stopping)),
+  };
+}
+
+std::vector<Field> log_fields() {
+  return {
+      key("every_steps", &LogConfig::every_steps, "Steps between lines of metrics.")
+          .at_least(1)
+          .unit("steps"),
+      key("tensorboard", &LogConfig::tensorboard, "Write TensorBoard files into the run folder."),
+  };
+}
+
+std::vector<Field> hardware_fields() {
+  return {
+      key("profile", &HardwareConfig::profile,
+          "Hardware profile; auto matches the machine (see forge list profiles).")
+          .words({"auto"}),
+      key("device", &HardwareConfig::device, "Where to train: auto, cpu, cuda or cuda:N.")
+          .words({"auto", "cpu", "cuda"}),
+      key("memory_limit", &HardwareConfig::memory_limit, "Memory that the run may use: bytes, or 24GiB.")
+          .kind(FieldKind::bytes)
+          .at_least(1)
+          .unit("bytes")
+          .when_unset("what the machine has"),
+  };
+}
+
+std::vector<Field> make_job_fields() {
+  return {
+      key("version", &Job::version, "Version of this format.").range(1, 1),
+      key("name", &Job::name, "Names the run folder.").when_unset("the job file's name without its ending"),
+      key("seed", &Job::seed, "Seed of everything random.").range(0, 4294967295.0),
+      key("output_dir", &Job::output_dir, "Folder of run folders.").path(),
+      section("model", &Job::model, "The model to start from.", model_fields()).shorthand("path").required(),
+      section("adapter", &Job::adapter, "How weights change.", adapter_fields()).shorthand("type"),
+      section("objective", &Job::objective, "What is minimised.", objective_fields()).shorthand("type"),
+      section("data", &Job::data, "What is learned from.", data_fields()).required(),
+      section("train", &Job::train, "Length, batch and precision of the run.", train_fields()),
+      section("optimizer", &Job::optimizer, "The optimizer.", optimizer_fields()).shorthand("type"),
+      section("schedule", &Job::schedule, "The learning rate over time.", schedule_fields())
+          .shorthand("type"),
+      section("checkpoint", &Job::checkpoint, "What is kept to continue from.", checkpoint_fields()),
+      section("eval", &Job::eval, "When the model is evaluated.", eval_fields()),
+      section("log", &Job::log, "What is written down.", log_fields()),
+      section("hardware", &Job::hardware, "The machine.", hardware_fields()),
+      key("provider", &Job::provider,
+          "Who computes a layer: reference, fused, or auto (see forge list providers).")
+          .words({"auto"}),
+  };
+}
+
+}  // namespace
+
+const std::vector<Field>& job_fields() {
+  static const std::vector<Field> fields = make_job_fields();
+  return fields;
+}
+
+}  // namespace forge

@@ -1,0 +1,74 @@
+#include "core/config/job_json.h"
+
+#include "core/base/text.h"
+#include "core/config/diagnostics.h"
+#include "core/config/field.h"
+#include "core/config/parse.h"
+
+namespace forge {
+namespace {
+
+Json json_of(const FieldValue& value, const Field& field) {
+  if (std::holds_alternative<std::monostate>(value)) return field.automatic ? Json("auto") : Json(nullptr);
+  return std::visit(
+      [](const auto& item) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::monostate>)
+          return nullptr;
+        else
+          return Json(item);
+      },
+      value);
+}
+
+Json object_of(const std::vector<Field>& fields, const void* object);
+
+Json member_of(const Field& field, const void* object) {
+  if (field.kind == FieldKind::section) return object_of(field.fields, field.member_of(object));
+  if (field.kind != FieldKind::sections) return json_of(field.get(object), field);
+  Json list = Json::array();
+  for (size_t i = 0; i < field.size(object); ++i)
+    list.push_back(object_of(field.fields, field.element(const_cast<void*>(object), i)));
+  return list;
+}
+
+Json object_of(const std::vector<Field>& fields, const void* object) {
+  Json result = Json::object();
+  for (const Field& field : fields) result[field.key] = member_of(field, object);
+  return result;
+}
+
+}  // namespace
+
+Json to_json(const Job& job) { return object_of(job_fields(), &job); }
+
+Job job_from_json(const Json& value, const std::string& name) {
+  Job job;
+  Parsed parsed;
+  Diagnostics faults;
+  Node node = node_of(value, name);
+  if (!node.is_map()) faults.add(node.at, "", describe(node) + ", expected a job");
+  // Texts came out of a job: 2026 may be a name here, since JSON says which values are text.
+  else
+    parse_section(node, job_fields(), &job, "", nullptr, parsed, faults);
+  faults.throw_if_any();
+  return job;
+}
+
+Json value_of(const Job& job, const std::string& dotted_key) {
+  const std::vector<Field>* fields = &job_fields();
+  const void* object = &job;
+  std::vector<std::string> parts = split(dotted_key, '.');
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Field* found = nullptr;
+    for (const Field& field : *fields)
+      if (field.key == parts[i]) found = &field;
+    FORGE_CHECK(found, "no key " << dotted_key);
+    if (i + 1 == parts.size()) return member_of(*found, object);
+    FORGE_CHECK(found->kind == FieldKind::section, dotted_key << " goes through a list");
+    object = found->member_of(object);
+    fields = &found->fields;
+  }
+  return nullptr;
+}
+
+}  // namespace forge

@@ -1,0 +1,17 @@
+#pragma once
+// A resolved job as JSON and back, exactly: plan.json holds one.
+#include "core/config/job.h"
+#include "core/io/json.h"
+
+namespace forge {
+
+// Every key in the order of the tables; null where optional keys are not set, "auto" where the plan has not
+// decided.
+Json to_json(const Job& job);
+// The job that to_json wrote. Throws JobErrors whose places are `name` when it is not one.
+Job job_from_json(const Json& value, const std::string& name);
+// One key's value ("adapter.rank"), for tables of values and comparisons. Throws Error(internal) for an
+// unknown key.
+Json value_of(const Job& job, const std::string& dotted_key);
+
+}  // namespace forge

@@ -1,0 +1,116 @@
+#include "core/config/load.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/config/field.h"
+#include "core/config/parse.h"
+#include "core/config/rules.h"
+
+namespace forge {
+namespace {
+
+std::optional<std::string> process_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+bool names_a_file(const std::string& name) {
+  return name.ends_with(".jinja") || name.ends_with(".jinja2") || name.find('/') != std::string::npos;
+}
+
+// Sets or replaces a member, with the place of what implies it.
+void imply(Node& section, const std::string& key, Node value) {
+  Position at = value.at;
+  if (Node* old = section.find(key))
+    *old = std::move(value);
+  else
+    section.members.push_back({key, at, std::move(value)});
+}
+
+// `adapter.type: qlora` is lora on a model in nf4 with double quantization.
+void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnostics& faults) {
+  Node* adapter = root.find("adapter");
+  Node* type = adapter ? adapter->find("type") : nullptr;
+  if (!type || !type->is_scalar() || type->scalar != "qlora") return;
+  Position at = type->at;
+  type->scalar = "lora";
+  Node* model = root.find("model");
+  if (!model || !model->is_map()) return;  // model.path is missing: reported elsewhere
+  const Node* quantization = model->find("quantization");
+  if (quantization && quantization->is_scalar() && quantization->scalar != "nf4") {
+    faults.add(quantization->at, "model.quantization",
+               "adapter.type: qlora means nf4, this says " + quantization->scalar,
+               "remove it, or write adapter: lora");
+    return;
+  }
+  auto derive = [&](const std::string& key, const char* value) {
+    const Node* old = model->find(key);
+    if (old && !old->is_null()) return;
+    imply(*model, key, scalar_node(value, at, Quoting::plain));
+    derived["model." + key] = {"derived: adapter.type is qlora (" + at.text() + ")"};
+  };
+  derive("quantization", "nf4");
+  derive("double_quantization", "true");
+}
+
+// Values that stand for "not said" and that the file's place decides.
+void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath& resolve,
+                   const Parsed& parsed) {
+  Job& job = loaded.job;
+  Position file{path, 1, 1};
+  if (job.name.empty()) {
+    job.name = std::filesystem::path(path).stem().string();
+    loaded.origins["name"] = {"default: the job file's name"};
+  }
+  if (!parsed.given.contains("output_dir")) job.output_dir = resolve(job.output_dir, file);
+  if (names_a_file(job.data.template_name) && parsed.given.contains("data.template"))
+    job.data.template_name = resolve(job.data.template_name, parsed.given.at("data.template"));
+  TrainConfig& train = job.train;
+  if (!train.epochs && !train.max_steps && !train.max_tokens && !train.max_time) train.epochs = 1;
+}
+
+}  // namespace
+
+LoadedJob load_job(const std::string& path, const LoadOptions& options) {
+  const std::string cwd = options.cwd.empty() ? std::filesystem::current_path().string() : options.cwd;
+  const Environment environment = options.environment ? options.environment : process_environment;
+  Diagnostics faults;
+  Layers layers = read_layers(path, options.sets, cwd, environment, faults);
+
+  LoadedJob loaded;
+  std::map<std::string, Origin> derived;
+  rewrite_qlora(layers.root, derived, faults);
+  ResolvePath resolve = [&](const std::string& name, const Position& at) {
+    return resolve_path(name, at, cwd, environment);
+  };
+  Parsed parsed;
+  parsed.complete = layers.complete;
+  parse_section(layers.root, job_fields(), &loaded.job, "", resolve, parsed, faults);
+
+  for (const std::string& key : dotted_keys(job_fields())) {
+    const Field* field = find_field(key);
+    if (field->kind != FieldKind::section && key.rfind("data.train.", 0) != 0 &&
+        key.rfind("data.eval.", 0) != 0)
+      loaded.origins[key] = {"default"};
+  }
+  for (const auto& [key, at] : parsed.given) loaded.origins[key] = {at.text()};
+  for (auto& [key, origin] : derived) loaded.origins[key] = std::move(origin);
+  fill_defaults(loaded, path, resolve, parsed);
+  if (layers.complete) check_rules(loaded.job, parsed, layers.root.at, faults);
+
+  for (const Secret& secret : layers.secrets) faults.hide(secret.value);
+  faults.throw_if_any();
+  loaded.text = std::move(layers.text);
+  loaded.files = std::move(layers.files);
+  loaded.secrets = std::move(layers.secrets);
+  return loaded;
+}
+
+std::string hide_secrets(std::string text, const LoadedJob& loaded) {
+  for (const Secret& secret : loaded.secrets) text = redact(std::move(text), secret.value);
+  return text;
+}
+
+}  // namespace forge

@@ -1,0 +1,47 @@
+#pragma once
+// A job from its files.
+//
+//   LoadedJob loaded = load_job("job.yaml", {.sets = {"train.epochs=2"}});
+//   loaded.job.train.epochs;                       // 2
+//   loaded.origins["train.epochs"].source;         // "--set train.epochs=2"
+//   loaded.origins["adapter.rank"].source;         // "job.yaml:9:9", "base.yaml:3:9" or "default"
+//
+// Reads job files only: no model, no data. Precedence: default < extends < job < --set; `auto` waits for the
+// plan.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/config/layers.h"
+
+namespace forge {
+
+struct LoadOptions {
+  std::vector<std::string> sets;  // "key.path=value", the value in YAML
+  std::string cwd;                // absolute; empty: the process's
+  Environment environment;        // empty: the process's
+};
+
+// Where a value comes from: "default", "file:line:column", "--set key=value" or "derived: …".
+struct Origin {
+  std::string source;
+};
+
+struct LoadedJob {
+  Job job;
+  std::map<std::string, Origin>
+      origins;                     // every leaf's dotted key; lists of sources also as data.train[0].path
+  std::string text;                // the job file as given
+  std::vector<std::string> files;  // every file that was read
+  std::vector<Secret> secrets;     // never to be printed: see hide_secrets
+};
+
+// Throws JobErrors with every fault of all files and options (exit code 3), Error(job) when the file cannot
+// be read.
+LoadedJob load_job(const std::string& path, const LoadOptions& options = {});
+
+// `text` with every secret of the job as "***".
+std::string hide_secrets(std::string text, const LoadedJob& loaded);
+
+}  // namespace forge

@@ -1,0 +1,65 @@
+#include "core/config/names.h"
+
+namespace forge {
+
+using Names = std::vector<std::string>;
+
+// Each list in the order of its enum in job.h.
+const Names& names(Quantization) {
+  static const Names all{"none", "nf4", "fp4", "int8"};
+  return all;
+}
+const Names& names(AdapterType) {
+  static const Names all{"none", "lora"};
+  return all;
+}
+const Names& names(LoraInit) {
+  static const Names all{"default", "gaussian", "pissa"};
+  return all;
+}
+const Names& names(ObjectiveType) {
+  static const Names all{"sft", "pretrain"};
+  return all;
+}
+const Names& names(TrainOn) {
+  static const Names all{"assistant", "last_assistant", "completion", "all"};
+  return all;
+}
+const Names& names(RowFormat) {
+  static const Names all{"auto", "messages", "sharegpt", "alpaca", "prompt_completion", "text", "tokens"};
+  return all;
+}
+const Names& names(Overlong) {
+  static const Names all{"truncate", "drop", "split", "error"};
+  return all;
+}
+const Names& names(TruncationSide) {
+  static const Names all{"right", "left"};
+  return all;
+}
+const Names& names(BadRow) {
+  static const Names all{"error", "skip"};
+  return all;
+}
+const Names& names(Checkpointing) {
+  static const Names all{"none", "selective", "full"};
+  return all;
+}
+const Names& names(Precision) {
+  static const Names all{"fp32", "bf16", "fp16"};
+  return all;
+}
+const Names& names(OptimizerType) {
+  static const Names all{"adamw", "sgd"};
+  return all;
+}
+const Names& names(ScheduleType) {
+  static const Names all{"constant", "linear", "cosine", "wsd"};
+  return all;
+}
+const Names& names(OnNan) {
+  static const Names all{"stop", "skip"};
+  return all;
+}
+
+}  // namespace forge

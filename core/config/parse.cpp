@@ -1,0 +1,287 @@
+#include "core/config/parse.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/config/aliases.h"
+#include "core/config/scalars.h"
+
+namespace forge {
+namespace {
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+// "a, b or c".
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+bool inside(const Field& field, double value) {
+  // Written so that NaN is outside.
+  bool low = field.above_minimum ? value > field.minimum : value >= field.minimum;
+  bool high = field.below_maximum ? value < field.maximum : value <= field.maximum;
+  return low && high;
+}
+
+// Reads one value of one key; knows where it stands and collects what is wrong with it.
+class ValueReader {
+ public:
+  ValueReader(const Field& field, std::string key, Diagnostics& faults)
+      : field_(field), key_(std::move(key)), faults_(faults) {}
+
+  std::optional<FieldValue> read(const Node& node) {
+    switch (field_.kind) {
+      case FieldKind::boolean:
+        return take(read_boolean(node), node);
+      case FieldKind::integer:
+        return in_range(read_integer(node), node);
+      case FieldKind::bytes:
+        return in_range(read_bytes(node), node);
+      case FieldKind::number:
+        return in_range(read_number(node), node);
+      case FieldKind::seconds:
+        return in_range(read_seconds(node), node);
+      case FieldKind::text:
+        return text(node);
+      case FieldKind::choice:
+        return choice(node);
+      case FieldKind::texts:
+        return list<std::string>(node, [&](const Node& item) { return text(item); });
+      case FieldKind::numbers:
+        return list<double>(node, [&](const Node& item) { return in_range(read_number(item), item); });
+      case FieldKind::integers:
+        return list<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
+      case FieldKind::integer_map:
+        return map<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
+      case FieldKind::number_map:
+        return map<double>(node, [&](const Node& item) { return in_range(read_number(item), item); });
+      case FieldKind::targets:
+        return node.is_list() ? targets(node) : text(node);
+      case FieldKind::section:
+      case FieldKind::sections:
+        break;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::nullopt_t refuse(const Position& at, std::string message, std::string hint = "") {
+    faults_.add(at, key_, std::move(message), std::move(hint));
+    return std::nullopt;
+  }
+  template <class Value>
+  std::optional<FieldValue> take(Reading<Value> reading, const Node& node) {
+    if (reading.value) return FieldValue(std::move(*reading.value));
+    return refuse(node.at, reading.problem, reading.hint);
+  }
+  template <class Value>
+  std::optional<FieldValue> in_range(Reading<Value> reading, const Node& node) {
+    if (!reading.value) {
+      Reading<double> number = read_number(node);
+      bool share = number.value && *number.value > 0 && *number.value < 1;
+      if (share && !field_.share_key.empty())
+        reading.hint = "a share of all steps is " + sibling(field_.share_key);
+      if (field_.automatic)
+        reading.problem +=
+            reading.problem.find("expected") == std::string::npos ? ", expected auto or one" : " or auto";
+      return take(std::move(reading), node);
+    }
+    if (inside(field_, static_cast<double>(*reading.value))) return FieldValue(*reading.value);
+    return refuse(node.at, node.scalar + " is out of range, expected " + range_text(field_));
+  }
+  std::string sibling(const std::string& name) const {
+    size_t dot = key_.rfind('.');
+    return (dot == std::string::npos ? "" : key_.substr(0, dot + 1)) + name;
+  }
+  std::optional<FieldValue> text(const Node& node) {
+    std::optional<FieldValue> value = take(read_text(node), node);
+    if (value && std::get<std::string>(*value).empty()) return refuse(node.at, "the text is empty");
+    return value;
+  }
+  std::optional<FieldValue> choice(const Node& node) {
+    std::vector<std::string> words = field_.choices;
+    words.insert(words.end(), field_.also.begin(), field_.also.end());
+    if (field_.automatic) words.push_back("auto");
+    if (!node.is_scalar()) return refuse(node.at, describe(node) + ", expected " + alternatives(words));
+    const std::string& word = node.scalar;
+    bool known = std::find(field_.choices.begin(), field_.choices.end(), word) != field_.choices.end();
+    if (known) return FieldValue(word);
+    if (std::find(field_.later.begin(), field_.later.end(), word) != field_.later.end())
+      return refuse(node.at, quoted(word) + " is not in this version, which has " + alternatives(words));
+    std::string near = nearest(word, words);
+    std::string hint = near.empty() ? choice_alias(key_, word) : "did you mean " + quoted(near) + "?";
+    return refuse(node.at, describe(quoted_node(node)) + " is not one of " + alternatives(words), hint);
+  }
+  static Node quoted_node(Node node) {
+    node.quoting = Quoting::quoted;
+    return node;
+  }
+  template <class Item, class Read>
+  std::optional<FieldValue> list(const Node& node, Read read) {
+    if (node.is_map()) return refuse(node.at, describe(node) + ", expected a list");
+    // One value alone is a list of it, where no length is asked for.
+    if (node.is_scalar() && field_.length > 0)
+      return refuse(node.at, describe(node) + ", expected a list of " + std::to_string(field_.length));
+    std::vector<Item> items;
+    bool good = true;
+    for (const Node& item : node.is_scalar() ? std::vector<Node>{node} : node.items) {
+      std::optional<FieldValue> value = read(item);
+      if (value)
+        items.push_back(std::get<Item>(std::move(*value)));
+      else
+        good = false;
+    }
+    if (!good) return std::nullopt;
+    int64_t count = static_cast<int64_t>(items.size());
+    if (field_.length > 0 && count != field_.length)
+      return refuse(node.at,
+                    "a list of " + std::to_string(count) + ", expected " + std::to_string(field_.length));
+    return FieldValue(std::move(items));
+  }
+  template <class Item, class Read>
+  std::optional<FieldValue> map(const Node& node, Read read) {
+    if (!node.is_map()) return refuse(node.at, describe(node) + ", expected a map of names to values");
+    std::map<std::string, Item> items;
+    bool good = true;
+    for (const Member& member : node.members) {
+      std::optional<FieldValue> value = read(member.value);
+      if (value)
+        items[member.key] = std::get<Item>(*value);
+      else
+        good = false;
+    }
+    if (!good) return std::nullopt;
+    return FieldValue(std::move(items));
+  }
+  std::optional<FieldValue> targets(const Node& node) {
+    std::optional<FieldValue> value = list<std::string>(node, [&](const Node& item) { return text(item); });
+    if (value && std::get<std::vector<std::string>>(*value).empty())
+      return refuse(node.at, "the list is empty", "write adapter: none to train without an adapter");
+    return value;
+  }
+
+  const Field& field_;
+  std::string key_;
+  Diagnostics& faults_;
+};
+
+void parse_value(const Node& node, const Field& field, void* object, const std::string& key,
+                 const ResolvePath& resolve, Parsed& parsed, Diagnostics& faults) {
+  if (field.automatic && node.is_scalar() && node.scalar == "auto") {
+    field.set(object, {});
+    parsed.given[key] = node.at;
+    return;
+  }
+  std::optional<FieldValue> value = ValueReader(field, key, faults).read(node);
+  parsed.given[key] = node.at;
+  if (!value) return;
+  if (auto* path = std::get_if<std::string>(&*value); path && field.path && resolve)
+    *path = resolve(*path, node.at);
+  field.set(object, std::move(*value));
+}
+
+void parse_list(const Node& node, const Field& field, void* object, const std::string& key,
+                const ResolvePath& resolve, Parsed& parsed, Diagnostics& faults) {
+  if (!node.is_list()) {
+    faults.add(node.at, key, describe(node) + ", expected a list");
+    return;
+  }
+  parsed.given[key] = node.at;
+  field.resize(object, node.items.size());
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    std::string item_key = key + "[" + std::to_string(i) + "]";
+    if (node.items[i].is_map())
+      parse_section(node.items[i], field.fields, field.element(object, i), item_key + ".", resolve, parsed,
+                    faults);
+    else
+      faults.add(node.items[i].at, item_key, describe(node.items[i]) + ", expected a file or {path, …}");
+  }
+}
+
+void check_required(const Node& node, const std::vector<Field>& fields, const std::string& prefix,
+                    Diagnostics& faults) {
+  for (const Field& field : fields) {
+    if (!field.required || field.kind == FieldKind::section) continue;
+    const Node* value = node.find(field.key);
+    if (!value || value->is_null())
+      faults.add(node.at, prefix + field.key, "missing", field.doc);
+    else if (value->is_list() && value->items.empty())
+      faults.add(value->at, prefix + field.key, "the list is empty", field.doc);
+  }
+}
+
+const Field* field_of(const std::vector<Field>& fields, const std::string& key) {
+  for (const Field& field : fields)
+    if (field.key == key) return &field;
+  return nullptr;
+}
+
+}  // namespace
+
+void parse_section(const Node& node, const std::vector<Field>& fields, void* object,
+                   const std::string& prefix, const ResolvePath& resolve, Parsed& parsed,
+                   Diagnostics& faults) {
+  for (const Member& member : node.members) {
+    std::string key = prefix + member.key;
+    const Field* field = field_of(fields, member.key);
+    if (!field) {
+      faults.add(member.key_at, key, "unknown key", unknown_key_hint(member.key, fields, prefix));
+      continue;
+    }
+    const Node& value = member.value;
+    if (value.is_null()) continue;
+    if (value.faulty) {
+      parsed.given[key] = value.at;
+      continue;
+    }
+    if (field->kind == FieldKind::sections) {
+      parse_list(value, *field, object, key, resolve, parsed, faults);
+    } else if (field->kind != FieldKind::section) {
+      parse_value(value, *field, object, key, resolve, parsed, faults);
+    } else if (value.is_map()) {
+      parse_section(value, field->fields, field->member(object), key + ".", resolve, parsed, faults);
+    } else {
+      std::vector<std::string> names;
+      for (const Field& inner : field->fields) names.push_back(inner.key);
+      faults.add(value.at, key, describe(value) + ", expected keys", "known here: " + join(names, ", "));
+    }
+  }
+  if (!parsed.complete) return;
+  check_required(node, fields, prefix, faults);
+  // A required section that is missing: its own required keys are missing, at the end of what there is.
+  for (const Field& field : fields) {
+    if (field.kind != FieldKind::section || !field.required) continue;
+    const Node* value = node.find(field.key);
+    if (value && !value->is_null()) continue;
+    Node empty = map_node({}, node.at);
+    check_required(empty, field.fields, prefix + field.key + ".", faults);
+  }
+}
+
+std::string unknown_key_hint(const std::string& key, const std::vector<Field>& fields,
+                             const std::string& prefix) {
+  // data.train[0].x is looked up as data.train.x.
+  std::string section = prefix.substr(0, prefix.find('['));
+  if (section.size() < prefix.size()) section += ".";
+  if (std::string known = alias_hint(section + key); !known.empty()) return known;
+  if (std::string known = alias_hint(key); !known.empty()) return known;
+
+  std::vector<std::string> here, elsewhere;
+  for (const Field& field : fields) here.push_back(field.key);
+  std::map<std::string, std::vector<std::string>> by_name;  // last part → dotted keys
+  for (const std::string& dotted : dotted_keys(job_fields()))
+    by_name[dotted.substr(dotted.rfind('.') + 1)].push_back(dotted);
+  auto places = [&](const std::string& name) { return alternatives(by_name.at(name)); };
+  if (by_name.contains(key)) return "it is " + places(key);
+  if (std::string near = nearest(key, here); !near.empty()) return "did you mean " + quoted(near) + "?";
+  for (const auto& [name, dotted] : by_name) elsewhere.push_back(name);
+  if (std::string near = nearest(key, elsewhere); !near.empty()) return "did you mean " + places(near) + "?";
+  if (std::string near = nearest(key, alias_names()); !near.empty())
+    return "did you mean " + quoted(near) + "? " + alias_hint(near);
+  return "known here: " + join(here, ", ");
+}
+
+}  // namespace forge

@@ -1,0 +1,37 @@
+#pragma once
+// Nodes into structs, by the field tables.
+//
+//   Parsed parsed;
+//   parse_section(root, job_fields(), &job, "", parsed, faults);
+//   parsed.given["adapter.rank"].text();     // "job.yaml:3:9"
+//
+// Only keys that are present are written, so what is not said keeps its default; null and a blank value are
+// "not said". Every fault is added to `faults`, and parsing goes on.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/config/diagnostics.h"
+#include "core/config/field.h"
+#include "core/config/node.h"
+
+namespace forge {
+
+struct Parsed {
+  std::map<std::string, Position> given;  // dotted key → place of its value; list items as data.train[0].path
+  bool complete = true;                   // false: a file could not be read, so nothing counts as missing
+};
+
+// Makes an absolute path of a text that stands at a place. The identity when empty.
+using ResolvePath = std::function<std::string(const std::string& path, const Position& at)>;
+
+void parse_section(const Node& node, const std::vector<Field>& fields, void* object,
+                   const std::string& prefix, const ResolvePath& resolve, Parsed& parsed,
+                   Diagnostics& faults);
+
+// What to say about a key that `fields` (the table of section `prefix`) does not have.
+std::string unknown_key_hint(const std::string& key, const std::vector<Field>& fields,
+                             const std::string& prefix);
+
+}  // namespace forge

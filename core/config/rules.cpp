@@ -1,0 +1,241 @@
+#include "core/config/rules.h"
+
+#include <algorithm>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/config/names.h"
+
+namespace forge {
+namespace {
+
+class Rules {
+ public:
+  Rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
+      : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
+
+  void check() {
+    // A rule reads values, and a value that was refused is not there to be read.
+    auto sound = [&, refused = faults_](std::initializer_list<const char*> sections) {
+      return std::none_of(sections.begin(), sections.end(),
+                          [&](const char* s) { return refused.concern(s); });
+    };
+    if (sound({"name"})) name();
+    if (sound({"adapter"})) adapter();
+    if (sound({"adapter", "model"})) quantization();
+    if (sound({"adapter"})) patterns();
+    if (sound({"train", "data"})) batch();
+    if (sound({"objective", "data"})) objective();
+    if (sound({"data"})) data();
+    if (sound({"data", "eval", "checkpoint"})) evaluation();
+    if (sound({"optimizer"})) optimizer();
+    if (sound({"schedule"})) schedule();
+    if (sound({"hardware"})) device();
+  }
+
+ private:
+  bool given(const std::string& key) const { return parsed_.given.contains(key); }
+  void fault(const std::string& key, std::string message, std::string hint = "") {
+    auto at = parsed_.given.find(key);
+    faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
+  }
+  // Never accept what is then ignored.
+  void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
+    if (given(key)) fault(key, "has no effect: " + why, hint);
+  }
+
+  void name() {
+    if (safe_file_name(job_.name) && job_.name.find_first_of("\t\n\r") == std::string::npos) return;
+    fault("name", "\"" + job_.name + "\" cannot name a folder",
+          given("name") ? "no /, not . or .., not a leading -" : "set name: the file's own name will not do");
+  }
+
+  void adapter() {
+    const AdapterConfig& adapter = job_.adapter;
+    if (adapter.type == AdapterType::none) {
+      for (const auto& [key, at] : parsed_.given)
+        if (key.starts_with("adapter.") && key != "adapter.type")
+          faults_.add(at, key, "has no effect: adapter.type is none",
+                      "write adapter.type: lora, or remove it");
+      return;
+    }
+    if (adapter.init_from) no_effect("adapter.init", "adapter.init_from gives the adapter's weights");
+    std::vector<int64_t> layers = adapter.layers_to_transform;
+    std::sort(layers.begin(), layers.end());
+    auto twice = std::adjacent_find(layers.begin(), layers.end());
+    if (twice != layers.end()) fault("adapter.layers_to_transform", std::to_string(*twice) + " stands twice");
+  }
+
+  void quantization() {
+    const ModelConfig& model = job_.model;
+    bool quantized = model.quantization != Quantization::none;
+    if (quantized && job_.adapter.type == AdapterType::none)
+      fault("model.quantization", name_of(model.quantization) + " weights cannot be trained themselves",
+            "write adapter: lora");
+    bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
+    if (model.double_quantization && !has_scales)
+      fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));
+  }
+
+  // What no regex engine accepts; the model's module names are matched when the plan is made.
+  static std::string regex_problem(const std::string& text) {
+    std::string open;
+    bool bracket = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+      char c = text[i];
+      if (c == '\\') {
+        if (++i == text.size()) return "ends with a lone backslash";
+      } else if (bracket) {
+        bracket = c != ']';
+      } else if (c == '[') {
+        bracket = true;
+        if (i + 1 < text.size() && text[i + 1] == '^') ++i;
+        if (i + 1 < text.size() && text[i + 1] == ']') ++i;  // []…] holds a ]
+      } else if (c == '(') {
+        open += c;
+      } else if (c == ')') {
+        if (open.empty()) return "closes a ) that was not opened";
+        open.pop_back();
+      } else if ((c == '*' || c == '+') && (i == 0 || text[i - 1] == '(' || text[i - 1] == '|')) {
+        return std::string("has nothing to repeat before ") + c;
+      }
+    }
+    if (bracket) return "has an unclosed [";
+    return open.empty() ? "" : "has an unclosed (";
+  }
+  void check_regex(const std::string& key, const std::string& text) {
+    std::string problem = regex_problem(text);
+    if (!problem.empty())
+      fault(key, "the regex \"" + text + "\" " + problem,
+            text.starts_with("*") ? "write ." + text + " for any beginning" : "");
+  }
+  void check_names(const std::string& key, const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      if (name.find_first_of("*+?()[]{}|^$\\ ,") != std::string::npos)
+        fault(key, "\"" + name + "\" is not a module name",
+              "a regex stands alone, not in a list; names stand one by one");
+  }
+  void patterns() {
+    const AdapterConfig& adapter = job_.adapter;
+    if (adapter.target_is_regex)
+      check_regex("adapter.target_modules", adapter.target_modules.at(0));
+    else if (adapter.target_modules != std::vector<std::string>{"all-linear"}) {
+      check_names("adapter.target_modules", adapter.target_modules);
+      for (const std::string& name : adapter.target_modules)
+        if (name == "all-linear")
+          fault("adapter.target_modules", "all-linear stands alone, not beside other names");
+    }
+    check_names("adapter.exclude_modules", adapter.exclude_modules);
+    check_names("adapter.modules_to_save", adapter.modules_to_save);
+    for (const auto& [pattern, rank] : adapter.rank_pattern) check_regex("adapter.rank_pattern", pattern);
+    for (const auto& [pattern, alpha] : adapter.alpha_pattern) check_regex("adapter.alpha_pattern", pattern);
+  }
+
+  void batch() {
+    const TrainConfig& train = job_.train;
+    if (train.global_batch_size && train.global_batch_tokens)
+      fault("train.global_batch_tokens", "train.global_batch_size is set too", "keep one of them");
+    if (train.micro_batch_size && train.micro_batch_tokens)
+      fault("train.micro_batch_tokens", "train.micro_batch_size is set too", "keep one of them");
+    if (train.micro_batch_size && train.global_batch_size &&
+        *train.micro_batch_size > *train.global_batch_size)
+      fault("train.micro_batch_size", std::to_string(*train.micro_batch_size) +
+                                          " is more than global_batch_size, " +
+                                          std::to_string(*train.global_batch_size));
+    if (train.micro_batch_tokens && !job_.data.packing)
+      fault("train.micro_batch_tokens", "needs data.packing: true", "or set micro_batch_size");
+    if (train.micro_batch_tokens && *train.micro_batch_tokens < job_.data.max_length)
+      fault("train.micro_batch_tokens", std::to_string(*train.micro_batch_tokens) +
+                                            " is less than data.max_length, " +
+                                            std::to_string(job_.data.max_length));
+  }
+
+  void objective() {
+    const ObjectiveConfig& objective = job_.objective;
+    bool all = objective.train_on == TrainOn::all;
+    if (objective.type == ObjectiveType::pretrain) {
+      if (!all) no_effect("objective.train_on", "pretrain trains on every token");
+      return;
+    }
+    auto check = [&](const std::vector<DataSource>& sources, const std::string& list) {
+      for (size_t i = 0; i < sources.size(); ++i) {
+        RowFormat format = sources[i].format;
+        std::string key = list + "[" + std::to_string(i) + "].format";
+        bool chat = format == RowFormat::messages || format == RowFormat::sharegpt;
+        // Token rows may carry their own mask.
+        if (format == RowFormat::text && !all)
+          fault(key, "text has no " + name_of(objective.train_on) + " to train on",
+                "write objective: pretrain, or objective.train_on: all");
+        if (chat && objective.train_on == TrainOn::completion)
+          fault(key, name_of(format) + " has no completion to train on",
+                "completion needs prompt_completion or alpaca rows; for chats write train_on: assistant");
+      }
+    };
+    check(job_.data.train, "data.train");
+    check(job_.data.eval, "data.eval");
+  }
+
+  void data() {
+    const DataConfig& data = job_.data;
+    if (!data.eval.empty() && data.eval_fraction > 0)
+      fault("data.eval_fraction", "data.eval is set too", "keep one of them");
+    if (data.overlong != Overlong::truncate)
+      no_effect("data.truncation_side", "data.overlong is " + name_of(data.overlong) + ", not truncate");
+    if (data.group_by_length && !data.shuffle)
+      fault("data.group_by_length", "changes the order that data.shuffle: false keeps", "keep one of them");
+  }
+
+  void evaluation() {
+    bool has_data = !job_.data.eval.empty() || job_.data.eval_fraction > 0;
+    if (has_data) return;
+    const std::string why = "there is no evaluation data", hint = "set data.eval or data.eval_fraction";
+    no_effect("eval.every_steps", why, hint);
+    if (job_.eval.at_start) no_effect("eval.at_start", why, hint);
+    if (job_.eval.early_stopping.patience > 0) no_effect("eval.early_stopping.patience", why, hint);
+    if (job_.checkpoint.keep_best > 0) no_effect("checkpoint.keep_best", why, hint);
+  }
+
+  void optimizer() {
+    const OptimizerConfig& optimizer = job_.optimizer;
+    if (optimizer.type == OptimizerType::adamw) {
+      no_effect("optimizer.momentum", "adamw has betas");
+    } else {
+      no_effect("optimizer.betas", "sgd has momentum");
+      no_effect("optimizer.eps", "sgd has none");
+    }
+  }
+
+  void schedule() {
+    const ScheduleConfig& schedule = job_.schedule;
+    if (schedule.warmup_steps && given("schedule.warmup_ratio") && schedule.warmup_ratio > 0)
+      fault("schedule.warmup_ratio", "schedule.warmup_steps is set too", "keep one of them");
+    if (schedule.type != ScheduleType::wsd)
+      no_effect("schedule.decay_ratio", "the schedule is " + name_of(schedule.type) + ", not wsd");
+    else if (schedule.warmup_ratio + schedule.decay_ratio > 1)
+      fault("schedule.decay_ratio", "warmup_ratio and decay_ratio together are more than 1");
+    if (schedule.type == ScheduleType::constant)
+      no_effect("schedule.min_lr_ratio", "the schedule is constant");
+  }
+
+  void device() {
+    const std::string& device = job_.hardware.device;
+    bool numbered = device.starts_with("cuda:") && device.size() > 5 && device.size() < 9 &&
+                    device.find_first_not_of("0123456789", 5) == std::string::npos;
+    if (device == "auto" || device == "cpu" || device == "cuda" || numbered) return;
+    fault("hardware.device", "\"" + device + "\" is not auto, cpu, cuda or cuda:N",
+          device == "gpu" ? "write cuda" : "");
+  }
+
+  const Job& job_;
+  const Parsed& parsed_;
+  const Position& file_;
+  Diagnostics& faults_;
+};
+
+}  // namespace
+
+void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {
+  Rules(job, parsed, file, faults).check();
+}
+
+}  // namespace forge

@@ -1,0 +1,31 @@
+#pragma once
+// What a scalar of a job file means, by forge's own rules instead of a library's: 010 is nobody's number,
+// 1e-4 is one, yes is not a switch. Every refusal says what to write instead.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/config/node.h"
+
+namespace forge {
+
+template <class Value>
+struct Reading {
+  std::optional<Value> value;
+  std::string problem, hint;  // why there is no value
+};
+
+// 12, -3, 1e3. Not 010, 0x10, 1_000, 1.5, "12".
+Reading<int64_t> read_integer(const Node& node);
+// As YAML 1.2: 1, 0.5, .5, 1e-4, 5E-5. Finite.
+Reading<double> read_number(const Node& node);
+// true or false.
+Reading<bool> read_boolean(const Node& node);
+// Text, in quotes or not; a number or switch without quotes is not text.
+Reading<std::string> read_text(const Node& node);
+// Bytes: 1073741824, 1GiB, 80 GB (powers of 1024 with i, of 1000 without).
+Reading<int64_t> read_bytes(const Node& node);
+// Seconds: 90, 90s, 30m, 1h30m, 2d.
+Reading<double> read_seconds(const Node& node);
+
+}  // namespace forge
