@@ -139,6 +139,10 @@ EngineLocation find_engine(const std::string& name) {
   return search.location;
 }
 
+std::string engine_file(const std::string& engine) {
+  return engine == "cpu" ? "forge-engine" : "forge-engine-" + engine;
+}
+
 std::map<std::string, std::string> engine_environment(const EngineLocation& location, const EngineSettings& settings) {
   std::map<std::string, std::string> variables;
   std::vector<std::string> folders = location.library_folders;

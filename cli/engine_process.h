@@ -29,6 +29,8 @@ struct EngineLocation {
 // FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build, python3's
 // site-packages. Throws Error(environment) that lists where it looked and says what to install.
 EngineLocation find_engine(const std::string& name = "forge-engine");
+// The file of a plan's engine: cpu is forge-engine, cuda13 forge-engine-cuda13.
+std::string engine_file(const std::string& engine);
 // The same without throwing: what was found, and each fault in words (empty: none).
 struct EngineSearch {
   EngineLocation location;

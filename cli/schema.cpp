@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/text.h"
-#include "core/config/schema.h"
+#include "core/config/emit.h"
 #include "core/run/event_fields.h"
 
 namespace forge {
@@ -12,15 +12,18 @@ constexpr Option kOptions[] = {
     {"--docs", "", "the manual of job files (docs/job.md) instead"},
 };
 
+std::string event_schema_json() { return event_schema().dump(2) + "\n"; }
+std::string report_schema_json() { return report_schema().dump(2) + "\n"; }
+
 struct SchemaRow {
   const char* name;
-  Json (*make)();
+  std::string (*make)();
 };
-constexpr SchemaRow kSchemas[] = {{"job", job_schema}, {"event", event_schema}, {"report", report_schema}};
+constexpr SchemaRow kSchemas[] = {{"job", job_schema_json}, {"event", event_schema_json}, {"report", report_schema_json}};
 
 int run(const Arguments& args) {
   if (args.has("--docs")) {
-    print(job_docs());
+    print(job_reference_markdown());
     return 0;
   }
   std::string name = args.operands().empty() ? "job" : args.operands()[0];
@@ -28,7 +31,7 @@ int run(const Arguments& args) {
   for (const SchemaRow& row : kSchemas) {
     names.push_back(row.name);
     if (name != row.name) continue;
-    print(row.make().dump(2) + "\n");
+    print(row.make());
     return 0;
   }
   throw Error(ErrorKind::usage, "unknown schema \"" + name + "\"" + did_you_mean(name, names))

@@ -1,0 +1,47 @@
+#pragma once
+// The line of a job up to its plan. Every command that takes a job is a prefix of it.
+//
+//   Progress progress(args.json(), args.quiet());
+//   PlannedJob planned = plan_job("job.yaml", {.sets = args.texts("--set")}, progress);
+//   planned.plan.predicted_peak_bytes
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/model_text.h"
+#include "cli/progress.h"
+#include "core/config/load.h"
+#include "core/data/prepare.h"
+#include "core/plan/plan.h"
+
+namespace forge {
+
+struct LineOptions {
+  std::vector<std::string> sets;
+  std::optional<std::string> gpu;  // plan for this card instead of the job's device
+  bool estimate = false;           // tokenise little where no cache is, and scale; do without the weights' bytes
+};
+
+struct PreparedData {
+  Prepared train;
+  std::optional<Prepared> eval;
+};
+
+struct PlannedJob {
+  LoadedJob loaded;
+  Device device;
+  Profile profile;
+  PreparedData data;
+  Plan plan;
+};
+
+PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
+
+// Where the job's token caches lie: shared by all runs of one output_dir.
+std::string token_cache_folder(const Job& job);
+// Both splits, with progress.
+PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
+// The device that the job or --gpu asks for.
+Device pick_device(const Job& job, const std::optional<std::string>& gpu);
+
+}  // namespace forge
