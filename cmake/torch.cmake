@@ -27,7 +27,7 @@ target_link_libraries(forge_torch INTERFACE ${torch_root}/torch/lib/libtorch_cpu
 add_library(forge_torch_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/torch_pch.cpp)
 target_include_directories(forge_torch_pch PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(forge_torch_pch PUBLIC forge_torch forge_base)
-target_precompile_headers(forge_torch_pch PRIVATE <ATen/ATen.h> <torch/csrc/autograd/autograd.h>
+target_precompile_headers(forge_torch_pch PRIVATE <ATen/ATen.h> <c10/core/GradMode.h> <torch/csrc/autograd/autograd.h>
                           <torch/csrc/autograd/variable.h> <nlohmann/json.hpp>)
 
 # forge_engine_library(name SOURCES ... LINKS ...): as forge_library, with LibTorch and the precompiled header.

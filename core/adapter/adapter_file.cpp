@@ -1,6 +1,7 @@
 #include "core/adapter/adapter_file.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <cmath>
 #include <set>
@@ -30,12 +31,6 @@ T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   } catch (const Json::exception&) {
     throw Error(ErrorKind::environment, path + ": " + key + ": has the wrong type: " + dump_json(*found).substr(0, 60));
   }
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (int64_t size : shape) sizes.push_back(std::to_string(size));
-  return "[" + join(sizes, ", ") + "]";
 }
 
 std::vector<std::string> last_components(const std::vector<AdapterSite>& sites) {
@@ -168,7 +163,7 @@ void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, i
     }
     const TensorInfo& info = file->tensors()[static_cast<size_t>(index)];
     if (info.shape != shape) {
-      faults.push_back(name + " is " + shape_text(info.shape) + ", expected " + shape_text(shape));
+      faults.push_back(name + " is " + format_shape(info.shape) + ", expected " + format_shape(shape));
       continue;
     }
     at::Tensor host = at::empty(shape, at::kFloat);
@@ -188,14 +183,14 @@ void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, i
 }  // namespace
 
 void load_adapter(const std::string& folder, TrainableSet& trainables) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   read_adapter_tensors(folder, trainables, 1,
                        [](Trainable& item, const at::Tensor& value) { item.master.copy_(value); });
 }
 
 void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables, const AdapterConfig& adapter,
                              ResidualInit* residual) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   if (adapter.init != LoraInit::pissa || adapter.init_from) return load_adapter(folder, trainables);
   read_adapter_tensors(folder, trainables, 2, [&](Trainable& item, const at::Tensor& value) {
     if (item.parameter.role != Role::lora_a && item.parameter.role != Role::lora_b) {
@@ -213,11 +208,11 @@ void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables
 
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
                   const AdapterConfig& adapter, const ModelConfig& model, const ResidualInit& residual) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   std::vector<Output> outputs = adapter_tensors(trainables, residual);
   std::vector<SafetensorsEntry> entries;
   for (const Output& output : outputs)
-    entries.push_back({output.name, DType::f32, output.tensor.sizes().vec(), tensor_bytes(output.tensor)});
+    entries.push_back({{output.name, output.tensor.sizes().vec(), DType::f32}, tensor_bytes(output.tensor)});
   write_safetensors(folder + "/adapter_model.safetensors", entries, {{"format", "pt"}});
   Json config = config_json(sites, adapter, model, residual.factors.empty() ? 1 : 2);
   write_file_durably(folder + "/adapter_config.json", config.dump(2));

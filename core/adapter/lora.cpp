@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #include <cmath>
 
@@ -53,7 +54,7 @@ void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<Ad
 
 ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
                                 const AdapterConfig& adapter, int64_t seed) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   ResidualInit residual;
   uint64_t key = static_cast<uint64_t>(seed);
   for (const AdapterSite& site : sites) {
@@ -85,7 +86,7 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
 }
 
 void subtract_residual(Model& model, const std::vector<AdapterSite>& sites, const ResidualInit& init) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   for (const AdapterSite& site : sites) {
     auto factors = init.factors.find(site.module);
     if (factors == init.factors.end()) continue;

@@ -1,8 +1,8 @@
 #pragma once
 // Tokenised data on disk: what the data path produces, the plan summarises and the engine trains on.
 //
-//   DataSet train = prepare_dataset(job, Split::train, tokenizer, chat_template, cache_folder, progress);
-//   train.example(7).ids
+//   DataSet train = *prepare_dataset(job, Split::train, tokenizer, &chat_template, options).data;   //
+//   prepare.h Batch batch = make_batch(train, {7, 3, 12});
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,14 +14,36 @@
 
 namespace forge {
 
+// What the plan says of a split.
+struct DataSummary {
+  std::string content_hash;    // DataSet::content_hash; empty when estimated
+  std::string cache_path;      // empty when estimated
+  std::string format;          // "messages", …; several sources may give several: "messages, text"
+  std::string lost_rows_path;  // JSON lines: source, line, reason of each row not kept; empty when all were
+  int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of
+  int64_t examples = 0;        // kept
+  int64_t tokens = 0, supervised_tokens = 0, longest = 0;
+  int64_t truncated = 0;   // rows cut to max_length
+  int64_t split = 0;       // rows cut into several examples
+  int64_t dropped = 0;     // rows left out because they are longer than max_length
+  int64_t skipped = 0;     // rows with faults, left out by data.on_bad_row: skip
+  int64_t untrained = 0;   // rows without a supervised token, left out likewise
+  bool estimated = false;  // from the first `sampled_rows` rows only
+  int64_t sampled_rows = 0;
+};
+Json to_json(const DataSummary& summary);
+DataSummary data_summary_from_json(const Json& json);
+
 // One split as a memory-mapped token cache. The file's layout is in token_cache.h.
 class DataSet {
  public:
-  // Opens and verifies a cache file; throws Error(data) when it is not whole.
-  static DataSet open(const std::string& path);
-  int64_t size() const;                       // examples
-  int64_t length(int64_t index) const;        // tokens of an example
-  int64_t supervised(int64_t index) const;    // supervised tokens of an example
+  // Opens and verifies a cache file (reads all of it once); throws Error(data) when it is not whole.
+  // `source_paths` replace the paths of the data files that the cache was made from, when the same content
+  // now lies elsewhere.
+  static DataSet open(const std::string& path, const std::vector<std::string>& source_paths = {});
+  int64_t size() const;                     // examples
+  int64_t length(int64_t index) const;      // tokens of an example
+  int64_t supervised(int64_t index) const;  // supervised tokens of an example
   Example example(int64_t index) const;
   // Where the example came from: its file and line (from 1).
   std::string source_path(int64_t index) const;
@@ -32,24 +54,15 @@ class DataSet {
   const std::string& content_hash() const;
   int64_t total_tokens() const;
   int64_t total_supervised_tokens() const;
+  // What was counted while the cache was made.
+  DataSummary summary() const;
 
  private:
   struct State;
   std::shared_ptr<const State> state_;
 };
 
-// What the plan says of a split.
-struct DataSummary {
-  std::string content_hash;
-  std::string cache_path;
-  std::string format;  // "messages", …
-  int64_t rows = 0;      // read
-  int64_t examples = 0;  // kept
-  int64_t tokens = 0, supervised_tokens = 0, longest = 0;
-  int64_t truncated = 0, dropped = 0, split = 0, skipped = 0, untrained = 0;
-  bool estimated = false;  // from the first rows only
-};
-Json to_json(const DataSummary& summary);
-DataSummary data_summary_from_json(const Json& json);
+// The examples as one batch, in this order.
+Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices);
 
 }  // namespace forge

@@ -21,7 +21,6 @@ constexpr int64_t kDefaultAlignment = 32;
 constexpr uint32_t kMostDimensions = 4;
 
 int read_version(GgufCursor& cursor, std::string_view file) {
-  if (pickle_content(file.substr(0, 16))) return 0;
   if (file.substr(0, 4) != "GGUF") cursor.fail("not a GGUF file: it does not begin with \"GGUF\"");
   cursor.skip(4, "the magic");
   auto version = cursor.scalar<uint32_t>("the version");
@@ -124,9 +123,9 @@ int64_t place_tensors(GgufCursor& cursor, int64_t data, int64_t alignment, std::
 }  // namespace
 
 Gguf::Gguf(const std::string& path, Data data) : file_(path) {
+  if (pickle_content(file_.bytes().substr(0, 16))) refuse_pickle(path);
   GgufCursor cursor(file_.bytes(), path);
   version_ = read_version(cursor, file_.bytes());
-  if (version_ == 0) refuse_pickle(path);
   const int64_t num_tensors = cursor.count(kSmallestTensor, "the number of tensors");
   const int64_t num_keys = cursor.count(kSmallestKey, "the number of keys");
   if (num_tensors > kMostEntries || num_keys > kMostEntries)

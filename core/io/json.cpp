@@ -141,6 +141,8 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   };
   size_t bad = 0;
   if (!valid_utf8(text, &bad)) fail(bad, "not valid UTF-8");
+  // nlohmann takes a NUL byte for the end of the text and never looks at what follows.
+  if ((bad = text.find('\0')) != text.npos) fail(bad, "a NUL byte, expected text");
   if (trim(text).empty()) fail(0, "empty, expected JSON");
   Builder builder(limits);
   bool good = Json::sax_parse(CountingIterator(text.data(), &consumed),

@@ -1,6 +1,7 @@
 #include "core/model/decoder.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <cmath>
 #include <numeric>
@@ -61,7 +62,7 @@ KvCache new_cache(const Model& model, int64_t capacity) {
 }
 
 at::Tensor next_logits(const Model& model, const std::vector<int32_t>& token_ids, KvCache& cache) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   int64_t fresh = static_cast<int64_t>(token_ids.size());
   Batch batch;
   batch.token_ids = token_ids;

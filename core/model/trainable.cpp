@@ -1,6 +1,7 @@
 #include "core/model/trainable.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 namespace forge {
 
@@ -41,7 +42,7 @@ Trainable* TrainableSet::find(const std::string& name) {
 void TrainableSet::zero_grad() { grad_.zero_(); }
 
 void TrainableSet::publish() {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   if (copy_.defined()) copy_.copy_(master_);
 }
 

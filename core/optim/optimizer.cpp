@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #include <cmath>
 
@@ -25,7 +26,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, Trai
 }
 
 void Optimizer::update(double learning_rate, double grad_scale, int64_t updates) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   if (grad_scale != 1) trainables_.grad().mul_(grad_scale);
   for (const Range& range : ranges_) update_range(range, learning_rate * range.rate_factor, updates);
   trainables_.publish();

@@ -63,6 +63,13 @@ std::optional<Json> whole_manifest(const std::string& path) {
   return manifest;
 }
 
+// A run killed before its plan was written leaves job.yaml and temporary files, nothing else.
+bool is_unstarted(const std::string& folder) {
+  for (const std::string& name : names_in(folder))
+    if (name != "job.yaml" && name.find(".tmp-") == std::string::npos) return false;
+  return true;
+}
+
 void remove_tree(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
@@ -90,6 +97,11 @@ RunLock::~RunLock() { ::close(descriptor_); }
 RunState inspect_run(const std::string& folder) {
   RunState state;
   RunPaths paths{folder};
+  std::error_code error;
+  bool empty = !is_directory(folder) || fs::is_empty(folder, error);
+  if (!file_exists(paths.plan()) && !empty && !is_unstarted(folder))
+    throw Error(ErrorKind::environment, folder + ": is not empty and holds no plan.json, so it is no run folder")
+        .hint("choose another name or output_dir");
   std::optional<Json> plan = read_json_if_whole(paths.plan());
   if (!plan) return state;
   state.exists = true;
@@ -100,7 +112,12 @@ RunState inspect_run(const std::string& folder) {
       if (!trim(line).empty()) state.amendments.push_back(parse_json(line, paths.amendments(), ErrorKind::environment));
   }
   std::optional<Json> report = read_json_if_whole(paths.report());
-  state.finished = report && report->is_object() && report->value("state", "") == "finished";
+  // An extension asks for more steps than the report of the run before it knew.
+  int64_t steps = state.plan.value("steps", int64_t{0});
+  for (const Json& amendment : state.amendments)
+    if (amendment.contains("changes")) steps = amendment["changes"].value("steps", steps);
+  state.finished = report && report->is_object() && report->value("state", "") == "finished" &&
+                   report->value("steps", int64_t{0}) >= steps;
   std::vector<int64_t> steps = list_checkpoints(folder);
   if (!steps.empty()) state.last_step = steps.back();
   return state;

@@ -43,11 +43,12 @@ class RunLock {
 // What a run folder says of itself; nothing in it is changed.
 struct RunState {
   bool exists = false;              // there is a plan.json
-  bool finished = false;            // report.json says so
+  bool finished = false;            // report.json says so, and no amendment asks for more steps
   Json plan;                        // plan.json
   std::vector<Json> amendments;     // in order
   std::optional<int64_t> last_step; // of the newest whole checkpoint
 };
+// Throws Error(environment) for a folder that holds something else than a run.
 RunState inspect_run(const std::string& folder);
 
 // Appends one amendment durably.

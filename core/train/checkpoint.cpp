@@ -1,6 +1,7 @@
 #include "core/train/checkpoint.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "core/adapter/adapter_file.h"
 #include "core/base/file.h"
@@ -21,7 +22,7 @@ void write_tensors(const std::string& path, const std::vector<std::pair<std::str
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
     host.push_back(tensor.to(at::kCPU, at::kFloat).contiguous());
-    entries.push_back({name, DType::f32, host.back().sizes().vec(), tensor_bytes(host.back())});
+    entries.push_back({{name, host.back().sizes().vec(), DType::f32}, tensor_bytes(host.back())});
   }
   write_safetensors(path, entries, {{"format", "pt"}});
 }
@@ -42,7 +43,7 @@ bool full(const Session& session) { return session.job.adapter.type == AdapterTy
 }  // namespace
 
 int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   CheckpointWriter writer(run_folder, state.step);
   std::vector<std::pair<std::string, at::Tensor>> weights, moments;
   for (const Trainable& item : session.trainables->items()) {
@@ -61,7 +62,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
 }
 
 void load_checkpoint_weights(Session& session, const std::string& path) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   if (!full(session)) {
     load_checkpoint_adapter(path, *session.trainables, session.job.adapter, &session.residual);
   } else {
@@ -73,7 +74,7 @@ void load_checkpoint_weights(Session& session, const std::string& path) {
 }
 
 TrainState load_checkpoint(Session& session, const std::string& path) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   std::string fault;
   if (!verify_checkpoint(path, &fault))
     throw Error(ErrorKind::environment, fault + ": does not match its checkpoint's manifest")

@@ -1,6 +1,7 @@
 #include "core/train/network.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -24,7 +25,7 @@ Network::Network(Model& model, TrainableSet& trainables, LayerProvider& provider
 }
 
 at::Tensor Network::embed(const BatchTensors& batch) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   at::Tensor hidden = at::embedding(model_.embedding, batch.token_ids);
   if (job_.train.neftune_alpha <= 0 || !batch.training) return hidden;
   // NEFTune (Jain et al., 2023): uniform noise of magnitude alpha / sqrt(length · hidden), by each sequence's length.
@@ -58,7 +59,7 @@ double Network::head_backward(const at::Tensor& hidden, const BatchTensors& batc
   at::Tensor rows = hidden.index_select(0, batch.loss_positions).detach().requires_grad_(true);  // [positions, hidden]
   at::Tensor normed;
   {
-    at::AutoGradMode on(true);
+    c10::AutoGradMode on(true);
     normed = rms_norm(rows, model_.final_norm, model_.spec.rms_norm_eps);
   }
   double loss = 0;
@@ -74,19 +75,19 @@ double Network::head_backward(const at::Tensor& hidden, const BatchTensors& batc
   std::vector<at::Tensor> inputs{rows};
   if (final_norm_) inputs.push_back(final_norm_->leaf);
   auto grads = torch::autograd::grad({normed}, inputs, {d_normed});
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   if (final_norm_) final_norm_->grad.add_(grads[1]);
   *d_hidden = at::zeros_like(hidden).index_copy_(0, batch.loss_positions, grads[0]);
   return loss;
 }
 
 void Network::embedding_backward(const at::Tensor& grad, const BatchTensors& batch) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   embedding_->grad.index_add_(0, batch.token_ids, grad.to(at::kFloat));
 }
 
 std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   at::Tensor hidden = at::embedding(model_.embedding, batch.token_ids);
   for (int64_t layer = 0; layer < static_cast<int64_t>(model_.layers.size()); ++layer)
     hidden = provider_.layer_forward(layer, hidden, batch, nullptr);

@@ -1,6 +1,7 @@
 #include "core/train/session.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <chrono>
 
@@ -25,7 +26,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 Model load_base(const std::string& path, const ModelSpec& spec, Precision precision, c10::Device device) {
   auto file = open_model(path);
-  check_model_file(spec, *file);
+  check_model_file(spec, *file, path);
   return load_model(spec, *file, scalar_type(precision), device);
 }
 
@@ -44,7 +45,7 @@ std::string base_name(const Parameter& parameter) {
 
 // Moves the weights that are trained themselves into the trainable buffers, and points the model at them.
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   bool embedding_trained = false;
   for (Trainable& item : trainables.items()) {
     std::string name = base_name(item.parameter);
@@ -118,14 +119,14 @@ LoadedModel open_model_with_adapter(const std::string& model_path, const std::st
 namespace {
 
 void export_full_model(const Session& session, const std::string& folder) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   // The type of the file is the type the run computed in; masters are rounded once, here.
   c10::ScalarType type = session.model.type;
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
   for (const Trainable& item : session.trainables->items()) {
     host.push_back(item.master.to(at::kCPU, type).contiguous());
-    entries.push_back({item.parameter.name, dtype_of(type), host.back().sizes().vec(), tensor_bytes(host.back())});
+    entries.push_back({{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
   write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
   write_model_config(session.job.model.path, session.plan.model, name_of(dtype_of(type)), folder);

@@ -1,13 +1,14 @@
 #include "kernels/linear/linear.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 namespace forge {
 namespace {
 
 // ‖W + scale · B A‖ per output row, detached. [out_features]
 at::Tensor row_norm(const LinearSpec& spec) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   at::Tensor sum = spec.weight.to(at::kFloat) + spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));
   return at::linalg_vector_norm(sum, 2, {1});
 }
@@ -31,7 +32,7 @@ at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* ro
 }
 
 at::Tensor merged_weight(const LinearSpec& spec) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   at::Tensor weight = spec.weight.to(at::kFloat);
   if (!spec.adapted()) return weight;
   at::Tensor sum = weight + spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));

@@ -1,6 +1,7 @@
 #include "kernels/lm_head/lm_head.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 namespace forge {
 namespace {
@@ -78,7 +79,7 @@ void append(at::Tensor& whole, int64_t begin, int64_t total, const at::Tensor& p
 
 TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
                           const TokenNeeds& needs, int64_t chunk) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   int64_t total = hidden.size(0);
   TokenOutputs whole;
   at::Tensor scratch = new_scratch(hidden, weight, chunk);
@@ -97,7 +98,7 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
 at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
                                  const TokenNeeds& needs, const Cotangents& cotangents, int64_t chunk,
                                  const at::Tensor& weight_grad) {
-  at::NoGradGuard no_grad;
+  c10::NoGradGuard no_grad;
   int64_t total = hidden.size(0);
   at::Tensor d_hidden = at::empty_like(hidden);
   at::Tensor scratch = new_scratch(hidden, weight, chunk);

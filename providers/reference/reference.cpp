@@ -1,6 +1,7 @@
 #include "providers/reference/reference.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/base/error.h"
@@ -31,14 +32,14 @@ class ReferenceProvider : public LayerProvider {
   at::Tensor layer_forward(int64_t layer, const at::Tensor& hidden, const BatchTensors& batch,
                            std::unique_ptr<SavedLayer>* saved) override {
     if (!saved) {
-      at::NoGradGuard no_grad;
+      c10::NoGradGuard no_grad;
       return mlp_half(model_, layer, attention_half(model_, layer, hidden, batch), batch);
     }
     auto kept = std::make_unique<SavedReference>();
     bool keep_attention = checkpointing_ != Checkpointing::full, keep_mlp = checkpointing_ == Checkpointing::none;
     at::Tensor middle = run(attention_half, layer, hidden, batch, keep_attention, kept->attention);
     at::Tensor output = run(mlp_half, layer, middle, batch, keep_mlp, kept->mlp);
-    if (checkpointing_ == Checkpointing::full) kept->mlp.input = {};  // recomputed from the layer's input
+    if (checkpointing_ == Checkpointing::full) kept->mlp.input = at::Tensor();  // recomputed from the layer's input
     *saved = std::move(kept);
     return output;
   }
@@ -53,14 +54,14 @@ class ReferenceProvider : public LayerProvider {
     if (!kept.mlp.output.defined()) run(mlp_half, layer, kept.mlp.input, batch, true, kept.mlp);
     // The attention half always wants the MLP half's input gradient: it may hold trainable tensors itself.
     at::Tensor middle = pull(layer, kept.mlp, grad, true);
-    kept.mlp = {};
+    kept.mlp = Piece();
     return pull(layer, kept.attention, middle, needs_input_grad);
   }
 
  private:
   // Runs one half; with `keep` under autograd from a detached copy of the input. → the output, detached.
   at::Tensor run(Half half, int64_t layer, const at::Tensor& input, const BatchTensors& batch, bool keep, Piece& piece) {
-    at::AutoGradMode mode(keep);
+    c10::AutoGradMode mode(keep);
     piece.input = input.detach();
     if (!keep) return half(model_, layer, piece.input, batch);
     piece.input.requires_grad_(true);
@@ -77,7 +78,7 @@ class ReferenceProvider : public LayerProvider {
     if (inputs.empty()) return {};
     auto grads = torch::autograd::grad({piece.output}, inputs, {grad}, /*retain_graph=*/false, /*create_graph=*/false,
                                        /*allow_unused=*/true);
-    at::NoGradGuard no_grad;
+    c10::NoGradGuard no_grad;
     size_t first = needs_input_grad ? 1 : 0;
     for (size_t i = 0; i < items.size(); ++i)
       if (grads[first + i].defined()) items[i]->grad.add_(grads[first + i]);

@@ -29,8 +29,8 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
 }
 
 // "dtype":…, for the header of one tensor.
-inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, int64_t begin,
-                         int64_t end) {
+inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                         int64_t begin, int64_t end) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":[" +
          std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
@@ -42,7 +42,9 @@ struct GgufBytes {
   std::string keys, table, data;
   uint64_t num_keys = 0, num_tensors = 0;
 
-  static std::string text(std::string_view value) { return little<uint64_t>(value.size()) + std::string(value); }
+  static std::string text(std::string_view value) {
+    return little<uint64_t>(value.size()) + std::string(value);
+  }
   GgufBytes& key(std::string_view name, uint32_t type, const std::string& value) {
     keys += text(name) + little(type) + value;
     ++num_keys;
@@ -51,7 +53,8 @@ struct GgufBytes {
   GgufBytes& string_key(std::string_view name, std::string_view value) { return key(name, 8, text(value)); }
   GgufBytes& u32_key(std::string_view name, uint32_t value) { return key(name, 4, little(value)); }
   // One entry of the table; `shape` in the file's order, innermost first.
-  GgufBytes& entry(std::string_view name, const std::vector<uint64_t>& shape, uint32_t type, uint64_t offset) {
+  GgufBytes& entry(std::string_view name, const std::vector<uint64_t>& shape, uint32_t type,
+                   uint64_t offset) {
     table += text(name) + little(static_cast<uint32_t>(shape.size()));
     for (uint64_t size : shape) table += little(size);
     table += little(type) + little(offset);
@@ -59,7 +62,8 @@ struct GgufBytes {
     return *this;
   }
   // An f32 tensor with its data.
-  GgufBytes& f32(std::string_view name, const std::vector<uint64_t>& shape, const std::vector<float>& values) {
+  GgufBytes& f32(std::string_view name, const std::vector<uint64_t>& shape,
+                 const std::vector<float>& values) {
     entry(name, shape, 0, data.size());
     data.append(reinterpret_cast<const char*>(values.data()), values.size() * 4);
     data.append((alignment - data.size() % alignment) % alignment, '\0');

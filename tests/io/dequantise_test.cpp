@@ -80,7 +80,8 @@ TEST_CASE("8-bit floats follow the OCP formats") {
 }
 
 TEST_CASE("integers, doubles and bools decode, also unaligned") {
-  std::string bytes = "x" + little<int64_t>(-5) + little<double>(0.1) + little<int16_t>(-300) + std::string("\x80\x02");
+  std::string bytes =
+      "x" + little<int64_t>(-5) + little<double>(0.1) + little<int16_t>(-300) + std::string("\x80\x02");
   float value = 0;
   decode_to_f32(DType::i64, bytes.data() + 1, 1, &value);
   CHECK(value == -5.0f);

@@ -23,6 +23,7 @@ TEST_CASE("JSON that nlohmann accepts silently is refused with its place") {
   CHECK_THAT(problem("{\"a\": \xFF}"), Catch::StartsWith("a.json:1:7: not valid UTF-8"));
   CHECK_THAT(problem("{\"a\": nul}"), Catch::StartsWith("a.json:1:"));
   CHECK(problem("  ") == "a.json:1:1: empty, expected JSON");
+  CHECK(problem(std::string("{}\n\0{", 5)) == "a.json:2:1: a NUL byte, expected text");
   CHECK_THAT(problem("[1, 2"), Catch::Contains("a.json:1:"));
 }
 

@@ -16,7 +16,8 @@ std::string problem(const std::string& bytes, Data data = Data::required) {
   std::string path = folder.write("x.safetensors", bytes);
   std::string message = error_of([&] { open_safetensors(path, data); });
   size_t at = 0;
-  while ((at = message.find(folder.path() + "/")) != message.npos) message.erase(at, folder.path().size() + 1);
+  while ((at = message.find(folder.path() + "/")) != message.npos)
+    message.erase(at, folder.path().size() + 1);
   return message;
 }
 
@@ -60,7 +61,8 @@ TEST_CASE("a file's tensors have names, types, shapes and bytes") {
   CHECK(open_safetensors(golden("metadata.safetensors"))->metadata().at("format") == "pt");
 }
 
-// The twelve negative tests of the reference implementation (safetensors/src/tensor.rs), in its order and by its names.
+// The twelve negative tests of the reference implementation (safetensors/src/tensor.rs), in its order and by
+// its names.
 TEST_CASE("what the reference implementation refuses is refused") {
   using Catch::Contains;
   SECTION("gpt2-like lengths: test_gpt2_tiny is positive; a lying offset is not") {
@@ -68,7 +70,8 @@ TEST_CASE("what the reference implementation refuses is refused") {
   }
   SECTION("test_empty_shapes_allowed: the byte count still counts") {
     CHECK(header_problem("{" + entry("a", "I32", "[]", 0, 4) + "}", "1234") == "no error");
-    CHECK_THAT(header_problem("{" + entry("a", "I32", "[]", 0, 8) + "}", "12345678"), Contains("span 8 bytes"));
+    CHECK_THAT(header_problem("{" + entry("a", "I32", "[]", 0, 8) + "}", "12345678"),
+               Contains("span 8 bytes"));
   }
   SECTION("test_metadata_incomplete_buffer: extra data after the tensors") {
     CHECK_THAT(header_problem("{" + entry("a", "I32", "[2,2]", 0, 16) + "}", std::string(16, 0) + "extra"),
@@ -79,8 +82,9 @@ TEST_CASE("what the reference implementation refuses is refused") {
                Contains("its header needs exactly"));
   }
   SECTION("test_header_too_large") {
-    CHECK(problem(little<uint64_t>(~0ull)) == "x.safetensors: not a safetensors file: its header would have "
-                                              "18446744073709551615 bytes, the limit is 100,000,000");
+    CHECK(problem(little<uint64_t>(~0ull)) ==
+          "x.safetensors: not a safetensors file: its header would have "
+          "18446744073709551615 bytes, the limit is 100,000,000");
     CHECK_THAT(problem(little<uint64_t>(100'000'001) + "{}"), Contains("the limit is 100,000,000"));
   }
   SECTION("test_header_too_small") {
@@ -99,15 +103,19 @@ TEST_CASE("what the reference implementation refuses is refused") {
     CHECK(header_problem("{" + entry("a", "I32", "[2,0]", 0, 0) + "}") == "no error");
   }
   SECTION("test_invalid_info: a zero-sized tensor with bytes") {
-    CHECK_THAT(header_problem("{" + entry("a", "I32", "[2,0]", 0, 4) + "}", "1234"), Contains("span 4 bytes"));
+    CHECK_THAT(header_problem("{" + entry("a", "I32", "[2,0]", 0, 4) + "}", "1234"),
+               Contains("span 4 bytes"));
   }
   SECTION("test_validation_overflow: of the shape, and of shape times dtype") {
-    CHECK_THAT(header_problem("{" + entry("a", "I32", "[2,18446744073709551614]", 0, 16) + "}", std::string(16, 0)),
-               Contains("expected sizes from 0"));
-    CHECK_THAT(header_problem("{" + entry("a", "I32", "[4,4611686018427387904]", 0, 16) + "}", std::string(16, 0)),
-               Contains("more elements than 64 bits can count"));
-    CHECK_THAT(header_problem("{" + entry("a", "I32", "[2,3611686018427387904]", 0, 16) + "}", std::string(16, 0)),
-               Contains("more bytes than 64 bits can count"));
+    CHECK_THAT(
+        header_problem("{" + entry("a", "I32", "[2,18446744073709551614]", 0, 16) + "}", std::string(16, 0)),
+        Contains("expected sizes from 0"));
+    CHECK_THAT(
+        header_problem("{" + entry("a", "I32", "[4,4611686018427387904]", 0, 16) + "}", std::string(16, 0)),
+        Contains("more elements than 64 bits can count"));
+    CHECK_THAT(
+        header_problem("{" + entry("a", "I32", "[2,3611686018427387904]", 0, 16) + "}", std::string(16, 0)),
+        Contains("more bytes than 64 bits can count"));
   }
 }
 
@@ -116,13 +124,16 @@ TEST_CASE("offsets follow each other from 0 without hole or overlap") {
   std::string data(12, 0);
   CHECK(header_problem("{" + entry("b", "F32", "[1]", 4, 8) + "," + entry("a", "F32", "[1]", 0, 4) + "}",
                        data.substr(0, 8)) == "no error");
-  CHECK(header_problem("{" + entry("a", "F32", "[1]", 0, 4) + "," + entry("b", "F32", "[1]", 8, 12) + "}", data) ==
-        "x.safetensors: tensor \"b\": begins at 8, expected 4 (a hole)");
-  CHECK_THAT(header_problem("{" + entry("a", "F32", "[1]", 4, 8) + "}", data.substr(0, 8)), Contains("(a hole)"));
-  CHECK_THAT(header_problem("{" + entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[2]", 4, 12) + "}", data),
+  CHECK(header_problem("{" + entry("a", "F32", "[1]", 0, 4) + "," + entry("b", "F32", "[1]", 8, 12) + "}",
+                       data) == "x.safetensors: tensor \"b\": begins at 8, expected 4 (a hole)");
+  CHECK_THAT(header_problem("{" + entry("a", "F32", "[1]", 4, 8) + "}", data.substr(0, 8)),
+             Contains("(a hole)"));
+  CHECK_THAT(header_problem(
+                 "{" + entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[2]", 4, 12) + "}", data),
              Contains("tensor \"b\": begins at 4, expected 8 (it overlaps the one before)"));
-  CHECK_THAT(header_problem("{" + entry("a", "F32", "[1]", 0, 4) + "," + entry("b", "F32", "[1]", 0, 4) + "}", data),
-             Contains("overlaps"));
+  CHECK_THAT(
+      header_problem("{" + entry("a", "F32", "[1]", 0, 4) + "," + entry("b", "F32", "[1]", 0, 4) + "}", data),
+      Contains("overlaps"));
   CHECK_THAT(header_problem("{" + entry("a", "F32", "[1]", 4, 0) + "}", data), Contains("span -4 bytes"));
 }
 
@@ -134,15 +145,19 @@ TEST_CASE("a header's keys, types and lists are what the format says") {
   CHECK(header_problem("{" + a + "}     ") == "no error");
   CHECK_THAT(header_problem("{" + a + "}{}"), Contains("(header):1:"));
   CHECK(header_problem("{" + entry("a", "F4", "[0]", 0, 0) + "," + entry("b", "C64", "[0]", 0, 0) + "}") ==
-        "x.safetensors: tensor \"a\": dtype \"F4\" is not supported, expected one of BOOL, U8, I8, F8_E5M2, F8_E4M3, "
+        "x.safetensors: tensor \"a\": dtype \"F4\" is not supported, expected one of BOOL, U8, I8, F8_E5M2, "
+        "F8_E4M3, "
         "I16, F16, BF16, I32, F32, F64, I64\n"
-        "x.safetensors: tensor \"b\": dtype \"C64\" is not supported, expected one of BOOL, U8, I8, F8_E5M2, F8_E4M3, "
+        "x.safetensors: tensor \"b\": dtype \"C64\" is not supported, expected one of BOOL, U8, I8, F8_E5M2, "
+        "F8_E4M3, "
         "I16, F16, BF16, I32, F32, F64, I64");
   CHECK_THAT(header_problem("{" + entry("a", "F32", "[1.0]", 0, 4) + "}"), Contains("shape holds \"1.0\""));
   CHECK_THAT(header_problem("{" + entry("a", "F32", "[-1]", 0, 4) + "}"), Contains("shape holds \"-1\""));
-  CHECK_THAT(header_problem("{" + entry("a", "F32", "3", 0, 4) + "}"), Contains("shape is missing or not a list"));
+  CHECK_THAT(header_problem("{" + entry("a", "F32", "3", 0, 4) + "}"),
+             Contains("shape is missing or not a list"));
   CHECK_THAT(header_problem(R"({"a":{"dtype":"F32","shape":[]}})"), Contains("data_offsets is missing"));
-  CHECK_THAT(header_problem(R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4,8]}})"), Contains("not two offsets"));
+  CHECK_THAT(header_problem(R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4,8]}})"),
+             Contains("not two offsets"));
   CHECK_THAT(header_problem(R"({"a":{"shape":[],"data_offsets":[0,4]}})"), Contains("dtype is missing"));
   CHECK_THAT(header_problem(R"({"a":3})"), Contains("expected an object with dtype"));
   CHECK_THAT(header_problem(R"({"__metadata__":{"a":1}})"), Contains("__metadata__ \"a\" is not a string"));
@@ -157,12 +172,14 @@ TEST_CASE("many faults are all counted and ten are shown") {
 }
 
 TEST_CASE("names from a file cannot write to the terminal") {
-  CHECK_THAT(header_problem("{" + entry("\\u001b[2J", "F32", "[1]", 0, 3) + "}"), Catch::Contains("\"\\x1b[2J\""));
+  CHECK_THAT(header_problem("{" + entry("\\u001b[2J", "F32", "[1]", 0, 3) + "}"),
+             Catch::Contains("\"\\x1b[2J\""));
 }
 
 TEST_CASE("headers alone are enough for a plan") {
   TemporaryFolder folder;
-  std::string header = "{" + entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "BF16", "[1024,1024]", 8, 2097160) + "}";
+  std::string header =
+      "{" + entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "BF16", "[1024,1024]", 8, 2097160) + "}";
   std::string path = folder.write("x.safetensors", safetensors_bytes(header, std::string(8, 1)));
   CHECK(read_safetensors_header(path).tensors.size() == 2);
   CHECK(read_safetensors_header(path).file_bytes == static_cast<int64_t>(8 + header.size()) + 2097160);

@@ -1,0 +1,10 @@
+# Turns text files into one C++ source: cmake -D OUTPUT=… -D FUNCTION=… -D FILES="a;b" -P embed.cmake
+set(code "// Generated from data files by cmake/embed.cmake.\n#include \"core/plan/profile.h\"\n\nnamespace forge {\n\n")
+string(APPEND code "const std::vector<EmbeddedFile>& ${FUNCTION}() {\n  static const std::vector<EmbeddedFile> files{\n")
+foreach(file IN LISTS FILES)
+  file(READ ${file} text)
+  get_filename_component(name ${file} NAME)
+  string(APPEND code "      {\"${name}\", R\"embedded(${text})embedded\"},\n")
+endforeach()
+string(APPEND code "  };\n  return files;\n}\n\n}  // namespace forge\n")
+file(WRITE ${OUTPUT} "${code}")

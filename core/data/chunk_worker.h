@@ -1,0 +1,59 @@
+#pragma once
+// What one thread does with one chunk of rows: parse, choose the split, convert, make examples, note what is
+// lost.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/data/examples.h"
+#include "core/data/row_stream.h"
+
+namespace forge {
+
+// The part of the rows that goes to eval. With fraction 0 all rows belong.
+struct EvalShare {
+  double fraction = 0;
+  bool eval = false;  // this split is eval
+};
+
+struct LocatedExample {
+  Example example;
+  int64_t line = 0;
+};
+
+// A row that gives no example, and why. Rows with a fault or untrained ones end the preparation, dropped ones
+// do not.
+struct LostRow {
+  int64_t line = 0;
+  std::string place;  // "line:col" of the fault
+  std::string reason;
+  bool fatal = false;        // under data.on_bad_row: error
+  bool first_of_row = true;  // a row may have several faults
+};
+
+struct ChunkResult {
+  size_t source = 0;
+  int64_t bytes = 0;
+  std::vector<LocatedExample> examples;
+  std::vector<LostRow> lost;
+  int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
+};
+
+class ChunkWorker {
+ public:
+  // Keeps a reference to `maker`. `paths` are those of the sources, for messages.
+  ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share);
+  // May be called from any number of threads at once.
+  ChunkResult run(const RowChunk& chunk) const;
+
+ private:
+  void run_row(const SourceRow& source, const RowChunk& chunk, ChunkResult& result) const;
+  void add(const SourceRow& source, RowExamples made, ChunkResult& result) const;
+  bool belongs(const Json& row) const;
+
+  const ExampleMaker& maker_;
+  std::vector<std::string> paths_;
+  EvalShare share_;
+};
+
+}  // namespace forge

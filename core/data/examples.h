@@ -1,0 +1,65 @@
+#pragma once
+// A row to examples: tokens and which of them are trained.
+//
+//   ExampleMaker maker(tokenizer, &chat_template, job);
+//   RowExamples made = maker.make(row);
+//   if (!made.problem.empty()) …   // "the chat template raised …", "1,340 tokens, expected at most 1,024"
+//
+// A token is supervised exactly when its first byte lies inside a trained range of the text. So a token that
+// begins before the range and reaches into it is context (at inference it would be part of the prompt), and a
+// token that begins inside and reaches past the end is trained. All tokens of one character that is split
+// into several begin where the character begins. The first token of an example is never supervised: nothing
+// precedes it.
+//
+// What a person or a data file wrote never becomes a control token, whatever it looks like: control tokens
+// come from the chat template's own text, from the tokenizer's bos and eos, and from rows of finished tokens.
+//
+// bos: a chat template writes it or not, and no other is added. Documents and pairs begin with it if the
+// tokenizer adds it to texts, and end with eos.
+//
+// objective pretrain trains on everything. sft trains, by train_on:
+//                     assistant         last_assistant     completion                     all
+//   conversation      assistant turns   the last of them   those after the last user's    everything
+//   prompt/completion completion + eos  …                  …                              everything
+//   text              everything (a document has no roles)
+//   tokens            by its own labels or mask
+// Turn flags (`train`, `weight`) win over train_on: assistant, last_assistant and completion.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/data/batch.h"
+#include "core/data/render.h"
+
+namespace forge {
+
+struct RowExamples {
+  std::vector<Example> examples;  // none when the row has a problem, is dropped or is untrained; ids are 0
+  bool truncated = false, split = false, dropped = false, untrained = false;
+  std::string problem;  // why the row cannot be used; why it is untrained
+};
+
+class ExampleMaker {
+ public:
+  // Keeps references. Throws Error(environment) when the tokenizer has no eos.
+  ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job);
+  RowExamples make(const Row& row) const;
+  // The tokens of the row before any cut; throws Error(data).
+  Example tokens_of(const Row& row) const;
+  bool has_template() const { return chat_template_ != nullptr; }
+  int64_t vocab_size() const { return tokenizer_.vocab_size(); }
+
+ private:
+  Example tokenise(const RenderedRow& rendered) const;
+  void cut(Example whole, RowExamples& made) const;
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate* chat_template_;
+  ObjectiveConfig objective_;
+  int64_t max_length_;
+  Overlong overlong_;
+  TruncationSide side_;
+};
+
+}  // namespace forge

@@ -1,0 +1,71 @@
+#include "core/data/lost_rows.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/data/token_cache.h"
+#include "core/io/json.h"
+
+namespace forge {
+namespace {
+constexpr size_t kShownFaults = 20;
+}
+
+std::string lost_rows_path(const std::string& cache_path) {
+  return std::filesystem::path(cache_path).replace_extension(".lost.jsonl").string();
+}
+
+LostRows::LostRows(BadRow policy, std::string cache_path)
+    : policy_(policy), cache_path_(std::move(cache_path)) {}
+
+LostRows::~LostRows() {
+  if (file_) ::unlink(temporary_.c_str());
+}
+
+void LostRows::add(const ChunkResult& result, const std::string& source) {
+  for (const LostRow& row : result.lost) {
+    list(row, source);
+    if (!row.fatal) continue;
+    ++faults_;
+    bad_rows_ += row.first_of_row;
+    if (shown_.size() < kShownFaults) shown_.push_back(source + ":" + row.place + ": " + row.reason);
+  }
+}
+
+void LostRows::list(const LostRow& row, const std::string& source) {
+  if (cache_path_.empty()) return;
+  if (!file_) {
+    const std::string path = lost_rows_path(cache_path_);
+    remove_abandoned_temporaries(path);
+    temporary_ = temporary_of(path);
+    file_ = std::make_unique<OutputFile>(temporary_);
+  }
+  const Json line{{"source", source}, {"line", row.line}, {"place", row.place}, {"reason", row.reason}};
+  file_->write(dump_json(line) + "\n");
+}
+
+void LostRows::throw_if_any(int64_t rows) const {
+  if (policy_ == BadRow::skip || shown_.empty()) return;
+  std::string message = join(shown_, "\n");
+  if (faults_ > static_cast<int64_t>(shown_.size()))
+    message += "\n… and " + format_count(faults_ - static_cast<int64_t>(shown_.size())) + " more";
+  if (faults_ > 1)
+    message += "\n" + format_count(bad_rows_) + " of " + format_count(rows) + " rows cannot be used";
+  throw Error(ErrorKind::data, message).hint("mend them, or set data.on_bad_row: skip to leave them out");
+}
+
+std::string LostRows::finish() {
+  if (!file_) return "";
+  file_->sync_and_close();
+  file_.reset();
+  const std::string path = lost_rows_path(cache_path_);
+  std::error_code error;
+  std::filesystem::rename(temporary_, path, error);
+  if (error) throw Error(ErrorKind::environment, path + ": cannot replace: " + error.message());
+  sync_directory(std::filesystem::path(path).parent_path().string());
+  return path;
+}
+
+}  // namespace forge

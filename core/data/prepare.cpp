@@ -1,0 +1,207 @@
+#include "core/data/prepare.h"
+
+#include <deque>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/data/chunk_worker.h"
+#include "core/data/lost_rows.h"
+#include "core/data/row_stream.h"
+#include "core/data/token_cache.h"
+
+namespace forge {
+namespace {
+
+// Raise it whenever the same inputs would give other examples.
+constexpr int64_t kPipelineVersion = 1;
+
+const std::vector<DataSource>& sources_of(const Job& job, Split split) {
+  return split == Split::eval && !job.data.eval.empty() ? job.data.eval : job.data.train;
+}
+
+// Which rows of the sources belong to the split.
+EvalShare share_of(const Job& job, Split split) {
+  if (!job.data.eval.empty() || job.data.eval_fraction <= 0) return {};
+  return {job.data.eval_fraction, split == Split::eval};
+}
+
+std::string hash_of_file(const std::string& path) {
+  source_kind(path);  // its errors speak of data files
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(ErrorKind::data, path + ": cannot read");
+  // Read, not mapped: a mapping's pages would count as this process's memory.
+  Hasher hasher;
+  std::vector<char> buffer(size_t{1} << 20);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0)
+    hasher.add(buffer.data(), static_cast<size_t>(file.gcount()));
+  return hasher.hex();
+}
+
+// Everything that decides the examples, and nothing else.
+std::string cache_key(const Job& job, Split split, const Tokenizer& tokenizer,
+                      const ChatTemplate* chat_template) {
+  Hasher hasher;
+  hasher.add(kPipelineVersion).add(tokenizer.content_hash());
+  hasher.add(static_cast<int64_t>(chat_template != nullptr));
+  if (chat_template) hasher.add(chat_template->source());
+  for (const DataSource& source : sources_of(job, split)) {
+    hasher.add(hash_of_file(source.path)).add(static_cast<int64_t>(source_kind(source.path)));
+    hasher.add(static_cast<int64_t>(source.format)).add(source.limit.value_or(-1));
+  }
+  const EvalShare share = share_of(job, split);
+  hasher.add(format_number(share.fraction)).add(static_cast<int64_t>(share.eval));
+  hasher.add(static_cast<int64_t>(job.objective.type)).add(static_cast<int64_t>(job.objective.train_on));
+  hasher.add(job.data.max_length).add(static_cast<int64_t>(job.data.overlong));
+  hasher.add(static_cast<int64_t>(job.data.truncation_side)).add(static_cast<int64_t>(job.data.on_bad_row));
+  return hasher.hex();
+}
+
+std::vector<std::string> paths_of(const std::vector<DataSource>& sources) {
+  std::vector<std::string> paths;
+  for (const DataSource& source : sources) paths.push_back(source.path);
+  return paths;
+}
+
+// A whole cache file under the key, or nothing; a damaged one is overwritten by the caller.
+std::optional<Prepared> cached(const std::string& path, const std::vector<std::string>& sources) {
+  if (!file_exists(path)) return std::nullopt;
+  try {
+    Prepared prepared;
+    prepared.data = DataSet::open(path, sources);
+    prepared.summary = prepared.data->summary();
+    prepared.summary.cache_path = path;
+    if (!prepared.summary.lost_rows_path.empty()) prepared.summary.lost_rows_path = lost_rows_path(path);
+    prepared.lengths = prepared.data->lengths();
+    prepared.from_cache = true;
+    return prepared;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
+template <class Consume>
+void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threads, Consume consume) {
+  std::deque<std::future<ChunkResult>> running;
+  auto consume_oldest = [&] {
+    consume(running.front().get());
+    running.pop_front();
+  };
+  for (RowChunk chunk; stream.next(chunk);) {
+    if (static_cast<int64_t>(running.size()) > threads) consume_oldest();
+    running.push_back(
+        std::async(std::launch::async, [&worker, chunk = std::move(chunk)] { return worker.run(chunk); }));
+  }
+  while (!running.empty()) consume_oldest();
+}
+
+// Counts of one source's rows, kept apart because an estimate scales each source by its own share.
+void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
+  auto scaled = [&](int64_t value) {
+    return static_cast<int64_t>(static_cast<double>(value) * factor + 0.5);
+  };
+  for (auto count : {&DataSummary::rows, &DataSummary::examples, &DataSummary::tokens,
+                     &DataSummary::supervised_tokens, &DataSummary::truncated, &DataSummary::split,
+                     &DataSummary::dropped, &DataSummary::skipped, &DataSummary::untrained})
+    total.*count += scaled(part.*count);
+  total.longest = std::max(total.longest, part.longest);
+  total.sampled_rows += part.rows;
+}
+
+void count(DataSummary& summary, const ChunkResult& result) {
+  summary.rows += result.rows;
+  summary.truncated += result.truncated;
+  summary.split += result.split;
+  summary.dropped += result.dropped;
+  summary.skipped += result.skipped;
+  summary.untrained += result.untrained;
+  for (const LocatedExample& made : result.examples) {
+    const auto length = static_cast<int64_t>(made.example.ids.size());
+    ++summary.examples;
+    summary.tokens += length;
+    summary.longest = std::max(summary.longest, length);
+    for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += supervised;
+  }
+}
+
+void require_examples(const Job& job, Split split, const DataSummary& summary) {
+  if (summary.examples > 0) return;
+  const std::string name = split == Split::train ? "data.train" : "data.eval";
+  if (split == Split::eval && job.data.eval.empty())
+    throw Error(ErrorKind::data, "data.eval_fraction: " + format_number(job.data.eval_fraction) +
+                                     " chose no row of data.train, expected at least one")
+        .hint("raise data.eval_fraction, or name files in data.eval");
+  throw Error(ErrorKind::data, name + ": no example is left of " + format_count(summary.rows) + " rows (" +
+                                   format_count(summary.skipped) + " with faults, " +
+                                   format_count(summary.untrained) + " untrained, " +
+                                   format_count(summary.dropped) + " too long), expected at least one");
+}
+
+}  // namespace
+
+bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
+
+Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer,
+                         const ChatTemplate* chat_template, const PrepareOptions& options) {
+  const std::vector<DataSource>& sources = sources_of(job, split);
+  const std::vector<std::string> paths = paths_of(sources);
+  const std::string path =
+      options.cache_folder + "/" + cache_key(job, split, tokenizer, chat_template) + ".tokens";
+  if (auto found = cached(path, paths)) return std::move(*found);
+
+  RowStream stream(sources, options.estimate_bytes);
+  const bool estimate = options.estimate_bytes && stream.total_bytes() > *options.estimate_bytes;
+  const ExampleMaker maker(tokenizer, chat_template, job);
+  const ChunkWorker worker(maker, paths, share_of(job, split));
+  LostRows lost(job.data.on_bad_row, estimate ? "" : path);
+  std::optional<TokenCacheWriter> writer;
+  if (!estimate) writer.emplace(path);
+
+  Prepared prepared;
+  std::vector<DataSummary> by_source(sources.size());
+  std::vector<int64_t> bytes_read(sources.size());
+  PrepareProgress progress{.total_bytes = stream.total_bytes()};
+  const int64_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+  for_each_result(stream, worker, threads, [&](ChunkResult result) {
+    DataSummary& summary = by_source[result.source];
+    count(summary, result);
+    bytes_read[result.source] += result.bytes;
+    lost.add(result, paths[result.source]);
+    for (const LocatedExample& made : result.examples) {
+      const auto& [ids, supervised] = std::tie(made.example.ids, made.example.supervised);
+      prepared.lengths.push_back(static_cast<int64_t>(ids.size()));
+      if (writer) writer->add(ids, supervised, static_cast<int64_t>(result.source), made.line);
+      progress.tokens += static_cast<int64_t>(ids.size());
+    }
+    progress.bytes += result.bytes;
+    progress.rows += result.rows;
+    progress.examples += static_cast<int64_t>(result.examples.size());
+    if (options.progress) options.progress(progress);
+  });
+  lost.throw_if_any(progress.rows);
+
+  DataSummary& summary = prepared.summary;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const bool whole = !estimate || sources[i].limit || bytes_read[i] == 0;
+    const double factor =
+        whole ? 1.0 : static_cast<double>(stream.source_bytes(i)) / static_cast<double>(bytes_read[i]);
+    add_scaled(summary, by_source[i], factor);
+  }
+  summary.format = stream.formats();
+  require_examples(job, split, summary);
+  if (estimate) {
+    summary.estimated = true;
+    return prepared;
+  }
+  summary.cache_path = path;
+  summary.content_hash = writer->content_hash();
+  summary.lost_rows_path = lost.finish();
+  writer->finish({{"sources", paths}, {"summary", to_json(summary)}});
+  prepared.data = DataSet::open(path);
+  return prepared;
+}
+
+}  // namespace forge

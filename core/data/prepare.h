@@ -1,0 +1,64 @@
+#pragma once
+// Data files to a DataSet: read, convert, render, tokenise, cut, cache.
+//
+//   PrepareOptions options{.cache_folder = job.output_dir + "/.cache/tokens"};
+//   Prepared train = prepare_dataset(job, Split::train, tokenizer, &chat_template, options);
+//   train.summary.tokens, train.data->example(0)
+//
+// The cache file is named by a hash of what decides its content: the data files' contents, the tokenizer, the
+// chat template and the settings that matter; never of times or paths. A file with that name that is whole is
+// used; one that is damaged is made anew. Rows are converted and tokenised on `threads` threads; the result
+// does not depend on their number. Memory: a few MB of rows for each thread, and 32 bytes an example.
+//
+// Accounting: rows = skipped + untrained + dropped + rows of which examples were made. Rows that are not kept
+// are listed in a file beside the cache. With data.on_bad_row: error (the default) a row with a fault, or
+// without a single supervised token, stops everything: all data is read first, and one Error(data) names up
+// to 20 such rows
+// ("file:line:col: what, expected what", one a line) and counts the rest.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/data/dataset.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+
+namespace forge {
+
+enum class Split { train, eval };
+
+struct PrepareProgress {
+  int64_t bytes = 0, total_bytes = 0;  // of the data files
+  int64_t rows = 0, examples = 0, tokens = 0;
+};
+
+struct PrepareOptions {
+  std::string cache_folder;
+  int64_t threads = 0;  // 0: one for each processor
+  // Tokenise at most this many bytes of the data, and scale: for a plan. Data below the limit is prepared as
+  // usual.
+  std::optional<int64_t> estimate_bytes;
+  std::function<void(const PrepareProgress&)> progress;  // called on the caller's thread
+};
+constexpr int64_t kEstimateBytes = int64_t{32} << 20;
+
+struct Prepared {
+  DataSummary summary;
+  std::optional<DataSet> data;   // nothing when estimated
+  std::vector<int64_t> lengths;  // tokens of each example; when estimated, of the sampled ones
+  bool from_cache = false;
+};
+
+// Whether the job has evaluation data.
+bool has_eval_data(const Job& job);
+
+// `chat_template` may be null: then rows of messages are an Error(job), and alpaca rows use Alpaca's own
+// prompt. data.eval_fraction: a row belongs to eval when the hash of its content lies below the fraction, so
+// adding rows never moves one, and equal rows stay together.
+Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer,
+                         const ChatTemplate* chat_template, const PrepareOptions& options);
+
+}  // namespace forge

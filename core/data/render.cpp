@@ -1,0 +1,76 @@
+#include "core/data/render.h"
+
+#include "core/base/error.h"
+
+namespace forge {
+namespace {
+
+bool is_assistant(const Json& message) { return message.value("role", "") == "assistant"; }
+
+// Whether message `index` is trained: what train_on says, unless the turn itself says otherwise. Never one of the
+// prompt of a prompt/completion row.
+std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
+  const size_t count = row.messages.size();
+  size_t last_assistant = count, after_user = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (is_assistant(row.messages[i])) last_assistant = i;
+    if (row.messages[i].value("role", "") == "user") after_user = i + 1;
+  }
+  std::vector<bool> trained(count);
+  for (size_t i = static_cast<size_t>(row.prompt_messages); i < count; ++i) {
+    if (!is_assistant(row.messages[i])) continue;
+    bool by_role = true;
+    if (train_on == TrainOn::last_assistant) by_role = i == last_assistant;
+    if (train_on == TrainOn::completion && row.prompt_messages == 0) by_role = i >= after_user;
+    trained[i] = row.training[i] == TurnTraining::by_role ? by_role : row.training[i] == TurnTraining::yes;
+  }
+  return trained;
+}
+
+// The template engine trains on every assistant turn that does not say `train: false`.
+std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate& chat_template, TrainOn train_on) {
+  Conversation conversation{row.messages, row.tools};
+  const std::vector<bool> trained = trained_messages(row, train_on);
+  for (size_t i = 0; i < trained.size(); ++i)
+    if (!trained[i] && is_assistant(conversation.messages[i])) conversation.messages[i]["train"] = false;
+  return chat_template.render_for_training(conversation, TrainTurns::assistant);
+}
+
+}  // namespace
+
+RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template, const ObjectiveConfig& objective) {
+  const bool all = objective.type == ObjectiveType::pretrain || objective.train_on == TrainOn::all;
+  const std::vector<RenderedSegment> segments =
+      all ? chat_template.render(row.messages, row.tools, /*add_generation_prompt=*/false)
+          : render_turns(row, chat_template, objective.train_on);
+  RenderedRow rendered;
+  for (const RenderedSegment& segment : segments) {
+    const auto begin = static_cast<int64_t>(rendered.text.size());
+    rendered.text += segment.text;
+    const auto end = static_cast<int64_t>(rendered.text.size());
+    if (end == begin) continue;
+    rendered.runs.push_back({end, segment.from_template});
+    if (!all && !segment.supervised) continue;
+    if (!rendered.trained.empty() && rendered.trained.back().end == begin) rendered.trained.back().end = end;
+    else rendered.trained.push_back({begin, end});
+  }
+  return rendered;
+}
+
+RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective) {
+  RenderedRow rendered;
+  rendered.text = row.prompt + row.completion;
+  const auto prompt = static_cast<int64_t>(row.prompt.size()),
+             size = static_cast<int64_t>(rendered.text.size());
+  rendered.runs = {{size, false}};
+  rendered.trained = {{objective.train_on == TrainOn::all ? 0 : prompt, size}};
+  rendered.document = true;
+  return rendered;
+}
+
+RenderedRow render_text(const TextRow& row) {
+  const auto size = static_cast<int64_t>(row.text.size());
+  return {row.text, {{size, false}}, {{0, size}}, true};
+}
+
+}  // namespace forge

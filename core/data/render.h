@@ -1,0 +1,37 @@
+#pragma once
+// A row as the text that the model reads, with what of it is trained, before tokenisation.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/data/rows.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+
+namespace forge {
+
+struct ByteRange {
+  int64_t begin = 0, end = 0;
+};
+
+struct RenderedRow {
+  struct Run {
+    int64_t end = 0;       // one past the run, in bytes of `text`
+    bool trusted = false;  // written by the template: only there control tokens are recognised
+  };
+  std::string text;
+  std::vector<Run> runs;
+  std::vector<ByteRange> trained;  // ascending; the token rule is in examples.h
+  // Documents and pairs: the tokenizer's bos (if it adds one) before, its eos after, trained. A chat template
+  // writes these itself.
+  bool document = false;
+};
+
+// Throws Error(data) when the template raises, or cannot be masked.
+RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
+                        const ObjectiveConfig& objective);
+RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective);
+RenderedRow render_text(const TextRow& row);
+
+}  // namespace forge

@@ -1,0 +1,76 @@
+#pragma once
+// What a row of a data file means, whatever its shape: a conversation, a prompt with its completion, a
+// document, or finished tokens.
+//
+//   RowFormat format = detect_format(first_rows, path);
+//   RowFaults faults;
+//   std::optional<Row> row = convert_row(json, format, {}, faults);   // nothing when it has faults
+//
+// Shapes (one file each in formats/; `null` members count as absent; other keys of a row are ignored):
+//   messages           {"messages": [{"role", "content", …}], "tools": […]}; `train`, `training`, `loss` or
+//   `weight`
+//                      on an assistant's turn says whether it is trained
+//   sharegpt           {"conversations": [{"from", "value"}], "system", "tools"}
+//   alpaca             {"instruction", "input", "output", "system", "history": [[question, answer]]}
+//   prompt_completion  {"prompt", "completion"}: two texts, or two lists of messages
+//   text               {"text"}
+//   tokens             {"input_ids", "labels" or "mask", "attention_mask"}; also as `forge data --dump`
+//   writes them
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/io/json.h"
+
+namespace forge {
+
+enum class TurnTraining : int8_t { by_role, yes, no };
+
+struct ChatRow {
+  Json messages;                       // role, content and what else templates read; no training flags
+  Json tools;                          // a list, or null
+  std::vector<TurnTraining> training;  // per message
+  int64_t prompt_messages = 0;         // this many first messages are never trained (prompt/completion lists)
+};
+struct PairRow {
+  std::string prompt, completion;
+};
+struct TextRow {
+  std::string text;
+};
+struct TokensRow {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> supervised;
+};
+using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow>;
+
+// Faults of one row: where (a JSON pointer into the row) and "what, expected what".
+struct RowFault {
+  std::string pointer;
+  std::string message;
+};
+using RowFaults = std::vector<RowFault>;
+
+struct RowOptions {
+  bool has_template =
+      true;  // without a chat template alpaca rows become prompt/completion in Alpaca's own words
+  int64_t vocab_size = 0;  // ids of `tokens` rows lie below it; 0: not known
+};
+
+// The name as the job file writes it.
+const char* name_of(RowFormat format);
+// The format that all these rows of one file have. Throws Error(data) at the row that has none or another
+// one.
+struct LocatedRow {
+  Json row;
+  int64_t line = 1;
+};
+RowFormat detect_format(const std::vector<LocatedRow>& rows, const std::string& path);
+
+std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
+                               RowFaults& faults);
+
+}  // namespace forge

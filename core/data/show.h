@@ -1,0 +1,23 @@
+#pragma once
+// Examples for people and for other programs: exactly what the model sees.
+#include <cstdint>
+#include <string>
+
+#include "core/base/file.h"
+#include "core/data/dataset.h"
+#include "core/text/tokenizer.h"
+
+namespace forge {
+
+// One line of JSON: {"source", "line", "text", "ids", "mask"}; `text` is the decoded ids with control tokens,
+// `mask` has 1 where a token is trained. Such a line is a row of format tokens.
+std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer);
+// Every example, in order.
+void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out);
+
+// A title line ("train.jsonl:12: 85 tokens, 60 trained") and the text. Trained text is green and the rest
+// dim; without colour trained text stands in ⟦ ⟧. Control characters other than newline and tab are shown as
+// escapes, so that data cannot drive the terminal.
+std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour);
+
+}  // namespace forge

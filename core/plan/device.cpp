@@ -1,0 +1,73 @@
+#include "core/plan/device.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/plan/gpu_database.h"
+
+namespace forge {
+namespace {
+
+Device cpu_device(const Hardware& hardware) {
+  Device device;
+  device.cpu = hardware.cpu;
+  return device;
+}
+
+Device gpu_device(const Hardware& hardware, size_t index) {
+  Device device = cpu_device(hardware);
+  device.cuda = true;
+  device.index = static_cast<int64_t>(index);
+  device.gpu = hardware.gpus[index];
+  return device;
+}
+
+size_t most_free(const std::vector<GpuInfo>& gpus) {
+  const auto best = std::max_element(gpus.begin(), gpus.end(),
+                                     [](const GpuInfo& a, const GpuInfo& b) { return a.free_bytes < b.free_bytes; });
+  return static_cast<size_t>(best - gpus.begin());
+}
+
+bool whole_number(const std::string& text) {
+  return !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+Device indexed(const Hardware& hardware, const std::string& number, const std::string& asked, ErrorKind kind) {
+  const size_t index = std::stoul(number);
+  if (index < hardware.gpus.size()) return gpu_device(hardware, index);
+  const std::string there = hardware.gpus.empty() ? "there is no GPU: " + hardware.gpu_note
+                                                  : "GPUs are 0 to " + std::to_string(hardware.gpus.size() - 1);
+  throw Error(kind, asked + ": no such device, " + there);
+}
+
+}  // namespace
+
+Device choose_device(const Hardware& hardware, const HardwareConfig& config) {
+  const std::string asked = "hardware.device: " + config.device;
+  if (config.device == "cpu") return cpu_device(hardware);
+  if (config.device == "auto")
+    return hardware.gpus.empty() ? cpu_device(hardware) : gpu_device(hardware, most_free(hardware.gpus));
+  if (config.device == "cuda") {
+    if (!hardware.gpus.empty()) return gpu_device(hardware, most_free(hardware.gpus));
+    throw Error(ErrorKind::environment, asked + ": no GPU here: " + hardware.gpu_note)
+        .hint("hardware.device: auto takes the CPU where there is no GPU");
+  }
+  const std::string number = starts_with(config.device, "cuda:") ? config.device.substr(5) : "";
+  if (!whole_number(number)) throw Error(ErrorKind::job, asked + ": expected auto, cpu, cuda or cuda:N");
+  return indexed(hardware, number, asked, ErrorKind::environment);
+}
+
+Device device_by_name(const Hardware& hardware, const std::string& name) {
+  if (name == "auto" || name == "cpu" || name == "cuda" || starts_with(name, "cuda:")) {
+    HardwareConfig config;
+    config.device = name;
+    return choose_device(hardware, config);
+  }
+  if (whole_number(name)) return indexed(hardware, name, "--gpu " + name, ErrorKind::usage);
+  Device device = cpu_device(hardware);
+  device.cuda = true;
+  device.gpu = gpu_info(find_gpu(name));
+  return device;
+}
+
+}  // namespace forge

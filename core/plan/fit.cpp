@@ -1,0 +1,327 @@
+#include "core/plan/fit.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/data/order.h"
+#include "core/plan/resolve.h"
+#include "providers/providers.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kMostVisits = 200'000;  // examples whose batches are laid out exactly; beyond that a bound serves
+
+int64_t longest_of(const Plan& plan) { return std::max<int64_t>(1, plan.train.longest); }
+
+// The most tokens that one step can have: its examples cannot all be the longest of the data set.
+int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
+  if (plan.job.train.global_batch_tokens) return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
+  const auto examples = static_cast<size_t>(*plan.job.train.global_batch_size);
+  if (lengths.empty()) return static_cast<int64_t>(examples) * longest_of(plan);
+  std::vector<int64_t> sorted = lengths;
+  const auto end = sorted.begin() + static_cast<int64_t>(std::min(examples, sorted.size()));
+  std::partial_sort(sorted.begin(), end, sorted.end(), std::greater<>());
+  return std::accumulate(sorted.begin(), end, int64_t{0});
+}
+
+// The most tokens of any micro-batch that the run will see. The order is a function of seed and data, so it can be
+// looked up; while data are only estimated a bound serves.
+int64_t most_tokens(const Plan& plan, const std::vector<int64_t>& lengths) {
+  const TrainConfig& train = plan.job.train;
+  const int64_t epochs = plan.steps == 0 ? 1 : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
+  if (!lengths.empty() && static_cast<int64_t>(lengths.size()) * epochs <= kMostVisits) {
+    int64_t most = 1;
+    for (int64_t epoch = 0; epoch < epochs; ++epoch)
+      for (const auto& step : epoch_steps(lengths, plan.job, epoch))
+        for (const auto& batch : micro_batches(step, lengths, plan.job)) {
+          int64_t tokens = 0;
+          for (int64_t index : batch) tokens += lengths[static_cast<size_t>(index)];
+          most = std::max(most, tokens);
+        }
+    return most;
+  }
+  const int64_t budget = plan.job.data.packing ? std::max(*train.micro_batch_tokens, longest_of(plan))
+                                               : *train.micro_batch_size * longest_of(plan);
+  return std::min(budget, step_bound(plan, lengths));
+}
+
+ActivationShape shape_of(const Plan& plan, const Inventory& inventory, int64_t tokens) {
+  const Job& job = plan.job;
+  ActivationShape shape;
+  shape.spec = plan.model;
+  shape.adapter = job.adapter;
+  shape.sites = inventory.sites;
+  shape.precision = *job.train.precision;
+  shape.storage = plan.storage;
+  shape.quantization = job.model.quantization;
+  shape.checkpointing = *job.train.activation_checkpointing;
+  shape.cuda = plan.device.cuda;
+  shape.trains_base = job.adapter.type == AdapterType::none;
+  shape.trains_head = shape.trains_base;
+  for (const std::string& module : job.adapter.modules_to_save)
+    if (ends_with("lm_head", module)) shape.trains_head = true;
+  shape.micro_batch_tokens = tokens;
+  shape.longest_sequence = std::min(tokens, longest_of(plan));
+  // Micro-batches differ from the mean: a quarter more supervised tokens than the data set's share.
+  const double share = static_cast<double>(plan.train.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.tokens));
+  shape.supervised_tokens = std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
+  return shape;
+}
+
+int64_t available_bytes(const Plan& plan, const Profile& profile) {
+  const int64_t free = std::max<int64_t>(0, plan.device.free_bytes() - profile.reserve_bytes.value);
+  return plan.job.hardware.memory_limit ? std::min(free, *plan.job.hardware.memory_limit) : free;
+}
+
+// Everything the search for a fitting plan needs to try one.
+struct Search {
+  const std::vector<int64_t>* lengths;
+  int64_t knee, smallest;
+  bool fixed_batch, fixed_checkpointing;
+};
+
+void set_micro_batch(Plan& plan, int64_t tokens) {
+  TrainConfig& train = plan.job.train;
+  const int64_t mean = std::max<int64_t>(1, plan.train.tokens / std::max<int64_t>(1, plan.train.examples));
+  if (plan.job.data.packing) {
+    train.micro_batch_tokens = tokens;
+    train.micro_batch_size = std::clamp<int64_t>(tokens / mean, 1, *train.global_batch_size);
+  } else {
+    train.micro_batch_size = std::clamp<int64_t>(tokens / longest_of(plan), 1, *train.global_batch_size);
+    train.micro_batch_tokens = *train.micro_batch_size * longest_of(plan);
+  }
+}
+
+// Sizes to try, largest first; never less than the longest example, which cannot be cut.
+std::vector<int64_t> sizes(const Plan& plan, int64_t from, int64_t to) {
+  std::vector<int64_t> list;
+  const int64_t least = longest_of(plan);
+  for (int64_t tokens = std::max(from, least);; tokens = std::max(tokens / 2, least)) {
+    list.push_back(tokens);
+    if (tokens <= std::max(to, least)) return list;
+  }
+}
+
+struct Attempt {
+  int64_t tokens = 0;  // 0: the micro-batch is the user's
+  Checkpointing checkpointing = Checkpointing::none;
+};
+
+// From the fastest to the smallest: the knee and half of it at each degree of recomputation, then ever smaller
+// micro-batches with full recomputation.
+std::vector<Attempt> attempts(const Plan& plan, const Search& search) {
+  std::vector<Checkpointing> degrees{Checkpointing::none, Checkpointing::selective, Checkpointing::full};
+  if (search.fixed_checkpointing) degrees = {*plan.job.train.activation_checkpointing};
+  std::vector<Attempt> list;
+  for (Checkpointing degree : degrees) {
+    if (search.fixed_batch) list.push_back({0, degree});
+    else
+      for (int64_t tokens : sizes(plan, search.knee, std::max(search.knee / 2, search.smallest))) list.push_back({tokens, degree});
+  }
+  if (!search.fixed_batch)
+    for (int64_t tokens : sizes(plan, search.knee / 4, 1)) list.push_back({tokens, degrees.back()});
+  return list;
+}
+
+void apply(Plan& plan, const Attempt& attempt, const Search& search, const Inventory& inventory) {
+  if (attempt.tokens > 0) set_micro_batch(plan, attempt.tokens);
+  plan.job.train.activation_checkpointing = attempt.checkpointing;
+  plan.memory = memory_lines(plan, inventory, most_tokens(plan, *search.lengths));
+  plan.predicted_peak_bytes = total_bytes(plan.memory);
+}
+
+// Tries all attempts in order; true with the plan at the first that fits, else false with the plan at the smallest.
+bool fits(Plan& plan, const Search& search) {
+  const Inventory inventory = inventory_of(plan);
+  Plan smallest = plan;
+  smallest.predicted_peak_bytes = INT64_MAX;
+  for (const Attempt& attempt : attempts(plan, search)) {
+    apply(plan, attempt, search, inventory);
+    if (plan.predicted_peak_bytes <= plan.available_bytes) return true;
+    if (plan.predicted_peak_bytes < smallest.predicted_peak_bytes) smallest = plan;
+  }
+  plan = smallest;
+  return false;
+}
+
+// A change of the job that needs less memory. The list is in the order of what a change costs the user.
+struct Remedy {
+  std::string (*describe)(const Plan& fitting);
+  bool (*change)(Plan& plan, Search& search);  // false: there is nothing to change
+};
+
+bool free_checkpointing(Plan&, Search& search) { return std::exchange(search.fixed_checkpointing, false); }
+bool free_batch(Plan&, Search& search) { return std::exchange(search.fixed_batch, false); }
+bool free_both(Plan& plan, Search& search) {
+  const bool checkpointing = free_checkpointing(plan, search), batch = free_batch(plan, search);
+  return checkpointing && batch;
+}
+// What later remedies need anyway.
+void free_all(Plan& plan, Search& search) { free_both(plan, search); }
+
+bool narrow(Plan& plan, Search& search) {
+  free_all(plan, search);
+  if (*plan.job.train.precision != Precision::fp32 || plan.storage != Precision::fp32) return false;
+  const bool cuda = plan.device.cuda;
+  if (cuda ? plan.device.gpu.compute_capability < 80 : plan.profile != "cpu_bf16") return false;
+  plan.job.train.precision = plan.storage = Precision::bf16;
+  return true;
+}
+
+bool quantize(Plan& plan, Search& search) {
+  free_all(plan, search);
+  if (plan.job.adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none) return false;
+  plan.job.model.quantization = Quantization::nf4;
+  return plan.job.model.double_quantization = true;
+}
+
+bool lower_rank(Plan& plan, Search& search) {
+  free_all(plan, search);
+  if (plan.job.adapter.type == AdapterType::none || plan.job.adapter.rank <= 8) return false;
+  plan.job.adapter.rank = 8;
+  return true;
+}
+
+bool adapt(Plan& plan, Search& search) {
+  free_all(plan, search);
+  if (plan.job.adapter.type == AdapterType::lora) return false;
+  plan.job.adapter.type = AdapterType::lora;
+  return true;
+}
+
+bool adapt_quantized(Plan& plan, Search& search) { return adapt(plan, search) && quantize(plan, search); }
+
+bool shorten(Plan& plan, Search& search) {
+  free_all(plan, search);
+  if (plan.train.longest < 256) return false;
+  plan.train.longest /= 2;
+  plan.train.tokens = std::min(plan.train.tokens, plan.train.examples * plan.train.longest);
+  return true;
+}
+
+std::string checkpointing_text(const Plan& plan) {
+  return "train.activation_checkpointing: " + name_of(*plan.job.train.activation_checkpointing);
+}
+std::string batch_text(const Plan& plan) {
+  return plan.job.data.packing ? "train.micro_batch_tokens: " + std::to_string(*plan.job.train.micro_batch_tokens)
+                               : "train.micro_batch_size: " + std::to_string(*plan.job.train.micro_batch_size);
+}
+
+constexpr Remedy kRemedies[] = {
+    {checkpointing_text, free_checkpointing},
+    {batch_text, free_batch},
+    {[](const Plan& plan) { return checkpointing_text(plan) + " and " + batch_text(plan); }, free_both},
+    {[](const Plan&) -> std::string { return "train.precision: bf16"; }, narrow},
+    {[](const Plan&) -> std::string { return "adapter: qlora (model.quantization: nf4)"; }, quantize},
+    {[](const Plan&) -> std::string { return "adapter.rank: 8"; }, lower_rank},
+    {[](const Plan&) -> std::string { return "adapter: lora"; }, adapt},
+    {[](const Plan&) -> std::string { return "adapter: qlora"; }, adapt_quantized},
+    {[](const Plan& plan) { return "data.max_length: " + std::to_string(plan.train.longest); }, shorten},
+};
+
+// The first remedy under which the plan fits, tried by planning again.
+std::string remedy_for(const Plan& asked, const Search& original) {
+  static const std::vector<int64_t> unknown;
+  for (const Remedy& remedy : kRemedies) {
+    Plan plan = asked;
+    Search search = original;
+    if (!remedy.change(plan, search)) continue;
+    if (remedy.change == shorten) search.lengths = &unknown;
+    if (fits(plan, search)) return remedy.describe(plan) + " (needs " + format_bytes(plan.predicted_peak_bytes) + ")";
+  }
+  return "";
+}
+
+[[noreturn]] void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
+  const MemoryLine& largest = largest_line(smallest.memory);
+  const std::string remedy = remedy_for(asked, search);
+  const bool limited = asked.job.hardware.memory_limit == asked.available_bytes;
+  throw Error(ErrorKind::fit, "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " +
+                                  format_bytes(asked.available_bytes) + " available on " + asked.device.name() +
+                                  (limited ? " (hardware.memory_limit)" : "") + "; the largest part is " + largest.name + " (" +
+                                  format_bytes(largest.bytes) + ": " + largest.formula + ")" +
+                                  (remedy.empty() ? "" : "; the cheapest remedy: " + remedy))
+      .hint(remedy.empty() ? "no single setting makes it fit: take a smaller model or a device with more memory"
+                           : "set " + remedy.substr(0, remedy.rfind(" (needs")));
+}
+
+std::string percent_free(const Plan& plan) {
+  return format_bytes(plan.predicted_peak_bytes) + " of " + format_bytes(plan.available_bytes);
+}
+
+void explain_choice(Plan& plan, const Search& search, const Profile& profile, bool first) {
+  const TrainConfig& train = plan.job.train;
+  const std::string knee = format_count(search.knee);
+  if (!search.fixed_checkpointing) {
+    const std::string cost = *train.activation_checkpointing == Checkpointing::none
+                                 ? "nothing needs to be recomputed: "
+                                 : "the least recomputation that fits a useful micro-batch: ";
+    derived(plan, "train.activation_checkpointing", cost + percent_free(plan));
+  }
+  const std::string key = plan.job.data.packing ? "train.micro_batch_tokens" : "train.micro_batch_size";
+  const std::string other = plan.job.data.packing ? "train.micro_batch_size" : "train.micro_batch_tokens";
+  if (!search.fixed_batch)
+    derived(plan, key, first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
+                             : "the most that fits below the knee of " + knee + " tokens: " + percent_free(plan));
+  if (plan.origins.count(other) == 0 || plan.origins[other].source == "default")
+    derived(plan, other, plan.job.data.packing ? "about as many examples; with packing tokens decide"
+                                               : "examples of at most " + format_count(longest_of(plan)) + " tokens");
+}
+
+// A micro-batch given in examples still packs into a budget of tokens, and the other way round.
+void complete_fixed_batch(Plan& plan) {
+  TrainConfig& train = plan.job.train;
+  if (train.micro_batch_size && !train.micro_batch_tokens) {
+    train.micro_batch_tokens = *train.micro_batch_size * longest_of(plan);
+    derived(plan, "train.micro_batch_tokens",
+            format_count(*train.micro_batch_size) + " examples of at most " + format_count(longest_of(plan)) + " tokens");
+  } else if (!train.micro_batch_size) {
+    const int64_t tokens = *train.micro_batch_tokens;
+    set_micro_batch(plan, tokens);
+    train.micro_batch_tokens = tokens;
+    derived(plan, "train.micro_batch_size", "about as many examples; with packing tokens decide");
+  }
+}
+
+}  // namespace
+
+Inventory inventory_of(const Plan& plan) {
+  const Job& job = plan.job;
+  return {run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
+}
+
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, int64_t tokens) {
+  std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.storage);
+  const Provider& provider = provider_named(plan.provider);
+  for (MemoryLine& line : provider.activation_lines(shape_of(plan, inventory, tokens))) lines.push_back(std::move(line));
+  return lines;
+}
+
+void resolve_memory(Plan& plan, const Profile& profile, const std::vector<int64_t>& lengths) {
+  TrainConfig& train = plan.job.train;
+  plan.available_bytes = available_bytes(plan, profile);
+  const Search search{&lengths, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
+                      train.micro_batch_size || train.micro_batch_tokens, train.activation_checkpointing.has_value()};
+  if (search.fixed_batch) complete_fixed_batch(plan);
+  const Plan asked = plan;
+  if (!fits(plan, search)) refuse(asked, plan, search);
+  const Attempt first = attempts(plan, search).front();
+  explain_choice(plan, search, profile, search.fixed_batch || first.tokens <= *train.micro_batch_tokens);
+  plan.parameters = count_parameters(inventory_of(plan).parameters);
+  plan.targets = target_matches(plan.model, plan.job.adapter);
+}
+
+void require_disk(const Plan& plan, int64_t free_bytes) {
+  if (plan.disk_bytes <= free_bytes) return;
+  throw Error(ErrorKind::environment, plan.job.output_dir + ": the run writes up to " + format_bytes(plan.disk_bytes) + ", " +
+                                          format_bytes(free_bytes) + " are free (one checkpoint is " +
+                                          format_bytes(plan.checkpoint_bytes) + ")")
+      .hint("free space, set output_dir to another disk, or keep fewer checkpoints (checkpoint.keep_last)");
+}
+
+}  // namespace forge

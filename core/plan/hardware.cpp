@@ -1,0 +1,192 @@
+#include "core/plan/hardware.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// "name   : value" lines; the first of each name.
+std::map<std::string, std::string> colon_table(const std::string& text) {
+  std::map<std::string, std::string> table;
+  for (const std::string& line : split(text, '\n')) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    table.emplace(trim(std::string_view(line).substr(0, colon)), trim(std::string_view(line).substr(colon + 1)));
+  }
+  return table;
+}
+
+// A whole number at the start of the text, or -1 ("max", nothing).
+int64_t leading_number(const std::string& text) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return -1;
+  return static_cast<int64_t>(std::min(std::stod(text), 9e18));
+}
+
+int64_t affinity_count() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// Folders of this process's control group from its own up to the root: a limit of any of them holds. `controller` is
+// empty for version 2. In a container the path of /proc/self/cgroup may be the host's; then only the root exists.
+std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::string& controller) {
+  std::string path;
+  for (const std::string& line : split(content(root.proc + "/self/cgroup"), '\n')) {
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() < 3) continue;
+    const std::vector<std::string> controllers = split(parts[1], ',');
+    const bool mine = controller.empty() ? parts[1].empty()
+                                         : std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
+    if (mine) path = parts[2];
+  }
+  const std::string base = controller.empty() ? root.cgroup : root.cgroup + "/" + controller;
+  std::vector<std::string> folders;
+  for (; path.size() > 1; path = path.substr(0, path.rfind('/'))) folders.push_back(base + path);
+  folders.push_back(base);
+  return folders;
+}
+
+// Processors that the quota is worth, or -1 without one.
+double quota_cores(const SystemRoot& root) {
+  double cores = -1;
+  const auto limit = [&](int64_t quota, int64_t period) {
+    if (quota <= 0 || period <= 0) return;
+    const double worth = static_cast<double>(quota) / static_cast<double>(period);
+    cores = cores < 0 ? worth : std::min(cores, worth);
+  };
+  for (const std::string& folder : cgroup_folders(root, "")) {
+    const std::vector<std::string> words = split(content(folder + "/cpu.max"), ' ');
+    if (words.size() == 2) limit(leading_number(words[0]), leading_number(words[1]));
+  }
+  for (const std::string& folder : cgroup_folders(root, "cpu"))
+    limit(leading_number(content(folder + "/cpu.cfs_quota_us")), leading_number(content(folder + "/cpu.cfs_period_us")));
+  return cores;
+}
+
+int64_t stat_value(const std::string& text, const std::string& name) {
+  for (const std::string& line : split(text, '\n'))
+    if (starts_with(line, name + " ")) return std::max<int64_t>(0, leading_number(line.substr(name.size() + 1)));
+  return 0;
+}
+
+// Lowers memory and available bytes to what the control groups allow. File cache is given back under pressure and
+// does not count as used.
+void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
+  const auto limit = [&](int64_t most, int64_t used, int64_t cache) {
+    if (most <= 0) return;
+    cpu.memory_bytes = std::min(cpu.memory_bytes, most);
+    cpu.available_bytes = std::min(cpu.available_bytes, std::max<int64_t>(0, most - std::max<int64_t>(0, used - cache)));
+  };
+  for (const std::string& folder : cgroup_folders(root, ""))
+    limit(leading_number(content(folder + "/memory.max")), leading_number(content(folder + "/memory.current")),
+          stat_value(content(folder + "/memory.stat"), "inactive_file"));
+  for (const std::string& folder : cgroup_folders(root, "memory"))
+    limit(leading_number(content(folder + "/memory.limit_in_bytes")),
+          leading_number(content(folder + "/memory.usage_in_bytes")),
+          stat_value(content(folder + "/memory.stat"), "total_inactive_file"));
+}
+
+// The flags that change what forge chooses, under the kernel's names (x86 `flags`, ARM `Features`).
+std::vector<std::string> known_extensions(const std::string& flags) {
+  static constexpr const char* kKnown[] = {"avx2",        "fma",      "f16c",     "avx512f",  "avx512bw", "avx512_vnni", "avx512_bf16",
+                                           "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "avx_vnni", "asimd",       "sve",
+                                           "bf16",        "i8mm"};
+  const std::vector<std::string> words = split(flags, ' ');
+  std::vector<std::string> known;
+  for (const char* name : kKnown)
+    if (std::find(words.begin(), words.end(), name) != words.end()) known.push_back(name);
+  return known;
+}
+
+}  // namespace
+
+bool CpuInfo::has(const std::string& extension) const {
+  return std::find(isa.begin(), isa.end(), extension) != isa.end();
+}
+
+CpuInfo probe_cpu(const SystemRoot& root) {
+  CpuInfo cpu;
+  const auto info = colon_table(content(root.proc + "/cpuinfo"));
+  const auto text = [&](const char* key) { return info.count(key) ? info.at(key) : std::string(); };
+  cpu.name = text("model name").empty() ? "unknown processor" : text("model name");
+  cpu.isa = known_extensions(text("flags").empty() ? text("Features") : text("flags"));
+  cpu.cores = root.affinity > 0 ? root.affinity : affinity_count();
+  const double quota = quota_cores(root);
+  if (quota > 0) cpu.cores = std::min(cpu.cores, std::max<int64_t>(1, static_cast<int64_t>(quota)));
+  const auto memory = colon_table(content(root.proc + "/meminfo"));
+  const auto kibibytes = [&](const char* key) {
+    return memory.count(key) ? std::max<int64_t>(0, leading_number(memory.at(key))) * 1024 : 0;
+  };
+  cpu.memory_bytes = kibibytes("MemTotal");
+  cpu.available_bytes = std::min(cpu.memory_bytes, kibibytes("MemAvailable"));
+  apply_memory_limit(root, cpu);
+  return cpu;
+}
+
+Hardware probe_hardware() {
+  Hardware hardware;
+  hardware.cpu = probe_cpu();
+  hardware.gpus = probe_gpus(&hardware.gpu_note);
+  return hardware;
+}
+
+Json to_json(const CpuInfo& cpu) {
+  return Json{{"name", cpu.name},
+              {"cores", cpu.cores},
+              {"memory_bytes", cpu.memory_bytes},
+              {"available_bytes", cpu.available_bytes},
+              {"isa", cpu.isa}};
+}
+
+CpuInfo cpu_info_from_json(const Json& json) {
+  CpuInfo cpu;
+  json.at("name").get_to(cpu.name);
+  json.at("cores").get_to(cpu.cores);
+  json.at("memory_bytes").get_to(cpu.memory_bytes);
+  json.at("available_bytes").get_to(cpu.available_bytes);
+  json.at("isa").get_to(cpu.isa);
+  return cpu;
+}
+
+Json to_json(const GpuInfo& gpu) {
+  return Json{{"name", gpu.name},
+              {"compute_capability", gpu.compute_capability},
+              {"memory_bytes", gpu.memory_bytes},
+              {"free_bytes", gpu.free_bytes},
+              {"driver", gpu.driver},
+              {"cuda_version", gpu.cuda_version},
+              {"uuid", gpu.uuid},
+              {"pci", gpu.pci},
+              {"probed", gpu.probed}};
+}
+
+GpuInfo gpu_info_from_json(const Json& json) {
+  GpuInfo gpu;
+  json.at("name").get_to(gpu.name);
+  json.at("compute_capability").get_to(gpu.compute_capability);
+  json.at("memory_bytes").get_to(gpu.memory_bytes);
+  json.at("free_bytes").get_to(gpu.free_bytes);
+  json.at("driver").get_to(gpu.driver);
+  json.at("cuda_version").get_to(gpu.cuda_version);
+  json.at("uuid").get_to(gpu.uuid);
+  json.at("pci").get_to(gpu.pci);
+  json.at("probed").get_to(gpu.probed);
+  return gpu;
+}
+
+}  // namespace forge

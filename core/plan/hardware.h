@@ -1,0 +1,58 @@
+#pragma once
+// The machine, probed without LibTorch: what the process may really use of it.
+//
+//   Hardware hardware = probe_hardware();
+//   hardware.cpu.cores           // within affinity and the cgroup's quota
+//   hardware.gpus                // through the driver's libraries; empty without a driver
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/io/json.h"
+
+namespace forge {
+
+struct CpuInfo {
+  std::string name;
+  int64_t cores = 1;            // that this process may use, at least 1
+  int64_t memory_bytes = 0;     // of the machine, or the cgroup's limit where that is lower
+  int64_t available_bytes = 0;  // free for a new program within that
+  std::vector<std::string> isa;  // the extensions that matter here: avx2, avx512_bf16, amx_bf16, …
+  bool has(const std::string& extension) const;
+};
+
+struct GpuInfo {
+  std::string name;
+  int64_t compute_capability = 0;  // 86 is 8.6
+  int64_t memory_bytes = 0;
+  int64_t free_bytes = 0;  // memory_bytes when NVML does not say
+  std::string driver;      // "580.65.06"; empty without NVML
+  int64_t cuda_version = 0;  // the newest CUDA of the driver: 13000 is 13.0
+  std::string uuid, pci;
+  bool probed = true;  // false: a card from the database that is not in this machine
+};
+
+struct Hardware {
+  CpuInfo cpu;
+  std::vector<GpuInfo> gpus;
+  std::string gpu_note;  // why there are none: "no libcuda.so.1"
+};
+
+// Where the kernel's files are; tests point it at their own.
+struct SystemRoot {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+  int64_t affinity = 0;  // usable processors; 0: ask sched_getaffinity
+};
+
+CpuInfo probe_cpu(const SystemRoot& root = {});
+// CUDA_VISIBLE_DEVICES is honoured, as the driver does. `note` says why the list is empty.
+std::vector<GpuInfo> probe_gpus(std::string* note);
+Hardware probe_hardware();
+
+Json to_json(const CpuInfo& cpu);
+Json to_json(const GpuInfo& gpu);
+CpuInfo cpu_info_from_json(const Json& json);
+GpuInfo gpu_info_from_json(const Json& json);
+
+}  // namespace forge

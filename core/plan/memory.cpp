@@ -1,0 +1,99 @@
+#include "core/plan/memory.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/config/names.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kBlock = 64;        // weights that share one absmax
+constexpr int64_t kOuterBlock = 256;  // absmax values that share one fp32 scale in double quantisation
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Counts {
+  int64_t frozen = 0, quantized = 0, quantized_bytes = 0, base_trainable = 0, adapter = 0;
+};
+
+bool is_adapter(const Parameter& p) {
+  return p.role == Role::lora_a || p.role == Role::lora_b || p.role == Role::dora_magnitude ||
+         starts_with(p.name, "base_model.model.");
+}
+
+Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model) {
+  Counts counts;
+  for (const Parameter& p : parameters) {
+    if (p.trainable) {
+      (is_adapter(p) ? counts.adapter : counts.base_trainable) += p.count();
+    } else if (p.quantized) {
+      counts.quantized += p.count();
+      counts.quantized_bytes += quantized_bytes(p.count(), model.quantization, model.double_quantization);
+    } else {
+      counts.frozen += p.count();
+    }
+  }
+  return counts;
+}
+
+std::string times(int64_t count, int64_t bytes) { return format_count(count) + " × " + std::to_string(bytes) + " B"; }
+
+void add(std::vector<MemoryLine>& lines, std::string name, int64_t bytes, std::string formula) {
+  if (bytes > 0) lines.push_back({std::move(name), bytes, std::move(formula)});
+}
+
+std::string quantized_formula(const Counts& counts, const ModelConfig& model) {
+  const double bits = 8.0 * static_cast<double>(counts.quantized_bytes) / static_cast<double>(counts.quantized);
+  return format_count(counts.quantized) + " weights in " + name_of(model.quantization) +
+         (model.double_quantization ? " with double quantisation" : "") + ", " +
+         format_number(static_cast<double>(static_cast<int64_t>(bits * 1000 + 0.5)) / 1000) + " bits each";
+}
+
+}  // namespace
+
+int64_t total_bytes(const std::vector<MemoryLine>& lines) {
+  int64_t total = 0;
+  for (const MemoryLine& line : lines) total += line.bytes;
+  return total;
+}
+
+const MemoryLine& largest_line(const std::vector<MemoryLine>& lines) {
+  FORGE_CHECK(!lines.empty(), "a plan without memory lines");
+  return *std::max_element(lines.begin(), lines.end(),
+                           [](const MemoryLine& a, const MemoryLine& b) { return a.bytes < b.bytes; });
+}
+
+int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
+
+int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_quantization) {
+  const int64_t codes = quantization == Quantization::int8 ? count : ceil_div(count, 2);
+  const int64_t blocks = ceil_div(count, kBlock);
+  // Nested absmax: one byte a block, one fp32 for 256 of them, and their fp32 mean.
+  return codes + (double_quantization ? blocks + 4 * ceil_div(blocks, kOuterBlock) + 4 : 4 * blocks);
+}
+
+std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
+                                    Precision storage) {
+  const Counts counts = count(parameters, job.model);
+  const int64_t trained = counts.base_trainable + counts.adapter, wide = 4, narrow = bytes_of(precision);
+  const bool master = job.train.master_weights || precision == Precision::fp32;
+  std::vector<MemoryLine> lines;
+  if (counts.quantized > 0)
+    add(lines, "quantised weights", counts.quantized_bytes, quantized_formula(counts, job.model));
+  add(lines, "frozen weights", counts.frozen * bytes_of(storage),
+      times(counts.frozen, bytes_of(storage)) + " (" + name_of(storage) + ")");
+  add(lines, counts.adapter > 0 ? "adapter weights" : "trained weights", trained * (master ? wide : narrow),
+      times(trained, master ? wide : narrow) + (master ? " (fp32 masters)" : " (" + name_of(precision) + ", no masters)"));
+  if (master && precision != Precision::fp32)
+    add(lines, "trained weights, cast", trained * narrow, times(trained, narrow) + " (" + name_of(precision) + " copy for the layers)");
+  add(lines, "gradients", trained * wide, times(trained, wide) + " (fp32)");
+  if (job.optimizer.type == OptimizerType::adamw)
+    add(lines, "optimizer state", trained * 2 * wide, times(trained, 2 * wide) + " (two fp32 moments)");
+  else if (job.optimizer.momentum > 0)
+    add(lines, "optimizer state", trained * wide, times(trained, wide) + " (fp32 momentum)");
+  return lines;
+}
+
+}  // namespace forge

@@ -1,0 +1,59 @@
+#include "core/plan/plan.h"
+
+#include "core/base/hash.h"
+#include "core/plan/fit.h"
+#include "core/plan/resolve.h"
+
+namespace forge {
+
+Plan make_plan(const PlanInput& input) {
+  Plan plan;
+  plan.job = input.job;
+  plan.origins = input.origins;
+  plan.device = input.device;
+  plan.profile = input.profile.name;
+  plan.profile_rule = input.profile.rule;
+  plan.model = input.model;
+  plan.model_hash = input.model_hash;
+  plan.model_bytes = input.model_bytes;
+  plan.train = input.train;
+  plan.eval = input.eval;
+
+  refuse_contradictions(plan);
+  fill_identity(plan, input.job);
+  resolve_device(plan);
+  resolve_precision(plan, input.profile);
+  resolve_threads(plan);
+  resolve_provider(plan);
+  resolve_limits(plan);
+  resolve_global_batch(plan);
+  resolve_steps(plan, input.train_lengths);
+  resolve_memory(plan, input.profile, input.train_lengths);
+  resolve_disk(plan);
+  add_warnings(plan, input);
+  return plan;
+}
+
+std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
+
+std::string Plan::identity_hash() const {
+  Hasher hasher;
+  for (const auto& [key, value] : identity) hasher.add(key).add(value);
+  return hasher.hex();
+}
+
+std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan) {
+  std::vector<std::string> differences;
+  std::map<std::string, std::string> keys = old_plan.identity;
+  keys.insert(new_plan.identity.begin(), new_plan.identity.end());
+  const auto value = [](const Plan& plan, const std::string& key) {
+    const auto found = plan.identity.find(key);
+    return found == plan.identity.end() ? std::string("(absent)") : found->second;
+  };
+  for (const auto& [key, unused] : keys)
+    if (value(old_plan, key) != value(new_plan, key))
+      differences.push_back(key + ": " + value(old_plan, key) + " → " + value(new_plan, key));
+  return differences;
+}
+
+}  // namespace forge

@@ -1,0 +1,87 @@
+#pragma once
+// The plan: every decision of a run, made once, each with its origin and reason. The engine executes it; nothing is
+// decided after it but amendments.
+//
+//   Plan plan = make_plan(input);
+//   plan.job.train.precision            // resolved
+//   plan.origins["train.precision"]     // {"profile ampere", "…"}
+//   write_file_durably(path, to_json(plan).dump(2));
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/data/dataset.h"
+#include "core/plan/device.h"
+#include "core/plan/memory.h"
+#include "core/plan/modules.h"
+#include "core/plan/parameters.h"
+#include "core/plan/profile.h"
+
+namespace forge {
+
+struct ValueOrigin {
+  std::string source;  // "default", "job.yaml:9:9", "--set …", "profile hopper", "derived"
+  std::string reason;  // for profile and derived values
+};
+using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
+
+struct Plan {
+  Job job;  // every Auto holds a value
+  Origins origins;
+  Device device;
+  std::string profile, profile_rule;
+  std::string engine;    // cpu | cuda13 | cuda12: the engine that runs it
+  std::string provider;  // reference | fused
+  Precision storage = Precision::fp32;  // of frozen weights that are not quantised
+  std::string attention, loss_scaling;
+  ModelSpec model;
+  std::string model_hash;   // TensorFile::header_hash
+  int64_t model_bytes = 0;  // TensorFile::file_bytes
+  DataSummary train;
+  DataSummary eval;  // examples 0: nothing to evaluate
+  ParameterCounts parameters;
+  std::vector<TargetMatch> targets;  // adapted linears by target
+  std::vector<MemoryLine> memory;
+  int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
+  int64_t available_bytes = 0;       // of the device, less the runtime's reserve
+  int64_t steps_per_epoch = 0;
+  int64_t steps = 0;  // of the whole run; 0: open, train.max_time ends it
+  int64_t checkpoint_bytes = 0;  // one checkpoint
+  int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
+  // What makes two jobs the same job, and how it is executed: key → the value the user asked for. A run folder holds
+  // another job when `identity` differs; a change in `execution` alone means planning again.
+  std::map<std::string, std::string> identity, execution;
+  std::vector<std::string> warnings;
+
+  std::string device_name() const;  // "cpu" or "cuda:N"
+  const std::string& provider_name() const { return provider; }
+  int64_t memory_limit() const { return available_bytes; }  // that the engine's allocator may hand out
+  std::string identity_hash() const;
+};
+
+struct PlanInput {
+  Job job;  // load_job's, Autos open
+  Origins origins;
+  Device device;
+  Profile profile;
+  ModelSpec model;
+  std::string model_hash;
+  int64_t model_bytes = 0;
+  DataSummary train;
+  DataSummary eval;
+  std::vector<int64_t> train_lengths;  // tokens of each example; may be empty while only estimating
+};
+
+// A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs …,
+// … available" naming the largest line and the cheapest remedy that would fit.
+Plan make_plan(const PlanInput& input);
+
+// Exact round trip. `parameters`, `memory` and `profile` are also what `forge plan --json` prints.
+Json to_json(const Plan& plan);
+Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
+
+// The keys whose values differ, "key: old → new" each; empty for the same job.
+std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan);
+
+}  // namespace forge

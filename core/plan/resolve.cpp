@@ -1,0 +1,183 @@
+#include "core/plan/resolve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/config/job_json.h"
+#include "core/config/names.h"
+#include "core/data/order.h"
+#include "providers/providers.h"
+
+namespace forge {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t mean_length(const DataSummary& data) { return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples))); }
+
+int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths) {
+  if (!lengths.empty()) return static_cast<int64_t>(epoch_steps(lengths, plan.job, 0).size());
+  if (plan.job.train.global_batch_tokens) return ceil_div(plan.train.tokens, *plan.job.train.global_batch_tokens);
+  return ceil_div(plan.train.examples, *plan.job.train.global_batch_size);
+}
+
+}  // namespace
+
+void derived(Plan& plan, const std::string& key, const std::string& reason) { plan.origins[key] = {"derived", reason}; }
+
+void from_profile(Plan& plan, const std::string& key, const std::string& reason) {
+  plan.origins[key] = {"profile " + plan.profile, reason};
+}
+
+void refuse_contradictions(const Plan& plan) {
+  const Job& job = plan.job;
+  std::vector<std::string> faults;
+  if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
+    faults.push_back("model.quantization: quantised weights cannot be trained; add adapter: lora");
+  if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
+    faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) + " tokens, the model knows " +
+                     format_count(plan.model.max_position_embeddings) + " positions");
+  if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
+  if (job.train.precision == Precision::fp16 && !plan.device.cuda)
+    faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
+  if (job.train.precision == Precision::bf16 && plan.device.cuda && plan.device.gpu.compute_capability < 80)
+    faults.push_back("train.precision: " + plan.device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
+  if (!faults.empty()) throw Error(ErrorKind::job, join(faults, "\n"));
+}
+
+void resolve_device(Plan& plan) {
+  if (plan.job.hardware.device == "auto")
+    derived(plan, "hardware.device", plan.device.cuda ? "the GPU with the most free memory" : "there is no GPU");
+  plan.job.hardware.device = plan.device_name();
+  if (plan.job.hardware.profile == "auto") derived(plan, "hardware.profile", plan.profile_rule);
+  plan.job.hardware.profile = plan.profile;
+}
+
+void resolve_precision(Plan& plan, const Profile& profile) {
+  Auto<Precision>& precision = plan.job.train.precision;
+  if (!precision) {
+    precision = profile.precision.value;
+    from_profile(plan, "train.precision", profile.precision.reason);
+  }
+  // A profile stores weights in another type only because of its own precision.
+  plan.storage = *precision == profile.precision.value ? profile.storage.value : *precision;
+  // What is trained is read in the compute type.
+  if (plan.job.adapter.type == AdapterType::none) plan.storage = *precision;
+  plan.loss_scaling = *precision == Precision::fp16 ? "dynamic" : "none";
+  plan.attention = profile.attention.value;
+  plan.engine = profile.engine.value;
+}
+
+void resolve_threads(Plan& plan) {
+  if (plan.job.train.threads) return;
+  plan.job.train.threads = plan.device.cpu.cores;
+  derived(plan, "train.threads", "the processors this process may use");
+}
+
+void resolve_provider(Plan& plan) {
+  const bool open = plan.job.provider == "auto";
+  plan.provider = open ? providers().front().name : provider_named(plan.job.provider).name;
+  if (open) derived(plan, "provider", provider_named(plan.provider).summary);
+  plan.job.provider = plan.provider;
+}
+
+void resolve_limits(Plan& plan) {
+  TrainConfig& train = plan.job.train;
+  if (train.epochs || train.max_steps || train.max_tokens || train.max_time) return;
+  train.epochs = 1;
+  plan.origins["train.epochs"] = {"default", "1 unless another limit is set"};
+}
+
+void resolve_global_batch(Plan& plan) {
+  TrainConfig& train = plan.job.train;
+  if (train.global_batch_size) return;
+  if (train.global_batch_tokens) {
+    train.global_batch_size = std::max<int64_t>(1, *train.global_batch_tokens / mean_length(plan.train));
+    derived(plan, "train.global_batch_size", "about as many examples as global_batch_tokens holds");
+    return;
+  }
+  train.global_batch_size = 32;
+  plan.origins["train.global_batch_size"] = {"default", "32 examples a step"};
+}
+
+void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths) {
+  const TrainConfig& train = plan.job.train;
+  plan.steps_per_epoch = std::max<int64_t>(1, steps_of_epoch(plan, lengths));
+  int64_t steps = 0;
+  const auto limit = [&](int64_t most) { steps = steps == 0 ? most : std::min(steps, most); };
+  if (train.epochs)
+    limit(std::max<int64_t>(1, static_cast<int64_t>(std::ceil(*train.epochs * static_cast<double>(plan.steps_per_epoch) - 1e-9))));
+  if (train.max_steps) limit(*train.max_steps);
+  if (train.max_tokens) {
+    const int64_t step_tokens = std::max<int64_t>(1, plan.train.tokens / plan.steps_per_epoch);
+    limit(ceil_div(*train.max_tokens, step_tokens));
+  }
+  plan.steps = steps;
+}
+
+void resolve_disk(Plan& plan) {
+  const Job& job = plan.job;
+  const bool adamw = job.optimizer.type == OptimizerType::adamw;
+  const int64_t state = adamw ? 8 : job.optimizer.momentum > 0 ? 4 : 0;
+  constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
+  plan.checkpoint_bytes = plan.parameters.trainable * (4 + state) + kSmallFiles;
+  // One more than is kept: the new one is whole before the old one goes.
+  const bool periodic = job.checkpoint.every_steps.has_value();
+  const bool best = plan.eval.examples > 0;
+  const int64_t kept = periodic ? std::min(job.checkpoint.keep_last, plan.steps / *job.checkpoint.every_steps + 1) : 1;
+  const int64_t copies = kept + (best ? job.checkpoint.keep_best : 0) + 1;
+  const bool full = job.adapter.type == AdapterType::none;
+  const int64_t result = plan.parameters.trainable * (full ? bytes_of(*job.train.precision) : 4);
+  constexpr int64_t kLogs = 16 << 20;
+  plan.disk_bytes = copies * plan.checkpoint_bytes + result + kLogs;
+}
+
+void fill_identity(Plan& plan, const Job& asked) {
+  // Whether another value is another job, or the same job executed otherwise. What is in neither list may change
+  // freely: log, checkpoint, eval, name, output_dir; data stand here by content.
+  static constexpr const char* kIdentity[] = {"seed", "model.quantization", "model.double_quantization", "data.packing",
+                                              "data.group_by_length", "data.shuffle", "train.epochs", "train.max_steps",
+                                              "train.max_tokens", "train.max_time", "train.global_batch_size",
+                                              "train.global_batch_tokens", "train.precision", "train.master_weights",
+                                              "train.max_grad_norm", "train.neftune_alpha", "train.on_nan"};
+  static constexpr const char* kExecution[] = {"train.micro_batch_size", "train.micro_batch_tokens",
+                                               "train.activation_checkpointing", "train.deterministic", "train.threads",
+                                               "hardware", "provider"};
+  for (const char* key : kIdentity) plan.identity[key] = dump_json(value_of(asked, key));
+  for (const char* section : {"adapter", "objective", "optimizer", "schedule"}) {
+    const Json values = value_of(asked, section);
+    for (const auto& [key, value] : values.items()) plan.identity[std::string(section) + "." + key] = dump_json(value);
+  }
+  for (const char* key : kExecution) plan.execution[key] = dump_json(value_of(asked, key));
+  // A shared row changes nothing but rounding.
+  plan.execution["data.packing"] = plan.identity["data.packing"];
+  plan.identity.erase("data.packing");
+  plan.identity["model"] = plan.model_hash + " (" + format_count(plan.model_bytes) + " B)";
+  plan.identity["data.train"] = plan.train.content_hash;
+}
+
+void add_warnings(Plan& plan, const PlanInput& input) {
+  const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
+  const Job& job = plan.job;
+  if (plan.train.estimated)
+    warn("estimated from the first " + format_count(plan.train.rows) + " rows: steps, lengths and memory may change");
+  if (plan.steps == 0) warn("only train.max_time ends this run: the schedule follows the clock, and steps are not known");
+  if (job.train.max_steps && plan.steps < *job.train.max_steps && job.train.epochs)
+    warn("train.epochs ends the run at step " + format_count(plan.steps) + ", before train.max_steps");
+  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0) warn("no token of the training data is trained");
+  if (plan.train.truncated > 0)
+    warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) + " examples are cut at " +
+         format_count(job.data.max_length) + " tokens (data.max_length)");
+  if (plan.engine == "cuda12") warn(input.profile.engine.reason);
+  if (plan.device.cuda && !plan.device.gpu.probed) warn("planned for a " + plan.device.gpu.name + " that is not in this machine");
+  if (plan.device.cuda && plan.device.gpu.probed && plan.engine == "cuda13" && plan.device.gpu.cuda_version > 0 &&
+      plan.device.gpu.cuda_version < 13000)
+    warn("the driver knows CUDA " + std::to_string(plan.device.gpu.cuda_version / 1000) + "." +
+         std::to_string(plan.device.gpu.cuda_version % 1000 / 10) + ", the engine needs 13.0: install driver 580 or newer");
+  if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
+    warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile + ", which takes " +
+         name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+}
+
+}  // namespace forge

@@ -1,0 +1,26 @@
+#pragma once
+// The steps of make_plan before memory is known. Each settles some open values of `plan.job` and writes why.
+#include "core/plan/plan.h"
+
+namespace forge {
+
+// Sets the origin of a key unless the user's own value stands.
+void derived(Plan& plan, const std::string& key, const std::string& reason);
+void from_profile(Plan& plan, const std::string& key, const std::string& reason);
+
+// Contradictions between job, model and device, all at once: Error(job).
+void refuse_contradictions(const Plan& plan);
+void resolve_device(Plan& plan);
+void resolve_precision(Plan& plan, const Profile& profile);
+void resolve_threads(Plan& plan);
+void resolve_provider(Plan& plan);
+void resolve_limits(Plan& plan);
+void resolve_global_batch(Plan& plan);
+// Steps per epoch and of the run, from the examples' lengths where they are known.
+void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths);
+void resolve_disk(Plan& plan);
+// Fills identity and execution from the job as the user wrote it.
+void fill_identity(Plan& plan, const Job& asked);
+void add_warnings(Plan& plan, const PlanInput& input);
+
+}  // namespace forge

@@ -1,0 +1,164 @@
+#include "core/data/order.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/random.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+using Steps = std::vector<std::vector<int64_t>>;
+
+std::vector<int64_t> random_lengths(int64_t count, uint64_t seed) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < count; ++i)
+    lengths.push_back(1 + static_cast<int64_t>(uniform(seed, 1, static_cast<uint64_t>(i)) * 300));
+  return lengths;
+}
+
+std::vector<int64_t> flat(const Steps& steps) {
+  std::vector<int64_t> all;
+  for (const auto& step : steps) all.insert(all.end(), step.begin(), step.end());
+  return all;
+}
+
+bool each_once(const Steps& steps, size_t count) {
+  std::vector<int64_t> all = flat(steps), expected(count);
+  std::iota(expected.begin(), expected.end(), 0);
+  std::sort(all.begin(), all.end());
+  return all == expected;
+}
+
+int64_t tokens_of(const std::vector<int64_t>& part, const std::vector<int64_t>& lengths) {
+  int64_t tokens = 0;
+  for (int64_t index : part) tokens += lengths[static_cast<size_t>(index)];
+  return tokens;
+}
+
+Job job_of(std::optional<int64_t> size, std::optional<int64_t> tokens = {}) {
+  Job job;
+  job.train.global_batch_size = size;
+  job.train.global_batch_tokens = tokens;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("every example comes once an epoch, whatever the settings") {
+  for (int64_t count : {0, 1, 2, 7, 32, 33, 1000}) {
+    const auto lengths = random_lengths(count, 5);
+    for (bool shuffle : {false, true})
+      for (bool group : {false, true})
+        for (int64_t epoch : {0, 1, 9})
+          for (Job job : {job_of(1), job_of(8), job_of(32), job_of({}, 100), job_of({}, 4096)}) {
+            job.data.shuffle = shuffle;
+            job.data.group_by_length = group;
+            CAPTURE(count, shuffle, group, epoch);
+            const Steps steps = epoch_steps(lengths, job, epoch);
+            CHECK(each_once(steps, lengths.size()));
+            CHECK(steps == epoch_steps(lengths, job, epoch));
+            CHECK(std::none_of(steps.begin(), steps.end(), [](const auto& step) { return step.empty(); }));
+          }
+  }
+}
+
+TEST_CASE("steps have the global batch size, the last one what is left") {
+  const auto lengths = random_lengths(70, 1);
+  const Steps steps = epoch_steps(lengths, job_of(32), 0);
+  REQUIRE(steps.size() == 3);
+  CHECK(steps[0].size() == 32);
+  CHECK(steps[1].size() == 32);
+  CHECK(steps[2].size() == 6);
+}
+
+TEST_CASE("a token budget fills steps in order and lets an overlong example stand alone") {
+  Job job = job_of({}, 10);
+  job.data.shuffle = false;
+  CHECK(epoch_steps({4, 6, 1, 10, 11, 3, 3, 3, 3}, job, 0) == Steps{{0, 1}, {2}, {3}, {4}, {5, 6, 7}, {8}});
+  const auto lengths = random_lengths(500, 2);
+  job.train.global_batch_tokens = 1000;
+  job.data.shuffle = true;
+  for (const auto& step : epoch_steps(lengths, job, 0))
+    CHECK((tokens_of(step, lengths) <= 1000 || step.size() == 1));
+}
+
+TEST_CASE("the order is a function of seed and epoch alone") {
+  const auto lengths = random_lengths(200, 3);
+  Job job = job_of(16);
+  const auto first = flat(epoch_steps(lengths, job, 0));
+  CHECK(first != flat(epoch_steps(lengths, job, 1)));
+  CHECK(first ==
+        flat(epoch_steps(std::vector<int64_t>(200, 9), job, 0)));  // lengths decide nothing without grouping
+  Job batch = job_of(5);
+  CHECK(first == flat(epoch_steps(lengths, batch, 0)));
+  Job other = job;
+  other.seed = 43;
+  CHECK(first != flat(epoch_steps(lengths, other, 0)));
+  job.data.shuffle = false;
+  const auto plain = flat(epoch_steps(lengths, job, 0));
+  CHECK(std::is_sorted(plain.begin(), plain.end()));
+}
+
+TEST_CASE("packing, micro-batch size and threads change no step") {
+  const auto lengths = random_lengths(333, 4);
+  Job job = job_of(32);
+  const Steps steps = epoch_steps(lengths, job, 2);
+  job.data.packing = !job.data.packing;
+  job.train.micro_batch_size = 3;
+  job.train.micro_batch_tokens = 512;
+  job.train.threads = 7;
+  CHECK(steps == epoch_steps(lengths, job, 2));
+}
+
+TEST_CASE("group_by_length puts like lengths together and the longest example first") {
+  const auto lengths = random_lengths(3200, 6);
+  Job job = job_of(16);
+  auto spread = [&](const Steps& steps) {
+    double sum = 0;
+    for (const auto& step : steps) {
+      int64_t low = INT64_MAX, high = 0;
+      for (int64_t i : step) {
+        low = std::min(low, lengths[static_cast<size_t>(i)]);
+        high = std::max(high, lengths[static_cast<size_t>(i)]);
+      }
+      sum += static_cast<double>(high - low);
+    }
+    return sum / static_cast<double>(steps.size());
+  };
+  const double mixed = spread(epoch_steps(lengths, job, 0));
+  job.data.group_by_length = true;
+  const Steps grouped = epoch_steps(lengths, job, 0);
+  CHECK(spread(grouped) < mixed / 10);
+  CHECK(lengths[static_cast<size_t>(grouped[0][0])] == *std::max_element(lengths.begin(), lengths.end()));
+  CHECK(grouped != epoch_steps(lengths, job, 1));
+}
+
+TEST_CASE("micro-batches cut a step in order and lose nothing") {
+  const auto lengths = random_lengths(100, 7);
+  Job job = job_of(32);
+  for (const auto& step : epoch_steps(lengths, job, 0)) {
+    for (int64_t budget : {1, 200, 1000, 100000}) {
+      job.data.packing = true;
+      job.train.micro_batch_tokens = budget;
+      const Steps parts = micro_batches(step, lengths, job);
+      CHECK(flat(parts) == step);
+      for (const auto& part : parts) CHECK((tokens_of(part, lengths) <= budget || part.size() == 1));
+      // No part could have taken the first example of the next one.
+      for (size_t i = 0; i + 1 < parts.size(); ++i)
+        CHECK(tokens_of(parts[i], lengths) + lengths[static_cast<size_t>(parts[i + 1][0])] > budget);
+    }
+    job.data.packing = false;
+    job.train.micro_batch_size = 5;
+    const Steps parts = micro_batches(step, lengths, job);
+    CHECK(flat(parts) == step);
+    for (size_t i = 0; i + 1 < parts.size(); ++i) CHECK(parts[i].size() == 5);
+  }
+}
+
+TEST_CASE("an order asked for before the plan is a broken promise") {
+  CHECK_THROWS(epoch_steps({1, 2}, Job{}, 0));
+  CHECK_THROWS(micro_batches({0}, {1}, job_of(4)));
+}

@@ -1,0 +1,230 @@
+#include "core/data/rows.h"
+
+#include "core/base/text.h"
+#include "core/data/sources.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const RowOptions kOptions{true, 100};
+
+// The faults of a row as "line:col message", or its meaning as text.
+std::string meaning(const std::string& text, RowFormat format, const RowOptions& options = kOptions) {
+  const SourceRow source{1, 1, text};
+  RowFaults faults;
+  const auto row = convert_row(parse_row(source, "f"), format, options, faults);
+  std::vector<std::string> lines;
+  for (const RowFault& fault : faults) lines.push_back(place_of(source, fault.pointer) + " " + fault.message);
+  if (!row) return join(lines, "\n");
+  if (const auto* chat = std::get_if<ChatRow>(&*row)) {
+    std::string flags;
+    for (TurnTraining training : chat->training) flags += "?+-"[static_cast<int>(training)];
+    return dump_json(chat->messages) + " " + flags +
+           (chat->tools.is_null() ? "" : " tools " + dump_json(chat->tools)) +
+           (chat->prompt_messages ? " prompt " + std::to_string(chat->prompt_messages) : "");
+  }
+  if (const auto* pair = std::get_if<PairRow>(&*row))
+    return "[" + pair->prompt + "][" + pair->completion + "]";
+  if (const auto* document = std::get_if<TextRow>(&*row)) return "<" + document->text + ">";
+  const auto& tokens = std::get<TokensRow>(*row);
+  return dump_json(tokens.ids) + dump_json(tokens.supervised);
+}
+
+RowFormat detected(const std::vector<std::string>& rows) {
+  std::vector<LocatedRow> located;
+  for (size_t i = 0; i < rows.size(); ++i)
+    located.push_back({parse_row({1, 1, rows[i]}, "f"), static_cast<int64_t>(i) + 1});
+  return detect_format(located, "f.jsonl");
+}
+
+}  // namespace
+
+TEST_CASE("messages keep what templates read and lose flags and nulls") {
+  CHECK(
+      meaning(
+          R"({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u", "name": null},
+        {"role": "assistant", "content": "a", "weight": 0}, {"role": "user", "content": [{"type": "text", "text": "x"},
+        {"type": "text", "text": "y"}]}, {"role": "assistant", "content": "b", "train": true, "reasoning": "r"}]})",
+          RowFormat::messages) ==
+      R"([{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"},)"
+      R"({"role":"user","content":"xy"},{"role":"assistant","content":"b","reasoning":"r"}] ??-?+)");
+}
+
+TEST_CASE("tool calls get the shape that templates expect") {
+  CHECK(
+      meaning(
+          R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function",
+        "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}, {"role": "tool", "tool_call_id": "c1", "content":
+        "42"}, {"role": "assistant", "tool_calls": [{"name": "g", "arguments": {"y": 2}}]}],
+        "tools": "[{\"type\": \"function\"}]"})",
+          RowFormat::messages) ==
+      R"([{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":)"
+      R"({"x":1}},"id":"c1"}]},{"role":"tool","tool_call_id":"c1","content":"42"},{"role":"assistant","tool_calls":)"
+      R"([{"type":"function","function":{"name":"g","arguments":{"y":2}}}]}] ??? tools [{"type":"function"}])");
+}
+
+TEST_CASE("sharegpt speakers become roles") {
+  CHECK(meaning(R"({"system": "s", "tools": [], "conversations": [{"from": "human", "value": "q"}, {"from":
+        "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, {"from": "observation", "value":
+        "7"}, {"from": "gpt", "value": "a", "weight": 0}]})",
+                RowFormat::sharegpt) ==
+        R"([{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"",)"
+        R"("tool_calls":[{"type":"function","function":{"name":"f","arguments":{"x":1}}}]},)"
+        R"({"role":"tool","content":"7"},{"role":"assistant","content":"a"}] ????-)");
+  CHECK(meaning(R"({"conversation": [{"role": "user", "content": "q"}]})", RowFormat::sharegpt) ==
+        R"([{"role":"user","content":"q"}] ?)");
+}
+
+TEST_CASE("alpaca rows become a conversation, or Alpaca's prompt without a template") {
+  const std::string row =
+      R"({"instruction": "i", "input": "x", "output": "o", "system": "s", "history": [["q", "a"]]})";
+  CHECK(
+      meaning(row, RowFormat::alpaca) ==
+      R"([{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a"},)"
+      R"({"role":"user","content":"i\nx"},{"role":"assistant","content":"o"}] ?????)");
+  CHECK(meaning(R"({"instruction": "i", "input": "", "output": "o"})", RowFormat::alpaca) ==
+        R"([{"role":"user","content":"i"},{"role":"assistant","content":"o"}] ??)");
+  CHECK(meaning(R"({"instruction": "i", "input": null, "output": "o"})", RowFormat::alpaca, {false, 0}) ==
+        "[Below is an instruction that describes a task. Write a response that appropriately completes the "
+        "request.\n\n### Instruction:\ni\n\n### Response:][o]");
+  CHECK(meaning(row, RowFormat::alpaca, {false, 0}) ==
+        "1:1 system or history in an alpaca row, expected neither: the model has no chat template");
+}
+
+TEST_CASE("pairs, texts and tokens") {
+  CHECK(meaning(R"({"prompt": "p", "completion": " c"})", RowFormat::prompt_completion) == "[p][ c]");
+  CHECK(meaning(
+            R"({"prompt": [{"role": "user", "content": "p"}], "completion": [{"role": "assistant", "content":
+        "c"}]})",
+            RowFormat::prompt_completion) ==
+        R"([{"role":"user","content":"p"},{"role":"assistant","content":"c"}] ?? prompt 1)");
+  CHECK(meaning(R"({"text": "t", "n": 1})", RowFormat::text) == "<t>");
+  CHECK(meaning(R"({"input_ids": [1, 2, 3]})", RowFormat::tokens) == "[1,2,3][1,1,1]");
+  CHECK(meaning(R"({"input_ids": [9, 1, 2], "labels": [-100, -100, 2], "attention_mask": [0, 1, 1]})",
+                RowFormat::tokens) == "[1,2][0,1]");
+  CHECK(meaning(R"({"text": "t", "ids": [1, 2], "mask": [0, 1]})", RowFormat::tokens) == "[1,2][0,1]");
+}
+
+TEST_CASE("the format is what the rows of a file look like") {
+  CHECK(detected({R"({"messages": []})"}) == RowFormat::messages);
+  CHECK(detected({R"({"conversations": []})"}) == RowFormat::sharegpt);
+  CHECK(detected({R"({"instruction": "", "input": "", "output": ""})"}) == RowFormat::alpaca);
+  CHECK(detected({R"({"prompt": "", "completion": ""})"}) == RowFormat::prompt_completion);
+  CHECK(detected({R"({"text": ""})"}) == RowFormat::text);
+  CHECK(detected({R"({"input_ids": [], "text": ""})"}) == RowFormat::tokens);
+  CHECK(detected({R"({"messages": null, "text": "x"})"}) == RowFormat::text);
+  CHECK(detected({"7", R"({"oops": 1})", R"({"text": ""})"}) ==
+        RowFormat::text);  // the odd ones are reported as rows
+  CHECK(error_of([] {
+          detected({R"({"text": ""})", R"({"messages": []})"});
+        }) == "f.jsonl:2: looks like messages, but line 1 looks like text, expected one format in a file");
+  CHECK(error_of([] { detected({R"({"question": "", "reply": ""})"}); }) ==
+        "f.jsonl:1: the row has the keys question, reply, expected messages, conversations, instruction and "
+        "output, "
+        "prompt and completion, text, or input_ids");
+  CHECK(error_of([] { detected({"[1]"}); }) ==
+        "f.jsonl:1: the row is a list, expected messages, conversations, instruction and output, prompt and "
+        "completion, text, or input_ids");
+  CHECK(error_of([] { detected({R"({"prompt": "p", "chosen": "a", "rejected": "b"})"}); }) ==
+        "f.jsonl:1: a preference pair (chosen, rejected), expected rows for sft or pretrain");
+  CHECK(error_of([] { detected({}); }) == "f.jsonl: holds no rows, expected at least one");
+}
+
+TEST_CASE("every fault of a row is named with its place") {
+  struct Case {
+    RowFormat format;
+    const char* row;
+    const char* faults;
+  };
+  const Case cases[] = {
+      {RowFormat::messages, R"([1])", "1:1 the row is a list, expected an object"},
+      {RowFormat::messages, R"("hi")", "1:1 the row is a text, expected an object"},
+      {RowFormat::messages, R"({"message": []})", "1:1 messages is missing, expected a list of messages"},
+      {RowFormat::messages, R"({"messages": "hi"})", "1:14 messages is a text, expected a list of messages"},
+      {RowFormat::messages, R"({"messages": []})", "1:14 messages is empty, expected at least one message"},
+      {RowFormat::messages, R"({"messages": [3]})",
+       "1:15 a message is the number 3, expected an object with role and content"},
+      {RowFormat::messages, R"({"messages": [{"content": "x"}]})", "1:15 role is missing, expected a text"},
+      {RowFormat::messages, R"({"messages": [{"role": "usr", "content": "x"}]})",
+       "1:24 unknown role \"usr\", expected system, developer, user, assistant, tool, function (did you mean "
+       "\"user\"?)"},
+      {RowFormat::messages, R"({"messages": [{"role": 1, "content": "x"}]})",
+       "1:24 role is the number 1, expected a text"},
+      {RowFormat::messages, R"({"messages": [{"role": "user"}]})",
+       "1:15 content is missing, expected a text"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "content": null}]})",
+       "1:15 content is null, expected a text"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "content": 5}]})",
+       "1:43 content is the number 5, expected a text or text parts"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
+       "1:44 a part of type \"image_url\", expected text parts only"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "content": ["x"]}]})",
+       "1:44 content holds a text, expected a part with a type"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "content": "x", "weight": 1}]})",
+       "1:58 weight on a turn of \"user\", expected it on an assistant's turn only"},
+      {RowFormat::messages, R"({"messages": [{"role": "assistant", "content": "x", "train": "yes"}]})",
+       "1:62 train is a text, expected true, false, 0 or 1"},
+      {RowFormat::messages, R"({"messages": [{"role": "assistant", "tool_calls": {}}]})",
+       "1:51 tool_calls is an object, expected a list of calls"},
+      {RowFormat::messages,
+       R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": {}}}]}]})",
+       "1:65 name is missing, expected a text"},
+      {RowFormat::messages,
+       R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{x"}]}]})",
+       "1:79 arguments is a text that is not JSON, expected an object"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "content": "x"}], "tools": 1})",
+       "1:59 tools is the number 1, expected a list of tools"},
+      {RowFormat::messages, R"({"messages": [{"role": "user"}, {"role": "asistant", "content": 1}]})",
+       "1:15 content is missing, expected a text\n"
+       "1:42 unknown role \"asistant\", expected system, developer, user, assistant, tool, function (did you "
+       "mean "
+       "\"assistant\"?)\n"
+       "1:65 content is the number 1, expected a text or text parts"},
+      {RowFormat::sharegpt, R"({"x": 1})", "1:1 conversations is missing, expected a list of turns"},
+      {RowFormat::sharegpt, R"({"conversations": []})",
+       "1:19 conversations is empty, expected a list of turns"},
+      {RowFormat::sharegpt, R"({"conversations": [{"from": "humn", "value": "x"}]})",
+       "1:29 unknown speaker \"humn\", expected human, gpt, system, function_call or observation (did you "
+       "mean "
+       "\"human\"?)"},
+      {RowFormat::sharegpt, R"({"conversations": [{"from": "gpt"}]})",
+       "1:20 value is missing, expected a text"},
+      {RowFormat::sharegpt, R"({"conversations": [{"from": "function_call", "value": "f[x]"}]})",
+       "1:55 the value of a function call is not JSON, expected {\"name\": …, \"arguments\": …}"},
+      {RowFormat::alpaca, R"({"instruction": "i", "ouput": "o"})",
+       "1:1 output is missing, expected a text (did you mean \"ouput\"?)"},
+      {RowFormat::alpaca, R"({"instruction": ["i"], "output": "o"})",
+       "1:17 instruction is a list, expected a text"},
+      {RowFormat::alpaca, R"({"instruction": "i", "output": "o", "history": [["q"]]})",
+       "1:49 an entry of history, expected two texts: [question, answer]"},
+      {RowFormat::prompt_completion, R"({"prompt": "p"})", "1:1 completion is missing, expected a text"},
+      {RowFormat::prompt_completion, R"({"prompt": [], "completion": []})",
+       "1:12 prompt is empty, expected at least one message\n1:30 completion is empty, expected at least one "
+       "message"},
+      {RowFormat::prompt_completion, R"({"prompt": [{"role": "user", "content": "x"}], "completion": "c"})",
+       "1:12 prompt is a list, expected a text"},
+      {RowFormat::text, R"({"text": 1.5})", "1:10 text is the number 1.5, expected a text"},
+      {RowFormat::text, R"({"txt": "a"})", "1:1 text is missing, expected a text (did you mean \"txt\"?)"},
+      {RowFormat::tokens, R"({"labels": []})", "1:1 input_ids is missing, expected a list of whole numbers"},
+      {RowFormat::tokens, R"({"input_ids": []})", "1:15 input_ids is empty, expected at least one token"},
+      {RowFormat::tokens, R"({"input_ids": [1, 100]})",
+       "1:19 input_ids[1] is the number 100, expected a whole number from 0 to 99"},
+      {RowFormat::tokens, R"({"input_ids": [1, -1]})",
+       "1:19 input_ids[1] is the number -1, expected a whole number from 0 to 99"},
+      {RowFormat::tokens, R"({"input_ids": [1, 1.5]})",
+       "1:19 input_ids[1] is the number 1.5, expected a whole number from 0 to 99"},
+      {RowFormat::tokens, R"({"input_ids": [18446744073709551615]})",
+       "1:16 input_ids[0] is the number 18446744073709551615, expected a whole number from 0 to 99"},
+      {RowFormat::tokens, R"({"input_ids": [1, 2], "labels": [1]})",
+       "1:33 labels has 1 values, expected 2, one a token"},
+      {RowFormat::tokens, R"({"input_ids": [1, 2], "labels": [2, -100]})",
+       "1:34 labels[0] is 2, expected -100 or 1 as in input_ids: labels are not shifted"},
+      {RowFormat::tokens, R"({"input_ids": [1], "labels": [1], "mask": [1]})",
+       "1:43 labels and mask in one row, expected one of them"},
+      {RowFormat::tokens, R"({"input_ids": [1], "mask": [2]})",
+       "1:29 mask[0] is the number 2, expected a whole number from 0 to 1"},
+  };
+  for (const Case& test : cases) CHECK(meaning(test.row, test.format) == test.faults);
+}

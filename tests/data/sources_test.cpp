@@ -1,0 +1,105 @@
+#include "core/data/sources.h"
+
+#include <sys/stat.h>
+
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+// "line:column text" of every row, joined by " | ".
+std::string rows_of(const std::string& path) {
+  auto source = open_source(path);
+  std::string all;
+  for (SourceRow row; source->next(row);)
+    all += (all.empty() ? "" : " | ") + std::to_string(row.line) + ":" + std::to_string(row.column) + " " +
+           row.text;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("JSON lines come with their numbers, blank ones are skipped") {
+  TemporaryFolder folder;
+  CHECK(rows_of(folder.write("a.jsonl", "\xEF\xBB\xBF{\"a\":1}\r\n\n  \n{\"a\":2}\n3")) ==
+        "1:1 {\"a\":1} | 4:1 {\"a\":2} | 5:1 3");
+  CHECK(rows_of(folder.write("b.ndjson", "")) == "");
+  // A row that is longer than the reader's buffer, and one that ends exactly on it.
+  const std::string big(3'000'000, 'x'), edge((1 << 20) - 1, 'y');
+  CHECK(rows_of(folder.write("c.jsonl", edge + "\n" + big + "\nz")) ==
+        "1:1 " + edge + " | 2:1 " + big + " | 3:1 z");
+}
+
+TEST_CASE("a JSON file gives the elements of its array with their places") {
+  TemporaryFolder folder;
+  CHECK(rows_of(folder.write("a.json", "[]")) == "");
+  CHECK(rows_of(folder.write("b.json", "[{\"a\": \"],}\\\"\"},\n  [1, [2]], \"é\", 5 ]\n")) ==
+        "1:2 {\"a\": \"],}\\\"\"} | 2:3 [1, [2]] | 2:13 \"é\" | 2:18 5");
+  CHECK(rows_of(folder.write("c.json", "{\"version\": {\"x\": 1}, \"data\": [1, 2], \"n\": 3}")) ==
+        "1:32 1 | 1:35 2");
+}
+
+TEST_CASE("a text file is one row") {
+  TemporaryFolder folder;
+  CHECK(rows_of(folder.write("a.txt", "one\n\ntwo\n")) == "1:1 one\n\ntwo\n");
+  CHECK(rows_of(folder.write("a.md", "")) == "1:1 ");
+}
+
+TEST_CASE("a file that cannot be cut into rows is refused with the place") {
+  TemporaryFolder folder;
+  auto problem = [&](const std::string& name, const std::string& content) {
+    const std::string path = folder.write(name, content);
+    return error_of([&] { rows_of(path); }).substr(path.size());
+  };
+  CHECK(problem("a.json", "") == ":1:1: empty, expected a JSON array of rows");
+  CHECK(problem("a.json", "7") ==
+        ":1:1: found '7', expected [ (an array of rows) or { (an object that holds one)");
+  CHECK(problem("a.json", "[1 2]") == ":1:4: found '2', expected a comma or ] after a row");
+  CHECK(problem("a.json", "[1,]") == ":1:4: found ']', expected a value");
+  CHECK(problem("a.json", "[1,\n2") == ":2:2: the file ends here, expected the rest of the value");
+  CHECK(problem("a.json", "[\"abc") == ":1:6: the file ends here, expected the end of a text");
+  CHECK(problem("a.json", "[1] x") == ":1:5: found 'x', expected the end of the file");
+  CHECK(problem("a.json", "{\"a\": 1}") == ":1:8: the object holds no array, expected one array of rows");
+  CHECK(problem("a.json", "{\"a\": [], \"b\": [1]}") ==
+        ":1:16: a second array in the object, expected one array of rows");
+  CHECK(problem("a.json", "{\"a\" [1]}") == ":1:6: found '[', expected a colon");
+  CHECK(problem("a.txt", "ab\nc\xFF") == ":2:2: not valid UTF-8");
+  CHECK(problem("a.csv", "a,b") ==
+        ": unknown extension \".csv\", expected .jsonl, .ndjson, .json, .txt or .md");
+  CHECK(problem("a.jsonl", "\x1f\x8b\x08 123") == ": is compressed (gzip), expected plain text");
+  CHECK(problem("a.jsonl", "\xff\xfe{") == ": is UTF-16, expected UTF-8");
+  CHECK_THAT(error_of([&] { rows_of(folder.path("none.jsonl")); }),
+             Catch::EndsWith("none.jsonl: no such file"));
+  CHECK_THAT(error_of([&] { rows_of(folder.path("*.jsonl")); }),
+             Catch::Contains("patterns are not supported"));
+  CHECK_THAT(error_of([&] { rows_of(folder.path()); }), Catch::Contains("is a folder, expected a file"));
+  mkfifo(folder.path("pipe.jsonl").c_str(), 0600);
+  CHECK_THAT(error_of([&] { rows_of(folder.path("pipe.jsonl")); }), Catch::Contains("is not a regular file"));
+}
+
+TEST_CASE("a deeply nested or endless row costs no more than its bytes") {
+  TemporaryFolder folder;
+  const std::string path = folder.write("a.json", std::string(2'000'000, '['));
+  CHECK_THAT(error_of([&] { rows_of(path); }), Catch::Contains("the file ends here"));
+}
+
+TEST_CASE("the place of a value inside a row is found again") {
+  const SourceRow row{3, 5,
+                      "{\"é\": 1, \"messages\": [\n {\"role\": \"user\"}, {\"a\\\"b\": [true, \"x\"]}]}"};
+  CHECK(place_of(row, "") == "3:5");
+  CHECK(place_of(row, "/é") == "3:11");
+  CHECK(place_of(row, "/messages") == "3:26");
+  CHECK(place_of(row, "/messages/0/role") == "4:11");
+  CHECK(place_of(row, "/messages/1/a\"b/1") == "4:36");
+  CHECK(place_of(row, "/messages/1/missing") == "4:20");
+  CHECK(place_of(row, "/messages/7") == "3:26");
+}
+
+TEST_CASE("a row is parsed at its place") {
+  CHECK(parse_row({1, 1, "{\"a\": 1}"}, "f")["a"] == 1);
+  CHECK_THAT(error_of([&] { parse_row({4, 9, "{\"a\": nul}"}, "f.json"); }), Catch::StartsWith("f.json:4:1"));
+  CHECK(error_of([&] {
+          parse_row({4, 9, "{\"a\": 1, \"a\": 2}"}, "f.json");
+        }) == "f.json:4:20: the key \"a\" stands twice in one object");
+}

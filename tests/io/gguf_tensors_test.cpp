@@ -1,0 +1,147 @@
+#include "core/io/gguf_tensors.h"
+
+#include "tests/io/bytes.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+GgufBytes model(std::string_view architecture) {
+  GgufBytes file;
+  std::string name(architecture);
+  file.string_key("general.architecture", name).u32_key(name + ".attention.head_count", 2);
+  return file;
+}
+
+std::unique_ptr<GgufFile> open(const TemporaryFolder& folder, const GgufBytes& file) {
+  return open_gguf(folder.write("x.gguf", file.bytes()));
+}
+
+std::vector<float> values_of(const TensorFile& file, std::string_view name) {
+  auto index = static_cast<size_t>(file.find(name));
+  REQUIRE(file.find(name) >= 0);
+  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
+  file.read_f32(index, values.data());
+  return values;
+}
+
+std::vector<std::string> names_of(const TensorFile& file) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : file.tensors()) names.push_back(tensor.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("names are Hugging Face's, architecture by architecture") {
+  TemporaryFolder folder;
+  auto build = [&](std::string_view architecture, const std::vector<std::string>& names) {
+    GgufBytes file = model(architecture);
+    for (const std::string& name : names) file.f32(name, {4}, {0, 1, 2, 3});
+    return names_of(*open(folder, file));
+  };
+  using Names = std::vector<std::string>;
+  CHECK(build("qwen2", {"token_embd.weight", "blk.0.attn_q.bias", "blk.11.ffn_up.weight", "output.weight"}) ==
+        Names{"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.bias",
+              "model.layers.11.mlp.up_proj.weight", "lm_head.weight"});
+  CHECK(build("qwen3", {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight", "output_norm.weight"}) ==
+        Names{"model.layers.0.self_attn.q_norm.weight", "model.layers.0.self_attn.k_norm.weight",
+              "model.norm.weight"});
+  CHECK(build("phi3", {"blk.0.attn_qkv.weight", "blk.0.ffn_up.weight", "blk.0.ffn_down.weight"}) ==
+        Names{"model.layers.0.self_attn.qkv_proj.weight", "model.layers.0.mlp.gate_up_proj.weight",
+              "model.layers.0.mlp.down_proj.weight"});
+  CHECK(build("gemma2", {"blk.3.attn_norm.weight", "blk.3.post_attention_norm.weight",
+                         "blk.3.ffn_norm.weight", "blk.3.post_ffw_norm.weight"}) ==
+        Names{"model.layers.3.input_layernorm.weight", "model.layers.3.post_attention_layernorm.weight",
+              "model.layers.3.pre_feedforward_layernorm.weight",
+              "model.layers.3.post_feedforward_layernorm.weight"});
+  CHECK(build("gemma", {"blk.3.ffn_norm.weight"}) == Names{"model.layers.3.post_attention_layernorm.weight"});
+}
+
+TEST_CASE("llama's q and k come back in Hugging Face's order of rows") {
+  // Two heads of four rows: the converter interleaves the halves of a head, 0 1 2 3 -> 0 2 1 3.
+  GgufBytes file = model("llama");
+  file.u32_key("llama.attention.head_count_kv", 1);
+  file.f32("blk.0.attn_q.weight", {1, 8}, {0, 2, 1, 3, 4, 6, 5, 7})
+      .f32("blk.0.attn_q.bias", {8}, {0, 2, 1, 3, 4, 6, 5, 7});
+  file.f32("blk.0.attn_k.weight", {2, 4}, {0, 1, 4, 5, 2, 3, 6, 7})
+      .f32("blk.0.attn_v.weight", {1, 4}, {0, 1, 2, 3});
+  TemporaryFolder folder;
+  auto opened = open(folder, file);
+  CHECK(values_of(*opened, "model.layers.0.self_attn.q_proj.weight") ==
+        std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(values_of(*opened, "model.layers.0.self_attn.q_proj.bias") ==
+        std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(values_of(*opened, "model.layers.0.self_attn.k_proj.weight") ==
+        std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(values_of(*opened, "model.layers.0.self_attn.v_proj.weight") == std::vector<float>{0, 1, 2, 3});
+  CHECK_FALSE(opened->bytes_are_values(0));
+  CHECK(opened->bytes_are_values(3));
+}
+
+TEST_CASE("rows without elements cost nothing, however many there are") {
+  GgufBytes file = model("llama");
+  file.entry("blk.0.attn_q.weight", {0, 1ull << 62}, 0, 0);
+  TemporaryFolder folder;
+  auto opened = open(folder, file);
+  CHECK(opened->tensors()[0].shape == std::vector<int64_t>{1ll << 62, 0});
+  opened->read_f32(0, nullptr);
+}
+
+TEST_CASE("qwen2's q stays as it is, gemma's norms lose the one that was added") {
+  TemporaryFolder folder;
+  GgufBytes qwen = model("qwen2");
+  CHECK(values_of(*open(folder, qwen.f32("blk.0.attn_q.weight", {1, 8}, {0, 1, 2, 3, 4, 5, 6, 7})),
+                  "model.layers.0.self_attn.q_proj.weight") == std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7});
+  GgufBytes gemma = model("gemma");
+  auto opened = open(folder, gemma.f32("output_norm.weight", {2}, {1.5, 0.5}));
+  CHECK(values_of(*opened, "model.norm.weight") == std::vector<float>{0.5, -0.5});
+  CHECK_FALSE(opened->bytes_are_values(0));
+}
+
+TEST_CASE("numbers of heads may differ from layer to layer") {
+  GgufBytes file;
+  file.string_key("general.architecture", "llama");
+  file.key("llama.attention.head_count", 9, little(5u) + little<uint64_t>(2) + little(1) + little(2));
+  file.f32("blk.0.attn_q.weight", {1, 4}, {0, 2, 1, 3}).f32("blk.1.attn_q.weight", {1, 4}, {0, 1, 2, 3});
+  TemporaryFolder folder;
+  auto opened = open(folder, file);
+  CHECK(values_of(*opened, "model.layers.0.self_attn.q_proj.weight") == std::vector<float>{0, 1, 2, 3});
+  CHECK(values_of(*opened, "model.layers.1.self_attn.q_proj.weight") == std::vector<float>{0, 1, 2, 3});
+}
+
+TEST_CASE("RoPE factors are not a parameter") {
+  auto file = open_gguf(golden("types.gguf"));
+  CHECK(file->rope_factors() == std::vector<float>{1, 8});
+  CHECK(file->find("rope_freqs.weight") == -1);
+  TemporaryFolder folder;
+  CHECK(open(folder, model("llama"))->rope_factors().empty());
+}
+
+TEST_CASE("what does not fit the architecture is named") {
+  using Catch::Contains;
+  TemporaryFolder folder;
+  auto problem = [&](const GgufBytes& file) { return error_of([&] { open(folder, file); }); };
+  CHECK_THAT(problem(model("lama")),
+             Contains("the architecture \"lama\" is not known (did you mean \"llama\"?)"));
+  CHECK_THAT(problem(GgufBytes()), Contains("the key general.architecture is missing"));
+  CHECK_THAT(
+      problem(model("llama").f32("blk.0.ffn_gate_exps.weight", {1}, {0}).f32("blk.0.attn_q", {1}, {0})),
+      Contains("\"blk.0.ffn_gate_exps.weight\" is not one of architecture llama") &&
+          Contains("\"blk.0.attn_q\""));
+  for (std::string name :
+       {"blk..attn_q.weight", "blk.-1.attn_q.weight", "blk.00.attn_q.weight", "blk.0attn_q.weight",
+        "blk.99999999999999999999.attn_q.weight", "blk.0.", ".weight", "output.weight.weight"}) {
+    INFO(name);
+    CHECK_THAT(problem(model("qwen2").f32(name, {1}, {0})), Contains("is not one of architecture qwen2"));
+  }
+  CHECK_THAT(problem(model("llama").f32("blk.0.attn_q.weight", {1, 6}, {0, 1, 2, 3, 4, 5})),
+             Contains("[6, 1] does not split into 2 heads"));
+  GgufBytes no_heads;
+  no_heads.string_key("general.architecture", "llama").f32("blk.0.attn_k.weight", {1, 2}, {0, 1});
+  CHECK_THAT(problem(no_heads), Contains("does not split into 0 heads"));
+  GgufBytes odd = model("llama");
+  odd.u32_key("llama.attention.head_count_kv", 0xffffffff).f32("blk.0.attn_k.weight", {1, 2}, {0, 1});
+  CHECK_THAT(problem(odd), Contains("does not split into 4294967295 heads"));
+}

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Kills forge at random moments and expects nothing lost and no litter. Standard library only.
+
+    python3 tests/kill/kill_test.py build/bin/forge [--trials 20] [--seed 1] [--keep DIR]
+
+One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
+folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
+moments lie between steps), and the same command must then complete the run, also at once while an engine whose program
+was killed still writes its checkpoint. The adapter's bytes must equal the undisturbed run's,
+metrics.jsonl must hold each step once with the same losses, and nothing temporary may be left. Signals: SIGTERM must
+end with 75 and a checkpoint, a second SIGINT must end it within seconds, and both runs must then complete as before.
+Prints one line per check and "N passed, N failed".
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TINY = Path(__file__).resolve().parent.parent / "fixtures" / "tiny-llama"
+ROWS = Path(__file__).resolve().parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
+STEPS, EVERY = 40, 3
+ENGINE_GONE_S, SECOND_SIGNAL_S, CHECKPOINT_S = 10.0, 2.0, 10.0
+LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial")
+
+
+def write_job(folder: Path) -> Path:
+    job = {
+        "version": 1, "name": "small", "seed": 5, "output_dir": str(folder / "runs"),
+        "model": {"path": str(TINY)},
+        "adapter": {"type": "lora", "rank": 4, "alpha": 8, "dropout": 0.1},
+        "objective": {"type": "sft", "train_on": "all"},
+        "data": {"train": [{"path": str(ROWS), "format": "tokens"}], "shuffle": True, "packing": True},
+        "train": {"max_steps": STEPS, "global_batch_size": 8, "precision": "fp32", "threads": 1},
+        "optimizer": {"type": "adamw", "learning_rate": 5e-3, "weight_decay": 0.01},
+        "schedule": {"type": "cosine", "warmup_steps": 3},
+        "checkpoint": {"every_steps": EVERY, "keep_last": 2},
+        "eval": {"every_steps": 10},
+        "hardware": {"device": "cpu"},
+    }
+    job["data"]["eval_fraction"] = 0.1
+    folder.mkdir(parents=True)
+    path = folder / "small.json"
+    path.write_text(json.dumps(job, indent=1))
+    return path
+
+
+def start(forge: str, job: Path) -> subprocess.Popen:
+    """Output goes to files: a pipe whose reader is gone would be a second disturbance."""
+    log = (job.parent / "output.log").open("ab")
+    return subprocess.Popen([forge, "run", str(job)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                            start_new_session=True)
+
+
+def children(pid: int) -> list[int]:
+    """All descendants of a process, from /proc; the engine is among them."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            direct = [int(word) for word in task.read_text().split()]
+        except OSError:
+            continue
+        for child in direct:
+            found += [child, *children(child)]
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_gone(pids: list[int], limit_s: float) -> list[int]:
+    """Those that still live after the limit."""
+    end = time.monotonic() + limit_s
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return [pid for pid in pids if alive(pid)]
+
+
+def send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def steps_of(folder: Path) -> list[dict]:
+    """Step events so far; a torn last line (of a run that was killed) is not an event yet."""
+    events = []
+    path = folder / "runs" / "small" / "metrics.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return [event for event in events if event.get("event") == "step"]
+
+
+def wait_for_step(process: subprocess.Popen, folder: Path, step: int, limit_s: float) -> bool:
+    end = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < end:
+        done = steps_of(folder)
+        if done and done[-1]["step"] >= step:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def say(self, what: str, faults: list[str]) -> None:
+        self.passed, self.failed = self.passed + (not faults), self.failed + bool(faults)
+        print(f"{'FAIL' if faults else 'ok  '} {what}" + "".join(f"\n       {fault}" for fault in faults), flush=True)
+
+
+def complete(forge: str, job: Path, limit_s: float, attempts: int = 3) -> list[str]:
+    """Repeats the command until it exits 0. Nothing disturbs it any more, so the first repetition must do."""
+    for attempt in range(attempts):
+        process = start(forge, job)
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            send([process.pid, *children(process.pid)], signal.SIGKILL)
+            return [f"rerun {attempt + 1} was not done after {limit_s:.0f} s"]
+        if code == 0:
+            return [] if attempt == 0 else [f"needed {attempt + 1} reruns"]
+    tail = (job.parent / "output.log").read_text(errors="replace").splitlines()[-6:]
+    return [f"exit {code} after {attempts} reruns", *tail]
+
+
+def litter(folder: Path) -> list[str]:
+    names = [str(path.relative_to(folder)) for path in (folder / "runs").rglob("*")]
+    left = [n for n in names if any(Path(n).name.startswith(m) or Path(n).name.endswith(m) for m in LITTER)]
+    return [f"litter: {name}" for name in sorted(left)]
+
+
+def kept_checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "runs" / "small" / "checkpoints").glob("*"))
+
+
+def compare(folder: Path, golden: Path) -> list[str]:
+    """Faults of a finished run, against the undisturbed one."""
+    run, want = folder / "runs" / "small", golden / "runs" / "small"
+    faults = litter(folder)
+    for name in ("adapter/adapter_model.safetensors", "adapter/adapter_config.json"):
+        if not (run / name).exists():
+            faults.append(f"{name} is missing")
+        elif (run / name).read_bytes() != (want / name).read_bytes():
+            faults.append(f"{name} differs from the undisturbed run's")
+    got, expected = steps_of(folder), steps_of(golden)
+    if [e["step"] for e in got] != list(range(1, STEPS + 1)):
+        faults.append(f"metrics.jsonl has the steps {[e['step'] for e in got]}")
+    elif [e["loss"] for e in got] != [e["loss"] for e in expected]:
+        faults.append("metrics.jsonl has other losses than the undisturbed run's")
+    if kept_checkpoints(folder) != kept_checkpoints(golden):
+        faults.append(f"checkpoints {kept_checkpoints(folder)}, undisturbed {kept_checkpoints(golden)}")
+    return faults
+
+
+def victims(process: subprocess.Popen, kind: str) -> list[int]:
+    """The processes that a trial kills; without an engine yet (or any more), the program."""
+    engine = children(process.pid)
+    return {"engine": engine or [process.pid], "program": [process.pid], "group": [process.pid, *engine]}[kind]
+
+
+def random_moment(process: subprocess.Popen, folder: Path, seconds: float, rng, at_step: bool) -> None:
+    """Sleeps until a moment in the whole run, or (a start can take longer than all steps) after a random step."""
+    if at_step:
+        wait_for_step(process, folder, rng.randrange(1, STEPS), 30 + 5 * seconds)
+        time.sleep(rng.uniform(0, 0.02))
+    else:
+        time.sleep(rng.uniform(0.02, seconds))
+
+
+def complete_at_once(forge: str, job: Path, orphans: list[int], limit_s: float) -> list[str]:
+    """The same command while an orphaned engine may still write: it may wait or refuse, but not interfere."""
+    while any(map(alive, orphans)):
+        process = start(forge, job)
+        if process.wait(limit_s) == 0:
+            return []
+        time.sleep(0.2)
+    return complete(forge, job, limit_s)
+
+
+def bury(process: subprocess.Popen, everyone: list[int]) -> list[str]:
+    """Waits until program and engine are gone; those that do not go are faults."""
+    left = wait_gone([pid for pid in everyone if pid != process.pid], ENGINE_GONE_S)
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        left.append(process.pid)
+    send(left, signal.SIGKILL)
+    process.wait()
+    return [f"still running {ENGINE_GONE_S:.0f} s later: {left}"] if left else []
+
+
+def kill_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
+    folder = root / f"trial-{number}"
+    job, kind = write_job(folder), ("engine", "program", "group")[number % 3]
+    process, began = start(forge, job), time.monotonic()
+    random_moment(process, folder, seconds, rng, at_step=number % 2 == 1)
+    moment, everyone = time.monotonic() - began, [process.pid, *children(process.pid)]
+    send(victims(process, kind), signal.SIGKILL)
+    reached = (steps_of(folder) or [{"step": 0}])[-1]["step"]
+    limit_s = 30 + 10 * seconds
+    if kind == "program":
+        process.wait()
+        faults = complete_at_once(forge, job, everyone[1:], limit_s) + bury(process, everyone)
+    else:
+        faults = bury(process, everyone) + complete(forge, job, limit_s)
+    faults += [] if faults else compare(folder, golden)
+    checks.say(f"trial {number}: kill -9 {kind} after {moment:.2f} s, step {reached}", faults)
+    if not faults:
+        shutil.rmtree(folder)
+
+
+def term_trial(checks: Checks, forge: str, root: Path, golden: Path, seconds: float) -> None:
+    folder = root / "sigterm"
+    job = write_job(folder)
+    process = start(forge, job)
+    reached = wait_for_step(process, folder, 5, 30 + 5 * seconds)
+    began = time.monotonic()
+    send([process.pid], signal.SIGTERM)
+    faults = [] if reached else ["the run ended before step 5 was seen"]
+    try:
+        code = process.wait(CHECKPOINT_S)
+        if reached and code != 75:
+            faults.append(f"exit {code}, expected 75")
+    except subprocess.TimeoutExpired:
+        faults.append(f"not gone {CHECKPOINT_S:.0f} s after SIGTERM")
+        send([process.pid, *children(process.pid)], signal.SIGKILL)
+        process.wait()
+    took = time.monotonic() - began
+    before = len(steps_of(folder))
+    process = start(forge, job)
+    process.wait()
+    faults += [] if process.returncode == 0 else [f"rerun: exit {process.returncode}"]
+    faults += compare(folder, golden)
+    checks.say(f"SIGTERM at step {before}: gone in {took:.2f} s, rerun completes", faults)
+
+
+def double_interrupt_trial(checks: Checks, forge: str, root: Path, golden: Path, seconds: float) -> None:
+    folder = root / "sigint"
+    job = write_job(folder)
+    process = start(forge, job)
+    wait_for_step(process, folder, 2, 30 + 5 * seconds)
+    everyone = [process.pid, *children(process.pid)]
+    send([process.pid], signal.SIGINT)
+    time.sleep(0.05)
+    send([process.pid], signal.SIGINT)
+    faults = []
+    try:
+        code = process.wait(SECOND_SIGNAL_S + 1)  # one second for a loaded machine
+        if code not in (75, 130):
+            faults.append(f"exit {code}, expected 130, or 75 when the checkpoint was already whole")
+    except subprocess.TimeoutExpired:
+        faults.append(f"not gone {SECOND_SIGNAL_S:.0f} s after the second SIGINT")
+    if left := wait_gone(everyone, 1):
+        faults.append(f"still running: {left}")
+        send(left, signal.SIGKILL)
+    process.wait()
+    faults += complete(forge, job, 30 + 10 * seconds) or compare(folder, golden)
+    checks.say("SIGINT twice: gone at once, rerun completes", faults)
+
+
+def finished_trial(checks: Checks, forge: str, golden: Path) -> None:
+    """The command once more on a finished run: exit 0 and nothing written."""
+    def listing():
+        return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in (golden / "runs").rglob("*") if p.is_file()}
+
+    before = listing()
+    faults = complete(forge, golden / "small.json", 60)
+    faults += sorted(f"changed: {name}" for name in set(before.items()) ^ set(listing().items()))[:5]
+    checks.say("the command on a finished run changes nothing", faults)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("forge", type=lambda p: str(Path(p).resolve()))
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
+    args = parser.parse_args()
+    checks, rng = Checks(), random.Random(args.seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        root = args.keep.resolve() if args.keep else Path(temporary)
+        golden = root / "undisturbed"
+        job, began = write_job(golden), time.monotonic()
+        faults = complete(args.forge, job, 600)
+        seconds = time.monotonic() - began
+        checks.say(f"undisturbed run, {seconds:.2f} s", faults or compare(golden, golden))
+        if not faults:
+            for number in range(args.trials):
+                kill_trial(checks, args.forge, root, golden, number, seconds, rng)
+            term_trial(checks, args.forge, root, golden, seconds)
+            double_interrupt_trial(checks, args.forge, root, golden, seconds)
+            finished_trial(checks, args.forge, golden)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
