@@ -119,7 +119,7 @@ struct EngineProcess::State {
   bool greeted = false;
 
   void start(const EngineLocation& location, const EngineSettings& settings);
-  Json converse(const OnEvent& on_event, bool keep);
+  Json converse(const OnEvent& on_event);
   void wait_for_something(bool events_open, bool errors_open);
   void send_some();
   // False at the end of the stream.
@@ -162,8 +162,7 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   for (int descriptor : {requests.write_end, events.read_end, errors.read_end}) set_nonblocking(descriptor);
 }
 
-// Until the engine has sent `done` (keep) or has ended (otherwise).
-Json EngineProcess::State::converse(const OnEvent& on_event, bool keep) {
+Json EngineProcess::State::converse(const OnEvent& on_event) {
   std::optional<Json> done, error;
   auto on_line = [&](Json event) {
     const std::string name = event.value("event", "");
@@ -175,11 +174,10 @@ Json EngineProcess::State::converse(const OnEvent& on_event, bool keep) {
     on_event(event);
     if (name != "done") return;
     done = std::move(event);
-    if (!keep) deadline = Clock::now() + kLeaveAfterLastEvent;
+    deadline = Clock::now() + kLeaveAfterLastEvent;
   };
   bool events_open = true, errors_open = true;
   while (events_open) {
-    if (keep && done) return *done;
     wait_for_something(events_open, errors_open);
     take_signals(on_event);
     send_some();
@@ -312,9 +310,7 @@ EngineProcess::~EngineProcess() {
 
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   state_->unsent += dump_json(request) + "\n";
-  return state_->converse(on_event, request.value("more", false));
+  return state_->converse(on_event);
 }
-
-bool EngineProcess::running() const { return !state_->reap(); }
 
 }  // namespace forge

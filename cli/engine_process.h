@@ -58,13 +58,12 @@ class EngineProcess {
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;
 
-  // Sends one request and passes every event to `on_event`, up to and including `done`, whose object it returns.
+  // Sends the request (one for each engine) and passes every event to `on_event`, up to and including `done`, whose
+  // object it returns once the engine has ended.
   // SIGINT, SIGTERM and SIGHUP (as SIGTERM) and SIGUSR1 are forwarded meanwhile; 2 s after the second request to
   // stop the engine is killed. Throws the engine's own error with its kind and hint, or an explanation of how the
   // engine ended.
   Json request(const Json& request, const OnEvent& on_event);
-  // Whether the engine can take another request.
-  bool running() const;
 
  private:
   struct State;

@@ -15,6 +15,10 @@ Origins origins_of(const LoadedJob& loaded) {
 
 std::string split_name(Split split) { return split == Split::train ? "training data" : "evaluation data"; }
 
+}  // namespace
+
+std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
+
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress) {
   PrepareOptions options;
   options.cache_folder = token_cache_folder(job);
@@ -29,10 +33,6 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool 
   progress.finish();
   return prepared;
 }
-
-}  // namespace
-
-std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
 
 PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress) {
   PreparedData data{prepare_split(job, Split::train, text, estimate, progress), std::nullopt};

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/model_text.h"
 #include "cli/progress.h"
 #include "core/config/load.h"
 #include "core/data/prepare.h"
 #include "core/plan/plan.h"
+#include "core/run/model_text.h"
 
 namespace forge {
 
@@ -24,7 +24,7 @@ struct LineOptions {
 
 struct PreparedData {
   Prepared train;
-  std::optional<Prepared> eval;
+  std::optional<Prepared> eval;  // nothing when the job has no evaluation data
 };
 
 struct PlannedJob {
@@ -39,7 +39,8 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
 
 // Where the job's token caches lie: shared by all runs of one output_dir.
 std::string token_cache_folder(const Job& job);
-// Both splits, with progress.
+// One split as tokens, or both, with progress.
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress);
 PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
 // The device that the job or --gpu asks for.
 Device pick_device(const Job& job, const std::optional<std::string>& gpu);

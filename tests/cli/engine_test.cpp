@@ -60,7 +60,6 @@ TEST_CASE("Events arrive in order and done is returned") {
   Json done = engine.request({{"command", "x"}}, [&](const Json& event) { names.push_back(event["event"]); });
   CHECK(done["answer"] == 42);
   CHECK(names == std::vector<std::string>{"hello", "notice", "done"});
-  CHECK(!engine.running());
 }
 
 TEST_CASE("A request and events larger than a pipe's buffer pass") {
