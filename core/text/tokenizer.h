@@ -1,0 +1,125 @@
+#pragma once
+// Text to token ids and back, as the Hugging Face `tokenizers` package does it: the same ids and the same
+// offsets.
+//
+//   const Tokenizer tokenizer = open_tokenizer("models/SmolLM2-135M-Instruct");
+//   std::vector<int32_t> ids;
+//   tokenizer.encode_ids("Hello world", ids);
+//   std::string text = tokenizer.decode(ids);                      // "Hello world"
+//
+// A Tokenizer is an immutable value: copies share their tables, every const member may be called from any
+// number of threads at once. Text is UTF-8; other bytes throw Error(data).
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/gguf_vocabulary.h"
+
+namespace forge {
+
+// One token and the bytes [begin, end) of the input text that it stands for. Offsets always lie between
+// characters: a token that holds a part of a character spans the whole character. A token that a template
+// adds (<s>) has [0, 0). The Python package reports the same places counted in characters.
+struct TokenSpan {
+  int32_t id = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool operator==(const TokenSpan&) const = default;
+};
+
+struct EncodeOptions {
+  bool add_special_tokens = false;  // what the tokenizer's own template adds, e.g. a leading <s>
+  bool parse_special = true;        // "<|im_end|>" in the text becomes the control token
+};
+
+// A part of a text; control tokens are recognised only inside consecutive segments that may hold them.
+struct TextSegment {
+  std::string_view text;
+  bool may_hold_special = false;
+};
+
+struct TokenizerParts;
+
+class Tokenizer {
+ public:
+  explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts);
+
+  std::vector<TokenSpan> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // Appends the ids alone; the fast way.
+  void encode_ids(std::string_view text, std::vector<int32_t>& ids, const EncodeOptions& options = {}) const;
+  // The tokens of all segments' texts joined, with offsets into the joined text. Splitting into words sees
+  // the joined text, so a boundary of segments changes nothing by itself; but a control token is never made
+  // of bytes of a segment that may not hold one, not even in part. Added tokens that are not control tokens
+  // are found everywhere.
+  std::vector<TokenSpan> encode_segments(const std::vector<TextSegment>& segments,
+                                         bool add_special_tokens = false) const;
+
+  // Ids outside the vocabulary are left out, as the package does. Bytes that are not UTF-8 become U+FFFD.
+  std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+
+  std::optional<int32_t> id_of(std::string_view token) const;
+  std::optional<std::string> token_of(int32_t id) const;
+  // One more than the largest id: the least number of embedding rows that fits.
+  int64_t vocab_size() const;
+  bool is_special(int32_t id) const;
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> eos_id() const;
+  std::optional<int32_t> pad_id() const;
+  std::optional<int32_t> unk_id() const;
+  // Whether add_special_tokens puts bos_id() first or eos_id() last.
+  bool adds_bos() const;
+  bool adds_eos() const;
+  // Identity of everything that decides ids: two tokenizers with equal hashes encode equally.
+  const std::string& content_hash() const;
+
+ private:
+  std::shared_ptr<const TokenizerParts> parts_;
+};
+
+// Text of tokens that arrive one by one. Characters cut in half by a token boundary wait for their end.
+//
+//   DecodeStream stream(tokenizer);
+//   while (...) print(stream.push(id));
+//   print(stream.finish());
+class DecodeStream {
+ public:
+  explicit DecodeStream(Tokenizer tokenizer, bool skip_special = false)
+      : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {}
+  // The text that became certain with this token; often empty.
+  std::string push(int32_t id);
+  // What is left, with U+FFFD for bytes that never became a character.
+  std::string finish();
+
+ private:
+  Tokenizer tokenizer_;
+  bool skip_special_;
+  std::vector<int32_t> ids_;  // the context before the last flush, then the tokens since
+  size_t shown_ids_ = 0;      // how many of ids_ are context
+};
+
+// The tokenizer of a model folder: tokenizer.json (with tokenizer_config.json and special_tokens_map.json
+// beside it), else tokenizer.model. Throws Error(environment) that names what was looked for.
+Tokenizer open_tokenizer(const std::string& model_dir);
+
+// The texts of a tokenizer.json and of the files beside it; empty texts are absent files. `name` is for
+// messages. Follows transformers 5: an explicit add_bos_token or add_eos_token in tokenizer_config.json
+// replaces the template.
+struct TokenizerJson {
+  std::string name = "tokenizer.json";
+  std::string tokenizer;
+  std::string config;
+  std::string special_tokens_map;
+};
+Tokenizer load_tokenizer_json(const TokenizerJson& source);
+
+// The vocabulary of a GGUF file. Throws Error(environment) naming an unknown model or pre-tokenizer.
+Tokenizer load_gguf_tokenizer(const GgufVocabulary& vocabulary);
+
+// A SentencePiece model file (unigram or BPE); `config` is the text of tokenizer_config.json or empty.
+Tokenizer load_sentencepiece(const std::string& path, const std::string& config = {});
+
+}  // namespace forge

@@ -1,0 +1,50 @@
+#pragma once
+// Added tokens: strings that are cut out of the text before the model sees it.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/text/tokenizer/aligned_text.h"
+#include "core/text/tokenizer/models.h"
+
+namespace forge::text {
+
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool special = false;      // a control token: may be left out when decoding
+  bool normalized = true;    // is looked for in the normalised text
+  bool single_word = false;  // only where no letter touches it
+  bool lstrip = false;       // takes the spaces on its left with it
+  bool rstrip = false;
+};
+
+// Finds the leftmost, of those the longest token; a byte trie.
+class TokenFinder {
+ public:
+  // `pattern` is the text to look for. Throws Error(environment) for one longer than 4096 bytes.
+  void add(const std::string& pattern, const AddedToken& token, const std::string& where);
+  bool empty() const { return tokens_.empty(); }
+
+  // Whether this token may be found at bytes [begin, end) of the text.
+  enum class Verdict { take, pass_over, not_there };
+  using Judge = std::function<Verdict(const AddedToken& token, size_t begin, size_t end)>;
+  // Appends parts that cover `text`. A token passed over hides what begins inside it (so the package does);
+  // one that is "not there" does not.
+  void find(std::string_view text, const Judge& judge, std::vector<Piece>& parts) const;
+
+ private:
+  struct Node {
+    std::map<unsigned char, int32_t> next;
+    int32_t token = -1;
+  };
+  // The longest acceptable token that begins at `at`; its length, or 0.
+  size_t longest(std::string_view text, size_t at, const Judge& judge, int32_t* token, bool* taken) const;
+  std::vector<Node> nodes_{1};
+  std::vector<AddedToken> tokens_;
+  bool starts_[256] = {};
+};
+
+}  // namespace forge::text

@@ -1,0 +1,121 @@
+#include "core/text/tokenizer/aligned_text.h"
+
+#include <algorithm>
+
+#include "core/text/tokenizer/unicode.h"
+
+namespace forge::text {
+
+void AlignedText::transform(const std::vector<Change>& changes, int64_t skipped) {
+  size_t at = 0;  // in the old text
+  const auto skip = [&] { return at < text.size() ? (next_char(text, at), true) : false; };
+  while (skipped-- > 0 && skip()) {
+  }
+  AlignedText next;
+  next.text.reserve(text.size());
+  for (const Change& change : changes) {
+    Origin place;
+    if (change.change > 0) {
+      if (at > 0 && !origin.empty()) place = origin[at - 1];
+    } else {
+      if (!origin.empty()) place = origin[std::min(at, origin.size() - 1)];
+      skip();
+    }
+    for (int32_t n = change.change; n < 0 && skip(); ++n) {
+    }
+    append_utf8(next.text, change.code);
+    next.origin.resize(next.text.size(), place);
+  }
+  *this = std::move(next);
+}
+
+void AlignedText::prepend(std::string_view prefix) {
+  if (text.empty()) return;
+  text.insert(0, prefix);
+  origin.insert(origin.begin(), prefix.size(), Origin(origin.front()));
+}
+
+void AlignedText::keep_if(const std::function<bool(uint32_t)>& keep) {
+  AlignedText kept;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    if (!keep(next_char(text, at))) continue;
+    kept.text.append(text, begin, at - begin);
+    kept.origin.insert(kept.origin.end(), origin.begin() + static_cast<int64_t>(begin),
+                       origin.begin() + static_cast<int64_t>(at));
+  }
+  *this = std::move(kept);
+}
+
+void AlignedText::map(const std::function<uint32_t(uint32_t)>& map) {
+  AlignedText mapped;
+  for (size_t at = 0; at < text.size();) {
+    const Origin place = origin[at];
+    append_utf8(mapped.text, map(next_char(text, at)));
+    mapped.origin.resize(mapped.text.size(), place);
+  }
+  *this = std::move(mapped);
+}
+
+Origin WorkText::origin_of(int64_t begin, int64_t end) const {
+  if (!origin_.empty()) return {origin_[begin].begin, origin_[end - 1].end};
+  const auto continues = [&](int64_t at) {
+    return at < static_cast<int64_t>(text_.size()) && (static_cast<unsigned char>(text_[at]) & 0xC0) == 0x80;
+  };
+  while (continues(begin)) --begin;
+  while (continues(end)) ++end;
+  return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+AlignedText WorkText::aligned(const Piece& piece) const {
+  AlignedText result{std::string(text_of(piece)), {}};
+  if (!origin_.empty()) {
+    result.origin.assign(origin_.begin() + piece.begin, origin_.begin() + piece.end);
+    return result;
+  }
+  result.origin.resize(result.text.size());
+  for (size_t at = 0; at < result.text.size();) {
+    const size_t begin = at;
+    next_char(result.text, at);
+    const Origin place{static_cast<int32_t>(piece.begin + begin), static_cast<int32_t>(piece.begin + at)};
+    std::fill(result.origin.begin() + static_cast<int64_t>(begin),
+              result.origin.begin() + static_cast<int64_t>(at), place);
+  }
+  return result;
+}
+
+void WorkText::split(const Splitter& splitter) {
+  std::vector<Piece> next, parts;
+  next.reserve(pieces.size() * 2);
+  for (const Piece& piece : pieces) {
+    if (piece.token >= 0) {
+      next.push_back(piece);
+      continue;
+    }
+    parts.clear();
+    splitter(text_of(piece), parts);
+    for (const Piece& part : parts) {
+      if (part.begin < part.end)
+        next.push_back({piece.begin + part.begin, piece.begin + part.end, part.token});
+    }
+  }
+  pieces = std::move(next);
+}
+
+void WorkText::rewrite(const std::function<void(AlignedText& text)>& change) {
+  AlignedText whole;
+  for (Piece& piece : pieces) {
+    AlignedText part = aligned(piece);
+    if (piece.token < 0) change(part);
+    piece.begin = static_cast<int32_t>(whole.text.size());
+    whole.text += part.text;
+    whole.origin.insert(whole.origin.end(), part.origin.begin(), part.origin.end());
+    piece.end = static_cast<int32_t>(whole.text.size());
+  }
+  std::erase_if(pieces, [](const Piece& piece) { return piece.token < 0 && piece.begin == piece.end; });
+  changed_ = std::move(whole.text);
+  origin_ = std::move(whole.origin);
+  text_ = changed_;
+}
+
+}  // namespace forge::text

@@ -1,0 +1,77 @@
+#pragma once
+// Text on its way from input to tokens, that remembers for each of its bytes which bytes of the input it came
+// from.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace forge::text {
+
+// Bytes [begin, end) of the input.
+struct Origin {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+// A character of a changed text. `change` says where it came from, as the package counts it: 0 replaces the
+// next old character; -n replaces the next and swallows n more; 1 is new and shares the place of what stands
+// before it.
+struct Change {
+  uint32_t code;
+  int32_t change;
+};
+
+struct AlignedText {
+  std::string text;
+  std::vector<Origin> origin;  // one per byte of text
+
+  // Rewrites the whole text; `skipped` old characters are dropped at the front.
+  void transform(const std::vector<Change>& changes, int64_t skipped = 0);
+  // Puts `prefix` in front, in the place of the first character. An empty text stays empty.
+  void prepend(std::string_view prefix);
+  void keep_if(const std::function<bool(uint32_t)>& keep);
+  void map(const std::function<uint32_t(uint32_t)>& map);
+};
+
+// A part of the working text: [begin, end), and the id of the added token it is, or -1.
+struct Piece {
+  int32_t begin = 0;
+  int32_t end = 0;
+  int32_t token = -1;
+};
+
+// The whole text being encoded, cut into pieces. While nothing has changed it, `text` is the input itself and
+// `origin` is empty: a byte's origin is then the character that holds it.
+class WorkText {
+ public:
+  explicit WorkText(std::string_view input) : input_(input), text_(input) {}
+  WorkText(const WorkText&) = delete;
+  WorkText& operator=(const WorkText&) = delete;
+
+  std::string_view input() const { return input_; }
+  std::string_view text() const { return text_; }
+  std::string_view text_of(const Piece& piece) const {
+    return text_.substr(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.end - piece.begin));
+  }
+  // The input bytes of text bytes [begin, end), begin < end.
+  Origin origin_of(int64_t begin, int64_t end) const;
+  AlignedText aligned(const Piece& piece) const;
+
+  // Cuts every piece that is no token. The splitter appends parts in order; empty ones are dropped.
+  using Splitter = std::function<void(std::string_view text, std::vector<Piece>& parts)>;
+  void split(const Splitter& splitter);
+  // Changes the text of every piece that is no token.
+  void rewrite(const std::function<void(AlignedText& text)>& change);
+
+  std::vector<Piece> pieces;
+
+ private:
+  std::string_view input_;
+  std::string_view text_;
+  std::string changed_;  // owns text_ once something changed
+  std::vector<Origin> origin_;
+};
+
+}  // namespace forge::text

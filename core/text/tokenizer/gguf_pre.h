@@ -1,0 +1,18 @@
+#pragma once
+// The pre-tokenizers that GGUF files name, as llama.cpp defines them (src/llama-vocab.cpp).
+#include <string>
+#include <vector>
+
+namespace forge::text {
+
+// A GGUF pre-tokenizer: the patterns split the text one after another, each isolating its matches.
+struct GgufPre {
+  std::vector<std::string> patterns;
+  bool ignore_merges = false;  // a word that is a token as a whole is that token
+  bool add_bos = false;        // without tokenizer.ggml.add_bos_token
+};
+
+// Throws Error(environment) naming an unknown pre-tokenizer and the nearest known.
+GgufPre gguf_pre_tokenizer(const std::string& name, const std::string& where);
+
+}  // namespace forge::text

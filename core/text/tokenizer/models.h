@@ -1,0 +1,80 @@
+#pragma once
+// Models: turn one word into token ids.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/io/json.h"
+
+namespace forge::text {
+
+// A token inside a word: bytes [begin, end) of the word's text.
+struct WordToken {
+  int32_t id;
+  int32_t begin;
+  int32_t end;
+};
+
+// Ids a vocabulary may use: a matrix of embeddings with more rows does not exist, and tables are sized by the
+// largest.
+constexpr int64_t kMaxTokenId = (1 << 24) - 1;
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  // Appends the tokens of a word that is not empty.
+  virtual void encode(std::string_view word, std::vector<WordToken>& tokens) const = 0;
+  virtual void encode_ids(std::string_view word, std::vector<int32_t>& ids) const;
+  virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
+  virtual const std::string* token_of(int32_t id) const = 0;  // nullptr outside the vocabulary
+  virtual int64_t max_id() const = 0;                         // -1 when empty
+  virtual int64_t size() const = 0;                           // how many tokens
+  virtual std::optional<int32_t> unk_id() const { return std::nullopt; }
+};
+
+struct StringHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+template <class Value>
+using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
+
+// Tokens by text and by id; the two directions may have holes and, in sloppy files, two texts for one id.
+class Vocabulary {
+ public:
+  Vocabulary() = default;
+  Vocabulary(Vocabulary&&) = default;
+  Vocabulary& operator=(Vocabulary&&) = default;
+  // Throws Error(environment) for a negative or huge id. A later token of the same text wins.
+  void add(const std::string& token, int64_t id, const std::string& where);
+  std::optional<int32_t> id_of(std::string_view token) const;
+  const std::string* token_of(int32_t id) const;
+  int64_t max_id() const { return static_cast<int64_t>(by_id_.size()) - 1; }
+  int64_t size() const { return static_cast<int64_t>(by_text_.size()); }
+  const StringMap<int32_t>& by_text() const { return by_text_; }
+  // From {"token": id, …}.
+  static Vocabulary from_json(const Json& object, const std::string& where);
+
+ private:
+  StringMap<int32_t> by_text_;
+  std::vector<const std::string*> by_id_;  // point into by_text_
+};
+
+// From the "model" of a tokenizer.json. Throws Error(environment) naming an unknown type.
+// `byte_level`: the words come from a ByteLevel step. `raw_bytes` is set when the model takes them as plain
+// bytes.
+std::shared_ptr<const Model> make_model(const Json& spec, const std::string& where, bool byte_level,
+                                        bool* raw_bytes);
+
+// One component per file.
+std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::string& where, bool byte_level,
+                                                bool* raw_bytes);
+std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& where);
+std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string& where);
+std::shared_ptr<const Model> make_wordlevel(const Json& spec, const std::string& where);
+
+}  // namespace forge::text

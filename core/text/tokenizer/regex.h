@@ -1,0 +1,45 @@
+#pragma once
+// Regular expressions of tokenizer files. They are written for Oniguruma and run on PCRE2 with its
+// just-in-time compiler; constructs that the two read differently are translated, or refused with a sentence.
+// A pattern comes from outside: matching is bounded in steps and depth, and giving up is an Error, never a
+// wrong split.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/text/tokenizer/aligned_text.h"
+
+namespace forge::text {
+
+class Regex {
+ public:
+  // Throws Error(environment) naming `where` and what is wrong with the pattern.
+  Regex(const std::string& pattern, const std::string& where);
+  // A pattern that matches `literal` itself.
+  static Regex literal(const std::string& literal, const std::string& where);
+
+  // Calls on_match(begin, end) for the matches from left to right. `text` must be valid UTF-8.
+  // Throws Error(data) when the pattern needs too many steps on it.
+  template <class OnMatch>
+  void each_match(std::string_view text, OnMatch on_match) const {
+    size_t at = 0;
+    for (size_t begin, end; find(text, at, &begin, &end);) {
+      // An empty match directly behind the last one is skipped, as Oniguruma's iterator does.
+      on_match(begin, end);
+      at = end > begin ? end : end + (end < text.size() ? char_length(text[end]) : 1);
+      if (at > text.size()) return;
+    }
+  }
+
+ private:
+  struct Code;
+  bool find(std::string_view text, size_t from, size_t* begin, size_t* end) const;
+  static size_t char_length(char lead);
+  std::shared_ptr<const Code> code_;
+};
+
+// The pattern as PCRE2 must read it; the refusals of Regex's constructor.
+std::string translate_pattern(const std::string& pattern, const std::string& where);
+
+}  // namespace forge::text

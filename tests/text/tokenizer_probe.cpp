@@ -1,0 +1,46 @@
+// Prints what a tokenizer makes of files, for comparing with another implementation and for timing:
+//   tokenizer_probe TOKENIZER.json|DIR hash|ids|time FILE…
+#include <chrono>
+#include <cstdio>
+
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/text/tokenizer.h"
+
+using namespace forge;
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  try {
+    const std::string path = argv[1], mode = argv[2];
+    const auto start = std::chrono::steady_clock::now();
+    const Tokenizer tokenizer =
+        is_directory(path)
+            ? open_tokenizer(path)
+            : load_tokenizer_json({path, read_file(path, 1 << 28, ErrorKind::environment), {}, {}});
+    const auto seconds = [](auto since) {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+    };
+    std::fprintf(stderr, "load %.3f s, %ld ids\n", seconds(start), static_cast<long>(tokenizer.vocab_size()));
+    for (int k = 3; k < argc; ++k) {
+      const std::string text = read_file(argv[k], 1 << 30, ErrorKind::data);
+      if (mode == "time") {
+        for (int round = 0; round < 3; ++round) {
+          std::vector<int32_t> ids;
+          const auto begin = std::chrono::steady_clock::now();
+          tokenizer.encode_ids(text, ids);
+          const double took = seconds(begin);
+          std::printf("%zu ids %.4f s %.2f MB/s\n", ids.size(), took,
+                      static_cast<double>(text.size()) / 1e6 / took);
+        }
+        continue;
+      }
+      for (const TokenSpan& token : tokenizer.encode(text)) {
+        std::printf("%d %ld %ld\n", token.id, static_cast<long>(token.begin), static_cast<long>(token.end));
+      }
+    }
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return exit_code(error.kind());
+  }
+}
