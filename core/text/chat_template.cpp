@@ -1,0 +1,307 @@
+#include "core/text/chat_template.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "core/base/text.h"
+
+namespace forge {
+
+using jinja::MarkedText;
+using jinja::Value;
+
+std::string text_of(const std::vector<RenderedSegment>& segments) {
+  std::string text;
+  for (const RenderedSegment& segment : segments) text += segment.text;
+  return text;
+}
+
+namespace {
+
+// Byte range [begin, end) that is trained.
+struct Span {
+  int64_t begin, end;
+};
+
+constexpr std::array<std::string_view, 4> kOwnNames{"messages", "tools", "documents", "add_generation_prompt"};
+constexpr std::array<std::string_view, 6> kMedia{"image", "image_url", "input_image", "audio", "input_audio", "video"};
+
+std::string turn_name(size_t index) { return "messages[" + std::to_string(index) + "]"; }
+
+[[noreturn]] void data_fault(const std::string& message) { throw Error(ErrorKind::data, message); }
+
+void check_parts(const Json& content, const std::string& where) {
+  for (size_t i = 0; i < content.size(); ++i) {
+    const Json& part = content[i];
+    if (!part.is_object() || !part.contains("type") || !part["type"].is_string()) continue;
+    const std::string type = part["type"];
+    if (std::find(kMedia.begin(), kMedia.end(), type) != kMedia.end())
+      throw Error(ErrorKind::data, where + ".content[" + std::to_string(i) + "]: " + type + " is not text")
+          .hint("forge trains on text; leave out rows with images, audio or video");
+  }
+}
+
+void check_messages(const Json& messages) {
+  if (!messages.is_array()) data_fault("messages: expected a list, got " + std::string(messages.type_name()));
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].is_object()) data_fault(turn_name(i) + ": expected an object, got " + messages[i].type_name());
+    const auto role = messages[i].find("role");
+    if (role == messages[i].end() || !role->is_string()) data_fault(turn_name(i) + ": expected a role, a string");
+    const auto content = messages[i].find("content");
+    if (content != messages[i].end() && content->is_array()) check_parts(*content, turn_name(i));
+  }
+}
+
+bool turned_off(const Json& message, size_t index) {
+  bool off = false;
+  if (const auto train = message.find("train"); train != message.end() && !train->is_null()) {
+    if (!train->is_boolean()) data_fault(turn_name(index) + ".train: expected true or false");
+    off = !train->get<bool>();
+  }
+  if (const auto weight = message.find("weight"); weight != message.end() && !weight->is_null()) {
+    if (!weight->is_number() || (weight->get<double>() != 0 && weight->get<double>() != 1))
+      data_fault(turn_name(index) + ".weight: expected 0 or 1");
+    off |= weight->get<double>() == 0;
+  }
+  return off;
+}
+
+bool is_assistant(const Json& message) { return message["role"] == "assistant"; }
+
+// Runs cut once more where training begins and ends. `spans` ascend and do not overlap.
+std::vector<RenderedSegment> segments_of(const MarkedText& text, const std::vector<Span>& spans) {
+  std::vector<RenderedSegment> segments;
+  int64_t at = 0;
+  size_t span = 0;
+  for (const jinja::MarkedRun& run : text.runs) {
+    while (at < run.end) {
+      while (span < spans.size() && spans[span].end <= at) ++span;
+      const bool inside = span < spans.size() && spans[span].begin <= at;
+      int64_t end = run.end;
+      if (span < spans.size()) end = std::min(end, inside ? spans[span].end : std::max(spans[span].begin, at + 1));
+      segments.push_back({text.bytes.substr(at, end - at), (run.mark & jinja::kFromData) == 0,
+                          (run.mark & jinja::kGenerated) != 0, inside});
+      at = end;
+    }
+  }
+  return segments;
+}
+
+Value value_of(const Json& json) {
+  try {
+    return jinja::value_of_json(json);
+  } catch (const jinja::RenderFault& problem) {
+    data_fault(problem.message);
+  }
+}
+
+std::vector<Span> generated_spans(const MarkedText& text) {
+  std::vector<Span> spans;
+  int64_t begin = 0;
+  for (const jinja::MarkedRun& run : text.runs) {
+    const bool joins = !spans.empty() && spans.back().end == begin;
+    if (run.mark & jinja::kGenerated) joins ? void(spans.back().end = run.end) : spans.push_back({begin, run.end});
+    begin = run.end;
+  }
+  return spans;
+}
+
+}  // namespace
+
+// What stays the same while prefixes of one conversation are rendered.
+struct ChatTemplate::Rendering {
+  Value tools;
+  jinja::Variables variables;
+};
+
+ChatTemplate ChatTemplate::parse(const TemplateSource& source, SpecialTokens special_tokens) {
+  ChatTemplate result(jinja::Template::parse(source.text, source.name));
+  result.source_ = source.text;
+  result.special_tokens_ = std::move(special_tokens);
+  return result;
+}
+
+namespace {
+
+// Special tokens first; a variable of the same name replaces it, as in transformers.
+jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& variables) {
+  jinja::Variables result;
+  for (const auto& [name, text] : special_tokens) result.emplace_back(name, Value::text(text));
+  if (variables.is_null()) return result;
+  if (!variables.is_object()) data_fault("template variables: expected an object, got " + std::string(variables.type_name()));
+  for (const auto& [name, value] : variables.items()) {
+    if (std::find(kOwnNames.begin(), kOwnNames.end(), name) != kOwnNames.end())
+      data_fault("template variables: the name '" + name + "' is taken");
+    result.emplace_back(name, value_of(value));
+  }
+  return result;
+}
+
+}  // namespace
+
+MarkedText ChatTemplate::render_values(const Value& messages, const Rendering& rendering, bool prompt) const {
+  jinja::Variables variables = rendering.variables;
+  variables.emplace_back("messages", messages);
+  variables.emplace_back("tools", rendering.tools);
+  variables.emplace_back("documents", Value());
+  variables.emplace_back("add_generation_prompt", Value(prompt));
+  return template_.render(variables, {}, now_);
+}
+
+std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Json& tools, bool add_generation_prompt,
+                                                  const Json& variables) const {
+  check_messages(messages);
+  const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables)};
+  return segments_of(render_values(value_of(messages), rendering, add_generation_prompt), {});
+}
+
+namespace {
+
+Value first_messages(const Value& messages, size_t count) {
+  const auto& items = messages.items();
+  return Value::list({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count)}, jinja::SequenceKind::list, true);
+}
+
+bool begins(const MarkedText& text, const MarkedText& prefix) {
+  return text.bytes.compare(0, prefix.bytes.size(), prefix.bytes) == 0;
+}
+
+}  // namespace
+
+namespace {
+
+// Finds where turns begin and end by rendering prefixes of the conversation, each of which must begin the full text.
+class PrefixSpans {
+ public:
+  using Render = std::function<MarkedText(size_t count, bool prompt)>;
+  // `tail`: what a template may write behind the last turn only (Phi-3's eos); empty for nothing.
+  PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail, Render render)
+      : name_(name), full_(full), messages_(messages), tail_(std::move(tail)), render_(std::move(render)) {}
+
+  // What the assistant turn adds behind its generation prompt.
+  Span answer(size_t turn) const {
+    const int64_t begin = prefix_size(turn, turn, true, "with its generation prompt");
+    const int64_t end = end_of(turn);
+    if (begin > end) unstable(turn, "the generation prompt is longer than the turn");
+    return {begin, end};
+  }
+
+  Span whole(size_t turn) const {
+    const int64_t begin = turn == 0 ? 0 : prefix_size(turn, turn, false, "before it");
+    return {begin, end_of(turn)};
+  }
+
+ private:
+  [[noreturn]] void unstable(size_t turn, const std::string& what) const {
+    throw Error(ErrorKind::data, name_ + ": the loss mask of " + turn_name(turn) + " cannot be found: " + what)
+        .hint("the template writes a turn differently when others follow (thinking removed, say); train on "
+              "last_assistant, or use a template with {% generation %} markers");
+  }
+
+  int64_t end_of(size_t turn) const {
+    return turn + 1 == messages_ ? full_.size() : prefix_size(turn, turn + 1, false, "up to and including it");
+  }
+
+  int64_t prefix_size(size_t turn, size_t count, bool prompt, const std::string& which) const {
+    MarkedText prefix;
+    try {
+      prefix = render_(count, prompt);
+    } catch (const Error& error) {
+      unstable(turn, "the conversation " + which + " does not render (" + error.what() + ")");
+    }
+    const bool has_tail = !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
+    if (!begins(full_, prefix) && has_tail) prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
+    if (!begins(full_, prefix)) unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
+    return prefix.size();
+  }
+
+  const std::string& name_;
+  const MarkedText& full_;
+  size_t messages_;
+  std::string tail_;
+  Render render_;
+};
+
+std::vector<size_t> assistant_turns(const Json& messages) {
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (is_assistant(messages[i])) turns.push_back(i);
+  return turns;
+}
+
+std::vector<size_t> trained_turns(const Json& messages, TrainTurns train_on) {
+  std::vector<size_t> turns = assistant_turns(messages);
+  if (train_on == TrainTurns::last_assistant && turns.size() > 1) turns.erase(turns.begin(), turns.end() - 1);
+  std::vector<size_t> kept;
+  for (size_t turn : turns)
+    if (!turned_off(messages[turn], turn)) kept.push_back(turn);
+  return kept;
+}
+
+// The blocks of {% generation %} that belong to `turns`.
+std::vector<Span> marked_spans(const std::string& name, const MarkedText& full, const Json& messages,
+                               const std::vector<size_t>& turns) {
+  const std::vector<Span> blocks = generated_spans(full);
+  const std::vector<size_t> all = assistant_turns(messages);
+  if (turns.size() == all.size()) return blocks;
+  if (blocks.size() != all.size())
+    data_fault(name + ": the template marks " + std::to_string(blocks.size()) + " generated blocks for " +
+               std::to_string(all.size()) + " assistant turns, so single turns cannot be told apart");
+  std::vector<Span> spans;
+  for (size_t turn : turns) spans.push_back(blocks[std::find(all.begin(), all.end(), turn) - all.begin()]);
+  return spans;
+}
+
+// Everything but the turned-off messages.
+std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full, const Json& messages) {
+  std::vector<Span> spans;
+  int64_t begin = 0;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!turned_off(messages[i], i)) continue;
+    const Span off = prefixes.whole(i);
+    if (off.begin > begin) spans.push_back({begin, off.begin});
+    begin = off.end;
+  }
+  if (begin < full.size()) spans.push_back({begin, full.size()});
+  return spans;
+}
+
+}  // namespace
+
+std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation, TrainTurns train_on) const {
+  const Json& messages = conversation.messages;
+  check_messages(messages);
+  const Rendering rendering{value_of(conversation.tools), variables_of(special_tokens_, conversation.variables)};
+  const Value values = value_of(messages);
+  const MarkedText full = render_values(values, rendering, false);
+  std::string eos;
+  for (const auto& [token, text] : special_tokens_)
+    if (token == "eos_token") eos = text;
+  const PrefixSpans prefixes(name(), full, messages.size(), eos, [&](size_t count, bool prompt) {
+    return render_values(first_messages(values, count), rendering, prompt);
+  });
+  if (train_on == TrainTurns::all) return segments_of(full, all_spans(prefixes, full, messages));
+  const std::vector<size_t> turns = trained_turns(messages, train_on);
+  if (marks_generation()) return segments_of(full, marked_spans(name(), full, messages, turns));
+  std::vector<Span> spans;
+  for (size_t turn : turns) {
+    const Span span = prefixes.answer(turn);
+    if (!spans.empty() && span.begin < spans.back().end)
+      data_fault(name() + ": " + turn_name(turn) + " begins before the turn in front of it ends");
+    spans.push_back(span);
+  }
+  return segments_of(full, spans);
+}
+
+TemplateSource bundled_template(std::string_view name) {
+  std::vector<std::string> names;
+  for (const BundledTemplate& candidate : bundled_templates()) {
+    if (candidate.name == name) return {std::string(candidate.text), std::string(name)};
+    names.emplace_back(candidate.name);
+  }
+  throw Error(ErrorKind::job, "no bundled chat template is called '" + std::string(name) + "'" + did_you_mean(name, names))
+      .hint("bundled are " + join(names, ", ") + "; a .jinja file works too");
+}
+
+}  // namespace forge

@@ -1,0 +1,41 @@
+#pragma once
+// The functions of the language as tables: filters, tests, globals, and the methods of str, dict and list.
+#include <string_view>
+
+#include "core/text/jinja/interpreter.h"
+
+namespace forge::jinja {
+
+// Arguments sorted to a function's parameters: null where the caller gave none.
+struct Bound {
+  std::vector<const Value*> values;
+  const Arguments& raw;
+  const Value* operator[](size_t index) const { return values[index]; }
+  bool has(size_t index) const { return values[index] != nullptr; }
+  // The argument, or the default.
+  Value value(size_t index, Value otherwise = {}) const { return values[index] ? *values[index] : otherwise; }
+  bool flag(size_t index, bool otherwise) const { return values[index] ? truth(*values[index]) : otherwise; }
+  int64_t integer(size_t index, int64_t otherwise) const;  // faults when the argument is not an int
+  const MarkedText& text(size_t index) const;              // faults when the argument is not a str
+};
+
+struct Builtin {
+  std::string_view name;
+  std::string_view parameters;  // names, one blank apart; "*" alone: any arguments, read from Bound::raw
+  int required = 0;
+  Value (*apply)(Interpreter&, const Value& self, const Bound&) = nullptr;
+};
+
+// Sorts the arguments and calls; faults as Python does on a missing, unknown or surplus argument.
+Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value& self, const Arguments& arguments);
+
+// Null when there is none of that name.
+const Builtin* find_filter(std::string_view name);
+const Builtin* find_test(std::string_view name);
+const Builtin* find_global(std::string_view name);
+// A method of the value's type. Methods that would change a list or dict are not among them.
+const Builtin* find_method(const Value& object, std::string_view name);
+bool is_forbidden_method(const Value& object, std::string_view name);
+Value bound_method(const Value& object, const Builtin& builtin);
+
+}  // namespace forge::jinja

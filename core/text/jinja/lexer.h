@@ -1,0 +1,28 @@
+#pragma once
+// The text of a template as tokens, with whitespace control already applied: trim_blocks and lstrip_blocks are on,
+// as transformers sets them, and one newline at the end of the template is dropped.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace forge::jinja {
+
+enum class TokenKind { data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, symbol, end };
+
+struct Token {
+  TokenKind kind = TokenKind::end;
+  std::string text;  // data, name, decoded string, digits of a number, or the operator's characters
+  int line = 1;
+};
+
+// A fault of the template's text; the parser adds the template's name.
+struct SyntaxFault {
+  std::string message;
+  int line = 1;
+};
+
+// Throws SyntaxFault. The last token is `end`.
+std::vector<Token> tokenize(std::string_view source);
+
+}  // namespace forge::jinja

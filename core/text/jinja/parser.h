@@ -1,0 +1,14 @@
+#pragma once
+// Builds the tree of a template. Jinja's grammar as of 3.1, with loop controls and {% generation %}; what a chat
+// template cannot use (extends, include, import, block, recursive loops) is refused by name.
+#include <string_view>
+
+#include "core/text/jinja/ast.h"
+#include "core/text/jinja/lexer.h"
+
+namespace forge::jinja {
+
+// Throws SyntaxFault.
+Tree parse_tree(std::string_view source);
+
+}  // namespace forge::jinja
