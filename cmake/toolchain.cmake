@@ -3,10 +3,16 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# -O3 costs a third more compile time and buys nothing outside the loops that ask for it themselves.
+string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
 find_program(FORGE_CCACHE ccache)
 if(FORGE_CCACHE)
-  # Precompiled headers need the sloppiness; without it nothing that uses one is ever cached.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${FORGE_CCACHE})
+  # Precompiled headers need the sloppiness; without it nothing that uses one is ever cached. With the base folder
+  # two checkouts share their results.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${FORGE_CCACHE})
   set(CMAKE_PCH_INSTANTIATE_TEMPLATES OFF)
 endif()
 
