@@ -16,7 +16,7 @@ namespace {
 
 // In the order of help. Pointers, so that nothing depends on the order in which files are initialised.
 constexpr const Command* kCommands[] = {
-    
+    &kValidateCommand,
     &kDoctorCommand,
 };
 

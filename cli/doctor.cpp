@@ -20,7 +20,7 @@ struct Finding {
 
 Finding check_engine_answer(const EngineSearch& search) {
   if (!search.engine_fault.empty() || !search.torch_fault.empty())
-    return {"engine starts", "problem", "not tried", ""};
+    return {"engine starts", "note", "not tried", ""};
   try {
     Json info;
     EngineProcess engine(search.location, {});
@@ -48,11 +48,11 @@ std::vector<Finding> examine() {
   findings.push_back({"system", "ok", std::string(system.sysname) + " " + system.release + " " + system.machine, ""});
   EngineSearch search = search_engine();
   findings.push_back(search.engine_fault.empty() ? Finding{"engine", "ok", search.location.program, ""}
-                                                 : Finding{"engine", "problem", search.engine_fault, search.hint});
+                                                 : Finding{"engine", "problem", search.engine_fault, search.engine_hint});
   findings.push_back(search.torch_fault.empty()
                          ? Finding{"LibTorch", "ok",
                                    search.location.torch_version + " in " + search.location.torch_folder, ""}
-                         : Finding{"LibTorch", "problem", search.torch_fault, search.hint});
+                         : Finding{"LibTorch", "problem", search.torch_fault, search.torch_hint});
   findings.push_back(check_engine_answer(search));
   int64_t free = free_disk_bytes(".");
   constexpr int64_t kLittle = int64_t{2} << 30;

@@ -88,7 +88,7 @@ void search_program(const std::string& name, EngineSearch& search) {
     looked.push_back(candidate.lexically_normal());
   }
   search.engine_fault = "cannot find the engine " + name + "; looked for " + join(looked, ", ");
-  search.hint = "build it with -DFORGE_ENGINE=ON, or set FORGE_ENGINE to its path";
+  search.engine_hint = "build it with -DFORGE_ENGINE=ON, or set FORGE_ENGINE to its path";
 }
 
 void search_torch(EngineSearch& search) {
@@ -97,7 +97,7 @@ void search_torch(EngineSearch& search) {
   if (!given.empty()) {
     if (!holds_torch(given)) {
       search.torch_fault = "FORGE_TORCH_DIR=" + given + ": holds no torch/lib/libtorch_cpu.so";
-      search.hint = install_hint();
+      search.torch_hint = install_hint();
       return;
     }
     folder = given;
@@ -109,7 +109,7 @@ void search_torch(EngineSearch& search) {
   }
   if (folder.empty()) {
     search.torch_fault = std::string("cannot find LibTorch ") + kTorchVersion;
-    search.hint = install_hint();
+    search.torch_hint = install_hint();
     return;
   }
   search.location.torch_folder = fs::absolute(folder).lexically_normal();
@@ -119,7 +119,7 @@ void search_torch(EngineSearch& search) {
   if (release != kTorchVersion) {
     search.torch_fault = folder + ": LibTorch " + (release.empty() ? "of an unknown version" : release) +
                          ", expected " + kTorchVersion;
-    search.hint = install_hint();
+    search.torch_hint = install_hint();
   }
 }
 
@@ -134,9 +134,13 @@ EngineSearch search_engine(const std::string& name) {
 
 EngineLocation find_engine(const std::string& name) {
   EngineSearch search = search_engine(name);
-  std::string fault = search.engine_fault.empty() ? search.torch_fault : search.engine_fault;
-  if (!fault.empty()) throw Error(ErrorKind::environment, fault).hint(search.hint);
+  if (!search.engine_fault.empty()) throw Error(ErrorKind::environment, search.engine_fault).hint(search.engine_hint);
+  if (!search.torch_fault.empty()) throw Error(ErrorKind::environment, search.torch_fault).hint(search.torch_hint);
   return search.location;
+}
+
+std::string engine_file(const std::string& engine) {
+  return engine == "cpu" ? "forge-engine" : "forge-engine-" + engine;
 }
 
 std::map<std::string, std::string> engine_environment(const EngineLocation& location, const EngineSettings& settings) {

@@ -93,6 +93,16 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
+Json parse_event(std::string_view line) {
+  try {
+    Json event = parse_json(line, "engine", ErrorKind::internal);
+    if (event.is_object() && event.contains("event") && event["event"].is_string()) return event;
+  } catch (const Error&) {
+  }
+  throw Error(ErrorKind::internal, "the engine sent a line that is no event: " + std::string(line.substr(0, 200)))
+      .hint("something in it prints to stdout; please report it with the job file");
+}
+
 }  // namespace
 
 struct EngineProcess::State {
@@ -109,7 +119,7 @@ struct EngineProcess::State {
   bool greeted = false;
 
   void start(const EngineLocation& location, const EngineSettings& settings);
-  Json converse(const OnEvent& on_event, bool keep);
+  Json converse(const OnEvent& on_event);
   void wait_for_something(bool events_open, bool errors_open);
   void send_some();
   // False at the end of the stream.
@@ -152,8 +162,7 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   for (int descriptor : {requests.write_end, events.read_end, errors.read_end}) set_nonblocking(descriptor);
 }
 
-// Until the engine has sent `done` (keep) or has ended (otherwise).
-Json EngineProcess::State::converse(const OnEvent& on_event, bool keep) {
+Json EngineProcess::State::converse(const OnEvent& on_event) {
   std::optional<Json> done, error;
   auto on_line = [&](Json event) {
     const std::string name = event.value("event", "");
@@ -165,11 +174,10 @@ Json EngineProcess::State::converse(const OnEvent& on_event, bool keep) {
     on_event(event);
     if (name != "done") return;
     done = std::move(event);
-    if (!keep) deadline = Clock::now() + kLeaveAfterLastEvent;
+    deadline = Clock::now() + kLeaveAfterLastEvent;
   };
   bool events_open = true, errors_open = true;
   while (events_open) {
-    if (keep && done) return *done;
     wait_for_something(events_open, errors_open);
     take_signals(on_event);
     send_some();
@@ -234,7 +242,7 @@ bool EngineProcess::State::read_events(const std::function<void(Json)>& on_line)
     FORGE_CHECK(line.size() < kLongestEvent, "the engine sent an event of more than " << kLongestEvent << " bytes");
     size_t begin = 0;
     for (size_t end; (end = line.find('\n', begin)) != std::string::npos; begin = end + 1)
-      on_line(parse_json(std::string_view(line).substr(begin, end - begin), "engine", ErrorKind::internal));
+      on_line(parse_event(std::string_view(line).substr(begin, end - begin)));
     line.erase(0, begin);
   }
 }
@@ -302,9 +310,7 @@ EngineProcess::~EngineProcess() {
 
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   state_->unsent += dump_json(request) + "\n";
-  return state_->converse(on_event, request.value("more", false));
+  return state_->converse(on_event);
 }
-
-bool EngineProcess::running() const { return !state_->reap(); }
 
 }  // namespace forge

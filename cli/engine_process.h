@@ -29,10 +29,13 @@ struct EngineLocation {
 // FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build, python3's
 // site-packages. Throws Error(environment) that lists where it looked and says what to install.
 EngineLocation find_engine(const std::string& name = "forge-engine");
-// The same without throwing: what was found, and the fault in words (empty: none).
+// The file of a plan's engine: cpu is forge-engine, cuda13 forge-engine-cuda13.
+std::string engine_file(const std::string& engine);
+// The same without throwing: what was found, and each fault in words (empty: none).
 struct EngineSearch {
   EngineLocation location;
-  std::string engine_fault, torch_fault, hint;
+  std::string engine_fault, engine_hint;
+  std::string torch_fault, torch_hint;
 };
 EngineSearch search_engine(const std::string& name = "forge-engine");
 
@@ -55,13 +58,12 @@ class EngineProcess {
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;
 
-  // Sends one request and passes every event to `on_event`, up to and including `done`, whose object it returns.
+  // Sends the request (one for each engine) and passes every event to `on_event`, up to and including `done`, whose
+  // object it returns once the engine has ended.
   // SIGINT, SIGTERM and SIGHUP (as SIGTERM) and SIGUSR1 are forwarded meanwhile; 2 s after the second request to
   // stop the engine is killed. Throws the engine's own error with its kind and hint, or an explanation of how the
   // engine ended.
   Json request(const Json& request, const OnEvent& on_event);
-  // Whether the engine can take another request.
-  bool running() const;
 
  private:
   struct State;

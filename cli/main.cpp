@@ -2,7 +2,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -14,11 +16,16 @@
 namespace forge {
 namespace {
 
+// The last words. With --json they are data; where stdout cannot take them, stderr does.
 int report(ErrorKind kind, const std::string& message, const std::string& hint, bool json) {
-  if (json)
-    print_json({{"event", "error"}, {"kind", name_of(kind)}, {"message", message}, {"hint", hint}});
-  else
-    say_error(message, hint);
+  try {
+    if (json) {
+      print_json({{"event", "error"}, {"kind", name_of(kind)}, {"message", message}, {"hint", hint}});
+      return exit_code(kind);
+    }
+  } catch (const Error&) {
+  }
+  say_error(message, hint);
   return exit_code(kind);
 }
 

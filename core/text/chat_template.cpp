@@ -230,9 +230,9 @@ std::vector<size_t> assistant_turns(const Json& messages) {
   return turns;
 }
 
-std::vector<size_t> trained_turns(const Json& messages, TrainOn train_on) {
+std::vector<size_t> trained_turns(const Json& messages, TrainTurns train_on) {
   std::vector<size_t> turns = assistant_turns(messages);
-  if (train_on == TrainOn::last_assistant && turns.size() > 1) turns.erase(turns.begin(), turns.end() - 1);
+  if (train_on == TrainTurns::last_assistant && turns.size() > 1) turns.erase(turns.begin(), turns.end() - 1);
   std::vector<size_t> kept;
   for (size_t turn : turns)
     if (!turned_off(messages[turn], turn)) kept.push_back(turn);
@@ -269,7 +269,7 @@ std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full,
 
 }  // namespace
 
-std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation, TrainOn train_on) const {
+std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation, TrainTurns train_on) const {
   const Json& messages = conversation.messages;
   check_messages(messages);
   const Rendering rendering{value_of(conversation.tools), variables_of(special_tokens_, conversation.variables)};
@@ -281,7 +281,7 @@ std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversatio
   const PrefixSpans prefixes(name(), full, messages.size(), eos, [&](size_t count, bool prompt) {
     return render_values(first_messages(values, count), rendering, prompt);
   });
-  if (train_on == TrainOn::all) return segments_of(full, all_spans(prefixes, full, messages));
+  if (train_on == TrainTurns::all) return segments_of(full, all_spans(prefixes, full, messages));
   const std::vector<size_t> turns = trained_turns(messages, train_on);
   if (marks_generation()) return segments_of(full, marked_spans(name(), full, messages, turns));
   std::vector<Span> spans;

@@ -3,7 +3,7 @@
 //
 //   const ChatTemplate chat = ChatTemplate::parse(*find_chat_template("models/SmolLM2", false), tokens);
 //   for (const RenderedSegment& part : chat.render(messages, nullptr, /*add_generation_prompt=*/true)) …
-//   const auto example = chat.render_for_training({messages}, TrainOn::assistant);
+//   const auto example = chat.render_for_training({messages}, TrainTurns::assistant);
 //
 // Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is later tokenised
 // without adding special tokens: the template writes them itself. Segments remember what the template wrote and what
@@ -45,7 +45,7 @@ struct Conversation {
   Json variables = Json::object();  // further names for the template, as apply_chat_template's keyword arguments
 };
 
-enum class TrainOn { assistant, last_assistant, all };
+enum class TrainTurns { assistant, last_assistant, all };
 
 class ChatTemplate {
  public:
@@ -60,9 +60,9 @@ class ChatTemplate {
   // blocks are trained. Otherwise everything that an assistant turn adds behind its generation prompt is, up to the
   // beginning of the next turn; that is found by rendering prefixes of the conversation, each of which must begin
   // the full text, or Error(data) names the turn. `train: false` or `weight: 0` in a message turns it off;
-  // consecutive assistant messages are one turn each. TrainOn::all trains on every byte but those of turned-off
+  // consecutive assistant messages are one turn each. TrainTurns::all trains on every byte but those of turned-off
   // messages. Nothing is supervised when the conversation has no trained turn.
-  std::vector<RenderedSegment> render_for_training(const Conversation& conversation, TrainOn train_on) const;
+  std::vector<RenderedSegment> render_for_training(const Conversation& conversation, TrainTurns train_on) const;
 
   bool marks_generation() const { return template_.marks_generation(); }
   const std::string& name() const { return template_.name(); }

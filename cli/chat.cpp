@@ -1,0 +1,70 @@
+// forge chat: a conversation. Each answer starts the engine anew, which costs the loading of the model and keeps the
+// loop simple.
+#include <unistd.h>
+
+#include <iostream>
+
+#include "cli/console.h"
+#include "cli/generation.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kOptions[] = {
+    kModelOptions[0], kModelOptions[1], kModelOptions[2], kModelOptions[3], kModelOptions[4], kModelOptions[5],
+    {"--system", "TEXT", "the system message"},
+    kSamplingOptions[0], kSamplingOptions[1], kSamplingOptions[2], kSamplingOptions[3], kSamplingOptions[4], kSamplingOptions[5],
+};
+
+// The next line of the user; nothing at the end. The prompt sign is for people only.
+std::optional<std::string> ask() {
+  if (isatty(STDIN_FILENO)) std::cerr << "> " << std::flush;
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
+// The answer, or nothing when the user interrupted it.
+std::optional<std::string> answer(const Json& messages, const ModelText& text, const ModelChoice& choice, const Arguments& args) {
+  Progress progress(false, true);
+  try {
+    std::vector<GeneratedText> texts = generate_texts({chat_prompt(text, messages)}, text, choice, args, progress,
+                                                      [](size_t, const std::string& piece) { print(piece); });
+    print("\n");
+    return texts[0].text;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::interrupted) throw;
+    print("\n");
+    return std::nullopt;
+  }
+}
+
+int run(const Arguments& args) {
+  ModelChoice choice = choose_model(args);
+  ModelText text = open_model_text(choice.model, choice.template_name);
+  Json messages = Json::array();
+  if (std::optional<std::string> system = args.text("--system"))
+    messages.push_back({{"role", "system"}, {"content", *system}});
+  if (!args.quiet()) say("/reset forgets the conversation, /quit or Ctrl-D ends it");
+  while (std::optional<std::string> line = ask()) {
+    if (trim(*line).empty()) continue;
+    if (trim(*line) == "/quit") break;
+    if (trim(*line) == "/reset") {
+      while (!messages.empty() && messages.back()["role"] != "system") messages.erase(messages.size() - 1);
+      continue;
+    }
+    messages.push_back({{"role", "user"}, {"content", *line}});
+    std::optional<std::string> reply = answer(messages, text, choice, args);
+    if (reply) messages.push_back({{"role", "assistant"}, {"content", *reply}});
+    else messages.erase(messages.size() - 1);
+  }
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kChatCommand;
+constexpr Command kChatCommand{"chat", "[RUN]", 0, 1, "a conversation with a model, or with a run's result", kOptions, run};
+
+}  // namespace forge

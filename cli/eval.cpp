@@ -1,0 +1,117 @@
+// forge eval: loss and perplexity of a model on data. Chats are masked as train_on: assistant, pairs as completion.
+#include <cmath>
+#include <filesystem>
+
+#include "cli/console.h"
+#include "cli/line.h"
+#include "cli/model_choice.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Option kOptions[] = {
+    kModelOptions[0], kModelOptions[1], kModelOptions[2], kModelOptions[3], kModelOptions[4], kModelOptions[5],
+    {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
+    {"--max-length", "N", "cut longer rows at N tokens (default: the model's context)"},
+    {"--per-example", "OUT.jsonl", "write line, tokens, supervised_tokens and loss (summed) of every row"},
+};
+
+// A folder that goes when the command ends.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "forge-eval-XXXXXX").string();
+    if (!::mkdtemp(pattern.data()))
+      throw Error(ErrorKind::environment, pattern + ": cannot create the folder").hint("set TMPDIR to a folder that can be written");
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A job whose training split is the file, so that the data path of training does the work.
+Job job_for_file(const std::string& file, const ModelChoice& choice, int64_t max_length) {
+  Job job;
+  job.model.path = choice.model;
+  job.data.template_name = choice.template_name;
+  job.data.train = {DataSource{fs::absolute(file).lexically_normal().string()}};
+  job.data.max_length = max_length;
+  return job;
+}
+
+Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch, Progress& progress) {
+  ModelText text = open_model_text(choice.model, choice.template_name);
+  std::optional<std::string> file = args.text("--data");
+  if (!file) {
+    if (!choice.run) throw Error(ErrorKind::usage, "expected --data FILE");
+    if (!has_eval_data(choice.run->job))
+      throw Error(ErrorKind::usage, "the run has no evaluation data").hint("name a file with --data");
+    return prepare_split(choice.run->job, Split::eval, text, false, progress);
+  }
+  int64_t context = read_model_spec(choice.model).max_position_embeddings;
+  int64_t max_length = args.integer("--max-length", std::max<int64_t>(context, 1), 1, INT64_MAX);
+  Job job = job_for_file(*file, choice, max_length);
+  job.output_dir = scratch;
+  return prepare_split(job, Split::train, text, false, progress);
+}
+
+Json totals(const Json& done, const Prepared& rows) {
+  double loss = done.value("eval_loss", Json()).is_number() ? done["eval_loss"].get<double>() : std::nan("");
+  return {{"loss", loss},
+          {"perplexity", std::exp(loss)},
+          {"examples", rows.summary.examples},
+          {"tokens", rows.summary.tokens},
+          {"supervised_tokens", rows.summary.supervised_tokens},
+          {"truncated", rows.summary.truncated},
+          {"seconds", done.value("seconds", 0.0)}};
+}
+
+std::string text_of(const Json& totals) {
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, "loss %.4f  perplexity %.4g", totals["loss"].get<double>(),
+                totals["perplexity"].get<double>());
+  return std::string(numbers) + "  " + format_count(totals["examples"].get<int64_t>()) + " examples  " +
+         format_count(totals["supervised_tokens"].get<int64_t>()) + " of " +
+         format_count(totals["tokens"].get<int64_t>()) + " tokens counted\n";
+}
+
+int run(const Arguments& args) {
+  ModelChoice choice = choose_model(args);
+  Progress progress(false, args.quiet() || args.json());
+  ScratchFolder scratch;
+  Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
+  if (rows.summary.truncated > 0)
+    progress.line(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
+  std::string per_example;
+  Json done = compute({{"command", "eval"}, {"tokens", rows.data->path()}}, choice, args, [&](const Json& event) {
+    if (event["event"] != "example") return progress.show(event);
+    int64_t index = event.at("index").get<int64_t>();
+    per_example += dump_json({{"line", rows.data->source_line(index)},
+                              {"tokens", event.at("tokens")},
+                              {"supervised_tokens", event.at("supervised_tokens")},
+                              {"loss", event.at("loss")}}) + "\n";
+  });
+  progress.finish();
+  if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
+  Json result = totals(done, rows);
+  if (args.json()) print_json(result);
+  else print(text_of(result));
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kEvalCommand;
+constexpr Command kEvalCommand{"eval", "[RUN]", 0, 1, "loss and perplexity of a model, or of a run's result", kOptions, run};
+
+}  // namespace forge

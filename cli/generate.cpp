@@ -1,0 +1,104 @@
+// forge generate: text from a model, streamed to stdout.
+#include "cli/console.h"
+#include "cli/generation.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kOptions[] = {
+    kModelOptions[0], kModelOptions[1], kModelOptions[2], kModelOptions[3], kModelOptions[4], kModelOptions[5],
+    {"--prompt", "TEXT", "what to answer", true},
+    {"--prompts", "FILE", "one prompt a line; .jsonl: objects with prompt or messages"},
+    {"--system", "TEXT", "the system message"},
+    {"--raw", "", "continue the text as it is, without the chat template"},
+    kSamplingOptions[0], kSamplingOptions[1], kSamplingOptions[2], kSamplingOptions[3], kSamplingOptions[4], kSamplingOptions[5],
+};
+
+constexpr int64_t kLargestPrompts = int64_t{64} << 20;
+
+struct Prompt {
+  std::string text;  // as given
+  Json messages;     // null with --raw
+};
+
+Json conversation(const std::optional<std::string>& system, const std::string& user) {
+  Json messages = Json::array();
+  if (system) messages.push_back({{"role", "system"}, {"content", *system}});
+  messages.push_back({{"role", "user"}, {"content", user}});
+  return messages;
+}
+
+Prompt prompt_of_row(const Json& row, const std::string& place, const std::optional<std::string>& system) {
+  if (row.is_object() && row.contains("messages") && row["messages"].is_array())
+    return {dump_json(row["messages"]), row["messages"]};
+  if (!row.is_object() || !row.contains("prompt") || !row["prompt"].is_string())
+    throw Error(ErrorKind::data, place + ": expected an object with prompt (a text) or messages (a list)");
+  std::string text = row["prompt"];
+  return {text, conversation(system, text)};
+}
+
+std::vector<Prompt> prompts_of_file(const std::string& path, const std::optional<std::string>& system) {
+  std::vector<Prompt> prompts;
+  int64_t number = 0;
+  for (const std::string& line : split(read_file(path, kLargestPrompts, ErrorKind::data), '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    if (size_t bad = 0; !valid_utf8(line, &bad))
+      throw Error(ErrorKind::data, path + ":" + std::to_string(number) + ":" + std::to_string(bad + 1) + ": is not UTF-8");
+    if (!ends_with(path, ".jsonl")) prompts.push_back({line, conversation(system, line)});
+    else
+      prompts.push_back(prompt_of_row(parse_json(line, path, ErrorKind::data, {}, number),
+                                      path + ":" + std::to_string(number), system));
+  }
+  return prompts;
+}
+
+std::vector<Prompt> read_prompts(const Arguments& args) {
+  std::optional<std::string> system = args.text("--system");
+  std::vector<Prompt> prompts;
+  for (const std::string& text : args.texts("--prompt")) {
+    if (!valid_utf8(text)) throw Error(ErrorKind::usage, "--prompt: is not UTF-8");
+    prompts.push_back({text, conversation(system, text)});
+  }
+  if (std::optional<std::string> path = args.text("--prompts"))
+    for (Prompt& prompt : prompts_of_file(*path, system)) prompts.push_back(std::move(prompt));
+  if (prompts.empty()) throw Error(ErrorKind::usage, "expected --prompt TEXT or --prompts FILE");
+  if (args.has("--raw") && system) throw Error(ErrorKind::usage, "--system needs the chat template, which --raw leaves out");
+  return prompts;
+}
+
+std::vector<int32_t> ids_of(const Prompt& prompt, const ModelText& text, bool raw) {
+  if (!raw) return chat_prompt(text, prompt.messages);
+  std::vector<int32_t> ids;
+  text.tokenizer.encode_ids(prompt.text, ids, {.add_special_tokens = true});
+  return ids;
+}
+
+int run(const Arguments& args) {
+  ModelChoice choice = choose_model(args);
+  std::vector<Prompt> prompts = read_prompts(args);
+  Progress progress(false, args.quiet() || args.json());
+  ModelText text = open_model_text(choice.model, choice.template_name);
+  std::vector<std::vector<int32_t>> ids;
+  for (const Prompt& prompt : prompts) {
+    ids.push_back(ids_of(prompt, text, args.has("--raw")));
+    if (ids.back().empty()) throw Error(ErrorKind::usage, "a prompt is empty");
+  }
+  std::vector<GeneratedText> texts = generate_texts(ids, text, choice, args, progress, [&](size_t, const std::string& piece) {
+    if (args.json()) return;
+    print(piece.empty() ? "\n" : piece);  // the end of a text ends its line
+  });
+  if (args.json())
+    for (size_t i = 0; i < texts.size(); ++i)
+      print_json({{"prompt", prompts[i].text}, {"text", texts[i].text}, {"reason", texts[i].reason}, {"tokens", texts[i].tokens}});
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kGenerateCommand;
+constexpr Command kGenerateCommand{"generate", "[RUN]", 0, 1, "text from a model, or from a run's result", kOptions, run};
+
+}  // namespace forge

@@ -1,0 +1,32 @@
+#pragma once
+// Text from a model, piece by piece: what generate and chat share.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/model_choice.h"
+#include "cli/progress.h"
+
+namespace forge {
+
+inline constexpr Option kSamplingOptions[] = {
+    {"--max-new-tokens", "N", "end after N tokens (default 256)"},
+    {"--temperature", "T", "0 (default) takes the likeliest token; higher is more varied"},
+    {"--top-k", "N", "choose among the N likeliest tokens (default: all)"},
+    {"--top-p", "P", "choose among the likeliest tokens that have P together (default 1)"},
+    {"--min-p", "P", "leave out tokens less likely than P times the likeliest (default 0)"},
+    {"--seed", "N", "repeats a text (default 42)"},
+};
+
+struct GeneratedText {
+  std::string text;
+  std::string reason;  // stop or length
+  int64_t tokens = 0;
+};
+
+// Generates after each prompt; `on_text` gets the number of the prompt and every piece of text as it comes.
+std::vector<GeneratedText> generate_texts(const std::vector<std::vector<int32_t>>& prompts, const ModelText& text,
+                                          const ModelChoice& choice, const Arguments& args, Progress& progress,
+                                          const std::function<void(size_t, const std::string&)>& on_text);
+
+}  // namespace forge

@@ -1,0 +1,73 @@
+#include "cli/line.h"
+
+#include "core/base/text.h"
+#include "core/io/model_file.h"
+#include "core/plan/model_file.h"
+
+namespace forge {
+namespace {
+
+Origins origins_of(const LoadedJob& loaded) {
+  Origins origins;
+  for (const auto& [key, origin] : loaded.origins) origins[key] = {origin.source, ""};
+  return origins;
+}
+
+std::string split_name(Split split) { return split == Split::train ? "training data" : "evaluation data"; }
+
+}  // namespace
+
+std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
+
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress) {
+  PrepareOptions options;
+  options.cache_folder = token_cache_folder(job);
+  if (estimate) options.estimate_bytes = kEstimateBytes;
+  options.progress = [&](const PrepareProgress& now) {
+    int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
+    progress.status("tokenising the " + split_name(split) + ": " + std::to_string(share) + " %, " +
+                    format_count(now.rows) + " rows, " + format_count(now.tokens) + " tokens");
+  };
+  const ChatTemplate* chat_template = text.chat_template ? &*text.chat_template : nullptr;
+  Prepared prepared = prepare_dataset(job, split, text.tokenizer, chat_template, options);
+  progress.finish();
+  return prepared;
+}
+
+PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress) {
+  PreparedData data{prepare_split(job, Split::train, text, estimate, progress), std::nullopt};
+  if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, estimate, progress);
+  return data;
+}
+
+Device pick_device(const Job& job, const std::optional<std::string>& gpu) {
+  Hardware hardware = probe_hardware();
+  return gpu ? device_by_name(hardware, *gpu) : choose_device(hardware, job.hardware);
+}
+
+PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress) {
+  PlannedJob line{.loaded = load_job(file, {.sets = options.sets})};
+  const Job& job = line.loaded.job;
+  line.device = pick_device(job, options.gpu);
+  line.profile = pick_profile(line.device, job.hardware);
+  ModelSpec spec = read_model_spec(job.model.path);
+  std::unique_ptr<TensorFile> weights = open_model(job.model.path, options.estimate ? Data::optional : Data::required);
+  check_model_file(spec, *weights, job.model.path);
+  line.data = prepare_data(job, open_model_text(job.model.path, job.data.template_name), options.estimate, progress);
+
+  PlanInput input;
+  input.job = job;
+  input.origins = origins_of(line.loaded);
+  input.device = line.device;
+  input.profile = line.profile;
+  input.model = spec;
+  input.model_hash = weights->header_hash();
+  input.model_bytes = weights->file_bytes();
+  input.train = line.data.train.summary;
+  if (line.data.eval) input.eval = line.data.eval->summary;
+  input.train_lengths = line.data.train.lengths;
+  line.plan = make_plan(input);
+  return line;
+}
+
+}  // namespace forge

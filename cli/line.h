@@ -1,0 +1,48 @@
+#pragma once
+// The line of a job up to its plan. Every command that takes a job is a prefix of it.
+//
+//   Progress progress(args.json(), args.quiet());
+//   PlannedJob planned = plan_job("job.yaml", {.sets = args.texts("--set")}, progress);
+//   planned.plan.predicted_peak_bytes
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/progress.h"
+#include "core/config/load.h"
+#include "core/data/prepare.h"
+#include "core/plan/plan.h"
+#include "core/run/model_text.h"
+
+namespace forge {
+
+struct LineOptions {
+  std::vector<std::string> sets;
+  std::optional<std::string> gpu;  // plan for this card instead of the job's device
+  bool estimate = false;           // tokenise little where no cache is, and scale; do without the weights' bytes
+};
+
+struct PreparedData {
+  Prepared train;
+  std::optional<Prepared> eval;  // nothing when the job has no evaluation data
+};
+
+struct PlannedJob {
+  LoadedJob loaded;
+  Device device;
+  Profile profile;
+  PreparedData data;
+  Plan plan;
+};
+
+PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
+
+// Where the job's token caches lie: shared by all runs of one output_dir.
+std::string token_cache_folder(const Job& job);
+// One split as tokens, or both, with progress.
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress);
+PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
+// The device that the job or --gpu asks for.
+Device pick_device(const Job& job, const std::optional<std::string>& gpu);
+
+}  // namespace forge

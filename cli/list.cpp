@@ -1,0 +1,123 @@
+// forge list: what there is to choose from, from the tables that decide.
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "core/base/text.h"
+#include "core/config/field.h"
+#include "core/plan/families.h"
+#include "core/plan/gpu_database.h"
+#include "core/plan/profile.h"
+#include "core/text/chat_template.h"
+#include "providers/providers.h"
+
+namespace forge {
+namespace {
+
+using Row = std::vector<std::string>;  // name first
+
+std::vector<Row> choices_of(const char* key) {
+  std::vector<Row> rows;
+  const Field* field = find_field(key);
+  FORGE_CHECK(field, "no key " << key);
+  for (const std::string& choice : field->choices) rows.push_back({choice});
+  for (const std::string& choice : field->also) rows.push_back({choice});
+  return rows;
+}
+
+std::vector<Row> list_providers() {
+  std::vector<Row> rows;
+  for (const auto& provider : providers()) rows.push_back({provider.name});
+  return rows;
+}
+
+std::vector<Row> list_profiles() {
+  std::vector<Row> rows;
+  for (const Profile& profile : profiles()) rows.push_back({profile.name, profile.title});
+  return rows;
+}
+
+std::vector<Row> list_families() {
+  std::vector<Row> rows;
+  for (const Family& family : families()) rows.push_back({family.name, family.architecture});
+  return rows;
+}
+
+std::vector<Row> list_gpus() {
+  std::vector<Row> rows;
+  for (const GpuCard& card : gpu_cards())
+    rows.push_back({card.name, card.architecture,
+                    std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10),
+                    format_number(card.memory_gib) + " GiB"});
+  return rows;
+}
+
+std::vector<Row> list_templates() {
+  std::vector<Row> rows;
+  for (const BundledTemplate& bundled : bundled_templates()) rows.push_back({std::string(bundled.name)});
+  return rows;
+}
+
+std::vector<Row> list_optimizers() { return choices_of("optimizer.type"); }
+std::vector<Row> list_schedules() { return choices_of("schedule.type"); }
+std::vector<Row> list_objectives() { return choices_of("objective.type"); }
+std::vector<Row> list_adapters() { return choices_of("adapter.type"); }
+std::vector<Row> list_quantizations() { return choices_of("model.quantization"); }
+
+std::vector<Row> list_commands() {
+  std::vector<Row> rows;
+  for (const Command* command : commands()) rows.push_back({command->name, command->summary});
+  return rows;
+}
+
+struct List {
+  const char* name;
+  std::vector<Row> (*rows)();
+  const char* meaning;
+};
+constexpr List kLists[] = {
+    {"objectives", list_objectives, "objective.type: what is minimised"},
+    {"adapters", list_adapters, "adapter.type: how weights change"},
+    {"quantizations", list_quantizations, "model.quantization: how frozen weights are stored"},
+    {"optimizers", list_optimizers, "optimizer.type"},
+    {"schedules", list_schedules, "schedule.type"},
+    {"providers", list_providers, "provider: who computes a layer"},
+    {"profiles", list_profiles, "hardware.profile: what is chosen on a kind of device"},
+    {"families", list_families, "model families, with the architecture that config.json names"},
+    {"gpus", list_gpus, "cards that --gpu knows: architecture, compute capability, memory"},
+    {"templates", list_templates, "data.template: bundled chat templates"},
+    {"commands", list_commands, "commands of forge"},
+};
+
+void print_rows(const std::vector<Row>& rows, bool json) {
+  if (!json) return print(format_table(rows));
+  Json names = Json::array();
+  for (const Row& row : rows) names.push_back(row[0]);
+  print_json(names);
+}
+
+int run(const Arguments& args) {
+  std::vector<Row> overview;
+  std::vector<std::string> names;
+  for (const List& list : kLists) {
+    overview.push_back({list.name, list.meaning});
+    names.push_back(list.name);
+  }
+  if (args.operands().empty()) {
+    print_rows(overview, args.json());
+    return 0;
+  }
+  const std::string& name = args.operands()[0];
+  for (const List& list : kLists) {
+    if (name != list.name) continue;
+    print_rows(list.rows(), args.json());
+    return 0;
+  }
+  throw Error(ErrorKind::usage, "unknown list \"" + name + "\"" + did_you_mean(name, names)).hint("there are " + join(names, ", "));
+}
+
+}  // namespace
+
+extern const Command kListCommand;
+constexpr Command kListCommand{"list", "[WHAT]", 0, 1, "what there is to choose from: profiles, gpus, families …", {}, run};
+
+}  // namespace forge

@@ -1,0 +1,40 @@
+#pragma once
+// Which model a command works with: --model and --adapter, or what a run left behind.
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/engine_process.h"
+#include "core/plan/model_spec.h"
+#include "core/plan/plan.h"
+#include "core/run/model_text.h"
+
+namespace forge {
+
+struct ModelChoice {
+  std::string model;                   // absolute path of a folder or a .gguf file
+  std::optional<std::string> adapter;  // absolute path of a PEFT folder
+  std::optional<Plan> run;             // the plan of the run it came from
+  std::string template_name = "auto";
+  Precision precision = Precision::fp32;
+};
+
+// The options that these commands share.
+inline constexpr Option kModelOptions[] = {
+    {"--model", "PATH", "a Hugging Face folder or a .gguf file"},
+    {"--adapter", "DIR", "a PEFT adapter for it"},
+    {"--template", "NAME", "auto (the model's own), a bundled chat template or a .jinja file"},
+    {"--precision", "NAME", "fp32, bf16 or fp16 (default: fp32, or the run's)"},
+    {"--threads", "N", "threads to use (default: all cores)"},
+    {"--device", "NAME", "auto, cpu or cuda:N"},
+};
+
+// From the options, or from the run folder that the operand names. Throws Error(usage) when neither or both are given,
+// Error(environment) for what is missing on the disk.
+ModelChoice choose_model(const Arguments& args);
+
+// Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter, precision,
+// threads, device. Returns what it says at the end.
+Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event);
+
+}  // namespace forge

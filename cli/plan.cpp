@@ -1,0 +1,33 @@
+// forge plan: what would happen, without loading a weight.
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/line.h"
+#include "core/plan/explain.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--gpu", "NAME", "plan for this card (\"RTX 4070\"), or for cpu, instead of this machine"},
+    {"--set", "KEY=VALUE", "change a value, as in --set train.epochs=2", true},
+    {"--all", "", "show values that are plain defaults too"},
+};
+
+int run(const Arguments& args) {
+  Progress progress(false, args.quiet() || args.json());
+  LineOptions options{.sets = args.texts("--set"), .gpu = args.text("--gpu"), .estimate = true};
+  PlannedJob line = plan_job(args.operands()[0], options, progress);
+  if (args.json())
+    print(hide_secrets(to_json(line.plan).dump(2), line.loaded) + "\n");
+  else
+    print(hide_secrets(explain(line.plan, args.has("--all")), line.loaded));
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kPlanCommand;
+constexpr Command kPlanCommand{
+    "plan", "JOB", 1, 1, "what would happen: values with reasons, memory, steps, disk", kOptions, run};
+
+}  // namespace forge

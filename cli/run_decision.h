@@ -1,0 +1,31 @@
+#pragma once
+// What `forge run` does, decided from the plan it wants and the run folder it finds.
+//
+//   Decision decision = decide(wanted, inspect_run(folder), {.extend = true});
+//   decision.sentence    // "continuing runs/devil from step 200 of 339"
+#include <string>
+#include <vector>
+
+#include "core/plan/plan.h"
+#include "core/run/run_folder.h"
+
+namespace forge {
+
+enum class RunAction { start, resume, finished };
+
+struct Decision {
+  RunAction action = RunAction::start;
+  Plan plan;                      // to execute
+  std::vector<Json> amendments;   // to append to the run folder first
+  std::string sentence;           // for the user
+  std::vector<std::string> notes; // what else there is to know: a differing machine
+};
+
+// `folder` is for messages. Throws Error(job) naming the keys that make `wanted` another job than the folder's; with
+// `extend` the limits of the run (epochs, max_steps, max_tokens, max_time) may differ.
+Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
+
+// plan.json with its amendments applied, as JSON.
+Json amended_plan(const RunState& state);
+
+}  // namespace forge
