@@ -12,8 +12,8 @@ mkdir -p models data/devils-dictionary
 ln -sf "$cache/models/SmolLM2-135M-Instruct.gguf" models/SmolLM2-135M-Instruct.gguf
 [ -f data/devils-dictionary/eval.jsonl ] || python3 scripts/devils_dictionary.py data/devils-dictionary
 
-job=examples/quickstart.yaml
-run=runs/quickstart
+job=examples/sft-lora-smollm2.yaml
+run=runs/sft-lora-smollm2
 model=models/SmolLM2-135M-Instruct.gguf
 ask=("Define: ACCOUNTABILITY" "Define: FRIENDSHIP" "Define: SOFTWARE")
 began=$SECONDS
