@@ -33,6 +33,7 @@ std::string range_text(const Field& field) {
   bool low = std::isfinite(field.minimum), high = std::isfinite(field.maximum);
   std::string from = format_number(field.minimum),
               to = (field.below_maximum ? "below " : "") + format_number(field.maximum);
+  if (low && high && field.minimum == field.maximum) return from;
   if (low && high)
     return (field.above_minimum ? "above " : "") + from + (field.above_minimum ? " and up to " : " to ") + to;
   if (low) return field.above_minimum ? "above " + from : from + " or more";

@@ -22,7 +22,9 @@ Json json_of(const FieldValue& value, const Field& field) {
 
 Json object_of(const std::vector<Field>& fields, const void* object);
 
-Json member_of(const Field& field, const void* object) {
+}  // namespace
+
+Json value_of(const Field& field, const void* object) {
   if (field.kind == FieldKind::section) return object_of(field.fields, field.member_of(object));
   if (field.kind != FieldKind::sections) return json_of(field.get(object), field);
   Json list = Json::array();
@@ -31,9 +33,11 @@ Json member_of(const Field& field, const void* object) {
   return list;
 }
 
+namespace {
+
 Json object_of(const std::vector<Field>& fields, const void* object) {
   Json result = Json::object();
-  for (const Field& field : fields) result[field.key] = member_of(field, object);
+  for (const Field& field : fields) result[field.key] = value_of(field, object);
   return result;
 }
 
@@ -63,7 +67,7 @@ Json value_of(const Job& job, const std::string& dotted_key) {
     for (const Field& field : *fields)
       if (field.key == parts[i]) found = &field;
     FORGE_CHECK(found, "no key " << dotted_key);
-    if (i + 1 == parts.size()) return member_of(*found, object);
+    if (i + 1 == parts.size()) return value_of(*found, object);
     FORGE_CHECK(found->kind == FieldKind::section, dotted_key << " goes through a list");
     object = found->member_of(object);
     fields = &found->fields;

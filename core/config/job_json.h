@@ -14,4 +14,8 @@ Job job_from_json(const Json& value, const std::string& name);
 // unknown key.
 Json value_of(const Job& job, const std::string& dotted_key);
 
+struct Field;
+// The value of one table entry in the struct that its table describes.
+Json value_of(const Field& field, const void* object);
+
 }  // namespace forge

@@ -263,6 +263,8 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
 
 std::string unknown_key_hint(const std::string& key, const std::vector<Field>& fields,
                              const std::string& prefix) {
+  if (size_t dot = key.rfind('.'); dot != std::string::npos && find_field(prefix + key))
+    return "write it as " + key.substr(dot + 1) + ": below " + key.substr(0, dot) + ":";
   // data.train[0].x is looked up as data.train.x.
   std::string section = prefix.substr(0, prefix.find('['));
   if (section.size() < prefix.size()) section += ".";

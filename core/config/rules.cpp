@@ -1,6 +1,7 @@
 #include "core/config/rules.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -115,10 +116,27 @@ class Rules {
         fault(key, "\"" + name + "\" is not a module name",
               "a regex stands alone, not in a list; names stand one by one");
   }
+  // A regex must match the whole path of a module, so a bare name or a comma list of names would match
+  // nothing.
+  void check_target_regex(const std::string& text) {
+    std::string bare;
+    for (char c : text)
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ',' || c == ' ') bare += c;
+    if (bare != text) return check_regex("adapter.target_modules", text);
+    fault("adapter.target_modules",
+          "the text \"" + text + "\" is one regex, which no module's whole path matches",
+          "write the names as a list: [" + join(words_of(text), ", ") + "]");
+  }
+  static std::vector<std::string> words_of(const std::string& text) {
+    std::vector<std::string> words;
+    for (const std::string& part : split(text, ','))
+      if (!trim(part).empty()) words.emplace_back(trim(part));
+    return words;
+  }
   void patterns() {
     const AdapterConfig& adapter = job_.adapter;
     if (adapter.target_is_regex)
-      check_regex("adapter.target_modules", adapter.target_modules.at(0));
+      check_target_regex(adapter.target_modules.at(0));
     else if (adapter.target_modules != std::vector<std::string>{"all-linear"}) {
       check_names("adapter.target_modules", adapter.target_modules);
       for (const std::string& name : adapter.target_modules)

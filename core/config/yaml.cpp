@@ -33,11 +33,17 @@ class Source {
     return std::min(text_.size(), starts_[static_cast<size_t>(mark.line)] + static_cast<size_t>(mark.column));
   }
   Position at(size_t offset) const {
-    auto line = std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin();
-    int64_t column = 1;
-    for (size_t i = starts_[static_cast<size_t>(line - 1)]; i < offset; ++i)
-      if ((static_cast<unsigned char>(text_[i]) >> 6) != 2) ++column;
-    return {name_, line, column};
+    auto line =
+        static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin());
+    // Places come in the order of the text: counting on from the last one keeps a long line linear.
+    if (last_line_ != line || last_offset_ > offset) {
+      last_line_ = line;
+      last_offset_ = starts_[line - 1];
+      last_column_ = 1;
+    }
+    for (; last_offset_ < offset; ++last_offset_)
+      if ((static_cast<unsigned char>(text_[last_offset_]) >> 6) != 2) ++last_column_;
+    return {name_, static_cast<int64_t>(line), last_column_};
   }
   Position at(const YAML::Mark& mark) const { return at(offset(mark)); }
 
@@ -45,6 +51,8 @@ class Source {
   std::string_view text_;
   std::string name_;
   std::vector<size_t> starts_;
+  mutable size_t last_line_ = 0, last_offset_ = 0;
+  mutable int64_t last_column_ = 1;
 };
 
 // What yaml-cpp would replace, skip or misread.
@@ -80,7 +88,10 @@ void check_quote(const Source& source, size_t begin) {
 class Builder : public YAML::EventHandler {
  public:
   explicit Builder(const Source& source) : source_(source) {}
-  Node take() { return std::move(root_); }
+  Node take() {
+    if (bad_key_.line != 0) fail(bad_key_, "a key must be a plain name", "write \"key: value\"");
+    return std::move(root_);
+  }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0)
@@ -148,7 +159,6 @@ class Builder : public YAML::EventHandler {
     begin(mark, tag, anchor);
     if (static_cast<int>(stack_.size()) >= kNodeDepthLimit)
       fail(source_.at(mark), "nested deeper than " + std::to_string(kNodeDepthLimit) + " levels");
-    if (expects_key()) refuse_key(source_.at(mark));
     stack_.push_back({node(kind, mark)});
   }
   void close() {
@@ -156,11 +166,9 @@ class Builder : public YAML::EventHandler {
     stack_.pop_back();
     add(std::move(done));
   }
-  bool expects_key() const {
-    return !stack_.empty() && stack_.back().node.is_map() && !stack_.back().has_key;
-  }
-  [[noreturn]] void refuse_key(const Position& at) const {
-    fail(at, "a key must be a plain name", "write \"key: value\"");
+  // Noted, not thrown: yaml-cpp takes an unclosed [ for a key before it misses the ].
+  void refuse_key(const Position& at) {
+    if (bad_key_.line == 0) bad_key_ = at;
   }
   void add(Node value) {
     if (stack_.empty()) {
@@ -177,8 +185,11 @@ class Builder : public YAML::EventHandler {
       parent.has_key = false;
     }
   }
-  void take_key(Open& map, Node key) const {
-    if (!key.is_scalar()) refuse_key(key.at);
+  void take_key(Open& map, Node key) {
+    if (!key.is_scalar()) {
+      refuse_key(key.at);
+      key.scalar = "?" + std::to_string(map.node.members.size());
+    }
     if (key.scalar == "<<") fail(key.at, "merge keys (<<) are not supported", "share keys with extends");
     for (const Member& member : map.node.members)
       if (member.key == key.scalar)
@@ -194,6 +205,7 @@ class Builder : public YAML::EventHandler {
   const Source& source_;
   Node root_;
   std::vector<Open> stack_;
+  Position bad_key_;
   int64_t count_ = 0;
   int documents_ = 0;
 };

@@ -64,7 +64,8 @@ class Trainer {
   bool has_eval() const { return request_.plan.eval.examples > 0; }
   bool finished() const {
     bool out_of_time = job().train.max_time && state_.train_seconds >= *job().train.max_time;
-    return state_.step >= steps() || state_.stopped_early || out_of_time;
+    // A plan without a number of steps ends by train.max_time.
+    return (steps() > 0 && state_.step >= steps()) || state_.stopped_early || out_of_time;
   }
   // Whether something that happens every so many steps happens now; the last step always counts.
   bool due(const std::optional<int64_t>& every) const {

@@ -1,0 +1,21 @@
+#pragma once
+// Pages and files written from the field tables.
+//
+//   forge schema job    > schemas/job.schema.json      // job_schema_json()
+//   forge schema --docs > docs/job.md                  // job_reference_markdown()
+//
+// The repository holds both; a test compares them, so a key cannot change without its page.
+#include <string>
+
+namespace forge {
+
+// JSON Schema 2020-12 of a job file, short forms included; for editors and for other programs.
+std::string job_schema_json();
+// docs/job.md: every section's keys with type, default, range and sentence, then the names of other tools.
+std::string job_reference_markdown();
+// All keys as an aligned table: key, type, default, sentence.
+std::string job_key_table();
+// What `forge init` writes: a job that says in comments what else can be said.
+std::string starter_job();
+
+}  // namespace forge

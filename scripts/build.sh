@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Configures and builds forge, forge-engine and the tests in build/ (or $FORGE_BUILD). One job per 2 GiB of memory.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${FORGE_CACHE:-$HOME/.cache/forge}
+build=${FORGE_BUILD:-$root/build}
+jobs=$(awk '/MemAvailable/ {m = int($2 / 2097152); print m < 1 ? 1 : m}' /proc/meminfo)
+cores=$(nproc)
+[ "$jobs" -lt "$cores" ] || jobs=$cores
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFORGE_TORCH_DIR="$cache/torch-2.11.0" "$@" >"$build.configure.log" 2>&1 ||
+  { cat "$build.configure.log" >&2; exit 5; }
+ninja -C "$build" -j "$jobs"

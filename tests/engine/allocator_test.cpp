@@ -1,0 +1,28 @@
+#include "core/tensor/counting_allocator.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include "tests/test.h"
+
+using namespace forge;
+
+TEST_CASE("the allocator counts live and peak bytes and refuses past its limit") {
+  install_counting_allocator();
+  int64_t before = allocator_stats().live_bytes;
+  reset_allocator_peak();
+  {
+    at::Tensor a = at::empty({1 << 20}, at::kFloat);
+    at::Tensor b = at::empty({1 << 18}, at::kFloat);
+    CHECK(allocator_stats().live_bytes - before == (5 << 20));
+    b = at::Tensor();
+    CHECK(allocator_stats().live_bytes - before == (4 << 20));
+  }
+  CHECK(allocator_stats().live_bytes == before);
+  CHECK(allocator_stats().peak_bytes - before == (5 << 20));
+  set_allocator_limit(before + (1 << 20));
+  CHECK_THROWS_AS(at::empty({1 << 20}, at::kFloat), c10::OutOfMemoryError);
+  CHECK_NOTHROW(at::empty({1 << 10}, at::kFloat));
+  set_allocator_limit(0);
+  CHECK(allocator_stats().live_bytes == before);
+}

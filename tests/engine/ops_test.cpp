@@ -1,0 +1,81 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "kernels/attention/attention.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/linear/linear.h"
+#include "core/base/random.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+double distance(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+}  // namespace
+
+TEST_CASE("parallel_for runs on more than one thread") {
+  at::set_num_threads(2);
+  std::set<std::thread::id> ids;
+  std::mutex mutex;
+  at::parallel_for(0, 2, 1, [&](int64_t, int64_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::lock_guard lock(mutex);
+    ids.insert(std::this_thread::get_id());
+  });
+  CHECK(ids.size() == 2);
+}
+
+TEST_CASE("packed sequences attend to themselves alone") {
+  at::manual_seed(3);
+  at::Tensor q = at::randn({12, 6, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
+  at::Tensor packed = packed_attention(q, k, v, {0, 5, 6, 12}, 0.3);
+  // Against the formula, query by query.
+  for (int64_t t = 0; t < 12; ++t) {
+    int64_t begin = t < 5 ? 0 : t < 6 ? 5 : 6;
+    for (int64_t head = 0; head < 6; ++head) {
+      at::Tensor keys = k.narrow(0, begin, t + 1 - begin).select(1, head / 3), values = v.narrow(0, begin, t + 1 - begin).select(1, head / 3);
+      at::Tensor weights = at::softmax(at::mv(keys, q[t][head]) * 0.3, 0);
+      REQUIRE(distance(packed[t].narrow(0, head * 8, 8), at::mv(values.t(), weights)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("cached attention equals packed attention token by token") {
+  at::manual_seed(4);
+  at::Tensor q = at::randn({9, 4, 8}), k = at::randn({9, 2, 8}), v = at::randn({9, 2, 8});
+  at::Tensor whole = packed_attention(q, k, v, {0, 9}, 0.35);
+  CHECK(distance(cached_attention(q.narrow(0, 4, 5), k, v, 0.35), whole.narrow(0, 4, 5)) < 1e-5);
+  CHECK(distance(cached_attention(q.narrow(0, 8, 1), k, v, 0.35), whole.narrow(0, 8, 1)) < 1e-5);
+}
+
+TEST_CASE("a dropout mask follows its example and position, not its place in the batch") {
+  RowKeys both{.seed = 9, .step = 3, .example = {7, 7, 2, 2}, .position = {0, 1, 0, 1}};
+  RowKeys second{.seed = 9, .step = 3, .example = {2, 2}, .position = {0, 1}};
+  at::Tensor ones = at::ones({4, 50});
+  at::Tensor whole = counter_dropout(ones, 0.4, stream_of("m"), both);
+  CHECK(at::equal(whole.narrow(0, 2, 2), counter_dropout(ones.narrow(0, 0, 2), 0.4, stream_of("m"), second)));
+  CHECK_FALSE(at::equal(whole.narrow(0, 0, 2), whole.narrow(0, 2, 2)));
+  second.step = 4;
+  CHECK_FALSE(at::equal(whole.narrow(0, 2, 2), counter_dropout(ones.narrow(0, 0, 2), 0.4, stream_of("m"), second)));
+  RowKeys many{.seed = 1, .step = 0};
+  for (int i = 0; i < 400; ++i) {
+    many.example.push_back(i);
+    many.position.push_back(0);
+  }
+  double kept = counter_dropout(at::ones({400, 64}), 0.25, 5, many).ne(0).to(at::kDouble).mean().item<double>();
+  CHECK(kept == Approx(0.75).margin(0.01));
+}
+
+TEST_CASE("DoRA with its first magnitude changes nothing, and scales rows afterwards") {
+  at::manual_seed(5);
+  LinearSpec spec{.weight = at::randn({6, 4}), .bias = at::randn({6}), .lora_a = at::randn({2, 4}), .lora_b = at::zeros({6, 2}), .scale = 2};
+  at::Tensor x = at::randn({3, 4}), base = at::linear(x, spec.weight, spec.bias);
+  spec.magnitude = at::linalg_vector_norm(spec.weight, 2, {1});
+  CHECK(distance(linear(spec, x, nullptr), base) < 1e-5);
+  spec.lora_b = at::randn({6, 2});
+  CHECK(distance(linear(spec, x, nullptr), at::linear(x, merged_weight(spec), spec.bias)) < 1e-5);
+}
