@@ -16,8 +16,8 @@ namespace {
 
 // In the order of help. Pointers, so that nothing depends on the order in which files are initialised.
 constexpr const Command* kCommands[] = {
-    &kValidateCommand,
-    &kDoctorCommand,
+    &kRunCommand,      &kValidateCommand, &kPlanCommand, &kProfileCommand, &kDataCommand,   &kEvalCommand,
+    &kGenerateCommand, &kChatCommand,     &kListCommand, &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =

@@ -14,7 +14,7 @@ A journey is a block of a .test file, separated by a blank line from the next, a
     typo.yaml:2:1: trian: unknown key (did you mean "train"?)
 
 `file NAME` writes the indented lines below it; `bytes NAME` writes a Python bytes literal; `copy NAME` copies
-tests/journeys/fixtures/NAME; `set NAME=VALUE` sets a variable. After `$ command` stands the exit code and then all of
+tests/fixtures/NAME; `set NAME=VALUE` sets a variable. After `$ command` stands the exit code and then all of
 its output, stderr and stdout together. "…" stands for any text within a line, or alone for any number of lines.
 """
 import argparse
@@ -112,7 +112,7 @@ def perform(journey, environment, update):
                 text = "".join(row[2:] + "\n" for row in body)
                 target.write_bytes(text.encode() if kind == "file" else ast.literal_eval(text.strip()))
             elif kind == "copy":
-                source = HERE / "fixtures" / argument
+                source = HERE.parent / "fixtures" / argument
                 (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
             elif kind == "set":
                 name, value = argument.split("=", 1)
