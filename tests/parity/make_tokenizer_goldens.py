@@ -378,7 +378,7 @@ BUILDERS["words_mixed"] = words(pre_tokenizers.Sequence([
 CASES = ["", " ", "Hello world", " Hello  world \n", "the cat's 12345 hats, isn't it?", "<|im_start|>user\nHi<|im_end|>\n",
          "a<mask> b", "x <mask>  y", "x<mask>y", "Déjà vu déjà de\u0301ja\u0300", "<think>\n\n\nno</think>", "<s>Hi</s> you",
          "\ud55c\uae00 한국어 日本語 中文", "😀👩‍👩‍👧 x", "   lead", "trail   ", "\t\ttabs\r\n\r\nend", "é e\u0301 ﬁ ½ ™ Ⅷ",
-         "WORD Word word", "supercalifragilisticexpialidocious", "[MASK] [CLS]", "a" * 200, "ab" * 60 + "!" * 70]
+         "WORD Word word", "supercalifragilisticexpialidocious", "[MASK] [CLS]", "ab" * 60 + "!" * 70]
 
 
 def golden(name, corpus, pieces):
@@ -386,7 +386,7 @@ def golden(name, corpus, pieces):
     path = GOLDENS / f"{name}.tokenizer.json"
     path.write_text(json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
     result = {"name": name, "cases": []}
-    for text in CASES + corpus[:3]:
+    for text in CASES + corpus[:1]:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         with_special = tokenizer.encode(text, add_special_tokens=True)
         tokenizer.encode_special_tokens = True
