@@ -32,7 +32,7 @@ exprs("1", "1.0", "1e3", "1_000", "0x1F", "0b101", "0o17", "1.5e-7", "'a' 'b' \"
 exprs("1 + 2", "7 - 10", "3 * 4", "7 / 2", "8 / 2", "7 // 2", "-7 // 2", "7 // -2", "7 % 3", "-7 % 3", "7 % -3", "7.5 // 2", "-7.5 // 2", "7.5 % 2", "-7.5 % 2", "2 ** 10", "2 ** -1", "2 ** 3 ** 2",
       "2 ** 0.5", "-2 ** 2", "(-8) ** 2", "1 + 2 * 3", "(1 + 2) * 3", "10 - 4 - 3", "2 * 3 % 4", "1 / 0", "1 // 0", "1 % 0", "1.0 / 0", "1 + '1'", "'1' + 1", "'a' + 'b'", "'a' * 3", "3 * 'a'", "'a' * -1",
       "[1] + [2]", "[1] * 2", "[1] + (2,)", "(1,) + (2,)", "true + 1", "true * 3", "none + 1", "-n", "+n", "--n", "-true", "+true", "-'a'", "-none", "1 ~ 2 ~ 'x' ~ none ~ 1.5 ~ [1]", "1 ~ 2 + 3", "2 * 3 ~ 4", "undefined_name + 1",
-      "'a' + undefined_name", "undefined_name ~ 'a'", "1 - undefined_name", "-5|abs", "-n|abs", "(-n)|abs", "n|abs * 2", "- 'x'|length", "1.1 + 2.2", "0.1 + 0.2", "1e308 * 10", "7 / 7.0", "5 // 0.3", "1e16 + 1", "big * big")
+      "'a' + undefined_name", "undefined_name ~ 'a'", "1 - undefined_name", "-5|abs", "-n|abs", "(-n)|abs", "n|abs * 2", "- 'x'|length", "1.1 + 2.2", "0.1 + 0.2", "1e308 * 10", "7 / 7.0", "5 // 0.3", "1e16 + 1")
 # comparison and logic
 exprs("1 == 1.0", "1 == true", "'a' == 'a'", "1 != 2", "1 < 2 < 3", "1 < 3 < 2", "3 > 2 >= 2", "'a' < 'b'", "'Z' < 'a'", "[1, 2] < [1, 3]", "[1] == [1]", "(1,) == [1]", "{'a': 1} == {'a': 1.0}", "1 < 'a'", "none < 1", "none == none",
       "none == false", "undefined_name == undefined_name", "undefined_name == none", "undefined_name < 1", "1 in [1, 2]", "3 not in [1, 2]", "'a' in 'abc'", "1 in 'abc'", "'a' in d", "'zz' in d", "'a' in undefined_name", "undefined_name in 'abc'",
@@ -46,7 +46,7 @@ exprs("d.a", "d['a']", "d.items", "d['items']", "d.missing", "d['missing']", "d.
       "d[[]]", "d[{}]", "d[undefined_name]", "items[undefined_name]", "items[none]", "{1: 'x'}[1]", "{1: 'x'}[1.0]", "{1: 'x'}[true]", "{none: 'x'}[none]", "{(1, 2): 'x'}[(1, 2)]", "{[1]: 2}", "'abc'.foo", "'abc'.foo()", "5 .x", "items.0", "items.3", "items.0.1", "d.a.b.c")
 # slices
 for s in ["[1:]", "[:1]", "[::-1]", "[1:3]", "[-2:]", "[:-1]", "[::2]", "[1::2]", "[5:]", "[-10:2]", "[2:1]", "[3:0:-1]", "[:]", "[::]", "[::0]", "['a':]", "[none:2]", "[1.5:]", "[undefined_name:]", "[:100:3]", "[-1:-4:-1]"]:
-    exprs("items" + s, "'Grüße世'" + s, "(1, 2, 3, 4, 5)" + s)
+    exprs("items" + s, "name" + s, *([] if "a" in s or "1.5" in s else ["'Grüße世'" + s, "(1, 2, 3, 4, 5)" + s]))
 exprs("d[1:]", "none[1:]", "n[1:]", "range(10)[2:8:2]", "range(10)[2:8:2]|list", "''[1:]", "text[2:-2]", "messages[1:]", "messages[::-1]", "messages[:0]", "undefined_name[1:]", "items[1:][0]", "items[0:2, 1]")
 # tests
 for value in ["undefined_name", "none", "true", "0", "1", "7", "1.5", "''", "'Ab'", "'AB'", "'ab'", "'1'", "[]", "[1]", "(1,)", "{}", "d", "range(3)", "namespace()", "items|map('string')", "d.items()", "range", "d.get"]:

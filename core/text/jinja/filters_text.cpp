@@ -59,7 +59,7 @@ Value filter_replace(Interpreter& interpreter, const Value& self, const Bound& a
 Value filter_join(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const MarkedText separator = arguments.has(0) ? printed(interpreter, *arguments[0]) : MarkedText();
   std::vector<MarkedText> parts;
-  for (const Value& item : iterated(interpreter, self)->items) {
+  for (const Value& item : walk(interpreter, self)) {
     const bool by_attribute = arguments.has(1) && !arguments[1]->is_none();
     parts.push_back(printed(interpreter, by_attribute ? get_item(item, *arguments[1]) : item));
   }

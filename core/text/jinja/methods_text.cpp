@@ -188,7 +188,7 @@ V replace(I& i, const V& s, const B& b) { return V(replaced(i, s.text(), b.text(
 
 V join(I& interpreter, const V& self, const B& b) {
   std::vector<MarkedText> parts;
-  for (const V& item : iterated(interpreter, *b[0])->items) {
+  for (const V& item : walk(interpreter, *b[0])) {
     if (!item.is_text()) fault("sequence item " + std::to_string(parts.size()) + ": expected str instance, " + type_name(item) + " found");
     parts.push_back(item.text());
   }
