@@ -1,4 +1,6 @@
 // Broken job files and the exact message for each: what is wrong, where, and what to write.
+#include <algorithm>
+
 #include "core/config/diagnostics.h"
 #include "core/config/load.h"
 #include "tests/test.h"
@@ -266,6 +268,16 @@ TEST_CASE("every broken job is refused with its exact message") {
     CHECK(error_of([&] { load_job("job.yaml", {.cwd = folder.path()}); }) == one.fault);
   }
   CHECK(std::size(kCases) >= 60);
+}
+
+TEST_CASE("a file full of faults is told in short") {
+  TemporaryFolder folder;
+  std::string text = "model: m\ndata:\n  train:\n";
+  for (int i = 0; i < 5000; ++i) text += "    - {path: a, fromat: x}\n";
+  folder.write("job.yaml", text);
+  std::string message = error_of([&] { load_job("job.yaml", {.cwd = folder.path()}); });
+  CHECK(std::count(message.begin(), message.end(), '\n') == 200);
+  CHECK_THAT(message, Catch::EndsWith("\njob.yaml: and 4800 more faults"));
 }
 
 TEST_CASE("options are refused with the option as their place") {
