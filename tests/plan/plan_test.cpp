@@ -36,6 +36,8 @@ DataSummary data(int64_t examples, int64_t mean, int64_t longest) {
 PlanInput input(const std::string& model, Device device) {
   PlanInput input;
   input.job.name = "test";
+  input.job.model.path = "/models/" + model;
+  input.job.data.train = {{"/data/train.jsonl"}};
   input.job.adapter.type = AdapterType::lora;
   input.job.adapter.target_modules = {"all-linear"};
   input.device = std::move(device);
