@@ -17,7 +17,7 @@ namespace {
 // In the order of help. Pointers, so that nothing depends on the order in which files are initialised.
 constexpr const Command* kCommands[] = {
     &kRunCommand,      &kValidateCommand, &kPlanCommand, &kProfileCommand, &kDataCommand,   &kEvalCommand,
-    &kGenerateCommand, &kChatCommand,     &kListCommand, &kDoctorCommand,
+    &kGenerateCommand, &kChatCommand,     &kInitCommand, &kListCommand,    &kSchemaCommand, &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =

@@ -42,6 +42,6 @@ int run(const Arguments& args) {
 
 extern const Command kSchemaCommand;
 constexpr Command kSchemaCommand{
-    "schema", "[job|plan|event|report]", 0, 1, "JSON Schemas of what forge reads and writes", kOptions, run};
+    "schema", "[job|event|report]", 0, 1, "JSON Schemas of what forge reads and writes", kOptions, run};
 
 }  // namespace forge
