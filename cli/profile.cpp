@@ -1,6 +1,7 @@
 // forge profile: the machine and what is chosen on it.
 #include "cli/command.h"
 #include "cli/console.h"
+#include "core/config/names.h"
 #include "core/plan/explain.h"
 
 namespace forge {

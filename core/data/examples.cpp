@@ -73,7 +73,9 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered) const {
 Example ExampleMaker::tokens_of(const Row& row) const {
   Example example;
   if (const auto* chat = std::get_if<ChatRow>(&row)) {
-    FORGE_CHECK(chat_template_, "a conversation without a chat template");
+    // Lists of messages in prompt and completion are found only when they are read.
+    if (!chat_template_)
+      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
     example = tokenise(render_chat(*chat, *chat_template_, objective_));
   } else if (const auto* pair = std::get_if<PairRow>(&row)) {
     example = tokenise(render_pair(*pair, objective_));

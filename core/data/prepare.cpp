@@ -82,6 +82,15 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   }
 }
 
+void require_template(const RowStream& stream, Split split, const ChatTemplate* chat_template) {
+  const std::string formats = stream.formats();
+  for (const char* format : {"messages", "sharegpt"})
+    if (!chat_template && formats.find(format) != std::string::npos)
+      throw Error(ErrorKind::job, std::string(split == Split::train ? "data.train" : "data.eval") +
+                                      ": rows of " + format + ", but the model has no chat template")
+          .hint("set data.template to a .jinja file or a bundled name");
+}
+
 // Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
 template <class Consume>
 void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threads, Consume consume) {
@@ -154,6 +163,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
 
   RowStream stream(sources, options.estimate_bytes);
   const bool estimate = options.estimate_bytes && stream.total_bytes() > *options.estimate_bytes;
+  require_template(stream, split, chat_template);
   const ExampleMaker maker(tokenizer, chat_template, job);
   const ChunkWorker worker(maker, paths, share_of(job, split));
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
@@ -181,6 +191,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     progress.examples += static_cast<int64_t>(result.examples.size());
     if (options.progress) options.progress(progress);
   });
+  progress.bytes = estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
+  if (options.progress) options.progress(progress);
   lost.throw_if_any(progress.rows);
 
   DataSummary& summary = prepared.summary;

@@ -7,8 +7,8 @@ namespace {
 
 bool is_assistant(const Json& message) { return message.value("role", "") == "assistant"; }
 
-// Whether message `index` is trained: what train_on says, unless the turn itself says otherwise. Never one of the
-// prompt of a prompt/completion row.
+// Whether message `index` is trained: what train_on says, unless the turn itself says otherwise. Never one of
+// the prompt of a prompt/completion row.
 std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
   const size_t count = row.messages.size();
   size_t last_assistant = count, after_user = 0;
@@ -28,7 +28,8 @@ std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
 }
 
 // The template engine trains on every assistant turn that does not say `train: false`.
-std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate& chat_template, TrainOn train_on) {
+std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate& chat_template,
+                                          TrainOn train_on) {
   Conversation conversation{row.messages, row.tools};
   const std::vector<bool> trained = trained_messages(row, train_on);
   for (size_t i = 0; i < trained.size(); ++i)
@@ -38,7 +39,8 @@ std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate
 
 }  // namespace
 
-RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template, const ObjectiveConfig& objective) {
+RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
+                        const ObjectiveConfig& objective) {
   const bool all = objective.type == ObjectiveType::pretrain || objective.train_on == TrainOn::all;
   const std::vector<RenderedSegment> segments =
       all ? chat_template.render(row.messages, row.tools, /*add_generation_prompt=*/false)
@@ -51,8 +53,10 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template, c
     if (end == begin) continue;
     rendered.runs.push_back({end, segment.from_template});
     if (!all && !segment.supervised) continue;
-    if (!rendered.trained.empty() && rendered.trained.back().end == begin) rendered.trained.back().end = end;
-    else rendered.trained.push_back({begin, end});
+    if (!rendered.trained.empty() && rendered.trained.back().end == begin)
+      rendered.trained.back().end = end;
+    else
+      rendered.trained.push_back({begin, end});
   }
   return rendered;
 }

@@ -1,5 +1,7 @@
 #include "core/data/rows.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "core/data/formats/format.h"
 
@@ -57,36 +59,29 @@ const char* name_of(RowFormat format) {
 }
 
 RowFormat detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
-  const Format* found = nullptr;
-  int64_t found_line = 0;
-  for (const auto& [row, line] : rows) {
-    const std::string place = path + ":" + std::to_string(line) + ": ";
-    if (!row.is_object()) continue;  // reported when it is converted
-    if (row.contains("chosen") && row.contains("rejected"))
-      throw Error(ErrorKind::data,
-                  place + "a preference pair (chosen, rejected), expected rows for sft or pretrain")
-          .hint("keep the chosen answers only, as messages or prompt and completion");
-    const Format* format = format_of(row);
-    if (!format) continue;
-    if (found && format != found)
-      throw Error(ErrorKind::data, place + "looks like " + format->name + ", but line " +
-                                       std::to_string(found_line) + " looks like " + found->name +
-                                       ", expected one format in a file")
-          .hint("set data.train[…].format, or split the file");
-    found = format;
-    found_line = line;
+  std::vector<const Format*> found;
+  for (const LocatedRow& located : rows)
+    if (const Format* format = located.row.is_object() ? format_of(located.row) : nullptr)
+      found.push_back(format);
+  if (!found.empty()) {
+    // The most frequent, the first of equals.
+    auto votes = [&](const Format* format) { return std::count(found.begin(), found.end(), format); };
+    return (*std::max_element(found.begin(), found.end(),
+                              [&](auto* a, auto* b) { return votes(a) < votes(b); }))
+        ->format;
   }
-  if (found) return found->format;
-  for (const auto& [row, line] : rows) {
-    const std::string place = path + ":" + std::to_string(line) + ": ";
-    const std::string what =
-        row.is_object() ? "the row has " + shown_keys(row) : "the row is " + kind_of(row);
-    throw Error(ErrorKind::data, place + what +
-                                     ", expected messages, conversations, instruction and output, prompt and "
-                                     "completion, text, or input_ids")
-        .hint("rename the keys, or set data.train[…].format");
-  }
-  throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
+  if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
+  const auto& [row, line] = rows.front();
+  const std::string place = path + ":" + std::to_string(line) + ": ";
+  if (row.is_object() && row.contains("chosen") && row.contains("rejected"))
+    throw Error(ErrorKind::data,
+                place + "a preference pair (chosen, rejected), expected rows for sft or pretrain")
+        .hint("keep the chosen answers only, as messages or prompt and completion");
+  const std::string what = row.is_object() ? "the row has " + shown_keys(row) : "the row is " + kind_of(row);
+  throw Error(ErrorKind::data, place + what +
+                                   ", expected messages, conversations, instruction and output, prompt and "
+                                   "completion, text, or input_ids")
+      .hint("rename the keys, or set data.train[…].format");
 }
 
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,

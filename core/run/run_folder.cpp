@@ -118,8 +118,8 @@ RunState inspect_run(const std::string& folder) {
     if (amendment.contains("changes")) steps = amendment["changes"].value("steps", steps);
   state.finished = report && report->is_object() && report->value("state", "") == "finished" &&
                    report->value("steps", int64_t{0}) >= steps;
-  std::vector<int64_t> steps = list_checkpoints(folder);
-  if (!steps.empty()) state.last_step = steps.back();
+  std::vector<int64_t> checkpoints = list_checkpoints(folder);
+  if (!checkpoints.empty()) state.last_step = checkpoints.back();
   return state;
 }
 

@@ -20,8 +20,8 @@ std::string DecodeStream::push(int32_t id) {
   if (ends_broken(text) && ids_.size() - shown_ids_ < kMostWaiting) return "";
   const std::string shown = tokenizer_.decode(all.first(shown_ids_), skip_special_);
   if (text.size() <= shown.size()) {
-    // A control token that is skipped shows nothing; it needs no place in the context.
-    if (text.size() == shown.size() && ids_.size() - shown_ids_ == 1) ids_.pop_back();
+    // A control token that is skipped shows nothing and needs no place in the context.
+    if (skip_special_ && tokenizer_.is_special(id)) ids_.pop_back();
     return "";
   }
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<int64_t>(shown_ids_));

@@ -47,7 +47,7 @@ double Network::forward_backward(const BatchTensors& batch, double normalizer, d
     hidden = provider_.layer_forward(layer, hidden, batch, layer >= lowest_trained_layer_ ? &saved[layer] : nullptr);
   at::Tensor grad;
   double loss = head_backward(hidden, batch, normalizer, loss_scale, &grad);
-  hidden = {};
+  hidden = at::Tensor();
   for (int64_t layer = layers - 1; layer >= std::max<int64_t>(lowest_trained_layer_, 0); --layer)
     grad = provider_.layer_backward(layer, grad, batch, std::move(saved[layer]), layer > lowest_trained_layer_);
   if (embedding_) embedding_backward(grad, batch);

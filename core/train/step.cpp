@@ -53,12 +53,6 @@ void skip_step(const Session& session, TrainState& state, StepStats& stats) {
 
 }  // namespace
 
-Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices) {
-  Batch batch;
-  for (int64_t index : indices) batch.append(data.example(index));
-  return batch;
-}
-
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
                      TrainState& state, const StopFlag& stop) {
   auto start = Clock::now();

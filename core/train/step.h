@@ -41,6 +41,4 @@ struct EvalStats {
 EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
                    const StopFlag& stop);
 
-Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices);
-
 }  // namespace forge

@@ -138,6 +138,14 @@ TEST_CASE("a count that the file cannot hold is refused before anything is alloc
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(5));
 }
 
+TEST_CASE("a count one too large for the bytes that are left is refused as a count") {
+  for (uint32_t element : {4u, 8u, 9u, 10u}) {  // u32, strings and arrays (their own length at least), u64
+    const uint64_t count = element == 4 ? 13 : element == 9 ? 5 : 7;
+    CHECK_THAT(problem(GgufBytes().key("k", 9, array(element, count, std::string(48, '\0'))).header()),
+               Catch::Contains("the length of an array is " + std::to_string(count) + ", but only 48 bytes are left"));
+  }
+}
+
 TEST_CASE("a file of 43 bytes that promises keys without end is refused at once") {
   std::string file =
       "GGUF" + little(3u) + little<uint64_t>(0) + little<uint64_t>(1ull << 60) + std::string(19, '\0');

@@ -21,7 +21,7 @@ import tokenizers
 
 GOLDENS = pathlib.Path(__file__).parents[1] / "text/goldens"
 MASK = (1 << 64) - 1
-GENERATED_BYTES = 1_000_000
+GENERATED_BYTES = 300_000
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -79,9 +79,9 @@ class Mixer:
         return "".join(out)
 
 
-RANGES = [(0, 0x3400), (0xA000, 0xAC00), (0xD700, 0xD800), (0xE000, 0xE010), (0xF900, 0x20000), (0x2F800, 0x2FA20),
-          (0xE0000, 0xE0200)]
-ALL = [(0, 0xD800), (0xE000, 0x110000)]
+RANGES = [(0, 0x3400), (0xA000, 0xAC00), (0xF900, 0x10000), (0x10700, 0x10800), (0x1D100, 0x1D200), (0x1F000, 0x1F200),
+          (0x2F800, 0x2FA20)]
+
 
 
 def code_point_text(first, last):
@@ -136,7 +136,7 @@ def byte_level(corpus, pre, normalizer=None, special=SPECIAL, **model):
     if normalizer:
         t.normalizer = normalizer
     t.decoder = decoders.ByteLevel()
-    return train(t, corpus, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=special)
+    return train(t, corpus, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=special, size=1000)
 
 
 def split(pattern):
@@ -378,7 +378,7 @@ BUILDERS["words_mixed"] = words(pre_tokenizers.Sequence([
 CASES = ["", " ", "Hello world", " Hello  world \n", "the cat's 12345 hats, isn't it?", "<|im_start|>user\nHi<|im_end|>\n",
          "a<mask> b", "x <mask>  y", "x<mask>y", "Déjà vu déjà de\u0301ja\u0300", "<think>\n\n\nno</think>", "<s>Hi</s> you",
          "\ud55c\uae00 한국어 日本語 中文", "😀👩‍👩‍👧 x", "   lead", "trail   ", "\t\ttabs\r\n\r\nend", "é e\u0301 ﬁ ½ ™ Ⅷ",
-         "WORD Word word", "supercalifragilisticexpialidocious", "[MASK] [CLS]", "a" * 200, "ab" * 60 + "!" * 70]
+         "WORD Word word", "supercalifragilisticexpialidocious", "[MASK] [CLS]", "ab" * 60 + "!" * 70]
 
 
 def golden(name, corpus, pieces):
@@ -386,7 +386,7 @@ def golden(name, corpus, pieces):
     path = GOLDENS / f"{name}.tokenizer.json"
     path.write_text(json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
     result = {"name": name, "cases": []}
-    for text in CASES + corpus[:3]:
+    for text in CASES + corpus[:1]:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         with_special = tokenizer.encode(text, add_special_tokens=True)
         tokenizer.encode_special_tokens = True
@@ -412,12 +412,12 @@ def main(names):
         (GOLDENS / "pieces.json").write_text(json.dumps(pieces, ensure_ascii=False, indent=0) + "\n")
     out = GOLDENS / "tokenizers.json"
     done = {r["name"]: r for r in json.loads(out.read_text())["tokenizers"]} if names and out.exists() else {}
+    head = {"made_with": "tokenizers " + tokenizers.__version__, "generated_bytes": GENERATED_BYTES, "ranges": RANGES}
     for name in names or BUILDERS:
         done[name] = golden(name, corpus, pieces)
         print(name, done[name]["generated"]["count"], flush=True)
-    ordered = [done[name] for name in BUILDERS if name in done]
-    head = {"made_with": "tokenizers " + tokenizers.__version__, "generated_bytes": GENERATED_BYTES, "ranges": RANGES}
-    out.write_text(json.dumps({**head, "tokenizers": ordered}, ensure_ascii=False, separators=(",", ":")) + "\n")
+        ordered = [done[name] for name in BUILDERS if name in done]
+        out.write_text(json.dumps({**head, "tokenizers": ordered}, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -110,9 +110,10 @@ class Bpe : public Model {
         throw Error(ErrorKind::environment, spec_.where + ": merges[" + std::to_string(rank) + "]: \"" +
                                                 right + "\" is shorter than continuing_subword_prefix");
       }
-      merges_.set(id_of(rank, left), id_of(rank, right),
-                  {spec_.ranks.empty() ? static_cast<uint32_t>(rank) : spec_.ranks[rank],
-                   id_of(rank, left + right.substr(prefix.size()))});
+      const int32_t left_id = id_of(rank, left), right_id = id_of(rank, right);
+      const int32_t merged_id = id_of(rank, left + right.substr(prefix.size()));
+      merges_.set(left_id, right_id,
+                  {spec_.ranks.empty() ? static_cast<uint32_t>(rank) : spec_.ranks[rank], merged_id});
     }
   }
 
