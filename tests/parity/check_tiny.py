@@ -136,10 +136,11 @@ def check_fresh_adapter(checks: Checks, forge: str, golden: dict, root: Path) ->
     a = {n: t for n, t in first.items() if "lora_A" in n}
     spread = [max(map(abs, t.values)) * t.shape[1] ** 0.5 for t in a.values()]
     bounded = all(0.9 < s <= 1 + 1e-6 for s in spread)
-    checks.say("fresh: A's bound", bounded, f"max·sqrt(in) from {min(spread):.3f} to {max(spread):.3f}, expected 0.9 to 1")
+    checks.say("fresh: A's bound", bounded, f"max·sqrt(in) {min(spread):.3f} … {max(spread):.3f}, in 0.9 … 1")
     count = sum(len(t.values) for t in a.values())
     deviation = (sum(squared(t.values) * t.shape[1] for t in a.values()) / count) ** 0.5
-    checks.say("fresh: A's deviation", abs(deviation - 3**-0.5) < 0.02, f"std·sqrt(in) {deviation:.3f}, uniform: 0.577")
+    uniform = abs(deviation - 3**-0.5) < 0.02
+    checks.say("fresh: A's deviation", uniform, f"std·sqrt(in) {deviation:.3f}, uniform has 0.577")
     same = all(list(first[n].values) == list(again[n].values) for n in a)
     differs = all(list(first[n].values) != list(other[n].values) for n in a)
     checks.say("fresh: seeds", same and differs, "the same seed gives the same adapter, another gives another")
