@@ -1,6 +1,7 @@
 // Logits against transformers' (goldens/logits-*.safetensors, smollm2-logits.safetensors; README.md says how
 // they are made): every variant of the tiny Llama, and the real model from its GGUF.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cmath>
