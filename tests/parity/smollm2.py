@@ -10,7 +10,7 @@ ADAPTER_SEED = 17
 ROWS_PER_STEP, STEPS = 5, 20
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear"}
 RUNS = {
-    "lora": {"lora": True, "settings": Settings(1e-3, STEPS)},
+    "lora": {"lora": True, "settings": Settings(2e-4, STEPS)},
     "full": {"lora": False, "settings": Settings(2e-5, STEPS)},
 }
 
