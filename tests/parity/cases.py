@@ -15,6 +15,7 @@ class Settings:
     learning_rate: float
     steps: int
     weight_decay: float = 0.01
+    eps: float = 1e-8
     max_grad_norm: float = 1.0  # 0: no clipping
     optimizer: str = "adamw"  # adamw | sgd | lora_plus
     momentum: float = 0.0
@@ -82,7 +83,7 @@ def job(case: Case, name: str, model: Path, goldens: Path, output: Path, train: 
             adapter["init_from"] = str(goldens / f"adapter-init-{case.name}")
     optimizer = {"type": "sgd" if s.optimizer == "sgd" else "adamw", "learning_rate": s.learning_rate,
                  "weight_decay": s.weight_decay}
-    optimizer |= {"momentum": s.momentum} if s.optimizer == "sgd" else {"betas": [0.9, 0.999], "eps": 1e-8}
+    optimizer |= {"momentum": s.momentum} if s.optimizer == "sgd" else {"betas": [0.9, 0.999], "eps": s.eps}
     return {
         "version": 1, "name": name, "seed": 1, "output_dir": str(output),
         "model": {"path": str(model)},
