@@ -207,8 +207,6 @@ const Case kCases[] = {
      "job.yaml:4:52: train.global_batch_tokens: train.global_batch_size is set too (keep one of them)"},
     {"train: {global_batch_size: 8, micro_batch_size: 16}\n",
      "job.yaml:4:49: train.micro_batch_size: 16 is more than global_batch_size, 8"},
-    {"train: {micro_batch_tokens: 512}\n",
-     "job.yaml:4:29: train.micro_batch_tokens: 512 is less than data.max_length, 1024"},
     {"objective: {type: sft, train_on: completion}\n", "no error"},
     {"!model: m\nobjective: {train_on: completion}\ndata: {train: {path: a, format: messages}}\n",
      "job.yaml:3:33: data.train[0].format: messages has no completion to train on (completion needs "
