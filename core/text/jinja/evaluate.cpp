@@ -206,20 +206,15 @@ Value Interpreter::evaluate_compare(const Expr& node) {
   return Value(true);
 }
 
+// Plain text even where a part is safe: without autoescape jinja2 joins by str.
 Value Interpreter::evaluate_concat(const Expr& node) {
-  std::vector<Value> parts;
-  bool safe = false;
-  for (const ExprPtr& child : node.children) {
-    parts.push_back(evaluate(*child));
-    spend_text(16 * weight_of(parts.back()));
-    if (!parts.back().is_text()) parts.back() = Value(to_text(parts.back()));
-    safe |= parts.back().text().safe;
-  }
   TextBuilder out;
-  for (const Value& part : parts) out.add(safe ? html_escaped(part.text()) : part.text());
-  MarkedText joined = out.take();
-  joined.safe = safe;
-  return Value(std::move(joined));
+  for (const ExprPtr& child : node.children) {
+    const Value part = evaluate(*child);
+    spend_text(16 * weight_of(part));
+    part.is_text() ? out.add(part.text()) : out.add(to_text(part));
+  }
+  return Value(out.take());
 }
 
 Value Interpreter::evaluate_conditional(const Expr& node) {

@@ -28,7 +28,7 @@ struct MarkedRun {
 struct MarkedText {
   std::string bytes;
   std::vector<MarkedRun> runs;  // ascending ends, the last one bytes.size(); empty for the empty text
-  bool safe = false;            // jinja2's Markup: what `+` and `~` join to it is HTML-escaped
+  bool safe = false;            // jinja2's Markup: what `+` joins to it is HTML-escaped
 
   MarkedText() = default;
   MarkedText(std::string text, Mark mark);
