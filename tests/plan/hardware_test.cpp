@@ -14,8 +14,11 @@ struct Machine {
   TemporaryFolder folder;
   SystemRoot root{folder.path("proc"), folder.path("cgroup"), 8};
   Machine() {
-    folder.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Test CPU 3000\nflags\t\t: fpu sse2 avx2 fma avx512f avx512_bf16 amx_bf16\n\nprocessor\t: 1\nmodel name\t: Other\n");
-    folder.write("proc/meminfo", "MemTotal:       16777216 kB\nMemFree:  100 kB\nMemAvailable:   12582912 kB\n");
+    folder.write("proc/cpuinfo",
+                 "processor\t: 0\nmodel name\t: Test CPU 3000\nflags\t\t: fpu sse2 avx2 fma avx512f "
+                 "avx512_bf16 amx_bf16\n\nprocessor\t: 1\nmodel name\t: Other\n");
+    folder.write("proc/meminfo",
+                 "MemTotal:       16777216 kB\nMemFree:  100 kB\nMemAvailable:   12582912 kB\n");
   }
 };
 
@@ -81,7 +84,8 @@ TEST_CASE("cards are found however their name is written") {
   CHECK(find_gpu("NVIDIA A100-SXM4-80GB").memory_gib == 80);
   CHECK(find_gpu("Tesla V100-SXM2-32GB").memory_gib == 32);
   CHECK(find_gpu("NVIDIA H100 80GB HBM3").compute_capability == 90);
-  CHECK_THAT(error_of([] { find_gpu("RTX 4091"); }), Catch::Contains("unknown GPU \"RTX 4091\" (did you mean \"RTX 409"));
+  CHECK_THAT(error_of([] { find_gpu("RTX 4091"); }),
+             Catch::Contains("unknown GPU \"RTX 4091\" (did you mean \"RTX 409"));
   CHECK(error_of([] { find_gpu("Voodoo 2"); }) == "unknown GPU \"Voodoo 2\"");
 }
 

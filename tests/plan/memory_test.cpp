@@ -52,7 +52,8 @@ ActivationShape tiny_shape(Checkpointing checkpointing) {
 TEST_CASE("4-bit weights take 4.5 bits, 4.127 with double quantisation") {
   const int64_t count = 1 << 20;
   CHECK(quantized_bytes(count, Quantization::nf4, false) * 8 == count * 9 / 2);
-  CHECK(8.0 * static_cast<double>(quantized_bytes(count, Quantization::nf4, true)) / count == Approx(4.127).margin(5e-4));
+  CHECK(8.0 * static_cast<double>(quantized_bytes(count, Quantization::nf4, true)) / count ==
+        Approx(4.127).margin(5e-4));
   CHECK(quantized_bytes(count, Quantization::int8, false) * 8 == count * 17 / 2);
   CHECK(quantized_bytes(65, Quantization::nf4, false) == 33 + 8);  // a half-filled byte and a second block
 }
@@ -98,8 +99,8 @@ TEST_CASE("the fixed lines follow optimizer and masters") {
 }
 
 // Per token and layer in fp32, H = Q = K = 8, I = 24, rank 2, all linears adapted:
-//   input 8 and middle 8; attention: inverse rms 1, S 4·2, linears' input 8, q k v 24, output 8, logsumexp 2, joined 8;
-//   MLP: inverse rms 1, S 3·2, linears' input 8, gate silu up product 96. All × 4 bytes.
+//   input 8 and middle 8; attention: inverse rms 1, S 4·2, linears' input 8, q k v 24, output 8, logsumexp 2,
+//   joined 8; MLP: inverse rms 1, S 3·2, linears' input 8, gate silu up product 96. All × 4 bytes.
 TEST_CASE("saved activations of the reference provider by checkpointing") {
   constexpr int64_t boundary = 16, attention = 1 + 8 + 8 + 24 + 8 + 2 + 8, mlp = 1 + 6 + 8 + 96;
   const auto saved = [](Checkpointing checkpointing) {
@@ -120,7 +121,8 @@ TEST_CASE("nothing is saved below the lowest trained layer, and frozen linears d
   some.adapter.target_modules = {"q_proj"};
   some.sites = adapter_sites(some.spec, some.adapter);
   // gone: S of six linears, the MLP's input 8 and product 24, the joined attention output 8
-  CHECK(all - line(reference_activation_lines(some), "saved activations") == 10 * 2 * 4 * (6 * 2 + 8 + 24 + 8));
+  CHECK(all - line(reference_activation_lines(some), "saved activations") ==
+        10 * 2 * 4 * (6 * 2 + 8 + 24 + 8));
 }
 
 TEST_CASE("other types, dropout and grouped heads keep more") {

@@ -76,8 +76,8 @@ TEST_CASE("a small model on a processor: every open value is settled, with a rea
   CHECK(plan.parameters.trainable == 4884480);
   CHECK(plan.parameters.total == 134515008 + 4884480);
   CHECK(plan.origins.at("train.precision").source == "profile cpu_bf16");
-  for (const char* key : {"train.micro_batch_tokens", "train.micro_batch_size", "train.activation_checkpointing",
-                          "train.threads", "hardware.device", "provider"}) {
+  for (const char* key : {"train.micro_batch_tokens", "train.micro_batch_size",
+                          "train.activation_checkpointing", "train.threads", "hardware.device", "provider"}) {
     INFO(key);
     CHECK(plan.origins.at(key).source == "derived");
     CHECK_FALSE(plan.origins.at(key).reason.empty());
@@ -143,12 +143,15 @@ TEST_CASE("a plan that cannot fit names need, room, the largest part and a remed
     CHECK(error.kind() == ErrorKind::fit);
     const std::string text = error.what();
     CHECK_THAT(text, Catch::StartsWith("needs 1") && Catch::Contains(" GiB, 11.4 GiB available on RTX 4070"));
-    CHECK_THAT(text, Catch::Contains("the largest part is frozen weights (15.0 GiB: 8,030,261,248 × 2 B (bf16))"));
-    CHECK_THAT(text, Catch::Contains("the cheapest remedy: adapter: qlora (model.quantization: nf4) (needs "));
+    CHECK_THAT(text,
+               Catch::Contains("the largest part is frozen weights (15.0 GiB: 8,030,261,248 × 2 B (bf16))"));
+    CHECK_THAT(text,
+               Catch::Contains("the cheapest remedy: adapter: qlora (model.quantization: nf4) (needs "));
     CHECK(std::string(error.hint()) == "set adapter: qlora (model.quantization: nf4)");
   }
   asked.job.adapter.type = AdapterType::none;
-  CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("the cheapest remedy: adapter: qlora (needs"));
+  CHECK_THAT(error_of([&] { make_plan(asked); }),
+             Catch::Contains("the cheapest remedy: adapter: qlora (needs"));
   asked.device = card("GTX 1050 Ti");
   asked.profile = pick_profile(asked.device, {});
   CHECK_THAT(error_of([&] { make_plan(asked); }), !Catch::Contains("remedy"));
@@ -161,7 +164,8 @@ TEST_CASE("what the user fixed is freed by the remedy, not silently") {
   asked.train.longest = 1024;
   asked.job.hardware.memory_limit = 2 * kGib;
   CHECK_THAT(error_of([&] { make_plan(asked); }),
-             Catch::Contains("available on Test CPU (hardware.memory_limit)") && Catch::Contains("the largest part is saved activations") &&
+             Catch::Contains("available on Test CPU (hardware.memory_limit)") &&
+                 Catch::Contains("the largest part is saved activations") &&
                  Catch::Contains("the cheapest remedy: train.activation_checkpointing: full"));
   asked.job.hardware.memory_limit.reset();
   const Plan plan = make_plan(asked);
@@ -232,8 +236,14 @@ TEST_CASE("plan.json is an exact round trip") {
     CHECK(json["parameters"]["trainable"] == plan.parameters.trainable);
     CHECK(json["memory"]["lines"][0]["formula"].is_string());
   }
-  CHECK_THAT(error_of([] { plan_from_json(Json{{"version", 2}}); }), Catch::Contains("plan.json: not a plan of this forge"));
-  CHECK_THAT(error_of([] { plan_from_json(Json{{"version", 1}}); }), Catch::Contains("not a plan of this forge"));
+  CHECK_THAT(error_of([] {
+               plan_from_json(Json{{"version", 2}});
+             }),
+             Catch::Contains("plan.json: not a plan of this forge"));
+  CHECK_THAT(error_of([] {
+               plan_from_json(Json{{"version", 1}});
+             }),
+             Catch::Contains("not a plan of this forge"));
 }
 
 TEST_CASE("identity names what makes another job") {

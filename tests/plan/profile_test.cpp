@@ -20,16 +20,20 @@ Device cpu_with(std::vector<std::string> isa) {
 
 TEST_CASE("each card gets the profile of its generation") {
   const std::pair<const char*, const char*> rows[] = {
-      {"GTX 1080 Ti", "pascal"}, {"P100", "pascal"},      {"V100", "volta"},      {"GTX 1660 Ti", "turing_no_tensor_cores"},
-      {"RTX 2080 Ti", "turing"}, {"T4", "turing"},        {"A100", "ampere"},     {"RTX 3090", "ampere"},
-      {"RTX 4070", "ada"},       {"L40S", "ada"},         {"H100", "hopper"},     {"H200", "hopper"},
+      {"GTX 1080 Ti", "pascal"}, {"P100", "pascal"},
+      {"V100", "volta"},         {"GTX 1660 Ti", "turing_no_tensor_cores"},
+      {"RTX 2080 Ti", "turing"}, {"T4", "turing"},
+      {"A100", "ampere"},        {"RTX 3090", "ampere"},
+      {"RTX 4070", "ada"},       {"L40S", "ada"},
+      {"H100", "hopper"},        {"H200", "hopper"},
       {"B200", "blackwell"},     {"RTX 5090", "blackwell"}};
   for (const auto& [name, profile] : rows) {
     INFO(name);
     CHECK(pick_profile(card(name), {}).name == profile);
   }
   // Every card of the database has one, and of its own architecture.
-  for (const GpuCard& gpu : gpu_cards()) CHECK(pick_profile(card(gpu.name), {}).name.find(gpu.architecture) == 0);
+  for (const GpuCard& gpu : gpu_cards())
+    CHECK(pick_profile(card(gpu.name), {}).name.find(gpu.architecture) == 0);
 }
 
 TEST_CASE("precision, attention and engine follow the generation") {
@@ -62,7 +66,8 @@ TEST_CASE("a profile can be named, within its kind of device") {
              Catch::Contains("unknown profile \"hoper\" (did you mean \"hopper\"?)"));
   Device kepler = card("P100");
   kepler.gpu.compute_capability = 35;
-  CHECK_THAT(error_of([&] { pick_profile(kepler, {}); }), Catch::Contains("compute capability 3.5, forge begins at Pascal"));
+  CHECK_THAT(error_of([&] { pick_profile(kepler, {}); }),
+             Catch::Contains("compute capability 3.5, forge begins at Pascal"));
 }
 
 TEST_CASE("a profile file is checked strictly, all faults at once") {
