@@ -21,7 +21,7 @@ const char* const kTwoTurns = R"([{"role": "user", "content": "u1"}, {"role": "a
                                   {"role": "user", "content": "u2"}, {"role": "assistant", "content": "a2"}])";
 
 // The text with what is trained in brackets.
-std::string masked(const ChatTemplate& chat, const Json& messages, TrainOn train_on = TrainOn::assistant) {
+std::string masked(const ChatTemplate& chat, const Json& messages, TrainTurns train_on = TrainTurns::assistant) {
   std::string shown;
   bool inside = false;
   for (const RenderedSegment& segment : chat.render_for_training({messages, nullptr}, train_on)) {
@@ -62,12 +62,12 @@ TEST_CASE("an answer, its end and what follows up to the next turn are trained")
   CHECK(masked(bundled("chatml"), two) ==
         "<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\n[a1<|im_end|>\n]<|im_start|>user\nu2<|im_end|>\n"
         "<|im_start|>assistant\n[a2<|im_end|>\n]");
-  CHECK(masked(bundled("chatml"), two, TrainOn::last_assistant) ==
+  CHECK(masked(bundled("chatml"), two, TrainTurns::last_assistant) ==
         "<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\na1<|im_end|>\n<|im_start|>user\nu2<|im_end|>\n"
         "<|im_start|>assistant\n[a2<|im_end|>\n]");
   CHECK(masked(bundled("llama2"), two) == "<s>[INST] u1 [/INST][ a1 </s>]<s>[INST] u2 [/INST][ a2 </s>]");
   CHECK(masked(bundled("mistral"), two) == "<s>[INST] u1 [/INST][ a1</s>][INST] u2 [/INST][ a2</s>]");
-  CHECK(masked(bundled("chatml"), two, TrainOn::all).front() == '[');
+  CHECK(masked(bundled("chatml"), two, TrainTurns::all).front() == '[');
 }
 
 TEST_CASE("an end of text that follows the last turn only belongs to it") {
@@ -91,7 +91,7 @@ TEST_CASE("single messages are turned off by train and weight") {
   messages[3]["weight"] = 0;
   CHECK(masked(bundled("mistral"), messages) == "<s>[INST] u1 [/INST] a1</s>[INST] u2 [/INST] a2</s>");
   messages[1].erase("train");
-  CHECK(masked(bundled("mistral"), messages, TrainOn::all) == "[<s>[INST] u1 [/INST] a1</s>[INST] u2 [/INST]] a2</s>");
+  CHECK(masked(bundled("mistral"), messages, TrainTurns::all) == "[<s>[INST] u1 [/INST] a1</s>[INST] u2 [/INST]] a2</s>");
   messages[3]["weight"] = 0.5;
   CHECK(error_of([&] { masked(bundled("mistral"), messages); }) == "messages[3].weight: expected 0 or 1");
 }
@@ -102,7 +102,7 @@ TEST_CASE("generation markers decide where a template has them") {
       "{% else %}U:{{ m.content }};{% endif %}{% endfor %}");
   CHECK(marked.marks_generation());
   CHECK(masked(marked, chat(kTwoTurns)) == "U:u1;A:[a1;]\nU:u2;A:[a2;]\n");
-  CHECK(masked(marked, chat(kTwoTurns), TrainOn::last_assistant) == "U:u1;A:a1;\nU:u2;A:[a2;]\n");
+  CHECK(masked(marked, chat(kTwoTurns), TrainTurns::last_assistant) == "U:u1;A:a1;\nU:u2;A:[a2;]\n");
   Json off = chat(kTwoTurns);
   off[3]["train"] = false;
   CHECK(masked(marked, off) == "U:u1;A:[a1;]\nU:u2;A:a2;\n");
@@ -116,7 +116,7 @@ TEST_CASE("a template that writes earlier turns differently is refused, not mask
   messages[1]["content"] = messages[3]["content"] = "think!a";
   const std::string error = error_of([&] { masked(strips, messages); });
   CHECK(error.find("inline: the loss mask of messages[1] cannot be found") == 0);
-  CHECK(masked(strips, messages, TrainOn::last_assistant) == "U:u1;A:a;U:u2;A:[think!a;]");
+  CHECK(masked(strips, messages, TrainTurns::last_assistant) == "U:u1;A:a;U:u2;A:[think!a;]");
 }
 
 TEST_CASE("a template that raises on the row is a fault of the data, with its line") {
