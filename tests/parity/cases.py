@@ -47,7 +47,8 @@ def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Cas
 CASES = [
     Case("full", Settings(1e-3, 20), keep_gradients=True),
     Case("full-tied", Settings(1e-3, 3), variant="tied", stride=7),
-    Case("full-bias", Settings(1e-3, 3), variant="bias", stride=7),
+    # eps 1e-6: with 1e-8 a single weight of v_proj whose first gradient is rounding decides the worst tensor alone.
+    Case("full-bias", Settings(1e-3, 3, eps=1e-6), variant="bias", stride=7),
     Case("full-head-dim", Settings(1e-3, 3), variant="head-dim", stride=7),
     Case("full-rope-llama3", Settings(1e-3, 3), variant="rope-llama3", stride=7),
     Case("full-sgd", Settings(5e-2, 3, optimizer="sgd", momentum=0.9, schedule="constant"), stride=7),
