@@ -105,6 +105,7 @@ class Trainer {
     std::string path = paths_.checkpoint(*resume_step_);
     state_ = load_checkpoint(*session_, path);
     saved_step_ = state_.step;
+    saved_eval_step_ = state_.last_eval_step;
     state_.stopped_early = state_.stopped_early && job().eval.early_stopping.patience > 0;
     emit_({{"event", "resumed"}, {"step", state_.step}, {"checkpoint", path}});
   }
@@ -216,7 +217,8 @@ class Trainer {
   }
 
   void save() {
-    if (saved_step_ == state_.step) return;
+    // An evaluation that a stop had put off changes the state of a step that has its checkpoint.
+    if (saved_step_ == state_.step && saved_eval_step_ == state_.last_eval_step) return;
     auto start = std::chrono::steady_clock::now();
     state_.metrics_bytes = log_->flush();
     int64_t bytes = 0;
@@ -230,6 +232,7 @@ class Trainer {
       return;
     }
     saved_step_ = state_.step;
+    saved_eval_step_ = state_.last_eval_step;
     std::vector<int64_t> keep;
     if (job().checkpoint.keep_best > 0)
       for (const EvalPoint& point : state_.best) keep.push_back(point.step);
@@ -281,7 +284,7 @@ class Trainer {
   DataSet train_data_, eval_data_;
   TrainState state_;
   std::optional<int64_t> resume_step_;
-  int64_t divisor_ = 1, saved_step_ = -1, failed_saves_ = 0;
+  int64_t divisor_ = 1, saved_step_ = -1, saved_eval_step_ = -1, failed_saves_ = 0;
   int64_t epoch_ = -1;
   std::vector<std::vector<int64_t>> epoch_steps_;
 };
