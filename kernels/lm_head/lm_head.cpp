@@ -24,45 +24,40 @@ at::Tensor new_scratch(const at::Tensor& hidden, const at::Tensor& weight, int64
   return at::empty({std::min(chunk, hidden.size(0)), weight.size(0)}, hidden.options());
 }
 
-// One chunk after its reduction: `exponents` are exp(z - max) in the memory of the logits, `sums` their row sums.
+// One chunk after its reduction, in the memory of the logits.
 struct Reduced {
   TokenOutputs outputs;
-  at::Tensor exponents;  // [positions, vocab]
-  at::Tensor sums;       // [positions]
-  at::Tensor logits;     // a copy, kept only when the entropy is wanted
+  at::Tensor log_probabilities;  // [positions, vocab]
 };
 
-// Consumes the logits. LibTorch's own logsumexp would hold a second full matrix.
+// Consumes the logits. LibTorch's fused log-softmax runs in place: nothing else as large exists, its four passes are
+// one, and its rounding (a fast exp) is what transformers trains with.
 Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& needs) {
   Reduced result;
-  at::Tensor target_logit = logits.gather(1, targets.unsqueeze(1)).squeeze(1);
+  at::Tensor index = targets.unsqueeze(1);
+  at::Tensor target_logit = logits.gather(1, index).squeeze(1);
   if (needs.mean_logit) result.outputs.mean_logit = logits.mean(1);
-  if (needs.entropy) result.logits = logits.clone();
-  at::Tensor highest = logits.amax(1, /*keepdim=*/true);
-  logits.sub_(highest).exp_();
-  result.sums = logits.sum(1);
-  at::Tensor logsumexp = highest.squeeze(1) + result.sums.log();
-  if (needs.logp) result.outputs.logp = target_logit - logsumexp;
-  if (needs.entropy)
-    result.outputs.entropy = logsumexp - (result.logits * logits).sum(1) / result.sums;
-  result.outputs.logsumexp = logsumexp;
-  result.exponents = std::move(logits);
+  at::_log_softmax_out(logits, logits, 1, /*half_to_float=*/false);
+  at::Tensor logp = logits.gather(1, index).squeeze(1);
+  result.outputs.logsumexp = target_logit - logp;
+  if (needs.logp) result.outputs.logp = logp;
+  if (needs.entropy) result.outputs.entropy = (logits.exp() * logits).sum(1).neg();
+  result.log_probabilities = std::move(logits);
   return result;
 }
 
-// Turns the exponents into dz, in place.
+// Turns the log-probabilities into dz, in place; the entropy's gradient alone needs them beside the probabilities.
 at::Tensor logits_grad(const Reduced& chunk, const at::Tensor& targets, const TokenGrads& grads) {
-  at::Tensor dz = chunk.exponents;
-  at::Tensor coefficient = at::zeros_like(chunk.sums);  // of p
+  at::Tensor dz = chunk.log_probabilities;
+  at::Tensor coefficient = at::zeros_like(chunk.outputs.logsumexp);  // of p
   if (grads.logp.defined()) coefficient.sub_(grads.logp);
   if (grads.logsumexp.defined()) coefficient.add_(grads.logsumexp);
   if (grads.entropy.defined()) {
-    // p (coefficient - g_entropy (z - sum p z)), with sum p z = logsumexp - entropy.
-    at::Tensor mean = (chunk.outputs.logsumexp - chunk.outputs.entropy).unsqueeze(1);
-    at::Tensor factor = (chunk.logits - mean).mul_(grads.entropy.neg().unsqueeze(1)).add_(coefficient.unsqueeze(1));
-    dz.mul_(factor).div_(chunk.sums.unsqueeze(1));
+    // p (coefficient - g_entropy (z - sum p z)); z - sum p z = log p + entropy.
+    at::Tensor factor = (dz + chunk.outputs.entropy.unsqueeze(1)).mul_(grads.entropy.neg().unsqueeze(1));
+    dz.exp_().mul_(factor.add_(coefficient.unsqueeze(1)));
   } else {
-    dz.mul_((coefficient / chunk.sums).unsqueeze(1));
+    dz.exp_().mul_(coefficient.unsqueeze(1));
   }
   if (grads.logp.defined()) dz.scatter_add_(1, targets.unsqueeze(1), grads.logp.unsqueeze(1));
   if (grads.mean_logit.defined()) dz.add_((grads.mean_logit / dz.size(1)).unsqueeze(1));
