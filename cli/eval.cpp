@@ -21,7 +21,7 @@ constexpr Option kOptions[] = {
     kModelOptions[4],
     kModelOptions[5],
     {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
-    {"--max-length", "N", "cut longer rows at N tokens (default: the model's context)"},
+    {"--max-length", "N", "cut longer rows at N tokens (default: nothing is cut)"},
     {"--per-example", "OUT.jsonl", "write line, tokens, supervised_tokens and loss (summed) of every row"},
 };
 
@@ -66,11 +66,15 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
       throw Error(ErrorKind::usage, "the run has no evaluation data").hint("name a file with --data");
     return prepare_split(choice.run->job, Split::eval, text, false, progress);
   }
-  int64_t context = read_model_spec(choice.model).max_position_embeddings;
-  int64_t max_length = args.integer("--max-length", std::max<int64_t>(context, 1), 1, INT64_MAX);
-  Job job = job_for_file(*file, choice, max_length);
+  // Nothing is cut unless asked for: a loss over half a row is not the row's loss.
+  Job job = job_for_file(*file, choice, args.integer("--max-length", INT32_MAX, 1, INT32_MAX));
   job.output_dir = scratch;
-  return prepare_split(job, Split::train, text, false, progress);
+  Prepared rows = prepare_split(job, Split::train, text, false, progress);
+  int64_t context = read_model_spec(choice.model).max_position_embeddings;
+  if (rows.summary.longest > context)
+    progress.line("warning: the longest row has " + format_count(rows.summary.longest) + " tokens, the model was trained on " +
+                  format_count(context));
+  return rows;
 }
 
 Json totals(const Json& done, const Prepared& rows) {

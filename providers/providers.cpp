@@ -20,8 +20,8 @@ const Provider& provider_named(const std::string& name) {
     if (provider.name == name) return provider;
     known.push_back(provider.name);
   }
-  throw Error(ErrorKind::job, "provider: unknown provider \"" + name + "\"" + did_you_mean(name, known) + "; forge has auto, " +
-                                  join(known, ", "));
+  throw Error(ErrorKind::job, "provider: unknown provider \"" + name + "\"" + did_you_mean(name, known) +
+                                  "; forge has auto, " + join(known, ", "));
 }
 
 }  // namespace forge

@@ -87,12 +87,14 @@ def spread(values: list[float], digits: int = 2) -> str:
 
 
 def rows_of_table(table: Table) -> list[str]:
-    lines = ["| precision | rows | contestant | tokens/s | ratio to peer | peak RSS, MiB | ratio | start-up, s | ratio | first loss |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
+    columns = ["precision", "rows", "contestant", "tokens/s", "ratio to peer", "peak RSS, MiB", "ratio", "start-up, s",
+               "ratio", "first loss"]
+    measures = (("tokens_per_second", 1, 1), ("peak_rss_bytes", 2**-20, 0), ("start_up_seconds", 1, 2))
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for (precision, rows, contestant), results in table.results.items():
         peers = table.results[(precision, rows, "peer")]
         cell = [precision, rows, "transformers + peft" if contestant == "peer" else contestant]
-        for key, scale, digits in (("tokens_per_second", 1, 1), ("peak_rss_bytes", 2**-20, 0), ("start_up_seconds", 1, 2)):
+        for key, scale, digits in measures:
             cell.append(spread([getattr(r, key) * scale for r in results], digits))
             ratios = [getattr(a, key) / getattr(b, key) for a, b in zip(results, peers)]
             cell.append("" if contestant == "peer" else spread(ratios))
@@ -102,8 +104,10 @@ def rows_of_table(table: Table) -> list[str]:
 
 
 def processor() -> str:
-    names = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
-    return names[0] if names else platform.processor()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":")[1].strip()
+    return platform.processor()
 
 
 def has_bf16() -> bool:

@@ -45,7 +45,7 @@ def main() -> int:
         for name, (command, _) in commands.items():
             times[name].append(milliseconds(command))
     lines = [f"# Start-up of the program, {datetime.date.today()}", "",
-             f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {args.runs} runs each in turn, warm. Milliseconds.",
+             f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {args.runs} runs each in turn, warm; in ms.",
              "", "| command | median | minimum | 95 % | target |", "|---|---|---|---|---|"]
     missed = False
     for name, (_, target) in commands.items():

@@ -39,6 +39,13 @@ std::vector<std::string> last_components(const std::vector<AdapterSite>& sites) 
   return {names.begin(), names.end()};
 }
 
+// As PEFT: what the user gave, "all-linear" resolved to the names it stands for.
+Json target_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter) {
+  if (adapter.target_is_regex) return adapter.target_modules.at(0);
+  bool all = adapter.target_modules == std::vector<std::string>{"all-linear"};
+  return all ? last_components(sites) : adapter.target_modules;
+}
+
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter, const ModelConfig& model,
                  int64_t widen) {
   // Keys in alphabetical order and this set of them, as PEFT writes: older versions refuse keys they do not know.
@@ -52,7 +59,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["auto_mapping"] = nullptr;
   json["base_model_name_or_path"] = model.path;
   json["bias"] = "none";
-  json["exclude_modules"] = nullptr;
+  json["exclude_modules"] = adapter.exclude_modules.empty() ? Json(nullptr) : Json(adapter.exclude_modules);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;
@@ -65,10 +72,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["r"] = adapter.rank * widen;
   json["rank_pattern"] = rank_pattern;
   json["revision"] = nullptr;
-  bool by_name = adapter.exclude_modules.empty() && !adapter.target_is_regex;
-  std::vector<std::string> full;
-  for (const AdapterSite& site : sites) full.push_back(site.module);
-  json["target_modules"] = by_name ? last_components(sites) : full;
+  json["target_modules"] = target_json(sites, adapter);
   json["task_type"] = "CAUSAL_LM";
   json["use_dora"] = adapter.use_dora;
   json["use_rslora"] = adapter.use_rslora;

@@ -26,11 +26,16 @@ JobErrors::JobErrors(std::vector<Diagnostic> faults)
     : Error(ErrorKind::job, lines_of(faults)), faults_(std::move(faults)) {}
 
 void Diagnostics::add(const Position& at, std::string key, std::string message, std::string hint) {
+  if (full()) {
+    ++untold_;
+    return;
+  }
   faults_.push_back({at.file, at.line, at.column, std::move(key), std::move(message), std::move(hint)});
 }
 
 void Diagnostics::add(const JobErrors& errors) {
-  faults_.insert(faults_.end(), errors.faults().begin(), errors.faults().end());
+  for (const Diagnostic& fault : errors.faults())
+    add({fault.file, fault.line, fault.column}, fault.key, fault.message, fault.hint);
 }
 
 bool Diagnostics::concern(const std::string& section) const {
@@ -61,6 +66,8 @@ void Diagnostics::throw_if_any() const {
   std::vector<Diagnostic> sorted = faults_;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const Diagnostic& a, const Diagnostic& b) { return rank(a) < rank(b); });
+  if (untold_ > 0)
+    sorted.push_back({files.front(), 0, 0, "", "and " + std::to_string(untold_) + " more faults", ""});
   throw JobErrors(std::move(sorted));
 }
 

@@ -36,20 +36,26 @@ class JobErrors : public Error {
   std::vector<Diagnostic> faults_;
 };
 
+// More help nobody: a file with so many is not a job.
+constexpr size_t kFaultLimit = 200;
+
 class Diagnostics {
  public:
   void add(const Position& at, std::string key, std::string message, std::string hint = "");
   void add(const JobErrors& errors);
   bool empty() const { return faults_.empty(); }
+  bool full() const { return faults_.size() >= kFaultLimit; }
   // Whether a fault is about `section`, a key below it, or a file as a whole.
   bool concern(const std::string& section) const;
   // Replaces a text in every message and hint: values that must not be shown.
   void hide(const std::string& secret);
-  // Throws JobErrors, in the order of files, lines and columns, when there is any fault.
+  // Throws JobErrors, in the order of files, lines and columns, when there is any fault; beyond
+  // kFaultLimit they are only counted.
   void throw_if_any() const;
 
  private:
   std::vector<Diagnostic> faults_;
+  int64_t untold_ = 0;  // faults beyond kFaultLimit
 };
 
 // Every occurrence of `secret` becomes "***".

@@ -31,6 +31,9 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
+    if (stack_.back().node.members.size() >= kMapKeyLimit)
+      throw JobErrors({{here_.file, here_.line, here_.column, "",
+                        "more than " + format_count(kMapKeyLimit) + " keys in one map", ""}});
     stack_.back().key_at = token(NodeKind::scalar).at;
     stack_.back().key = std::move(name);
     return true;

@@ -68,6 +68,7 @@ std::string describe(const Node& node);
 constexpr int64_t kNodeTextLimit = 1 << 20;
 constexpr int kNodeDepthLimit = 64;
 constexpr int64_t kNodeCountLimit = 100'000;
+constexpr size_t kMapKeyLimit = 2000;  // of one map: finding a key looks at all of them
 
 // Both throw JobErrors with the one fault that stopped them. `name` stands in every position.
 Node parse_yaml(std::string_view text, const std::string& name);

@@ -228,7 +228,8 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
     std::string key = prefix + member.key;
     const Field* field = field_of(fields, member.key);
     if (!field) {
-      faults.add(member.key_at, key, "unknown key", unknown_key_hint(member.key, fields, prefix));
+      faults.add(member.key_at, key, "unknown key",
+                 faults.full() ? "" : unknown_key_hint(member.key, fields, prefix));
       continue;
     }
     const Node& value = member.value;

@@ -162,10 +162,6 @@ class Rules {
                                           std::to_string(*train.global_batch_size));
     if (train.micro_batch_tokens && !job_.data.packing)
       fault("train.micro_batch_tokens", "needs data.packing: true", "or set micro_batch_size");
-    if (train.micro_batch_tokens && *train.micro_batch_tokens < job_.data.max_length)
-      fault("train.micro_batch_tokens", std::to_string(*train.micro_batch_tokens) +
-                                            " is less than data.max_length, " +
-                                            std::to_string(job_.data.max_length));
   }
 
   void objective() {

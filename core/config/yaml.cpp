@@ -191,6 +191,8 @@ class Builder : public YAML::EventHandler {
       key.scalar = "?" + std::to_string(map.node.members.size());
     }
     if (key.scalar == "<<") fail(key.at, "merge keys (<<) are not supported", "share keys with extends");
+    if (map.node.members.size() >= kMapKeyLimit)
+      fail(key.at, "more than " + format_count(kMapKeyLimit) + " keys in one map");
     for (const Member& member : map.node.members)
       if (member.key == key.scalar)
         fail(key.at,

@@ -23,8 +23,9 @@ Device gpu_device(const Hardware& hardware, size_t index) {
 }
 
 size_t most_free(const std::vector<GpuInfo>& gpus) {
-  const auto best = std::max_element(gpus.begin(), gpus.end(),
-                                     [](const GpuInfo& a, const GpuInfo& b) { return a.free_bytes < b.free_bytes; });
+  const auto best = std::max_element(gpus.begin(), gpus.end(), [](const GpuInfo& a, const GpuInfo& b) {
+    return a.free_bytes < b.free_bytes;
+  });
   return static_cast<size_t>(best - gpus.begin());
 }
 
@@ -32,11 +33,13 @@ bool whole_number(const std::string& text) {
   return !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-Device indexed(const Hardware& hardware, const std::string& number, const std::string& asked, ErrorKind kind) {
+Device indexed(const Hardware& hardware, const std::string& number, const std::string& asked,
+               ErrorKind kind) {
   const size_t index = std::stoul(number);
   if (index < hardware.gpus.size()) return gpu_device(hardware, index);
-  const std::string there = hardware.gpus.empty() ? "there is no GPU: " + hardware.gpu_note
-                                                  : "GPUs are 0 to " + std::to_string(hardware.gpus.size() - 1);
+  const std::string there = hardware.gpus.empty()
+                                ? "there is no GPU: " + hardware.gpu_note
+                                : "GPUs are 0 to " + std::to_string(hardware.gpus.size() - 1);
   throw Error(kind, asked + ": no such device, " + there);
 }
 

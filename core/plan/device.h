@@ -15,11 +15,11 @@ struct Device {
   int64_t free_bytes() const { return cuda ? gpu.free_bytes : cpu.available_bytes; }
 };
 
-// hardware.device of the job: auto takes the GPU with the most free memory, else the CPU. Throws Error(environment)
-// when the device asked for is not there.
+// hardware.device of the job: auto takes the GPU with the most free memory, else the CPU. Throws
+// Error(environment) when the device asked for is not there.
 Device choose_device(const Hardware& hardware, const HardwareConfig& config);
-// `forge plan --gpu NAME`: a card of the database in this machine, or Error(usage). "cpu", "auto" and an index choose
-// from the machine.
+// `forge plan --gpu NAME`: a card of the database in this machine, or Error(usage). "cpu", "auto" and an
+// index choose from the machine.
 Device device_by_name(const Hardware& hardware, const std::string& name);
 
 }  // namespace forge

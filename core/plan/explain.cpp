@@ -37,9 +37,10 @@ std::string capability_text(int64_t capability) {
 
 Rows device_rows(const Device& device) {
   const CpuInfo& cpu = device.cpu;
-  Rows rows{{"processor", cpu.name + ", " + std::to_string(cpu.cores) + (cpu.cores == 1 ? " core" : " cores") +
-                              (cpu.isa.empty() ? "" : " (" + join(cpu.isa, " ") + ")")},
-            {"memory", format_bytes(cpu.available_bytes) + " free of " + format_bytes(cpu.memory_bytes)}};
+  Rows rows{
+      {"processor", cpu.name + ", " + std::to_string(cpu.cores) + (cpu.cores == 1 ? " core" : " cores") +
+                        (cpu.isa.empty() ? "" : " (" + join(cpu.isa, " ") + ")")},
+      {"memory", format_bytes(cpu.available_bytes) + " free of " + format_bytes(cpu.memory_bytes)}};
   if (!device.cuda) return rows;
   const GpuInfo& gpu = device.gpu;
   rows.push_back({"GPU", gpu.name + ", compute capability " + capability_text(gpu.compute_capability) +
@@ -54,7 +55,9 @@ Rows value_rows(const Plan& plan, bool all) {
   Rows rows;
   for (const std::string& key : dotted_keys(job_fields())) {
     const Field* field = find_field(key);
-    if (!field || field->kind == FieldKind::section || key.find("data.train.") == 0 || key.find("data.eval.") == 0) continue;
+    if (!field || field->kind == FieldKind::section || key.find("data.train.") == 0 ||
+        key.find("data.eval.") == 0)
+      continue;
     if (field->kind == FieldKind::sections) continue;
     const auto found = plan.origins.find(key);
     const ValueOrigin origin = found == plan.origins.end() ? ValueOrigin{"default", ""} : found->second;
@@ -66,7 +69,8 @@ Rows value_rows(const Plan& plan, bool all) {
 
 Rows memory_rows(const Plan& plan) {
   Rows rows;
-  for (const MemoryLine& line : plan.memory) rows.push_back({line.name, format_bytes(line.bytes), line.formula});
+  for (const MemoryLine& line : plan.memory)
+    rows.push_back({line.name, format_bytes(line.bytes), line.formula});
   rows.push_back({"predicted peak", format_bytes(plan.predicted_peak_bytes),
                   "of " + format_bytes(plan.available_bytes) + " available on " + plan.device.name()});
   return rows;
@@ -87,29 +91,32 @@ std::string cut_text(const DataSummary& data) {
 
 std::vector<std::string> data_row(const std::string& name, const DataSummary& data) {
   return {name, format_count(data.examples) + " examples of " + format_count(data.rows) + " rows" +
-                    (data.format.empty() ? "" : " (" + data.format + ")") + ", " + format_count(data.tokens) + " tokens, " +
-                    format_count(data.supervised_tokens) + " trained, longest " + format_count(data.longest) + cut_text(data) +
-                    (data.estimated ? " (estimated)" : "")};
+                    (data.format.empty() ? "" : " (" + data.format + ")") + ", " + format_count(data.tokens) +
+                    " tokens, " + format_count(data.supervised_tokens) + " trained, longest " +
+                    format_count(data.longest) + cut_text(data) + (data.estimated ? " (estimated)" : "")};
 }
 
 Rows run_rows(const Plan& plan) {
   Rows rows{data_row("training data", plan.train)};
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
-                               format_count(plan.steps_per_epoch) + " an epoch)" + (plan.train.estimated ? ", estimated" : "")});
-  rows.push_back({"disk", "up to " + format_bytes(plan.disk_bytes) + ", one checkpoint " + format_bytes(plan.checkpoint_bytes)});
+                               format_count(plan.steps_per_epoch) + " an epoch)" +
+                               (plan.train.estimated ? ", estimated" : "")});
+  rows.push_back({"disk", "up to " + format_bytes(plan.disk_bytes) + ", one checkpoint " +
+                              format_bytes(plan.checkpoint_bytes)});
   return rows;
 }
 
 Rows model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
-  Rows rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " + format_count(m.hidden_size) + ", vocabulary " +
-                          format_count(m.vocab_size)},
-            {"parameters", format_count(plan.parameters.total) + ", " + format_count(plan.parameters.trainable) + " trainable"}};
+  Rows rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
+                          format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size)},
+            {"parameters", format_count(plan.parameters.total) + ", " +
+                               format_count(plan.parameters.trainable) + " trainable"}};
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers"});
-  rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " + name_of(plan.storage) +
-                                ", loss scaling " + plan.loss_scaling});
+  rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
+                                name_of(plan.storage) + ", loss scaling " + plan.loss_scaling});
   return rows;
 }
 
@@ -122,8 +129,9 @@ Rows warning_rows(const Plan& plan) {
 }  // namespace
 
 std::string explain(const Plan& plan, bool all) {
-  return "plan of " + plan.job.name + "\n" + section("device", device_rows(plan.device)) + section("model", model_rows(plan)) +
-         section("run", run_rows(plan)) + section("values (key, value, from, why)", value_rows(plan, all)) +
+  return "plan of " + plan.job.name + "\n" + section("device", device_rows(plan.device)) +
+         section("model", model_rows(plan)) + section("run", run_rows(plan)) +
+         section("values (key, value, from, why)", value_rows(plan, all)) +
          section("memory", memory_rows(plan)) + section("warnings", warning_rows(plan));
 }
 
@@ -137,7 +145,8 @@ std::string explain_profile(const Device& device, const Profile& profile) {
       row("loss_scaling", profile.loss_scaling.value, profile.loss_scaling.reason),
       row("attention", profile.attention.value, profile.attention.reason),
       row("engine", profile.engine.value, profile.engine.reason),
-      row("micro_batch_tokens", format_count(profile.micro_batch_tokens.value), profile.micro_batch_tokens.reason),
+      row("micro_batch_tokens", format_count(profile.micro_batch_tokens.value),
+          profile.micro_batch_tokens.reason),
       row("smallest_micro_batch_tokens", format_count(profile.smallest_micro_batch_tokens.value),
           profile.smallest_micro_batch_tokens.reason),
       row("reserve", format_bytes(profile.reserve_bytes.value), profile.reserve_bytes.reason)};

@@ -6,8 +6,8 @@
 
 namespace forge {
 
-// The device, every value that is not a plain default with origin and reason, memory by line, steps, disk, warnings. With
-// `all`, defaults too.
+// The device, every value that is not a plain default with origin and reason, memory by line, steps, disk,
+// warnings. With `all`, defaults too.
 std::string explain(const Plan& plan, bool all = false);
 // `forge profile`: the device, the profile and each choice with its reason.
 std::string explain_profile(const Device& device, const Profile& profile);

@@ -14,13 +14,15 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kMostVisits = 200'000;  // examples whose batches are laid out exactly; beyond that a bound serves
+constexpr int64_t kMostVisits =
+    200'000;  // examples whose batches are laid out exactly; beyond that a bound serves
 
 int64_t longest_of(const Plan& plan) { return std::max<int64_t>(1, plan.train.longest); }
 
 // The most tokens that one step can have: its examples cannot all be the longest of the data set.
 int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
-  if (plan.job.train.global_batch_tokens) return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
+  if (plan.job.train.global_batch_tokens)
+    return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
   const auto examples = static_cast<size_t>(*plan.job.train.global_batch_size);
   if (lengths.empty()) return static_cast<int64_t>(examples) * longest_of(plan);
   std::vector<int64_t> sorted = lengths;
@@ -29,11 +31,13 @@ int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
   return std::accumulate(sorted.begin(), end, int64_t{0});
 }
 
-// The most tokens of any micro-batch that the run will see. The order is a function of seed and data, so it can be
-// looked up; while data are only estimated a bound serves.
+// The most tokens of any micro-batch that the run will see. The order is a function of seed and data, so it
+// can be looked up; while data are only estimated a bound serves.
 int64_t most_tokens(const Plan& plan, const std::vector<int64_t>& lengths) {
   const TrainConfig& train = plan.job.train;
-  const int64_t epochs = plan.steps == 0 ? 1 : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
+  const int64_t epochs =
+      plan.steps == 0 ? 1
+                      : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
   if (!lengths.empty() && static_cast<int64_t>(lengths.size()) * epochs <= kMostVisits) {
     int64_t most = 1;
     for (int64_t epoch = 0; epoch < epochs; ++epoch)
@@ -68,8 +72,10 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, int64_t t
   shape.micro_batch_tokens = tokens;
   shape.longest_sequence = std::min(tokens, longest_of(plan));
   // Micro-batches differ from the mean: a quarter more supervised tokens than the data set's share.
-  const double share = static_cast<double>(plan.train.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.tokens));
-  shape.supervised_tokens = std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
+  const double share = static_cast<double>(plan.train.supervised_tokens) /
+                       static_cast<double>(std::max<int64_t>(1, plan.train.tokens));
+  shape.supervised_tokens =
+      std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
   return shape;
 }
 
@@ -112,16 +118,18 @@ struct Attempt {
   Checkpointing checkpointing = Checkpointing::none;
 };
 
-// From the fastest to the smallest: the knee and half of it at each degree of recomputation, then ever smaller
-// micro-batches with full recomputation.
+// From the fastest to the smallest: the knee and half of it at each degree of recomputation, then ever
+// smaller micro-batches with full recomputation.
 std::vector<Attempt> attempts(const Plan& plan, const Search& search) {
   std::vector<Checkpointing> degrees{Checkpointing::none, Checkpointing::selective, Checkpointing::full};
   if (search.fixed_checkpointing) degrees = {*plan.job.train.activation_checkpointing};
   std::vector<Attempt> list;
   for (Checkpointing degree : degrees) {
-    if (search.fixed_batch) list.push_back({0, degree});
+    if (search.fixed_batch)
+      list.push_back({0, degree});
     else
-      for (int64_t tokens : sizes(plan, search.knee, std::max(search.knee / 2, search.smallest))) list.push_back({tokens, degree});
+      for (int64_t tokens : sizes(plan, search.knee, std::max(search.knee / 2, search.smallest)))
+        list.push_back({tokens, degree});
   }
   if (!search.fixed_batch)
     for (int64_t tokens : sizes(plan, search.knee / 4, 1)) list.push_back({tokens, degrees.back()});
@@ -135,7 +143,8 @@ void apply(Plan& plan, const Attempt& attempt, const Search& search, const Inven
   plan.predicted_peak_bytes = total_bytes(plan.memory);
 }
 
-// Tries all attempts in order; true with the plan at the first that fits, else false with the plan at the smallest.
+// Tries all attempts in order; true with the plan at the first that fits, else false with the plan at the
+// smallest.
 bool fits(Plan& plan, const Search& search) {
   const Inventory inventory = inventory_of(plan);
   Plan smallest = plan;
@@ -175,7 +184,8 @@ bool narrow(Plan& plan, Search& search) {
 
 bool quantize(Plan& plan, Search& search) {
   free_all(plan, search);
-  if (plan.job.adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none) return false;
+  if (plan.job.adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none)
+    return false;
   plan.job.model.quantization = Quantization::nf4;
   return plan.job.model.double_quantization = true;
 }
@@ -208,8 +218,9 @@ std::string checkpointing_text(const Plan& plan) {
   return "train.activation_checkpointing: " + name_of(*plan.job.train.activation_checkpointing);
 }
 std::string batch_text(const Plan& plan) {
-  return plan.job.data.packing ? "train.micro_batch_tokens: " + std::to_string(*plan.job.train.micro_batch_tokens)
-                               : "train.micro_batch_size: " + std::to_string(*plan.job.train.micro_batch_size);
+  return plan.job.data.packing
+             ? "train.micro_batch_tokens: " + std::to_string(*plan.job.train.micro_batch_tokens)
+             : "train.micro_batch_size: " + std::to_string(*plan.job.train.micro_batch_size);
 }
 
 constexpr Remedy kRemedies[] = {
@@ -232,7 +243,8 @@ std::string remedy_for(const Plan& asked, const Search& original) {
     Search search = original;
     if (!remedy.change(plan, search)) continue;
     if (remedy.change == shorten) search.lengths = &unknown;
-    if (fits(plan, search)) return remedy.describe(plan) + " (needs " + format_bytes(plan.predicted_peak_bytes) + ")";
+    if (fits(plan, search))
+      return remedy.describe(plan) + " (needs " + format_bytes(plan.predicted_peak_bytes) + ")";
   }
   return "";
 }
@@ -242,15 +254,17 @@ std::string remedy_for(const Plan& asked, const Search& original) {
   const std::string remedy = remedy_for(asked, search);
   const bool limited = asked.job.hardware.memory_limit == asked.available_bytes;
   throw Error(ErrorKind::fit, "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " +
-                                  format_bytes(asked.available_bytes) + " available on " + asked.device.name() +
-                                  (limited ? " (hardware.memory_limit)" : "") + "; the largest part is " + largest.name + " (" +
+                                  format_bytes(asked.available_bytes) + " available on " +
+                                  asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
+                                  "; the largest part is " + largest.name + " (" +
                                   format_bytes(largest.bytes) + ": " + largest.formula + ")" +
                                   (remedy.empty() ? "" : "; the cheapest remedy: " + remedy))
-      .hint(remedy.empty() ? "no single setting makes it fit: take a smaller model or a device with more memory"
-                           : "set " + remedy.substr(0, remedy.rfind(" (needs")));
+      .hint(remedy.empty()
+                ? "no single setting makes it fit: take a smaller model or a device with more memory"
+                : "set " + remedy.substr(0, remedy.rfind(" (needs")));
 }
 
-std::string percent_free(const Plan& plan) {
+std::string room_text(const Plan& plan) {
   return format_bytes(plan.predicted_peak_bytes) + " of " + format_bytes(plan.available_bytes);
 }
 
@@ -261,16 +275,18 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
     const std::string cost = *train.activation_checkpointing == Checkpointing::none
                                  ? "nothing needs to be recomputed: "
                                  : "the least recomputation that fits a useful micro-batch: ";
-    derived(plan, "train.activation_checkpointing", cost + percent_free(plan));
+    derived(plan, "train.activation_checkpointing", cost + room_text(plan));
   }
   const std::string key = plan.job.data.packing ? "train.micro_batch_tokens" : "train.micro_batch_size";
   const std::string other = plan.job.data.packing ? "train.micro_batch_size" : "train.micro_batch_tokens";
   if (!search.fixed_batch)
-    derived(plan, key, first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
-                             : "the most that fits below the knee of " + knee + " tokens: " + percent_free(plan));
+    derived(plan, key,
+            first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
+                  : "the most that fits below the knee of " + knee + " tokens: " + room_text(plan));
   if (plan.origins.count(other) == 0 || plan.origins[other].source == "default")
-    derived(plan, other, plan.job.data.packing ? "about as many examples; with packing tokens decide"
-                                               : "examples of at most " + format_count(longest_of(plan)) + " tokens");
+    derived(plan, other,
+            plan.job.data.packing ? "about as many examples; with packing tokens decide"
+                                  : "examples of at most " + format_count(longest_of(plan)) + " tokens");
 }
 
 // A micro-batch given in examples still packs into a budget of tokens, and the other way round.
@@ -279,7 +295,8 @@ void complete_fixed_batch(Plan& plan) {
   if (train.micro_batch_size && !train.micro_batch_tokens) {
     train.micro_batch_tokens = *train.micro_batch_size * longest_of(plan);
     derived(plan, "train.micro_batch_tokens",
-            format_count(*train.micro_batch_size) + " examples of at most " + format_count(longest_of(plan)) + " tokens");
+            format_count(*train.micro_batch_size) + " examples of at most " + format_count(longest_of(plan)) +
+                " tokens");
   } else if (!train.micro_batch_size) {
     const int64_t tokens = *train.micro_batch_tokens;
     set_micro_batch(plan, tokens);
@@ -292,13 +309,16 @@ void complete_fixed_batch(Plan& plan) {
 
 Inventory inventory_of(const Plan& plan) {
   const Job& job = plan.job;
-  return {run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
+  return {run_parameters(plan.model, job.adapter, job.model.quantization),
+          adapter_sites(plan.model, job.adapter)};
 }
 
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, int64_t tokens) {
-  std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.storage);
+  std::vector<MemoryLine> lines =
+      fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.storage);
   const Provider& provider = provider_named(plan.provider);
-  for (MemoryLine& line : provider.activation_lines(shape_of(plan, inventory, tokens))) lines.push_back(std::move(line));
+  for (MemoryLine& line : provider.activation_lines(shape_of(plan, inventory, tokens)))
+    lines.push_back(std::move(line));
   return lines;
 }
 
@@ -306,7 +326,8 @@ void resolve_memory(Plan& plan, const Profile& profile, const std::vector<int64_
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
   const Search search{&lengths, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
-                      train.micro_batch_size || train.micro_batch_tokens, train.activation_checkpointing.has_value()};
+                      train.micro_batch_size || train.micro_batch_tokens,
+                      train.activation_checkpointing.has_value()};
   if (search.fixed_batch) complete_fixed_batch(plan);
   const Plan asked = plan;
   if (!fits(plan, search)) refuse(asked, plan, search);
@@ -318,8 +339,9 @@ void resolve_memory(Plan& plan, const Profile& profile, const std::vector<int64_
 
 void require_disk(const Plan& plan, int64_t free_bytes) {
   if (plan.disk_bytes <= free_bytes) return;
-  throw Error(ErrorKind::environment, plan.job.output_dir + ": the run writes up to " + format_bytes(plan.disk_bytes) + ", " +
-                                          format_bytes(free_bytes) + " are free (one checkpoint is " +
+  throw Error(ErrorKind::environment, plan.job.output_dir + ": the run writes up to " +
+                                          format_bytes(plan.disk_bytes) + ", " + format_bytes(free_bytes) +
+                                          " are free (one checkpoint is " +
                                           format_bytes(plan.checkpoint_bytes) + ")")
       .hint("free space, set output_dir to another disk, or keep fewer checkpoints (checkpoint.keep_last)");
 }

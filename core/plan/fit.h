@@ -11,11 +11,12 @@ struct Inventory {
 };
 Inventory inventory_of(const Plan& plan);
 
-// All lines of a plan whose micro-batch and checkpointing are settled. `tokens` is the most of one micro-batch.
+// All lines of a plan whose micro-batch and checkpointing are settled. `tokens` is the most of one
+// micro-batch.
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, int64_t tokens);
 
-// Settles train.micro_batch_* and train.activation_checkpointing: no recomputation at the profile's knee if that fits,
-// else less of one or the other, in that order of cost. Throws Error(fit).
+// Settles train.micro_batch_* and train.activation_checkpointing: no recomputation at the profile's knee if
+// that fits, else less of one or the other, in that order of cost. Throws Error(fit).
 void resolve_memory(Plan& plan, const Profile& profile, const std::vector<int64_t>& lengths);
 
 // Error(environment) when `free_bytes` on the disk of the run folder are fewer than the plan will write.

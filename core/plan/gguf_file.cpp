@@ -10,12 +10,20 @@ Json scalar_metadata(const Gguf& gguf) {
   Json json = Json::object();
   for (const std::string& key : gguf.keys()) {
     switch (gguf.find(key)->type) {
-      case GgufType::array: break;
-      case GgufType::string: json[key] = gguf.get_string(key, ""); break;
-      case GgufType::boolean: json[key] = gguf.get_bool(key, false); break;
+      case GgufType::array:
+        break;
+      case GgufType::string:
+        json[key] = gguf.get_string(key, "");
+        break;
+      case GgufType::boolean:
+        json[key] = gguf.get_bool(key, false);
+        break;
       case GgufType::f32:
-      case GgufType::f64: json[key] = gguf.get_number(key, 0); break;
-      default: json[key] = gguf.get_int(key, 0);
+      case GgufType::f64:
+        json[key] = gguf.get_number(key, 0);
+        break;
+      default:
+        json[key] = gguf.get_int(key, 0);
     }
   }
   return json;

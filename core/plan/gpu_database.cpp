@@ -36,8 +36,8 @@ constexpr double kGib = 1024.0 * 1024 * 1024;
 
 }  // namespace
 
-// Vendor data sheets; consumer cards: dense tensor rate with fp32 accumulation (half of the fp16-accumulation rate that
-// Turing, Ampere, Ada and Blackwell GeForce are advertised with).
+// Vendor data sheets; consumer cards: dense tensor rate with fp32 accumulation (half of the fp16-accumulation
+// rate that Turing, Ampere, Ada and Blackwell GeForce are advertised with).
 const std::vector<GpuCard>& gpu_cards() {
   static const std::vector<GpuCard> cards{
       // name, aliases, architecture, cc, GiB, GB/s, bf16, fp16, fp32
@@ -53,7 +53,8 @@ const std::vector<GpuCard>& gpu_cards() {
       {"GTX 1080 Ti", "", "pascal", 61, 11, 484, 0, 0, 11.3},
       {"TITAN Xp", "TITAN X Pascal", "pascal", 61, 12, 548, 0, 0, 12.1},
       {"V100", "V100 16GB|V100-SXM2-16GB|V100-PCIE-16GB", "volta", 70, 16, 900, 0, 125, 15.7},
-      {"V100 32GB", "V100-SXM2-32GB|V100-SXM3-32GB|V100-PCIE-32GB|V100S-PCIE-32GB", "volta", 70, 32, 900, 0, 125, 15.7},
+      {"V100 32GB", "V100-SXM2-32GB|V100-SXM3-32GB|V100-PCIE-32GB|V100S-PCIE-32GB", "volta", 70, 32, 900, 0,
+       125, 15.7},
       {"TITAN V", "", "volta", 70, 12, 653, 0, 110, 14.9},
       {"GTX 1650", "", "turing", 75, 4, 128, 0, 6.0, 3.0},
       {"GTX 1650 Super", "GTX 1650S", "turing", 75, 4, 192, 0, 8.8, 4.4},
@@ -132,7 +133,9 @@ const std::vector<GpuCard>& gpu_cards() {
       {"RTX 5070 Ti", "", "blackwell", 120, 16, 896, 87.9, 87.9, 43.9},
       {"RTX 5080", "", "blackwell", 120, 16, 960, 112.6, 112.6, 56.3},
       {"RTX 5090", "", "blackwell", 120, 32, 1792, 209.5, 209.5, 104.8},
-      {"RTX PRO 6000", "RTX PRO 6000 Blackwell|RTX PRO 6000 Blackwell Workstation Edition|RTX PRO 6000 Blackwell Server Edition",
+      {"RTX PRO 6000",
+       "RTX PRO 6000 Blackwell|RTX PRO 6000 Blackwell Workstation Edition|RTX PRO 6000 Blackwell Server "
+       "Edition",
        "blackwell", 120, 96, 1792, 503.8, 503.8, 126.0},
       {"RTX PRO 5000", "RTX PRO 5000 Blackwell", "blackwell", 120, 48, 1344, 294, 294, 73.7},
       {"RTX PRO 4500", "RTX PRO 4500 Blackwell", "blackwell", 120, 32, 896, 219, 219, 54.9},
@@ -160,10 +163,12 @@ const GpuCard& find_gpu(const std::string& name) {
 
 const GpuCard* gpu_card_of(const GpuInfo& gpu) {
   if (const GpuCard* card = find_key(key_of(gpu.name))) return card;
-  // Laptop and vendor editions carry a longer name: the longest card name that begins theirs, on the same silicon.
+  // Laptop and vendor editions carry a longer name: the longest card name that begins theirs, on the same
+  // silicon.
   const GpuCard* best = nullptr;
   for (const GpuCard& card : gpu_cards())
-    if (card.compute_capability == gpu.compute_capability && starts_with(key_of(gpu.name), key_of(card.name)) &&
+    if (card.compute_capability == gpu.compute_capability &&
+        starts_with(key_of(gpu.name), key_of(card.name)) &&
         (!best || key_of(card.name).size() > key_of(best->name).size()))
       best = &card;
   return best;

@@ -17,15 +17,15 @@ struct GpuCard {
   int64_t compute_capability;  // 86 is 8.6
   double memory_gib;
   double bandwidth_gbs;  // GB/s
-  // Dense TFLOP/s with 32-bit accumulation, as the vendor states them; 0: the card has no such units and forge does
-  // not use the type there.
+  // Dense TFLOP/s with 32-bit accumulation, as the vendor states them; 0: the card has no such units and
+  // forge does not use the type there.
   double bf16_tflops, fp16_tflops, fp32_tflops;
 };
 
 const std::vector<GpuCard>& gpu_cards();
 
-// The row of a name in any case, with or without "NVIDIA", "GeForce", "Tesla", blanks or hyphens, and a memory size
-// where cards of one name differ ("A100 40GB"). Throws Error(usage) with the nearest name.
+// The row of a name in any case, with or without "NVIDIA", "GeForce", "Tesla", blanks or hyphens, and a
+// memory size where cards of one name differ ("A100 40GB"). Throws Error(usage) with the nearest name.
 const GpuCard& find_gpu(const std::string& name);
 // The row of a probed card's driver name, or nullptr.
 const GpuCard* gpu_card_of(const GpuInfo& gpu);

@@ -1,6 +1,6 @@
-// NVIDIA GPUs through the driver's own libraries, loaded when they are there: libcuda.so.1 lists the devices that CUDA
-// would use (CUDA_VISIBLE_DEVICES included), libnvidia-ml.so.1 adds free memory and the driver's version without
-// creating a context. Prototypes: CUDA driver API and NVML reference manuals.
+// NVIDIA GPUs through the driver's own libraries, loaded when they are there: libcuda.so.1 lists the devices
+// that CUDA would use (CUDA_VISIBLE_DEVICES included), libnvidia-ml.so.1 adds free memory and the driver's
+// version without creating a context. Prototypes: CUDA driver API and NVML reference manuals.
 #include <dlfcn.h>
 
 #include <array>
@@ -42,8 +42,8 @@ bool load(const Library& library, Cuda& cuda) {
   return library.load(cuda.init, "cuInit") && library.load(cuda.driver_version, "cuDriverGetVersion") &&
          library.load(cuda.count, "cuDeviceGetCount") && library.load(cuda.get, "cuDeviceGet") &&
          library.load(cuda.name, "cuDeviceGetName") && library.load(cuda.attribute, "cuDeviceGetAttribute") &&
-         library.load(cuda.total_memory, "cuDeviceTotalMem_v2") && library.load(cuda.pci, "cuDeviceGetPCIBusId") &&
-         library.load(cuda.uuid, "cuDeviceGetUuid");
+         library.load(cuda.total_memory, "cuDeviceTotalMem_v2") &&
+         library.load(cuda.pci, "cuDeviceGetPCIBusId") && library.load(cuda.uuid, "cuDeviceGetUuid");
 }
 
 constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
@@ -66,8 +66,8 @@ bool describe(const Cuda& cuda, int index, GpuInfo& gpu) {
   char name[128] = "", pci[32] = "";
   std::array<unsigned char, 16> uuid{};
   if (cuda.get(&device, index) != 0 || cuda.name(name, sizeof(name), device) != 0 ||
-      cuda.attribute(&major, kComputeMajor, device) != 0 || cuda.attribute(&minor, kComputeMinor, device) != 0 ||
-      cuda.total_memory(&total, device) != 0)
+      cuda.attribute(&major, kComputeMajor, device) != 0 ||
+      cuda.attribute(&minor, kComputeMinor, device) != 0 || cuda.total_memory(&total, device) != 0)
     return false;
   gpu.name = name;
   gpu.compute_capability = major * 10 + minor;
@@ -90,8 +90,8 @@ void add_free_memory(std::vector<GpuInfo>& gpus) {
   int (*memory)(void*, NvmlMemory*) = nullptr;
   if (!library || !library.load(init, "nvmlInit_v2") || !library.load(shutdown, "nvmlShutdown") ||
       !library.load(driver, "nvmlSystemGetDriverVersion") ||
-      !library.load(handle, "nvmlDeviceGetHandleByPciBusId_v2") || !library.load(memory, "nvmlDeviceGetMemoryInfo") ||
-      init() != 0)
+      !library.load(handle, "nvmlDeviceGetHandleByPciBusId_v2") ||
+      !library.load(memory, "nvmlDeviceGetMemoryInfo") || init() != 0)
     return;
   char version[96] = "";
   if (driver(version, sizeof(version)) != 0) version[0] = '\0';

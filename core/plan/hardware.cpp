@@ -25,7 +25,8 @@ std::map<std::string, std::string> colon_table(const std::string& text) {
   for (const std::string& line : split(text, '\n')) {
     const size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
-    table.emplace(trim(std::string_view(line).substr(0, colon)), trim(std::string_view(line).substr(colon + 1)));
+    table.emplace(trim(std::string_view(line).substr(0, colon)),
+                  trim(std::string_view(line).substr(colon + 1)));
   }
   return table;
 }
@@ -42,8 +43,9 @@ int64_t affinity_count() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Folders of this process's control group from its own up to the root: a limit of any of them holds. `controller` is
-// empty for version 2. In a container the path of /proc/self/cgroup may be the host's; then only the root exists.
+// Folders of this process's control group from its own up to the root: a limit of any of them holds.
+// `controller` is empty for version 2. In a container the path of /proc/self/cgroup may be the host's; then
+// only the root exists.
 std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::string& controller) {
   std::string path;
   for (const std::string& line : split(content(root.proc + "/self/cgroup"), '\n')) {
@@ -51,7 +53,8 @@ std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::strin
     if (parts.size() < 3) continue;
     const std::vector<std::string> controllers = split(parts[1], ',');
     const bool mine = controller.empty() ? parts[1].empty()
-                                         : std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
+                                         : std::find(controllers.begin(), controllers.end(), controller) !=
+                                               controllers.end();
     if (mine) path = parts[2];
   }
   const std::string base = controller.empty() ? root.cgroup : root.cgroup + "/" + controller;
@@ -74,26 +77,30 @@ double quota_cores(const SystemRoot& root) {
     if (words.size() == 2) limit(leading_number(words[0]), leading_number(words[1]));
   }
   for (const std::string& folder : cgroup_folders(root, "cpu"))
-    limit(leading_number(content(folder + "/cpu.cfs_quota_us")), leading_number(content(folder + "/cpu.cfs_period_us")));
+    limit(leading_number(content(folder + "/cpu.cfs_quota_us")),
+          leading_number(content(folder + "/cpu.cfs_period_us")));
   return cores;
 }
 
 int64_t stat_value(const std::string& text, const std::string& name) {
   for (const std::string& line : split(text, '\n'))
-    if (starts_with(line, name + " ")) return std::max<int64_t>(0, leading_number(line.substr(name.size() + 1)));
+    if (starts_with(line, name + " "))
+      return std::max<int64_t>(0, leading_number(line.substr(name.size() + 1)));
   return 0;
 }
 
-// Lowers memory and available bytes to what the control groups allow. File cache is given back under pressure and
-// does not count as used.
+// Lowers memory and available bytes to what the control groups allow. File cache is given back under pressure
+// and does not count as used.
 void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
   const auto limit = [&](int64_t most, int64_t used, int64_t cache) {
     if (most <= 0) return;
     cpu.memory_bytes = std::min(cpu.memory_bytes, most);
-    cpu.available_bytes = std::min(cpu.available_bytes, std::max<int64_t>(0, most - std::max<int64_t>(0, used - cache)));
+    cpu.available_bytes =
+        std::min(cpu.available_bytes, std::max<int64_t>(0, most - std::max<int64_t>(0, used - cache)));
   };
   for (const std::string& folder : cgroup_folders(root, ""))
-    limit(leading_number(content(folder + "/memory.max")), leading_number(content(folder + "/memory.current")),
+    limit(leading_number(content(folder + "/memory.max")),
+          leading_number(content(folder + "/memory.current")),
           stat_value(content(folder + "/memory.stat"), "inactive_file"));
   for (const std::string& folder : cgroup_folders(root, "memory"))
     limit(leading_number(content(folder + "/memory.limit_in_bytes")),
@@ -103,9 +110,9 @@ void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
 
 // The flags that change what forge chooses, under the kernel's names (x86 `flags`, ARM `Features`).
 std::vector<std::string> known_extensions(const std::string& flags) {
-  static constexpr const char* kKnown[] = {"avx2",        "fma",      "f16c",     "avx512f",  "avx512bw", "avx512_vnni", "avx512_bf16",
-                                           "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "avx_vnni", "asimd",       "sve",
-                                           "bf16",        "i8mm"};
+  static constexpr const char* kKnown[] = {
+      "avx2",     "fma",      "f16c",     "avx512f",  "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
+      "amx_tile", "amx_bf16", "amx_int8", "avx_vnni", "asimd",    "sve",         "bf16",        "i8mm"};
   const std::vector<std::string> words = split(flags, ' ');
   std::vector<std::string> known;
   for (const char* name : kKnown)

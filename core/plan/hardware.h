@@ -14,9 +14,9 @@ namespace forge {
 
 struct CpuInfo {
   std::string name;
-  int64_t cores = 1;            // that this process may use, at least 1
-  int64_t memory_bytes = 0;     // of the machine, or the cgroup's limit where that is lower
-  int64_t available_bytes = 0;  // free for a new program within that
+  int64_t cores = 1;             // that this process may use, at least 1
+  int64_t memory_bytes = 0;      // of the machine, or the cgroup's limit where that is lower
+  int64_t available_bytes = 0;   // free for a new program within that
   std::vector<std::string> isa;  // the extensions that matter here: avx2, avx512_bf16, amx_bf16, …
   bool has(const std::string& extension) const;
 };
@@ -25,8 +25,8 @@ struct GpuInfo {
   std::string name;
   int64_t compute_capability = 0;  // 86 is 8.6
   int64_t memory_bytes = 0;
-  int64_t free_bytes = 0;  // memory_bytes when NVML does not say
-  std::string driver;      // "580.65.06"; empty without NVML
+  int64_t free_bytes = 0;    // memory_bytes when NVML does not say
+  std::string driver;        // "580.65.06"; empty without NVML
   int64_t cuda_version = 0;  // the newest CUDA of the driver: 13000 is 13.0
   std::string uuid, pci;
   bool probed = true;  // false: a card from the database that is not in this machine

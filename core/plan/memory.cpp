@@ -38,14 +38,17 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model)
   return counts;
 }
 
-std::string times(int64_t count, int64_t bytes) { return format_count(count) + " × " + std::to_string(bytes) + " B"; }
+std::string times(int64_t count, int64_t bytes) {
+  return format_count(count) + " × " + std::to_string(bytes) + " B";
+}
 
 void add(std::vector<MemoryLine>& lines, std::string name, int64_t bytes, std::string formula) {
   if (bytes > 0) lines.push_back({std::move(name), bytes, std::move(formula)});
 }
 
 std::string quantized_formula(const Counts& counts, const ModelConfig& model) {
-  const double bits = 8.0 * static_cast<double>(counts.quantized_bytes) / static_cast<double>(counts.quantized);
+  const double bits =
+      8.0 * static_cast<double>(counts.quantized_bytes) / static_cast<double>(counts.quantized);
   return format_count(counts.quantized) + " weights in " + name_of(model.quantization) +
          (model.double_quantization ? " with double quantisation" : "") + ", " +
          format_number(static_cast<double>(static_cast<int64_t>(bits * 1000 + 0.5)) / 1000) + " bits each";
@@ -74,8 +77,8 @@ int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_qu
   return codes + (double_quantization ? blocks + 4 * ceil_div(blocks, kOuterBlock) + 4 : 4 * blocks);
 }
 
-std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
-                                    Precision storage) {
+std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                    Precision precision, Precision storage) {
   const Counts counts = count(parameters, job.model);
   const int64_t trained = counts.base_trainable + counts.adapter, wide = 4, narrow = bytes_of(precision);
   const bool master = job.train.master_weights || precision == Precision::fp32;
@@ -85,9 +88,11 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
   add(lines, "frozen weights", counts.frozen * bytes_of(storage),
       times(counts.frozen, bytes_of(storage)) + " (" + name_of(storage) + ")");
   add(lines, counts.adapter > 0 ? "adapter weights" : "trained weights", trained * (master ? wide : narrow),
-      times(trained, master ? wide : narrow) + (master ? " (fp32 masters)" : " (" + name_of(precision) + ", no masters)"));
+      times(trained, master ? wide : narrow) +
+          (master ? " (fp32 masters)" : " (" + name_of(precision) + ", no masters)"));
   if (master && precision != Precision::fp32)
-    add(lines, "trained weights, cast", trained * narrow, times(trained, narrow) + " (" + name_of(precision) + " copy for the layers)");
+    add(lines, "trained weights, cast", trained * narrow,
+        times(trained, narrow) + " (" + name_of(precision) + " copy for the layers)");
   add(lines, "gradients", trained * wide, times(trained, wide) + " (fp32)");
   if (job.optimizer.type == OptimizerType::adamw)
     add(lines, "optimizer state", trained * 2 * wide, times(trained, 2 * wide) + " (two fp32 moments)");

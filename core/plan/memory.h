@@ -20,14 +20,14 @@ const MemoryLine& largest_line(const std::vector<MemoryLine>& lines);
 
 int64_t bytes_of(Precision precision);
 
-// Bytes of a weight in blocks of 64: 4-bit codes with fp32 absmax are 4.5 bits a weight; absmax in 8 bits by blocks of
-// 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5.
+// Bytes of a weight in blocks of 64: 4-bit codes with fp32 absmax are 4.5 bits a weight; absmax in 8 bits by
+// blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5.
 int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_quantization);
 
-// What stays allocated for the whole run: frozen weights, trainable weights, gradients, optimizer state. `storage` is
-// the type of frozen weights that are not quantised.
-std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
-                                    Precision storage);
+// What stays allocated for the whole run: frozen weights, trainable weights, gradients, optimizer state.
+// `storage` is the type of frozen weights that are not quantised.
+std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                    Precision precision, Precision storage);
 
 // What decides the memory of one micro-batch.
 struct ActivationShape {
@@ -39,11 +39,11 @@ struct ActivationShape {
   Quantization quantization = Quantization::none;
   Checkpointing checkpointing = Checkpointing::none;
   bool cuda = false;
-  bool trains_base = false;            // adapter.type none
-  bool trains_head = false;            // the head, or the embedding it is tied to, has gradients
-  int64_t micro_batch_tokens = 0;      // the most tokens of one micro-batch
-  int64_t longest_sequence = 0;        // tokens
-  int64_t supervised_tokens = 0;       // the most supervised tokens of one micro-batch
+  bool trains_base = false;        // adapter.type none
+  bool trains_head = false;        // the head, or the embedding it is tied to, has gradients
+  int64_t micro_batch_tokens = 0;  // the most tokens of one micro-batch
+  int64_t longest_sequence = 0;    // tokens
+  int64_t supervised_tokens = 0;   // the most supervised tokens of one micro-batch
   bool needs_entropy = false;
 };
 

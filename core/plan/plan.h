@@ -1,6 +1,6 @@
 #pragma once
-// The plan: every decision of a run, made once, each with its origin and reason. The engine executes it; nothing is
-// decided after it but amendments.
+// The plan: every decision of a run, made once, each with its origin and reason. The engine executes it;
+// nothing is decided after it but amendments.
 //
 //   Plan plan = make_plan(input);
 //   plan.job.train.precision            // resolved
@@ -31,8 +31,8 @@ struct Plan {
   Origins origins;
   Device device;
   std::string profile, profile_rule;
-  std::string engine;    // cpu | cuda13 | cuda12: the engine that runs it
-  std::string provider;  // reference | fused
+  std::string engine;                   // cpu | cuda13 | cuda12: the engine that runs it
+  std::string provider;                 // reference | fused
   Precision storage = Precision::fp32;  // of frozen weights that are not quantised
   std::string attention, loss_scaling;
   ModelSpec model;
@@ -46,11 +46,11 @@ struct Plan {
   int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
   int64_t available_bytes = 0;       // of the device, less the runtime's reserve
   int64_t steps_per_epoch = 0;
-  int64_t steps = 0;  // of the whole run; 0: open, train.max_time ends it
+  int64_t steps = 0;             // of the whole run; 0: open, train.max_time ends it
   int64_t checkpoint_bytes = 0;  // one checkpoint
   int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
-  // What makes two jobs the same job, and how it is executed: key → the value the user asked for. A run folder holds
-  // another job when `identity` differs; a change in `execution` alone means planning again.
+  // What makes two jobs the same job, and how it is executed: key → the value the user asked for. A run
+  // folder holds another job when `identity` differs; a change in `execution` alone means planning again.
   std::map<std::string, std::string> identity, execution;
   std::vector<std::string> warnings;
 
@@ -73,8 +73,8 @@ struct PlanInput {
   std::vector<int64_t> train_lengths;  // tokens of each example; may be empty while only estimating
 };
 
-// A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs …,
-// … available" naming the largest line and the cheapest remedy that would fit.
+// A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs
+// …, … available" naming the largest line and the cheapest remedy that would fit.
 Plan make_plan(const PlanInput& input);
 
 // Exact round trip. `parameters`, `memory` and `profile` are also what `forge plan --json` prints.

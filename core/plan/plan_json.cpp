@@ -25,7 +25,8 @@ Device device_from_json(const Json& json) {
 
 Json to_json(const Origins& origins) {
   Json json = Json::object();
-  for (const auto& [key, origin] : origins) json[key] = Json{{"source", origin.source}, {"reason", origin.reason}};
+  for (const auto& [key, origin] : origins)
+    json[key] = Json{{"source", origin.source}, {"reason", origin.reason}};
   return json;
 }
 
@@ -45,7 +46,8 @@ Json to_json(const std::vector<MemoryLine>& lines) {
 
 Json to_json(const std::vector<TargetMatch>& targets) {
   Json json = Json::array();
-  for (const TargetMatch& match : targets) json.push_back(Json{{"target", match.target}, {"modules", match.modules}});
+  for (const TargetMatch& match : targets)
+    json.push_back(Json{{"target", match.target}, {"modules", match.modules}});
   return json;
 }
 

@@ -14,7 +14,8 @@ namespace {
 // Reads a profile's map; keys that nobody asked for are faults.
 class ProfileReader {
  public:
-  ProfileReader(const Node& map, Diagnostics& faults, std::string path) : map_(map), faults_(faults), path_(std::move(path)) {
+  ProfileReader(const Node& map, Diagnostics& faults, std::string path)
+      : map_(map), faults_(faults), path_(std::move(path)) {
     if (!map.is_map()) faults.add(map.at, path_, "expected a map");
   }
 
@@ -77,7 +78,8 @@ class ProfileReader {
   std::string read(const Node& node, const std::string& key, const Reading<std::string>& reading,
                    const std::vector<std::string>& choices) {
     const std::string value = checked(node, key, reading);
-    if (reading.value && !choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end())
+    if (reading.value && !choices.empty() &&
+        std::find(choices.begin(), choices.end(), value) == choices.end())
       faults_.add(node.at, key_path(key), "\"" + value + "\" is not one of " + join(choices, ", "));
     return value;
   }
@@ -174,14 +176,15 @@ Profile named_profile(const Device& device, const std::string& name) {
     known.push_back(profile.name);
     if (profile.name != name) continue;
     if (profile.match.cuda != device.cuda)
-      throw Error(ErrorKind::job, "hardware.profile: " + name + " is for " + (profile.match.cuda ? "GPUs" : "CPUs") +
-                                      ", the device is " + device.name());
+      throw Error(ErrorKind::job, "hardware.profile: " + name + " is for " +
+                                      (profile.match.cuda ? "GPUs" : "CPUs") + ", the device is " +
+                                      device.name());
     Profile picked = profile;
     picked.rule = "hardware.profile names it";
     return picked;
   }
-  throw Error(ErrorKind::job, "hardware.profile: unknown profile \"" + name + "\"" + did_you_mean(name, known) +
-                                  "; forge has auto, " + join(known, ", "));
+  throw Error(ErrorKind::job, "hardware.profile: unknown profile \"" + name + "\"" +
+                                  did_you_mean(name, known) + "; forge has auto, " + join(known, ", "));
 }
 
 }  // namespace
@@ -202,7 +205,8 @@ Profile parse_profile(std::string_view text, const std::string& name) {
     return precision_of(entry.text("value", {"same", "fp32", "bf16", "fp16"}), profile.precision.value);
   });
   const auto one_of = [&](const std::string& key, const std::vector<std::string>& choices) {
-    return choice<std::string>(reader, faults, key, [&](ProfileReader& entry) { return entry.text("value", choices); });
+    return choice<std::string>(reader, faults, key,
+                               [&](ProfileReader& entry) { return entry.text("value", choices); });
   };
   profile.loss_scaling = one_of("loss_scaling", {"none", "dynamic"});
   profile.attention = one_of("attention", {"math", "efficient", "flash"});
@@ -239,7 +243,8 @@ Profile pick_profile(const Device& device, const HardwareConfig& config) {
     return picked;
   }
   throw Error(ErrorKind::environment, device.name() + " has compute capability " +
-                                          capability_text(device.gpu.compute_capability) + ", forge begins at Pascal (6.0)")
+                                          capability_text(device.gpu.compute_capability) +
+                                          ", forge begins at Pascal (6.0)")
       .hint("hardware.device: cpu");
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Hardware profiles: what to choose on a kind of device, each choice with its reason. They are files in profiles/,
-// compiled into the program.
+// Hardware profiles: what to choose on a kind of device, each choice with its reason. They are files in
+// profiles/, compiled into the program.
 //
 //   Profile profile = pick_profile(device, job.hardware);
 //   profile.precision.value    // Precision::fp16
@@ -33,21 +33,21 @@ struct Profile {
   std::string name, title;
   ProfileMatch match;
   Choice<Precision> precision;
-  Choice<Precision> storage;  // of frozen weights that are not quantised; arithmetic is in `precision`
+  Choice<Precision> storage;         // of frozen weights that are not quantised; arithmetic is in `precision`
   Choice<std::string> loss_scaling;  // none | dynamic
   Choice<std::string> attention;     // math | efficient | flash
   Choice<std::string> engine;        // cpu | cuda13 | cuda12
-  Choice<int64_t> micro_batch_tokens;  // the knee: more tokens at once gain nothing
+  Choice<int64_t> micro_batch_tokens;           // the knee: more tokens at once gain nothing
   Choice<int64_t> smallest_micro_batch_tokens;  // below this a device is mostly waiting
   Choice<int64_t> reserve_bytes;  // taken by the runtime itself, outside of what the plan counts
-  std::string rule;  // why it was picked; empty in the table
+  std::string rule;               // why it was picked; empty in the table
 };
 
 // All profiles, the more specific ones first.
 const std::vector<Profile>& profiles();
 
-// The job's hardware.profile, or the first that matches. Throws Error(job) for an unknown name or one of another kind
-// of device, Error(environment) when nothing matches (a card older than Pascal).
+// The job's hardware.profile, or the first that matches. Throws Error(job) for an unknown name or one of
+// another kind of device, Error(environment) when nothing matches (a card older than Pascal).
 Profile pick_profile(const Device& device, const HardwareConfig& config);
 
 // One profile file. Throws JobErrors naming every fault with file:line:col.

@@ -14,17 +14,22 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t mean_length(const DataSummary& data) { return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples))); }
+int64_t mean_length(const DataSummary& data) {
+  return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
+}
 
 int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths) {
   if (!lengths.empty()) return static_cast<int64_t>(epoch_steps(lengths, plan.job, 0).size());
-  if (plan.job.train.global_batch_tokens) return ceil_div(plan.train.tokens, *plan.job.train.global_batch_tokens);
+  if (plan.job.train.global_batch_tokens)
+    return ceil_div(plan.train.tokens, *plan.job.train.global_batch_tokens);
   return ceil_div(plan.train.examples, *plan.job.train.global_batch_size);
 }
 
 }  // namespace
 
-void derived(Plan& plan, const std::string& key, const std::string& reason) { plan.origins[key] = {"derived", reason}; }
+void derived(Plan& plan, const std::string& key, const std::string& reason) {
+  plan.origins[key] = {"derived", reason};
+}
 
 void from_profile(Plan& plan, const std::string& key, const std::string& reason) {
   plan.origins[key] = {"profile " + plan.profile, reason};
@@ -36,19 +41,24 @@ void refuse_contradictions(const Plan& plan) {
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
     faults.push_back("model.quantization: quantised weights cannot be trained; add adapter: lora");
   if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
-    faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) + " tokens, the model knows " +
-                     format_count(plan.model.max_position_embeddings) + " positions");
+    faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
+                     " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +
+                     " positions");
   if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
   if (job.train.precision == Precision::fp16 && !plan.device.cuda)
     faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
   if (job.train.precision == Precision::bf16 && plan.device.cuda && plan.device.gpu.compute_capability < 80)
-    faults.push_back("train.precision: " + plan.device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
+    faults.push_back("train.precision: " + plan.device.gpu.name +
+                     " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
   if (!faults.empty()) throw Error(ErrorKind::job, join(faults, "\n"));
 }
 
 void resolve_device(Plan& plan) {
   if (plan.job.hardware.device == "auto")
-    derived(plan, "hardware.device", plan.device.cuda ? "the GPU with the most free memory" : "there is no GPU");
+    derived(plan, "hardware.device",
+            !plan.device.cuda         ? "there is no GPU"
+            : !plan.device.gpu.probed ? "asked for by name"
+                                      : "the GPU with the most free memory");
   plan.job.hardware.device = plan.device_name();
   if (plan.job.hardware.profile == "auto") derived(plan, "hardware.profile", plan.profile_rule);
   plan.job.hardware.profile = plan.profile;
@@ -107,7 +117,8 @@ void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths) {
   int64_t steps = 0;
   const auto limit = [&](int64_t most) { steps = steps == 0 ? most : std::min(steps, most); };
   if (train.epochs)
-    limit(std::max<int64_t>(1, static_cast<int64_t>(std::ceil(*train.epochs * static_cast<double>(plan.steps_per_epoch) - 1e-9))));
+    limit(std::max<int64_t>(1, static_cast<int64_t>(std::ceil(
+                                   *train.epochs * static_cast<double>(plan.steps_per_epoch) - 1e-9))));
   if (train.max_steps) limit(*train.max_steps);
   if (train.max_tokens) {
     const int64_t step_tokens = std::max<int64_t>(1, plan.train.tokens / plan.steps_per_epoch);
@@ -125,7 +136,8 @@ void resolve_disk(Plan& plan) {
   // One more than is kept: the new one is whole before the old one goes.
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;
-  const int64_t kept = periodic ? std::min(job.checkpoint.keep_last, plan.steps / *job.checkpoint.every_steps + 1) : 1;
+  const int64_t kept =
+      periodic ? std::min(job.checkpoint.keep_last, plan.steps / *job.checkpoint.every_steps + 1) : 1;
   const int64_t copies = kept + (best ? job.checkpoint.keep_best : 0) + 1;
   const bool full = job.adapter.type == AdapterType::none;
   const int64_t result = plan.parameters.trainable * (full ? bytes_of(*job.train.precision) : 4);
@@ -134,20 +146,37 @@ void resolve_disk(Plan& plan) {
 }
 
 void fill_identity(Plan& plan, const Job& asked) {
-  // Whether another value is another job, or the same job executed otherwise. What is in neither list may change
-  // freely: log, checkpoint, eval, name, output_dir; data stand here by content.
-  static constexpr const char* kIdentity[] = {"seed", "model.quantization", "model.double_quantization", "data.packing",
-                                              "data.group_by_length", "data.shuffle", "train.epochs", "train.max_steps",
-                                              "train.max_tokens", "train.max_time", "train.global_batch_size",
-                                              "train.global_batch_tokens", "train.precision", "train.master_weights",
-                                              "train.max_grad_norm", "train.neftune_alpha", "train.on_nan"};
-  static constexpr const char* kExecution[] = {"train.micro_batch_size", "train.micro_batch_tokens",
-                                               "train.activation_checkpointing", "train.deterministic", "train.threads",
-                                               "hardware", "provider"};
+  // Whether another value is another job, or the same job executed otherwise. What is in neither list may
+  // change freely: log, checkpoint, eval, name, output_dir; data stand here by content.
+  static constexpr const char* kIdentity[] = {"seed",
+                                              "model.quantization",
+                                              "model.double_quantization",
+                                              "data.packing",
+                                              "data.group_by_length",
+                                              "data.shuffle",
+                                              "train.epochs",
+                                              "train.max_steps",
+                                              "train.max_tokens",
+                                              "train.max_time",
+                                              "train.global_batch_size",
+                                              "train.global_batch_tokens",
+                                              "train.precision",
+                                              "train.master_weights",
+                                              "train.max_grad_norm",
+                                              "train.neftune_alpha",
+                                              "train.on_nan"};
+  static constexpr const char* kExecution[] = {"train.micro_batch_size",
+                                               "train.micro_batch_tokens",
+                                               "train.activation_checkpointing",
+                                               "train.deterministic",
+                                               "train.threads",
+                                               "hardware",
+                                               "provider"};
   for (const char* key : kIdentity) plan.identity[key] = dump_json(value_of(asked, key));
   for (const char* section : {"adapter", "objective", "optimizer", "schedule"}) {
     const Json values = value_of(asked, section);
-    for (const auto& [key, value] : values.items()) plan.identity[std::string(section) + "." + key] = dump_json(value);
+    for (const auto& [key, value] : values.items())
+      plan.identity[std::string(section) + "." + key] = dump_json(value);
   }
   for (const char* key : kExecution) plan.execution[key] = dump_json(value_of(asked, key));
   // A shared row changes nothing but rounding.
@@ -161,23 +190,28 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
   const Job& job = plan.job;
   if (plan.train.estimated)
-    warn("estimated from the first " + format_count(plan.train.rows) + " rows: steps, lengths and memory may change");
-  if (plan.steps == 0) warn("only train.max_time ends this run: the schedule follows the clock, and steps are not known");
+    warn("estimated from the first " + format_count(plan.train.rows) +
+         " rows: steps, lengths and memory may change");
+  if (plan.steps == 0)
+    warn("only train.max_time ends this run: the schedule follows the clock, and steps are not known");
   if (job.train.max_steps && plan.steps < *job.train.max_steps && job.train.epochs)
     warn("train.epochs ends the run at step " + format_count(plan.steps) + ", before train.max_steps");
-  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0) warn("no token of the training data is trained");
+  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0)
+    warn("no token of the training data is trained");
   if (plan.train.truncated > 0)
-    warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) + " examples are cut at " +
-         format_count(job.data.max_length) + " tokens (data.max_length)");
+    warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) +
+         " examples are cut at " + format_count(job.data.max_length) + " tokens (data.max_length)");
   if (plan.engine == "cuda12") warn(input.profile.engine.reason);
-  if (plan.device.cuda && !plan.device.gpu.probed) warn("planned for a " + plan.device.gpu.name + " that is not in this machine");
-  if (plan.device.cuda && plan.device.gpu.probed && plan.engine == "cuda13" && plan.device.gpu.cuda_version > 0 &&
-      plan.device.gpu.cuda_version < 13000)
+  if (plan.device.cuda && !plan.device.gpu.probed)
+    warn("planned for a " + plan.device.gpu.name + " that is not in this machine");
+  if (plan.device.cuda && plan.device.gpu.probed && plan.engine == "cuda13" &&
+      plan.device.gpu.cuda_version > 0 && plan.device.gpu.cuda_version < 13000)
     warn("the driver knows CUDA " + std::to_string(plan.device.gpu.cuda_version / 1000) + "." +
-         std::to_string(plan.device.gpu.cuda_version % 1000 / 10) + ", the engine needs 13.0: install driver 580 or newer");
+         std::to_string(plan.device.gpu.cuda_version % 1000 / 10) +
+         ", the engine needs 13.0: install driver 580 or newer");
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
-    warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile + ", which takes " +
-         name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+    warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
+         ", which takes " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
 }
 
 }  // namespace forge

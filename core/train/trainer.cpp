@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <ctime>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -13,7 +12,7 @@
 #include "core/run/run_folder.h"
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
-#include "core/train/metrics.h"
+#include "core/train/run_log.h"
 
 namespace forge {
 namespace {
@@ -36,9 +35,9 @@ class Trainer {
     open_folder();
     session_ = open_session(request_.plan, !resume_step_, emit_);
     if (resume_step_) resume();
+    log_ = std::make_unique<RunLog>(paths_, state_.metrics_bytes, job().log.tensorboard);
     train_data_ = DataSet::open(request_.plan.train.cache_path);
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
-    metrics_ = std::make_unique<MetricsLog>(paths_.metrics(), state_.metrics_bytes);
     limit_device_memory(session_->device, session_->plan.memory_limit());
     reset_device_peak(session_->device);
     try {
@@ -219,7 +218,7 @@ class Trainer {
   void save() {
     if (saved_step_ == state_.step) return;
     auto start = std::chrono::steady_clock::now();
-    state_.metrics_bytes = metrics_->flush();
+    state_.metrics_bytes = log_->flush();
     int64_t bytes = 0;
     try {
       bytes = save_checkpoint(*session_, state_, request_.run_folder);
@@ -236,7 +235,7 @@ class Trainer {
       for (const EvalPoint& point : state_.best) keep.push_back(point.step);
     retain_checkpoints(request_.run_folder, job().checkpoint.keep_last, keep);
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    emit_({{"event", "checkpoint"}, {"step", state_.step}, {"path", paths_.checkpoint(state_.step)}, {"bytes", bytes}, {"seconds", seconds}});
+    announce({{"event", "checkpoint"}, {"step", state_.step}, {"path", paths_.checkpoint(state_.step)}, {"bytes", bytes}, {"seconds", seconds}});
   }
 
   // The loop's last turn has evaluated and saved already.
@@ -248,7 +247,7 @@ class Trainer {
       load_checkpoint_weights(*session_, paths_.checkpoint(exported));
     }
     std::string result = export_result(*session_, request_.run_folder);
-    metrics_->flush();
+    log_->flush();
     RunFacts facts{.seconds = state_.train_seconds, .measured_peak_bytes = device_memory(session_->device).peak_bytes};
     for (const Json& amendment : inspect_run(request_.run_folder).amendments) facts.amendments.push_back(amendment);
     std::vector<Json> events = read_metrics(paths_.metrics());
@@ -261,12 +260,16 @@ class Trainer {
   }
 
   void record(Json event) {
-    event["time"] = static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                        std::chrono::system_clock::now().time_since_epoch()).count()) / 1000;
-    metrics_->append(event);
+    log_->record(event);
     emit_(event);
   }
-  void notice(const std::string& level, const std::string& text) { emit_({{"event", "notice"}, {"level", level}, {"text", text}}); }
+  void announce(const Json& event) {
+    if (log_) log_->note(event);
+    emit_(event);
+  }
+  void notice(const std::string& level, const std::string& text) {
+    announce({{"event", "notice"}, {"level", level}, {"text", text}});
+  }
 
   const TrainRequest& request_;
   RunPaths paths_;
@@ -274,7 +277,7 @@ class Trainer {
   const StopFlag& stop_;
   RunLock lock_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<RunLog> log_;
   DataSet train_data_, eval_data_;
   TrainState state_;
   std::optional<int64_t> resume_step_;

@@ -1,6 +1,6 @@
 #pragma once
-// The reference provider's memory, without torch: what LibTorch's autograd keeps of one layer (core/model/decoder.cpp)
-// and what is alive beside it at the peak.
+// The reference provider's memory, without torch: what LibTorch's autograd keeps of one layer
+// (core/model/decoder.cpp) and what is alive beside it at the peak.
 #include "core/plan/memory.h"
 
 namespace forge {

@@ -1,4 +1,6 @@
 // Broken job files and the exact message for each: what is wrong, where, and what to write.
+#include <algorithm>
+
 #include "core/config/diagnostics.h"
 #include "core/config/load.h"
 #include "tests/test.h"
@@ -205,8 +207,6 @@ const Case kCases[] = {
      "job.yaml:4:52: train.global_batch_tokens: train.global_batch_size is set too (keep one of them)"},
     {"train: {global_batch_size: 8, micro_batch_size: 16}\n",
      "job.yaml:4:49: train.micro_batch_size: 16 is more than global_batch_size, 8"},
-    {"train: {micro_batch_tokens: 512}\n",
-     "job.yaml:4:29: train.micro_batch_tokens: 512 is less than data.max_length, 1024"},
     {"objective: {type: sft, train_on: completion}\n", "no error"},
     {"!model: m\nobjective: {train_on: completion}\ndata: {train: {path: a, format: messages}}\n",
      "job.yaml:3:33: data.train[0].format: messages has no completion to train on (completion needs "
@@ -266,6 +266,16 @@ TEST_CASE("every broken job is refused with its exact message") {
     CHECK(error_of([&] { load_job("job.yaml", {.cwd = folder.path()}); }) == one.fault);
   }
   CHECK(std::size(kCases) >= 60);
+}
+
+TEST_CASE("a file full of faults is told in short") {
+  TemporaryFolder folder;
+  std::string text = "model: m\ndata:\n  train:\n";
+  for (int i = 0; i < 5000; ++i) text += "    - {path: a, fromat: x}\n";
+  folder.write("job.yaml", text);
+  std::string message = error_of([&] { load_job("job.yaml", {.cwd = folder.path()}); });
+  CHECK(std::count(message.begin(), message.end(), '\n') == 200);
+  CHECK_THAT(message, Catch::EndsWith("\njob.yaml: and 4800 more faults"));
 }
 
 TEST_CASE("options are refused with the option as their place") {

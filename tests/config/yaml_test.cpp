@@ -112,6 +112,9 @@ TEST_CASE("depth, count and size are limited") {
   std::string wide = "a: [";
   for (int i = 0; i < 120'000; ++i) wide += "1, ";
   CHECK_THAT(yaml(wide + "1]\n"), Catch::EndsWith(": more than 100,000 values"));
+  std::string keys;
+  for (int i = 0; i < 3000; ++i) keys += "k" + std::to_string(i) + ": 1\n";
+  CHECK(yaml(keys) == "a.yaml:2001:1: more than 2,000 keys in one map");
   CHECK(yaml(std::string(2 << 20, 'a')) ==
         "a.yaml:1:1: larger than 1.0 MiB (a job is a small file; is this one?)");
 }

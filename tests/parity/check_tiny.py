@@ -14,7 +14,7 @@ from pathlib import Path
 import cases
 import forge_run
 from fixtures_path import variants
-from tensors import change_error, read_safetensors
+from tensors import change_error, norm, read_safetensors, squared
 
 GOLDENS = Path(__file__).resolve().parent / "goldens"
 LOSS, NORM, RATE, TOGETHER, WORST = 1e-5, 1e-4, 1e-9, 2e-4, 1e-3
@@ -41,14 +41,17 @@ class Checks:
         print(f"{'ok  ' if ok else 'FAIL'} {what}: {detail}", flush=True)
 
 
+def pick(tensors: dict, group: str) -> dict:
+    return {name.removeprefix(group): t.values for name, t in tensors.items() if name.startswith(group)}
+
+
 def golden_state(case: cases.Case, model: Path) -> tuple[dict, dict]:
     """(start, final): name -> numbers, thinned by the case's stride."""
     final = read_safetensors(GOLDENS / f"final-{case.name}.safetensors")
     if case.stride != 1:
-        pick = lambda group: {n.removeprefix(group): t.values for n, t in final.items() if n.startswith(group)}  # noqa: E731
-        return pick("start."), pick("final.")
-    start_file = GOLDENS / f"adapter-init-{case.name}" / "adapter_model.safetensors" if case.lora else model / "model.safetensors"
-    start = read_safetensors(start_file)
+        return pick(final, "start."), pick(final, "final.")
+    adapter = GOLDENS / f"adapter-init-{case.name}" / "adapter_model.safetensors"
+    start = read_safetensors(adapter if case.lora else model / "model.safetensors")
     return {n: start[n].values for n in final}, {n: t.values for n, t in final.items()}
 
 
@@ -93,6 +96,54 @@ def check_case(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
     checks.limit(f"{case.name} change, all tensors", error.together, TOGETHER)
     checks.limit(f"{case.name} change, worst tensor", error.worst, WORST, error.worst_name)
     check_eval(checks, forge, case, run, golden, root)
+    if case.lora and case.init_from:
+        check_adapter_config(checks, case, run)
+
+
+# What a reader of an adapter acts on. Lists are sets; absent and null mean the default, which is falsy.
+CONFIG_KEYS = ("peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "target_modules", "exclude_modules",
+               "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora",
+               "fan_in_fan_out", "bias", "init_lora_weights", "inference_mode", "base_model_name_or_path")
+
+
+def check_adapter_config(checks: Checks, case: cases.Case, run: forge_run.Run) -> None:
+    """adapter_config.json says what peft's own says of the same adapter, but for the base model's place."""
+    got = json.loads((run.folder / "adapter" / "adapter_config.json").read_text())
+    want = json.loads((GOLDENS / f"adapter-init-{case.name}" / "adapter_config.json").read_text())
+    plain = lambda value: sorted(value) if isinstance(value, list) else value or None  # noqa: E731
+    keys = [key for key in CONFIG_KEYS if key != "base_model_name_or_path"]
+    faults = [f"{k} {got.get(k)}, peft {want.get(k)}" for k in keys if plain(got.get(k)) != plain(want.get(k))]
+    faults += [] if got.get("base_model_name_or_path") else ["base_model_name_or_path is empty"]
+    unknown = sorted(set(got) - set(want))
+    faults += [f"keys that peft does not know: {unknown}"] if unknown else []
+    checks.say(f"{case.name} adapter_config.json", not faults, "; ".join(faults) or "as peft's")
+
+
+def check_fresh_adapter(checks: Checks, forge: str, golden: dict, root: Path) -> None:
+    """Without init_from: A uniform in ±1/sqrt(in_features) as peft's (kaiming, a = sqrt 5), B zero, seeded."""
+    case = next(case for case in cases.CASES if case.name == "lora")
+    states = []
+    for name, seed in (("fresh", 1), ("fresh-again", 1), ("fresh-other", 2)):
+        job = cases.job(case, name, root / "base", GOLDENS, root / "runs", {"max_steps": 1})
+        del job["adapter"]["init_from"]
+        job |= {"seed": seed, "optimizer": {"type": "sgd", "learning_rate": 1e-12}}
+        run = forge_run.run_job(forge, job, root)
+        states.append(run.tensors())
+        error = forge_run.relative_error(run.losses, golden["losses"][:1])
+        checks.limit(f"{name} first loss is the base's", error, LOSS)
+    first, again, other = states
+    checks.say("fresh: B", all(norm(t.values) < 1e-9 for n, t in first.items() if "lora_B" in n), "zero")
+    a = {n: t for n, t in first.items() if "lora_A" in n}
+    spread = [max(map(abs, t.values)) * t.shape[1] ** 0.5 for t in a.values()]
+    bounded = all(0.9 < s <= 1 + 1e-6 for s in spread)
+    checks.say("fresh: A's bound", bounded, f"max·sqrt(in) {min(spread):.3f} … {max(spread):.3f}, in 0.9 … 1")
+    count = sum(len(t.values) for t in a.values())
+    deviation = (sum(squared(t.values) * t.shape[1] for t in a.values()) / count) ** 0.5
+    uniform = abs(deviation - 3**-0.5) < 0.02
+    checks.say("fresh: A's deviation", uniform, f"std·sqrt(in) {deviation:.3f}, uniform has 0.577")
+    same = all(list(first[n].values) == list(again[n].values) for n in a)
+    differs = all(list(first[n].values) != list(other[n].values) for n in a)
+    checks.say("fresh: seeds", same and differs, "the same seed gives the same adapter, another gives another")
 
 
 def compare_steps(checks: Checks, name: str, run: forge_run.Run, golden: dict) -> None:
@@ -161,6 +212,8 @@ def main() -> int:
             guarded(checks, case.name, check_case, args.forge, case, summary["runs"][case.name], root)
             if case.name in ("full", "lora"):
                 guarded(checks, case.name, check_cuts, args.forge, case, summary["runs"][case.name], root)
+        if wanted("fresh"):
+            guarded(checks, "fresh", check_fresh_adapter, args.forge, summary["runs"]["lora"], root)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return 1 if checks.failed else 0
 

@@ -62,7 +62,8 @@ def load_trained(checks: Checks, name: str, run: Path, cache: Path):
         model, info = AutoModelForCausalLM.from_pretrained(
             run / "model", dtype=torch.float32, attn_implementation="eager", output_loading_info=True
         )
-        wrong = {k: sorted(v) for k, v in info.items() if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+        keys = ("missing_keys", "unexpected_keys", "mismatched_keys")
+        wrong = {key: sorted(info[key]) for key in keys if info.get(key)}
         checks.say(f"{name} transformers loads it", not wrong, str(wrong or "no missing or unexpected keys"))
         return model.eval()
     with warnings.catch_warnings(record=True) as caught:

@@ -72,13 +72,19 @@ def trained_state(model, lora: bool) -> dict[str, torch.Tensor]:
     return {n: p.detach().clone() for n, p in model.named_parameters()}
 
 
+def start_model(name: str, cache: Path):
+    model = load_base(cache)
+    if smollm2.RUNS[name]["lora"]:
+        model = PeftModel.from_pretrained(model, cache / "adapter-init", is_trainable=True)
+    return model
+
+
 def train(name: str, cache: Path, rows, thin: dict) -> dict:
     """Trains one of smollm2.RUNS; keeps the final tensors in the cache and a thin sample of the change for git."""
     run = smollm2.RUNS[name]
-    model = load_base(cache)
     if run["lora"]:
         make_initial_adapter(cache)
-        model = PeftModel.from_pretrained(model, cache / "adapter-init", is_trainable=True)
+    model = start_model(name, cache)
     start = trained_state(model, run["lora"])
     began = time.time()
 

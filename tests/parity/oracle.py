@@ -72,7 +72,7 @@ def example_losses(model, rows) -> list[dict]:
 
 
 def make_optimizer(model, s: Settings):
-    adam = {"betas": (0.9, 0.999), "eps": 1e-8}
+    adam = {"betas": (0.9, 0.999), "eps": s.eps}
     if s.optimizer == "lora_plus":
         return create_loraplus_optimizer(
             model,

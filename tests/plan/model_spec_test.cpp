@@ -1,6 +1,10 @@
 #include "core/plan/model_spec.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "core/plan/families.h"
+#include "core/plan/gguf_spec.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -175,6 +179,87 @@ TEST_CASE("missing and broken model folders") {
   CHECK_THAT(error_of([&] { read_model_spec(folder.path()); }), Catch::Contains("config.json:1:"));
   folder.write("config.json", "[]");
   CHECK_THAT(error_of([&] { read_model_spec(folder.path()); }), Catch::Contains("expected a JSON object"));
+}
+
+namespace {
+
+// The tensors that decide settings; only rope_freqs has values.
+struct Tensors : TensorFile {
+  std::vector<TensorInfo> list{{"model.embed_tokens.weight", {100, 64}, DType::f32}};
+  std::vector<float> factors;
+  const std::vector<TensorInfo>& tensors() const override { return list; }
+  std::string_view bytes(size_t) const override {
+    return {reinterpret_cast<const char*>(factors.data()), factors.size() * sizeof(float)};
+  }
+  int64_t file_bytes() const override { return 0; }
+  std::string header_hash() const override { return ""; }
+};
+
+Json llama_metadata() {
+  return Json{{"general.architecture", "llama"},
+              {"general.name", "x"},
+              {"llama.block_count", 2},
+              {"llama.embedding_length", 64},
+              {"llama.feed_forward_length", 128},
+              {"llama.attention.head_count", 4},
+              {"llama.attention.head_count_kv", 2},
+              {"llama.context_length", 2048},
+              {"llama.rope.dimension_count", 16},
+              {"llama.attention.layer_norm_rms_epsilon", 1e-5},
+              {"tokenizer.ggml.eos_token_id", 2}};
+}
+
+}  // namespace
+
+TEST_CASE("a GGUF's metadata and tensors give the spec") {
+  Tensors tensors;
+  Json metadata = llama_metadata();
+  ModelSpec spec = model_spec_from_gguf(metadata, tensors, "m.gguf");
+  CHECK(spec.vocab_size == 100);
+  CHECK(spec.num_kv_heads == 2);
+  CHECK(spec.tie_word_embeddings);
+  CHECK_FALSE(spec.qkv_bias);
+  CHECK(spec.eos_token_ids == std::vector<int64_t>{2});
+  tensors.list.push_back({"lm_head.weight", {100, 64}, DType::f32});
+  tensors.list.push_back({"model.layers.0.self_attn.q_proj.bias", {64}, DType::f32});
+  spec = model_spec_from_gguf(metadata, tensors, "m.gguf");
+  CHECK_FALSE(spec.tie_word_embeddings);
+  CHECK(spec.qkv_bias);
+  metadata["llama.rope.scaling.type"] = "linear";
+  metadata["llama.rope.scaling.factor"] = 4.0;
+  CHECK(model_spec_from_gguf(metadata, tensors, "m.gguf").rope.factor == 4);
+  metadata["llama.expert_count"] = 8;
+  metadata["llama.rope.scaling.type"] = "longrope";
+  const std::string faults = error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); });
+  CHECK_THAT(faults, Catch::Contains("llama.expert_count is 8") &&
+                         Catch::Contains("rope.scaling.type is \"longrope\""));
+  metadata["general.architecture"] = "gpt9";
+  CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); }) ==
+        "m.gguf: unknown architecture gpt9; forge knows llama, qwen2");
+}
+
+TEST_CASE("a GGUF's rope_freqs.weight is llama3 scaling, or refused") {
+  Tensors tensors;
+  Json metadata = llama_metadata();
+  metadata["llama.rope.freq_base"] = 500000.0;
+  // transformers' llama3 inverse frequencies, as divisors: head_dim 16, factor 32, low 1, high 4, 8,192
+  // positions.
+  tensors.factors.assign(8, 1);
+  for (int i = 0; i < 8; ++i) {
+    const double wavelength = 2 * M_PI * std::pow(500000.0, i / 8.0), smooth = (8192 / wavelength - 1) / 3;
+    tensors.factors[i] = wavelength < 2048   ? 1
+                         : wavelength > 8192 ? 32
+                                             : static_cast<float>(1 / ((1 - smooth) / 32 + smooth));
+  }
+  tensors.list = {{"rope_freqs.weight", {8}, DType::f32},
+                  {"model.embed_tokens.weight", {100, 64}, DType::f32}};
+  const ModelSpec spec = model_spec_from_gguf(metadata, tensors, "m.gguf");
+  CHECK(spec.rope.type == RopeType::llama3);
+  CHECK(spec.rope.factor == 32);
+  CHECK(spec.rope.original_max_position_embeddings == 8192);
+  tensors.factors[2] = 1.5f;
+  CHECK_THAT(error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); }),
+             Catch::Contains("is not the llama3 scaling"));
 }
 
 }  // namespace forge

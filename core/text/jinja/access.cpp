@@ -112,7 +112,6 @@ Value get_item(const Value& object, const Value& key) {
   Value result;
   if (python_item(object, key, result)) return result;
   if (key.is_text() && python_attribute(object, key.bytes(), result)) return result;
-  if (key.is_undefined() && object.is_dict()) undefined_fault(key);
   if (key.is_text()) return missing(object, key.bytes());
   return Value::undefined(object_name(object) + " has no element " + representation(key).bytes);
 }
@@ -174,7 +173,7 @@ Value slice(Interpreter& interpreter, const Value& object, const Value& start, c
     return Value(slice_text(object.text(), resolved(start, stop, step, code_point_count(object.bytes()))));
   }
   const bool list = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) || object.is_sequence(SequenceKind::range);
-  if (!list) return Value::undefined(object_name(object) + " has no element slice");
+  if (!list) fault("'" + type_name(object) + "' object cannot be sliced");
   const auto& items = object.items();
   const auto count = static_cast<int64_t>(items.size());
   const Range range = resolved(start, stop, step, count);

@@ -19,6 +19,13 @@ std::span<const Builtin> list_methods();
 // str(value), paid for.
 MarkedText printed(Interpreter& interpreter, const Value& value);
 std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& value);
+// The same for a range-based `for`, which must keep the sequence alive.
+struct Items {
+  std::shared_ptr<const Sequence> sequence;
+  auto begin() const { return sequence->items.begin(); }
+  auto end() const { return sequence->items.end(); }
+};
+Items walk(Interpreter& interpreter, const Value& value);
 Value list_of(std::vector<Value> items);
 Value generator_of(std::vector<Value> items);
 

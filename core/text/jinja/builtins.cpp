@@ -97,6 +97,8 @@ std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& 
   return iterate(value);
 }
 
+Items walk(Interpreter& interpreter, const Value& value) { return {iterated(interpreter, value)}; }
+
 Value list_of(std::vector<Value> items) { return Value::list(std::move(items)); }
 Value generator_of(std::vector<Value> items) { return Value::list(std::move(items), SequenceKind::generator); }
 

@@ -206,6 +206,7 @@ Value Interpreter::evaluate_compare(const Expr& node) {
   return Value(true);
 }
 
+// Plain text even where a part is safe: without autoescape jinja2 joins by str.
 Value Interpreter::evaluate_concat(const Expr& node) {
   TextBuilder out;
   for (const ExprPtr& child : node.children) {

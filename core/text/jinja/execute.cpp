@@ -166,8 +166,8 @@ void Interpreter::execute_loop(const Statement& node) {
   bool any = false;
   for (const Value& item : items->items) {
     if (node.condition && !node.uses_loop && !loop_condition(node, item)) continue;
-    any = true;
     const Flow flow = loop_iteration(node, item, state);
+    any |= flow == Flow::normal;  // as in jinja2, where `else` also follows when every turn was cut short
     if (flow == Flow::break_) break;
     ++state->index0;
   }

@@ -26,12 +26,13 @@ Arguments without_first(const Arguments& arguments, size_t count) {
 Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound) {
   const Arguments& arguments = bound.raw;
   std::vector<Value> items;
+  if (!truth(self)) return generator_of({});  // before any argument is looked at, as in jinja2
   if (const Value* attribute = named(arguments, "attribute"); attribute && arguments.positional.empty()) {
     for (const auto& [key, value] : arguments.named)
       if (key != "attribute" && key != "default") fault("Unexpected keyword argument '" + key + "'");
     const Value* otherwise = named(arguments, "default");
     if (otherwise && otherwise->is_none()) otherwise = nullptr;
-    for (const Value& item : iterated(interpreter, self)->items) {
+    for (const Value& item : walk(interpreter, self)) {
       interpreter.spend(1);
       items.push_back(attribute_path(item, *attribute, otherwise));
     }
@@ -40,18 +41,19 @@ Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound
   if (arguments.positional.empty()) fault("map requires a filter argument");
   const std::string filter = name_argument(arguments, 0);
   const Arguments rest = without_first(arguments, 1);
-  for (const Value& item : iterated(interpreter, self)->items) items.push_back(interpreter.apply_filter(filter, item, rest));
+  for (const Value& item : walk(interpreter, self)) items.push_back(interpreter.apply_filter(filter, item, rest));
   return generator_of(std::move(items));
 }
 
 // The first `skip` arguments name an attribute, the next a test; without a test, truth decides.
 Value selected(Interpreter& interpreter, const Value& self, const Arguments& arguments, size_t skip, bool wanted) {
+  if (!truth(self)) return generator_of({});
   if (arguments.positional.size() < skip) fault("Missing parameter for attribute name");
   const bool tests = arguments.positional.size() > skip;
   const std::string test = tests ? name_argument(arguments, skip) : "";
   const Arguments rest = tests ? without_first(arguments, skip + 1) : Arguments{};
   std::vector<Value> items;
-  for (const Value& item : iterated(interpreter, self)->items) {
+  for (const Value& item : walk(interpreter, self)) {
     interpreter.spend(1);
     const Value value = skip ? attribute_path(item, arguments.positional[0], nullptr) : item;
     if ((tests ? interpreter.apply_test(test, value, rest) : truth(value)) == wanted) items.push_back(item);

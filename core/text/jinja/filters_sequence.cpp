@@ -39,7 +39,7 @@ struct Keyed {
 
 std::vector<Keyed> keyed(Interpreter& interpreter, const Value& self, const Value& attribute, bool case_sensitive) {
   std::vector<Keyed> rows;
-  for (const Value& item : iterated(interpreter, self)->items)
+  for (const Value& item : walk(interpreter, self))
     rows.push_back({folded(attribute_path(item, attribute, nullptr), case_sensitive), item});
   return rows;
 }
@@ -68,7 +68,7 @@ Value filter_sort(Interpreter& interpreter, const Value& self, const Bound& argu
     return list_of(items_of(std::move(rows)));
   }
   std::vector<Keyed> rows;
-  for (const Value& item : iterated(interpreter, self)->items) {
+  for (const Value& item : walk(interpreter, self)) {
     std::vector<Value> keys;
     for (const std::string& part : split(attribute.bytes(), ','))
       keys.push_back(folded(attribute_path(item, Value::text(part), nullptr), case_sensitive));
@@ -112,7 +112,6 @@ Value filter_first(Interpreter&, const Value& self, const Bound&) {
 
 Value filter_last(Interpreter&, const Value& self, const Bound&) {
   if (self.is_generator()) fault("'generator' object is not reversible");
-  if (self.is_undefined()) undefined_fault(self);
   if (self.is_text() && !self.bytes().empty()) return get_item(self, Value(int64_t{-1}));
   const auto items = iterate(self);
   return items->items.empty() ? Value::undefined("No last item, sequence was empty.") : items->items.back();
@@ -158,7 +157,7 @@ Value filter_dictsort(Interpreter& interpreter, const Value& self, const Bound& 
 Value filter_sum(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   Value total = arguments.value(1, Value(int64_t{0}));
   if (total.is_text()) fault("sum() can't sum strings [use ''.join(seq) instead]");
-  for (const Value& item : iterated(interpreter, self)->items)
+  for (const Value& item : walk(interpreter, self))
     total = arithmetic(interpreter, "+", total, attribute_path(item, arguments.value(0), nullptr));
   return total;
 }
@@ -166,7 +165,7 @@ Value filter_sum(Interpreter& interpreter, const Value& self, const Bound& argum
 Value filter_batch(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const int64_t size = arguments.integer(0, 1);
   std::vector<Value> rows, row;
-  for (const Value& item : iterated(interpreter, self)->items) {
+  for (const Value& item : walk(interpreter, self)) {
     if (static_cast<int64_t>(row.size()) == size) rows.push_back(list_of(std::exchange(row, {})));
     row.push_back(item);
   }
@@ -202,7 +201,7 @@ Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& a
   const bool case_sensitive = arguments.flag(2, false);
   const Value* otherwise = arguments.has(1) && !arguments[1]->is_none() ? arguments[1] : nullptr;
   std::vector<Keyed> rows;
-  for (const Value& item : iterated(interpreter, self)->items)
+  for (const Value& item : walk(interpreter, self))
     rows.push_back({folded(attribute_path(item, *arguments[0], otherwise), case_sensitive), item});
   sort_rows(interpreter, rows, false);
   std::vector<Value> groups;

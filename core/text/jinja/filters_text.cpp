@@ -59,7 +59,7 @@ Value filter_replace(Interpreter& interpreter, const Value& self, const Bound& a
 Value filter_join(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const MarkedText separator = arguments.has(0) ? printed(interpreter, *arguments[0]) : MarkedText();
   std::vector<MarkedText> parts;
-  for (const Value& item : iterated(interpreter, self)->items) {
+  for (const Value& item : walk(interpreter, self)) {
     const bool by_attribute = arguments.has(1) && !arguments[1]->is_none();
     parts.push_back(printed(interpreter, by_attribute ? get_item(item, *arguments[1]) : item));
   }
@@ -67,6 +67,8 @@ Value filter_join(Interpreter& interpreter, const Value& self, const Bound& argu
 }
 
 Value filter_indent(Interpreter& interpreter, const Value& self, const Bound& arguments) {
+  if (self.is_undefined()) undefined_fault(self);
+  if (!self.is_text()) fault("indent takes a str, not " + type_name(self));
   MarkedText indentation;
   if (arguments.has(0) && arguments[0]->is_text()) {
     indentation = arguments[0]->text();
@@ -104,14 +106,15 @@ Value filter_wordcount(Interpreter& interpreter, const Value& self, const Bound&
 }
 
 Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  const MarkedText text = printed(interpreter, self);
   const int64_t length = arguments.integer(0, 255);
   const MarkedText end = arguments.has(2) ? printed(interpreter, *arguments[2]) : MarkedText("...", kFromTemplate);
   const int64_t end_length = code_point_count(end.bytes);
   const int64_t leeway = arguments.has(3) && !arguments[3]->is_none() ? arguments.integer(3, 5) : 5;
   if (length < end_length) fault("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
   if (leeway < 0) fault("expected leeway >= 0, got " + std::to_string(leeway));
-  if (code_point_count(text.bytes) - leeway <= length) return Value(text);
+  if (length_of(self) - leeway <= length) return self;
+  if (!self.is_text()) fault("truncate takes a str, not " + type_name(self));
+  const MarkedText& text = self.text();
   MarkedText kept = text.slice(0, byte_offset(text.bytes, length - end_length));
   if (!arguments.flag(1, false))
     if (const size_t blank = kept.bytes.rfind(' '); blank != std::string::npos) kept = kept.slice(0, static_cast<int64_t>(blank));
@@ -127,19 +130,24 @@ Value filter_center(Interpreter& interpreter, const Value& self, const Bound& ar
 
 Value filter_escape(Interpreter& interpreter, const Value& self, const Bound&) {
   const MarkedText text = printed(interpreter, self);
-  static constexpr std::pair<char, std::string_view> kEntities[] = {
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&#34;"}, {'\'', "&#39;"}};
   interpreter.spend(text.size());
-  TextBuilder out;
-  for (int64_t i = 0; i < text.size(); ++i) {
-    const auto* found = std::find_if(std::begin(kEntities), std::end(kEntities), [&](const auto& row) { return row.first == text.bytes[i]; });
-    found == std::end(kEntities) ? out.add(text, i, i + 1) : out.add(found->second, text.mark_at(i));
-  }
-  return Value(out.take());
+  return Value(html_escaped(text));
+}
+
+Value filter_forceescape(Interpreter& interpreter, const Value& self, const Bound& arguments) {
+  MarkedText text = printed(interpreter, self);
+  text.safe = false;
+  return filter_escape(interpreter, Value(std::move(text)), arguments);
+}
+
+Value filter_safe(Interpreter& interpreter, const Value& self, const Bound&) {
+  MarkedText text = printed(interpreter, self);
+  text.safe = true;
+  return Value(std::move(text));
 }
 
 Value filter_urlencode(Interpreter& interpreter, const Value& self, const Bound&) {
-  if (!self.is_text() && !self.is_number()) fault("urlencode takes a str here, not " + type_name(self));
+  if (self.is_sequence() || self.is_dict()) fault("urlencode takes a str here, not " + type_name(self));
   const MarkedText text = printed(interpreter, self);
   interpreter.spend(text.size());
   TextBuilder out;
@@ -198,7 +206,7 @@ constexpr Builtin kTable[] = {
     {"upper", "", 0, filter_upper},
     {"lower", "", 0, filter_lower},
     {"string", "", 0, filter_string},
-    {"safe", "", 0, filter_string},
+    {"safe", "", 0, filter_safe},
     {"title", "", 0, filter_title},
     {"capitalize", "", 0, filter_capitalize},
     {"indent", "width first blank", 0, filter_indent},
@@ -207,7 +215,7 @@ constexpr Builtin kTable[] = {
     {"center", "width", 0, filter_center},
     {"escape", "", 0, filter_escape},
     {"e", "", 0, filter_escape},
-    {"forceescape", "", 0, filter_escape},
+    {"forceescape", "", 0, filter_forceescape},
     {"urlencode", "", 0, filter_urlencode},
     {"format", "*", 0, filter_format},
 };

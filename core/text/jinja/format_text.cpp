@@ -151,6 +151,7 @@ class PercentFormat {
       interpreter_.spend_text(text.size() + spec.width);
       return add_padded(out_, text, spec, '>', false);
     }
+    if (spec.type == 'c' && value.is_text() && code_point_count(value.bytes()) == 1) return add_padded(out_, value.text(), spec, '>', false);
     if (value.is_undefined()) undefined_fault(value);
     if (!value.is_number()) fault(std::string("%") + spec.type + " format: a real number is required, not " + type_name(value));
     if (zero && spec.align != '<') spec.fill = "0";

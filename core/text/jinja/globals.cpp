@@ -23,7 +23,12 @@ Value global_range(Interpreter& interpreter, const Value&, const Bound& argument
   std::vector<Value> items;
   items.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) items.push_back(Value(start + i * step));
-  return Value::list(std::move(items), SequenceKind::range);
+  auto range = std::make_shared<Sequence>();
+  range->kind = SequenceKind::range;
+  range->weight += static_cast<int64_t>(count);
+  range->items = std::move(items);
+  range->shown = "range(" + std::to_string(start) + ", " + std::to_string(stop) + (step == 1 ? ")" : ", " + std::to_string(step) + ")");
+  return Value(std::shared_ptr<const Sequence>(std::move(range)));
 }
 
 // What dict(...) and namespace(...) take: a mapping or pairs, then keywords.
@@ -35,7 +40,8 @@ std::vector<std::pair<Value, Value>> entries_of(const Arguments& arguments) {
     if (source.is_dict()) {
       entries = source.dict().entries;
     } else {
-      for (const Value& item : iterate(source)->items) {
+      const auto pairs = iterate(source);
+      for (const Value& item : pairs->items) {
         const auto both = iterate(item);
         if (both->items.size() != 2) fault("dictionary update sequence element has length " + std::to_string(both->items.size()) + "; 2 is required");
         entries.emplace_back(both->items[0], both->items[1]);

@@ -159,6 +159,7 @@ class Lexer {
     if (body == std::string::npos || sign == '+') return false;
     advance(body);
     after_end(sign, false);
+    if (at_ >= size()) return true;
     for (size_t tag = text_.find("{%", at_); tag != std::string::npos; tag = text_.find("{%", tag + 1)) {
       const char begin_sign = sign_at(tag + 2);
       const size_t end = tag_end(tag + 2 + (begin_sign != 0), "endraw", sign);

@@ -160,6 +160,11 @@ bool is_digit(uint32_t c) {
          (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
 }
 
+bool is_numeric(uint32_t c) {
+  const auto kind = category(c);
+  return kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_NO;
+}
+
 bool is_upper(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
 bool is_lower(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LL || c == 0xAA || c == 0xBA; }
 

@@ -28,6 +28,7 @@ struct MarkedRun {
 struct MarkedText {
   std::string bytes;
   std::vector<MarkedRun> runs;  // ascending ends, the last one bytes.size(); empty for the empty text
+  bool safe = false;            // jinja2's Markup: what `+` joins to it is HTML-escaped
 
   MarkedText() = default;
   MarkedText(std::string text, Mark mark);
@@ -63,6 +64,7 @@ bool is_space(uint32_t code_point);
 bool is_printable(uint32_t code_point);
 bool is_alpha(uint32_t code_point);
 bool is_digit(uint32_t code_point);
+bool is_numeric(uint32_t code_point);
 bool is_upper(uint32_t code_point);
 bool is_lower(uint32_t code_point);
 // Full case mappings, so 'ß' becomes 'SS'.

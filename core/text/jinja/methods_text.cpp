@@ -31,7 +31,7 @@ std::vector<V> split_blanks(const MarkedText& text, int64_t limit) {
     at = text.size() - rest.size();
     if (at >= text.size()) return parts;
     if (limit-- == 0) {
-      parts.push_back(V(stripped(rest, nullptr, false, true)));
+      parts.push_back(V(rest));
       return parts;
     }
     int64_t end = at;
@@ -57,7 +57,6 @@ std::vector<V> split_blanks_from_right(const MarkedText& text, int64_t limit) {
     rest = stripped(rest.slice(0, word), nullptr, false, true);
   }
   std::reverse(parts.begin(), parts.end());
-  if (!parts.empty() && limit < 0) parts[0] = V(stripped(parts[0].text(), nullptr, true, false));
   return parts;
 }
 
@@ -188,7 +187,7 @@ V replace(I& i, const V& s, const B& b) { return V(replaced(i, s.text(), b.text(
 
 V join(I& interpreter, const V& self, const B& b) {
   std::vector<MarkedText> parts;
-  for (const V& item : iterated(interpreter, *b[0])->items) {
+  for (const V& item : walk(interpreter, *b[0])) {
     if (!item.is_text()) fault("sequence item " + std::to_string(parts.size()) + ": expected str instance, " + type_name(item) + " found");
     parts.push_back(item.text());
   }
@@ -300,7 +299,7 @@ constexpr Builtin kTable[] = {
     {"swapcase", "", 0, swapcase},
     {"isdigit", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
     {"isdecimal", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
-    {"isnumeric", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
+    {"isnumeric", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_numeric)); }},
     {"isalpha", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_alpha)); }},
     {"isalnum", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, [](uint32_t c) { return is_alpha(c) || is_digit(c); })); }},
     {"isspace", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_space)); }},

@@ -123,10 +123,13 @@ Value arithmetic(Interpreter& interpreter, std::string_view op, const Value& lef
   if (right.is_undefined() && op == "+") undefined_fault(right);
   if (op == "+" && left.is_text() && right.is_text()) {
     interpreter.spend_text(left.text().size() + right.text().size());
+    const bool safe = left.text().safe || right.text().safe;
     TextBuilder out;
-    out.add(left.text());
-    out.add(right.text());
-    return Value(out.take());
+    out.add(safe ? html_escaped(left.text()) : left.text());
+    out.add(safe ? html_escaped(right.text()) : right.text());
+    MarkedText sum = out.take();
+    sum.safe = safe;
+    return Value(std::move(sum));
   }
   if (op == "+" && is_list(left) && is_list(right)) return add_lists(interpreter, left, right);
   if (op == "*" && right.is_integral() && (left.is_text() || is_list(left))) return repeat(interpreter, left, right.integer());

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cstdlib>
 
 #include "core/text/jinja/parser_detail.h"
 
@@ -186,9 +187,7 @@ int64_t integer_of(const Token& token) {
 }
 
 double real_of(const Token& token) {
-  double value = 0;
-  std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
-  return value;
+  return std::strtod(token.text.c_str(), nullptr);  // out of range is infinity, as in Python
 }
 
 }  // namespace

@@ -122,6 +122,7 @@ class Printer {
   }
 
   static std::string range_text(const Sequence& range) {
+    if (!range.shown.empty()) return range.shown;
     const auto& items = range.items;
     if (items.empty()) return "range(0, 0)";
     const int64_t first = items.front().integer();

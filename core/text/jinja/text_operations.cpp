@@ -16,6 +16,20 @@ MarkedText mapped(const MarkedText& text, CaseMapping mapping) {
   return out.take();
 }
 
+MarkedText html_escaped(const MarkedText& text) {
+  static constexpr std::pair<char, std::string_view> kEntities[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&#34;"}, {'\'', "&#39;"}};
+  if (text.safe) return text;
+  TextBuilder out;
+  for (int64_t i = 0; i < text.size(); ++i) {
+    const auto* found = std::find_if(std::begin(kEntities), std::end(kEntities), [&](const auto& row) { return row.first == text.bytes[i]; });
+    found == std::end(kEntities) ? out.add(text, i, i + 1) : out.add(found->second, text.mark_at(i));
+  }
+  MarkedText result = out.take();
+  result.safe = true;
+  return result;
+}
+
 MarkedText upper(const MarkedText& text) { return mapped(text, to_upper); }
 
 namespace {

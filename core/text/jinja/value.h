@@ -45,6 +45,7 @@ struct Sequence {
   int64_t weight = 1;
   mutable bool consumed = false;               // generators only
   std::vector<std::string> field_names;        // of a named tuple (groupby); empty otherwise
+  std::string shown;                           // a range as Python prints it
 };
 
 struct Dict;

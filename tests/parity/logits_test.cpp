@@ -1,0 +1,117 @@
+// Logits against transformers' (goldens/logits-*.safetensors, smollm2-logits.safetensors; README.md says how
+// they are made): every variant of the tiny Llama, and the real model from its GGUF.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/io/model_file.h"
+#include "core/io/safetensors.h"
+#include "core/model/decoder.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::string kGoldens = std::string(FORGE_SOURCE_DIR) + "/tests/parity/goldens/";
+
+struct Matrix {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+Matrix read_matrix(const TensorFile& file, const std::string& name) {
+  int64_t index = file.find(name);
+  REQUIRE(index >= 0);
+  const TensorInfo& info = file.tensors()[static_cast<size_t>(index)];
+  Matrix matrix{info.shape, std::vector<float>(static_cast<size_t>(info.count()))};
+  file.read_f32(static_cast<size_t>(index), matrix.values.data());
+  return matrix;
+}
+
+std::vector<int32_t> read_ids(const TensorFile& file, const std::string& name) {
+  Matrix ids = read_matrix(file, name);
+  return {ids.values.begin(), ids.values.end()};
+}
+
+// The largest |logit − golden| of one position, over every `stride`-th entry of the vocabulary.
+float row_error(const at::Tensor& logits, const Matrix& golden, int64_t row, int64_t stride) {
+  at::Tensor got = logits.to(at::kFloat).contiguous();
+  float error = 0;
+  for (int64_t column = 0; column < golden.shape[1]; ++column) {
+    float want = golden.values[static_cast<size_t>(row * golden.shape[1] + column)];
+    float difference = std::fabs(got.data_ptr<float>()[column * stride] - want);
+    error = difference <= error ? error : difference;  // NaN stays
+  }
+  return error;
+}
+
+float largest(const Matrix& matrix) {
+  float value = 0;
+  for (float x : matrix.values) value = std::max(value, std::fabs(x));
+  return value;
+}
+
+// All at once, as a prompt is read: the last position.
+float prompt_error(const Model& model, const std::vector<int32_t>& ids, const Matrix& golden,
+                   int64_t stride) {
+  KvCache cache = new_cache(model, static_cast<int64_t>(ids.size()));
+  return row_error(next_logits(model, ids, cache), golden, golden.shape[0] - 1, stride);
+}
+
+// One by one through the cache, as text is generated: every position.
+float token_by_token_error(const Model& model, const std::vector<int32_t>& ids, const Matrix& golden,
+                           int64_t stride) {
+  KvCache cache = new_cache(model, static_cast<int64_t>(ids.size()));
+  float error = 0;
+  for (size_t row = 0; row < ids.size(); ++row)
+    error = std::max(
+        error, row_error(next_logits(model, {ids[row]}, cache), golden, static_cast<int64_t>(row), stride));
+  return error;
+}
+
+Model load_fp32(const std::string& path) {
+  return load_model(read_model_spec(path), *open_model(path), at::kFloat, c10::Device(c10::DeviceType::CPU));
+}
+
+}  // namespace
+
+TEST_CASE("logits of every tiny variant equal transformers'") {
+  c10::NoGradGuard no_grad;
+  std::string name =
+      GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn");
+  INFO(name);
+  Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
+  auto golden = open_safetensors(kGoldens + "logits-" + name + ".safetensors");
+  for (const char* length : {"5", "17", "40"}) {
+    std::vector<int32_t> ids = read_ids(*golden, std::string("ids_") + length);
+    Matrix want = read_matrix(*golden, std::string("logits_") + length);
+    int64_t stride = model.spec.vocab_size / want.shape[1];
+    INFO("length " << length);
+    // fp32 sums of at most 88 terms in another order, three layers deep: some units in the last place.
+    float limit = 1e-5f * largest(want);
+    CHECK(prompt_error(model, ids, want, stride) <= limit);
+    // Dynamic RoPE turns all keys anew when the text grows; a cache cannot, in transformers as here.
+    if (name != "rope-dynamic") CHECK(token_by_token_error(model, ids, want, stride) <= limit);
+  }
+}
+
+TEST_CASE("SmolLM2's logits equal transformers' within 1e-4 of the largest", "[.model]") {
+  const char* path = std::getenv("FORGE_SMOLLM2");
+  if (!path) FAIL("FORGE_SMOLLM2 must name SmolLM2-135M-Instruct's GGUF");
+  c10::NoGradGuard no_grad;
+  Model model = load_fp32(path);
+  auto golden = open_safetensors(kGoldens + "smollm2-logits.safetensors");
+  for (int row = 0; row < 4; ++row) {
+    std::string suffix = "_" + std::to_string(row);
+    std::vector<int32_t> ids = read_ids(*golden, "ids" + suffix);
+    Matrix want = read_matrix(*golden, "logits" + suffix);
+    float limit = 1e-4f * largest(read_matrix(*golden, "top_logits" + suffix));
+    INFO("row " << row);
+    CHECK(prompt_error(model, ids, want, 601) <= limit);
+    CHECK(token_by_token_error(model, ids, want, 601) <= limit);
+  }
+}

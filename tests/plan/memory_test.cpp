@@ -1,0 +1,149 @@
+#include "core/plan/memory.h"
+
+#include "providers/reference/reference_plan.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+ModelSpec model(const std::string& name) {
+  return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/" + name);
+}
+
+Job lora_job(Quantization quantization = Quantization::none, bool nested = false) {
+  Job job;
+  job.adapter.type = AdapterType::lora;
+  job.adapter.rank = 16;
+  job.model.quantization = quantization;
+  job.model.double_quantization = nested;
+  return job;
+}
+
+std::vector<MemoryLine> fixed(const ModelSpec& spec, const Job& job, Precision precision, Precision storage) {
+  return fixed_lines(run_parameters(spec, job.adapter, job.model.quantization), job, precision, storage);
+}
+
+int64_t line(const std::vector<MemoryLine>& lines, const std::string& name) {
+  for (const MemoryLine& one : lines)
+    if (one.name == name) return one.bytes;
+  return 0;
+}
+
+// A small decoder whose bytes can be counted by hand.
+ActivationShape tiny_shape(Checkpointing checkpointing) {
+  ActivationShape shape;
+  shape.spec.vocab_size = 100;
+  shape.spec.hidden_size = 8;
+  shape.spec.intermediate_size = 24;
+  shape.spec.num_layers = 2;
+  shape.spec.num_heads = shape.spec.num_kv_heads = 2;
+  shape.spec.head_dim = 4;
+  shape.adapter.type = AdapterType::lora;
+  shape.adapter.rank = 2;
+  shape.sites = adapter_sites(shape.spec, shape.adapter);
+  shape.checkpointing = checkpointing;
+  shape.micro_batch_tokens = 10;
+  shape.supervised_tokens = 5;
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("4-bit weights take 4.5 bits, 4.127 with double quantisation") {
+  const int64_t count = 1 << 20;
+  CHECK(quantized_bytes(count, Quantization::nf4, false) * 8 == count * 9 / 2);
+  CHECK(8.0 * static_cast<double>(quantized_bytes(count, Quantization::nf4, true)) / count ==
+        Approx(4.127).margin(5e-4));
+  CHECK(quantized_bytes(count, Quantization::int8, false) * 8 == count * 17 / 2);
+  CHECK(quantized_bytes(65, Quantization::nf4, false) == 33 + 8);  // a half-filled byte and a second block
+}
+
+TEST_CASE("an 8B model in NF4 takes 6.03 GB, 5.70 with double quantisation") {
+  const ModelSpec spec = model("llama-3.1-8b");
+  const auto base = [&](bool nested) {
+    const auto lines = fixed(spec, lora_job(Quantization::nf4, nested), Precision::bf16, Precision::bf16);
+    return static_cast<double>(line(lines, "quantised weights") + line(lines, "frozen weights")) / 1e9;
+  };
+  CHECK(base(false) == Approx(6.03).margin(0.005));
+  CHECK(base(true) == Approx(5.70).margin(0.005));
+  CHECK(line(fixed(spec, lora_job(), Precision::bf16, Precision::bf16), "frozen weights") == 2 * 8030261248);
+}
+
+TEST_CASE("the fixed lines of a LoRA run") {
+  const int64_t trained = 12615680;
+  const auto lines = fixed(model("tinyllama-1.1b"), lora_job(), Precision::bf16, Precision::bf16);
+  CHECK(line(lines, "adapter weights") == 4 * trained);
+  CHECK(line(lines, "trained weights, cast") == 2 * trained);
+  CHECK(line(lines, "gradients") == 4 * trained);
+  CHECK(line(lines, "optimizer state") == 8 * trained);
+  CHECK(lines[0].formula == "1,100,048,384 × 2 B (bf16)");
+  // fp32 is its own master.
+  const auto wide = fixed(model("tinyllama-1.1b"), lora_job(), Precision::fp32, Precision::fp32);
+  CHECK(line(wide, "trained weights, cast") == 0);
+}
+
+TEST_CASE("the fixed lines follow optimizer and masters") {
+  Job job;
+  const ModelSpec spec = model("smollm2-135m");
+  const int64_t trained = 134515008;
+  CHECK(line(fixed(spec, job, Precision::bf16, Precision::bf16), "frozen weights") == 0);
+  CHECK(line(fixed(spec, job, Precision::bf16, Precision::bf16), "trained weights") == 4 * trained);
+  job.optimizer.type = OptimizerType::sgd;
+  CHECK(line(fixed(spec, job, Precision::fp32, Precision::fp32), "optimizer state") == 0);
+  job.optimizer.momentum = 0.9;
+  CHECK(line(fixed(spec, job, Precision::fp32, Precision::fp32), "optimizer state") == 4 * trained);
+  job.train.master_weights = false;
+  const auto narrow = fixed(spec, job, Precision::bf16, Precision::bf16);
+  CHECK(line(narrow, "trained weights") == 2 * trained);
+  CHECK(line(narrow, "trained weights, cast") == 0);
+}
+
+// Per token and layer in fp32, H = Q = K = 8, I = 24, rank 2, all linears adapted:
+//   input 8 and middle 8; attention: inverse rms 1, S 4·2, linears' input 8, q k v 24, output 8, logsumexp 2,
+//   joined 8; MLP: inverse rms 1, S 3·2, linears' input 8, gate silu up product 96. All × 4 bytes.
+TEST_CASE("saved activations of the reference provider by checkpointing") {
+  constexpr int64_t boundary = 16, attention = 1 + 8 + 8 + 24 + 8 + 2 + 8, mlp = 1 + 6 + 8 + 96;
+  const auto saved = [](Checkpointing checkpointing) {
+    return line(reference_activation_lines(tiny_shape(checkpointing)), "saved activations");
+  };
+  CHECK(saved(Checkpointing::none) == 10 * 2 * 4 * (boundary + attention + mlp));
+  CHECK(saved(Checkpointing::selective) == 10 * 2 * 4 * (boundary + attention));
+  CHECK(saved(Checkpointing::full) == 10 * 2 * 4 * 8);
+}
+
+TEST_CASE("nothing is saved below the lowest trained layer, and frozen linears do not save their input") {
+  ActivationShape shape = tiny_shape(Checkpointing::full);
+  shape.adapter.layers_to_transform = {1};
+  shape.sites = adapter_sites(shape.spec, shape.adapter);
+  CHECK(line(reference_activation_lines(shape), "saved activations") == 10 * 4 * 8);
+  ActivationShape some = tiny_shape(Checkpointing::none);
+  const int64_t all = line(reference_activation_lines(some), "saved activations");
+  some.adapter.target_modules = {"q_proj"};
+  some.sites = adapter_sites(some.spec, some.adapter);
+  // gone: S of six linears, the MLP's input 8 and product 24, the joined attention output 8
+  CHECK(all - line(reference_activation_lines(some), "saved activations") ==
+        10 * 2 * 4 * (6 * 2 + 8 + 24 + 8));
+}
+
+TEST_CASE("other types, dropout and grouped heads keep more") {
+  ActivationShape shape = tiny_shape(Checkpointing::none);
+  const int64_t wide = line(reference_activation_lines(shape), "saved activations");
+  shape.precision = shape.storage = Precision::bf16;
+  // Half the elements, but norms keep an fp32 copy of their input, and rms and logsumexp stay fp32.
+  const int64_t narrow = 2 * (16 + 8 + 8 + 24 + 8 + 8 + 6 + 8 + 96) + 4 * (1 + 2 + 1) + 2 * 4 * 8;
+  CHECK(line(reference_activation_lines(shape), "saved activations") == 10 * 2 * narrow);
+  shape = tiny_shape(Checkpointing::none);
+  shape.adapter.dropout = 0.1;
+  CHECK(line(reference_activation_lines(shape), "saved activations") == wide + 10 * 2 * 4 * 2 * (6 * 8 + 24));
+}
+
+TEST_CASE("the logits chunk is bounded") {
+  ActivationShape shape = tiny_shape(Checkpointing::none);
+  shape.spec.vocab_size = 1 << 20;
+  shape.supervised_tokens = shape.micro_batch_tokens = 2000;
+  const int64_t chunk = line(reference_activation_lines(shape), "logits chunk");
+  CHECK(chunk > kReferenceHeadChunk * 4 * (1 << 20));
+  CHECK(chunk < kReferenceHeadChunk * 4 * (1 << 20) * 1.01);
+}
+
+}  // namespace forge

@@ -1,0 +1,275 @@
+#include "core/plan/plan.h"
+
+#include "core/plan/explain.h"
+#include "core/plan/fit.h"
+#include "core/plan/gpu_database.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kGib = int64_t{1} << 30;
+
+Device cpu(int64_t free_bytes = 16 * kGib) {
+  Device device;
+  device.cpu = {"Test CPU", 2, 32 * kGib, free_bytes, {"avx2", "avx512_bf16"}};
+  return device;
+}
+
+Device card(const std::string& name) {
+  Hardware hardware;
+  hardware.cpu = cpu().cpu;
+  return device_by_name(hardware, name);
+}
+
+DataSummary data(int64_t examples, int64_t mean, int64_t longest) {
+  DataSummary summary;
+  summary.content_hash = "abc";
+  summary.format = "messages";
+  summary.rows = summary.examples = examples;
+  summary.tokens = examples * mean;
+  summary.supervised_tokens = summary.tokens / 2;
+  summary.longest = longest;
+  return summary;
+}
+
+PlanInput input(const std::string& model, Device device) {
+  PlanInput input;
+  input.job.name = "test";
+  input.job.model.path = "/models/" + model;
+  input.job.data.train = {{"/data/train.jsonl"}};
+  input.job.adapter.type = AdapterType::lora;
+  input.job.adapter.target_modules = {"all-linear"};
+  input.device = std::move(device);
+  input.profile = pick_profile(input.device, input.job.hardware);
+  input.model = read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/" + model);
+  input.model_hash = "header";
+  input.model_bytes = 1000;
+  input.train = data(1000, 200, 1024);
+  return input;
+}
+
+PlanInput qlora(const std::string& model, Device device) {
+  PlanInput result = input(model, std::move(device));
+  result.job.model.quantization = Quantization::nf4;
+  result.job.model.double_quantization = true;
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a small model on a processor: every open value is settled, with a reason") {
+  const Plan plan = make_plan(input("smollm2-135m", cpu()));
+  CHECK(plan.profile == "cpu_bf16");
+  CHECK(plan.engine == "cpu");
+  CHECK(plan.device_name() == "cpu");
+  CHECK(plan.job.train.precision == Precision::bf16);
+  CHECK(plan.job.train.activation_checkpointing == Checkpointing::none);
+  CHECK(plan.job.train.micro_batch_tokens == 2048);
+  CHECK(plan.job.train.global_batch_size == 32);
+  CHECK(plan.job.train.threads == 2);
+  CHECK(plan.job.train.epochs == 1);
+  CHECK(plan.job.hardware.device == "cpu");
+  CHECK(plan.provider_name() == "reference");
+  CHECK(plan.steps_per_epoch == 32);  // 1000 examples, the last step smaller
+  CHECK(plan.steps == 32);
+  CHECK(plan.parameters.trainable == 4884480);
+  CHECK(plan.parameters.total == 134515008 + 4884480);
+  CHECK(plan.origins.at("train.precision").source == "profile cpu_bf16");
+  for (const char* key : {"train.micro_batch_tokens", "train.micro_batch_size",
+                          "train.activation_checkpointing", "train.threads", "hardware.device", "provider"}) {
+    INFO(key);
+    CHECK(plan.origins.at(key).source == "derived");
+    CHECK_FALSE(plan.origins.at(key).reason.empty());
+  }
+  CHECK(plan.predicted_peak_bytes == total_bytes(plan.memory));
+  CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
+}
+
+TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
+  const Plan plan = make_plan(qlora("llama-3.1-8b", card("RTX 4070")));
+  CHECK(plan.profile == "ada");
+  CHECK(plan.job.train.precision == Precision::bf16);
+  CHECK(plan.parameters.trainable == 41943040);
+  CHECK(plan.available_bytes == 12 * kGib - 600 * (int64_t{1} << 20));
+  CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
+  CHECK(plan.job.train.activation_checkpointing != Checkpointing::none);
+  CHECK(*plan.job.train.micro_batch_tokens >= 1024);
+  CHECK_THAT(explain(plan), Catch::Contains("not in this machine") && Catch::Contains("quantised weights"));
+}
+
+TEST_CASE("TinyLlama on an RTX 2080 Ti computes in fp16 with a dynamic loss scale") {
+  const Plan plan = make_plan(input("tinyllama-1.1b", card("RTX 2080 Ti")));
+  CHECK(plan.profile == "turing");
+  CHECK(plan.job.train.precision == Precision::fp16);
+  CHECK(plan.loss_scaling == "dynamic");
+  CHECK(plan.attention == "efficient");
+  CHECK(plan.engine == "cuda13");
+  CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
+}
+
+TEST_CASE("a GTX 1080 Ti computes in fp32, stores fp16 and needs the CUDA 12 engine") {
+  const Plan plan = make_plan(input("tinyllama-1.1b", card("GTX 1080 Ti")));
+  CHECK(plan.job.train.precision == Precision::fp32);
+  CHECK(plan.storage == Precision::fp16);
+  CHECK(plan.engine == "cuda12");
+  CHECK(plan.memory[0].formula == "1,100,048,384 × 2 B (fp16)");
+  CHECK_THAT(plan.warnings.at(0), Catch::Contains("CUDA 13 begins at compute capability 7.5"));
+}
+
+TEST_CASE("less memory first costs micro-batch down to half the knee, then recomputation") {
+  int64_t last = INT64_MAX;
+  bool selective = false, full = false, none = false;
+  for (int64_t mib = 6000; mib >= 700; mib -= 100) {
+    PlanInput asked = input("smollm2-135m", cpu());
+    asked.job.hardware.memory_limit = mib << 20;
+    const Plan plan = make_plan(asked);
+    CHECK(plan.predicted_peak_bytes <= mib << 20);
+    CHECK(plan.predicted_peak_bytes <= last);
+    last = plan.available_bytes;
+    none |= plan.job.train.activation_checkpointing == Checkpointing::none;
+    selective |= plan.job.train.activation_checkpointing == Checkpointing::selective;
+    full |= plan.job.train.activation_checkpointing == Checkpointing::full;
+  }
+  CHECK((none && selective && full));
+}
+
+TEST_CASE("a plan that cannot fit names need, room, the largest part and a remedy that was tried") {
+  PlanInput asked = input("llama-3.1-8b", card("RTX 4070"));
+  try {
+    make_plan(asked);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::fit);
+    const std::string text = error.what();
+    CHECK_THAT(text, Catch::StartsWith("needs 1") && Catch::Contains(" GiB, 11.4 GiB available on RTX 4070"));
+    CHECK_THAT(text,
+               Catch::Contains("the largest part is frozen weights (15.0 GiB: 8,030,261,248 × 2 B (bf16))"));
+    CHECK_THAT(text,
+               Catch::Contains("the cheapest remedy: adapter: qlora (model.quantization: nf4) (needs "));
+    CHECK(std::string(error.hint()) == "set adapter: qlora (model.quantization: nf4)");
+  }
+  asked.job.adapter.type = AdapterType::none;
+  CHECK_THAT(error_of([&] { make_plan(asked); }),
+             Catch::Contains("the cheapest remedy: adapter: qlora (needs"));
+  asked.device = card("GTX 1050 Ti");
+  asked.profile = pick_profile(asked.device, {});
+  CHECK_THAT(error_of([&] { make_plan(asked); }), !Catch::Contains("remedy"));
+}
+
+TEST_CASE("what the user fixed is freed by the remedy, not silently") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.activation_checkpointing = Checkpointing::none;
+  asked.job.train.micro_batch_tokens = 8192;
+  asked.train.longest = 1024;
+  asked.job.hardware.memory_limit = 2 * kGib;
+  CHECK_THAT(error_of([&] { make_plan(asked); }),
+             Catch::Contains("available on Test CPU (hardware.memory_limit)") &&
+                 Catch::Contains("the largest part is saved activations") &&
+                 Catch::Contains("the cheapest remedy: train.activation_checkpointing: full"));
+  asked.job.hardware.memory_limit.reset();
+  const Plan plan = make_plan(asked);
+  CHECK(plan.job.train.micro_batch_tokens == 8192);
+  CHECK(plan.job.train.activation_checkpointing == Checkpointing::none);
+}
+
+TEST_CASE("without packing a micro-batch is counted in examples") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.data.packing = false;
+  Plan plan = make_plan(asked);
+  CHECK(plan.job.train.micro_batch_size == 2);  // 2,048 tokens of at most 1,024
+  CHECK(plan.job.train.micro_batch_tokens == 2048);
+  asked.job.train.micro_batch_size = 5;
+  CHECK(make_plan(asked).job.train.micro_batch_tokens == 5120);
+}
+
+TEST_CASE("known lengths make the prediction exact where the bound is loose") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.global_batch_size = 8;
+  asked.train_lengths.assign(1000, 50);
+  asked.train_lengths[0] = 1024;
+  asked.train.tokens = 999 * 50 + 1024;
+  const Plan exact = make_plan(asked);
+  asked.train_lengths.clear();
+  CHECK(exact.predicted_peak_bytes < make_plan(asked).predicted_peak_bytes);
+  CHECK_THAT(exact.memory[5].formula, Catch::StartsWith("1,374 tokens"));  // 1,024 + 7 × 50
+}
+
+TEST_CASE("limits decide the steps") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.epochs = 2.5;
+  CHECK(make_plan(asked).steps == 80);
+  asked.job.train.max_steps = 10;
+  CHECK(make_plan(asked).steps == 10);
+  asked.job.train.epochs.reset();
+  asked.job.train.max_steps.reset();
+  asked.job.train.max_time = 60;
+  const Plan plan = make_plan(asked);
+  CHECK(plan.steps == 0);
+  CHECK_FALSE(plan.job.train.epochs.has_value());
+  asked.job.train.max_time.reset();
+  asked.job.train.max_tokens = 100000;
+  CHECK(make_plan(asked).steps == 16);  // 6,250 tokens a step
+}
+
+TEST_CASE("contradictions with model, device and data are found together") {
+  PlanInput asked = input("tinyllama-1.1b", card("RTX 2080 Ti"));
+  asked.job.train.precision = Precision::bf16;
+  asked.train.longest = 4096;
+  const std::string faults = error_of([&] { make_plan(asked); });
+  CHECK_THAT(faults, Catch::Contains("train.precision: RTX 2080 Ti has no bf16"));
+  CHECK_THAT(faults, Catch::Contains("an example has 4,096 tokens, the model knows 2,048 positions"));
+  asked = input("tinyllama-1.1b", cpu());
+  asked.train.examples = 0;
+  CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("no example is left"));
+}
+
+TEST_CASE("plan.json is an exact round trip") {
+  for (PlanInput asked : {input("smollm2-135m", cpu()), qlora("llama-3.1-8b", card("RTX 4070"))}) {
+    asked.eval = data(10, 100, 300);
+    asked.origins["seed"] = {"job.yaml:3:7", ""};
+    const Plan plan = make_plan(asked);
+    const Json json = to_json(plan);
+    const Plan read = plan_from_json(parse_json(json.dump(2), "plan.json", ErrorKind::environment));
+    CHECK(to_json(read) == json);
+    CHECK(read.identity_hash() == plan.identity_hash());
+    CHECK(json["parameters"]["trainable"] == plan.parameters.trainable);
+    CHECK(json["memory"]["lines"][0]["formula"].is_string());
+  }
+  CHECK_THAT(error_of([] {
+               plan_from_json(Json{{"version", 2}});
+             }),
+             Catch::Contains("plan.json: not a plan of this forge"));
+  CHECK_THAT(error_of([] {
+               plan_from_json(Json{{"version", 1}});
+             }),
+             Catch::Contains("not a plan of this forge"));
+}
+
+TEST_CASE("identity names what makes another job") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  const Plan plan = make_plan(asked);
+  asked.job.log.every_steps = 7;
+  asked.job.checkpoint.every_steps = 5;
+  asked.job.train.micro_batch_tokens = 1024;
+  CHECK(identity_differences(plan, make_plan(asked)).empty());
+  CHECK(plan.execution != make_plan(asked).execution);
+  asked.job.optimizer.learning_rate = 1e-3;
+  asked.job.adapter.rank = 8;
+  asked.train.content_hash = "other";
+  CHECK(identity_differences(plan, make_plan(asked)) ==
+        std::vector<std::string>{"adapter.rank: 16 → 8", "data.train: abc → other",
+                                 "optimizer.learning_rate: 0.0002 → 0.001"});
+}
+
+TEST_CASE("disk is checked before it is full") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.checkpoint.every_steps = 10;
+  const Plan plan = make_plan(asked);
+  CHECK(plan.checkpoint_bytes == 4884480 * 12 + (1 << 20));
+  CHECK(plan.disk_bytes == 3 * plan.checkpoint_bytes + 4884480 * 4 + (16 << 20));
+  CHECK(error_of([&] { require_disk(plan, plan.disk_bytes); }) == "no error");
+  CHECK_THAT(error_of([&] { require_disk(plan, 1000); }), Catch::Contains("the run writes up to"));
+}
+
+}  // namespace forge
