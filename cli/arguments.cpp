@@ -31,7 +31,8 @@ void reject_unknown(const Command& command, const std::vector<std::string>& unkn
   std::vector<std::string> names;
   for (const Option& option : all_options(command)) names.push_back(option.name);
   std::string name = unknown[0].substr(0, unknown[0].find('='));
-  throw usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + did_you_mean(name, names));
+  throw usage_error(
+      command, std::string("forge ") + command.name + ": unknown option " + name + did_you_mean(name, names));
 }
 
 void check_operands(const Command& command, const std::vector<std::string>& operands) {
@@ -80,7 +81,8 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
   std::map<std::string, std::vector<std::string>> values;
   for (size_t i = 0; i < options.size(); ++i) {
     if (!options[i].repeats && texts[i].size() > 1)
-      throw usage_error(command, std::string("forge ") + command.name + ": " + options[i].name + " is given twice");
+      throw usage_error(command,
+                        std::string("forge ") + command.name + ": " + options[i].name + " is given twice");
     if (is_switch(options[i]) && parsed[i]->count() > 0) texts[i].push_back("true");
     values[options[i].name] = texts[i];
   }
@@ -88,11 +90,13 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
 }
 
 std::string help_text(const Command& command) {
-  std::string text = std::string("forge ") + command.name + ": " + command.summary + "\n\nUsage: forge " + command.name;
+  std::string text =
+      std::string("forge ") + command.name + ": " + command.summary + "\n\nUsage: forge " + command.name;
   if (command.operands[0] != '\0') text += std::string(" ") + command.operands;
   text += " [options]\n\n";
   std::vector<std::vector<std::string>> rows;
-  for (const Option& option : all_options(command)) rows.push_back({"  " + option_usage(option), option.help});
+  for (const Option& option : all_options(command))
+    rows.push_back({"  " + option_usage(option), option.help});
   return text + format_table(rows);
 }
 
@@ -115,7 +119,8 @@ int64_t Arguments::integer(const std::string& name, int64_t otherwise, int64_t l
   int64_t value = 0;
   bool whole = CLI::detail::lexical_cast(word, value);
   if (!whole || value < least || value > most)
-    throw Error(ErrorKind::usage, name + " " + word + ": expected a whole number from " + std::to_string(least) +
+    throw Error(ErrorKind::usage, name + " " + word + ": expected a whole number from " +
+                                      std::to_string(least) +
                                       (most == INT64_MAX ? " on" : " to " + std::to_string(most)));
   return value;
 }
@@ -126,8 +131,8 @@ double Arguments::number(const std::string& name, double otherwise, double least
   double value = 0;
   bool whole = CLI::detail::lexical_cast(word, value);
   if (!whole || !(value >= least && value <= most))  // refuses nan too
-    throw Error(ErrorKind::usage, name + " " + word + ": expected a number from " + format_number(least) + " to " +
-                                      format_number(most));
+    throw Error(ErrorKind::usage, name + " " + word + ": expected a number from " + format_number(least) +
+                                      " to " + format_number(most));
   return value;
 }
 

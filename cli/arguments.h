@@ -8,8 +8,8 @@
 
 namespace forge {
 
-// Sorts `words` (what follows the command's name) by the command's table. Nothing when help was asked for. Throws
-// Error(usage) that names the word and the nearest option.
+// Sorts `words` (what follows the command's name) by the command's table. Nothing when help was asked for.
+// Throws Error(usage) that names the word and the nearest option.
 std::optional<Arguments> parse_arguments(const Command& command, const std::vector<std::string>& words);
 
 std::string help_text(const Command& command);

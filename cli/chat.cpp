@@ -1,5 +1,5 @@
-// forge chat: a conversation. Each answer starts the engine anew, which costs the loading of the model and keeps the
-// loop simple.
+// forge chat: a conversation. Each answer starts the engine anew, which costs the loading of the model and
+// keeps the loop simple.
 #include <unistd.h>
 
 #include <iostream>
@@ -12,9 +12,19 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    kModelOptions[0], kModelOptions[1], kModelOptions[2], kModelOptions[3], kModelOptions[4], kModelOptions[5],
+    kModelOptions[0],
+    kModelOptions[1],
+    kModelOptions[2],
+    kModelOptions[3],
+    kModelOptions[4],
+    kModelOptions[5],
     {"--system", "TEXT", "the system message"},
-    kSamplingOptions[0], kSamplingOptions[1], kSamplingOptions[2], kSamplingOptions[3], kSamplingOptions[4], kSamplingOptions[5],
+    kSamplingOptions[0],
+    kSamplingOptions[1],
+    kSamplingOptions[2],
+    kSamplingOptions[3],
+    kSamplingOptions[4],
+    kSamplingOptions[5],
 };
 
 // The next line of the user; nothing at the end. The prompt sign is for people only.
@@ -26,11 +36,13 @@ std::optional<std::string> ask() {
 }
 
 // The answer, or nothing when the user interrupted it.
-std::optional<std::string> answer(const Json& messages, const ModelText& text, const ModelChoice& choice, const Arguments& args) {
+std::optional<std::string> answer(const Json& messages, const ModelText& text, const ModelChoice& choice,
+                                  const Arguments& args) {
   Progress progress(false, true);
   try {
-    std::vector<GeneratedText> texts = generate_texts({chat_prompt(text, messages)}, text, choice, args, progress,
-                                                      [](size_t, const std::string& piece) { print(piece); });
+    std::vector<GeneratedText> texts =
+        generate_texts(sampling_request(args), {chat_prompt(text, messages)}, text, choice, args, progress,
+                       [](size_t, const std::string& piece) { print(piece); });
     print("\n");
     return texts[0].text;
   } catch (const Error& error) {
@@ -42,6 +54,7 @@ std::optional<std::string> answer(const Json& messages, const ModelText& text, c
 
 int run(const Arguments& args) {
   ModelChoice choice = choose_model(args);
+  sampling_request(args);  // a wrong option is said before the conversation begins
   ModelText text = open_model_text(choice.model, choice.template_name);
   Json messages = Json::array();
   if (std::optional<std::string> system = args.text("--system"))
@@ -56,8 +69,10 @@ int run(const Arguments& args) {
     }
     messages.push_back({{"role", "user"}, {"content", *line}});
     std::optional<std::string> reply = answer(messages, text, choice, args);
-    if (reply) messages.push_back({{"role", "assistant"}, {"content", *reply}});
-    else messages.erase(messages.size() - 1);
+    if (reply)
+      messages.push_back({{"role", "assistant"}, {"content", *reply}});
+    else
+      messages.erase(messages.size() - 1);
   }
   return 0;
 }
@@ -65,6 +80,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kChatCommand;
-constexpr Command kChatCommand{"chat", "[RUN]", 0, 1, "a conversation with a model, or with a run's result", kOptions, run};
+constexpr Command kChatCommand{"chat",   "[RUN]", 0, 1, "a conversation with a model, or with a run's result",
+                               kOptions, run};
 
 }  // namespace forge

@@ -19,8 +19,8 @@ struct Option {
   bool repeats = false;
 };
 
-// The words of a command line, sorted by the command's table. Asking for an option that the table does not have is
-// a bug and says so.
+// The words of a command line, sorted by the command's table. Asking for an option that the table does not
+// have is a bug and says so.
 class Arguments {
  public:
   Arguments(std::vector<std::string> operands, std::map<std::string, std::vector<std::string>> values)

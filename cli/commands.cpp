@@ -57,7 +57,8 @@ std::string overview() {
          ": fine-tunes language models from one declarative file\n\n"
          "Usage: forge COMMAND [options]\n\n" +
          format_table(rows) +
-         "\nforge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is honoured.\n\n" +
+         "\nforge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is "
+         "honoured.\n\n" +
          kExitCodes;
 }
 

@@ -8,7 +8,8 @@
 
 namespace forge {
 
-// Writes data to stdout. Throws Error(environment) when it cannot be written (a full disk); a reader that has gone
+// Writes data to stdout. Throws Error(environment) when it cannot be written (a full disk); a reader that has
+// gone
 // (`forge list | head -1`) ends the program quietly.
 void print(std::string_view text);
 // One line of JSON to stdout.
@@ -23,10 +24,11 @@ struct Terminal {
   bool color = false;        // and NO_COLOR is not set
   int width = 80;            // columns
 };
-Terminal terminal();        // of stderr
-bool stdout_has_color();    // stdout is a terminal and NO_COLOR is not set
+Terminal terminal();      // of stderr
+bool stdout_has_color();  // stdout is a terminal and NO_COLOR is not set
 
-// The first columns of `text` that fit `width`, never cutting a UTF-8 character. Each code point counts one column.
+// The first columns of `text` that fit `width`, never cutting a UTF-8 character. Each code point counts one
+// column.
 std::string cut_to_width(std::string_view text, int width);
 
 }  // namespace forge

@@ -32,11 +32,14 @@ std::string summary_text(const DataSummary& summary) {
       {"rows", format_count(summary.rows)},
       {"examples", format_count(summary.examples)},
       {"tokens", format_count(summary.tokens)},
-      {"trained tokens", format_count(summary.supervised_tokens) + share(summary.supervised_tokens, summary.tokens)},
+      {"trained tokens",
+       format_count(summary.supervised_tokens) + share(summary.supervised_tokens, summary.tokens)},
       {"longest", format_count(summary.longest) + " tokens"}};
-  const std::pair<const char*, int64_t> kLosses[] = {{"truncated", summary.truncated}, {"dropped", summary.dropped},
-                                                    {"split", summary.split},         {"skipped", summary.skipped},
-                                                    {"nothing to train", summary.untrained}};
+  const std::pair<const char*, int64_t> kLosses[] = {{"truncated", summary.truncated},
+                                                     {"dropped", summary.dropped},
+                                                     {"split", summary.split},
+                                                     {"skipped", summary.skipped},
+                                                     {"nothing to train", summary.untrained}};
   for (const auto& [name, count] : kLosses)
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
   return format_table(rows);
@@ -49,7 +52,8 @@ int run(const Arguments& args) {
   LoadedJob loaded = load_job(args.operands()[0], {.sets = args.texts("--set")});
   const Job& job = loaded.job;
   if (split == Split::eval && !has_eval_data(job))
-    throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data").hint("set data.eval or data.eval_fraction");
+    throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data")
+        .hint("set data.eval or data.eval_fraction");
   ModelText text = open_model_text(job.model.path, job.data.template_name);
   Prepared prepared = prepare_split(job, split, text, false, progress);
   const DataSet& data = *prepared.data;
@@ -71,6 +75,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kDataCommand;
-constexpr Command kDataCommand{"data", "JOB", 1, 1, "what the model will see: examples, masks, counts", kOptions, run};
+constexpr Command kDataCommand{"data",   "JOB", 1, 1, "what the model will see: examples, masks, counts",
+                               kOptions, run};
 
 }  // namespace forge

@@ -29,7 +29,8 @@ Finding check_engine_answer(const EngineSearch& search) {
     });
     return {"engine starts", "ok",
             "LibTorch " + info.value("torch", "?") + ", device " + info.value("device", "?") + ", " +
-                format_count(info.value("threads", 0)) + " threads", ""};
+                format_count(info.value("threads", 0)) + " threads",
+            ""};
   } catch (const Error& error) {
     return {"engine starts", "problem", error.what(), error.hint()};
   }
@@ -37,7 +38,8 @@ Finding check_engine_answer(const EngineSearch& search) {
 
 Finding check_writable(const std::string& folder) {
   if (::access(folder.c_str(), W_OK) == 0) return {"write access", "ok", folder, ""};
-  return {"write access", "problem", folder + " cannot be written", "work in a folder of your own, or set output_dir"};
+  return {"write access", "problem", folder + " cannot be written",
+          "work in a folder of your own, or set output_dir"};
 }
 
 std::vector<Finding> examine() {
@@ -45,10 +47,12 @@ std::vector<Finding> examine() {
   utsname system{};
   ::uname(&system);
   findings.push_back({"forge", "ok", std::string(kForgeVersion) + ", built with " + kCompiler, ""});
-  findings.push_back({"system", "ok", std::string(system.sysname) + " " + system.release + " " + system.machine, ""});
+  findings.push_back(
+      {"system", "ok", std::string(system.sysname) + " " + system.release + " " + system.machine, ""});
   EngineSearch search = search_engine();
-  findings.push_back(search.engine_fault.empty() ? Finding{"engine", "ok", search.location.program, ""}
-                                                 : Finding{"engine", "problem", search.engine_fault, search.engine_hint});
+  findings.push_back(search.engine_fault.empty()
+                         ? Finding{"engine", "ok", search.location.program, ""}
+                         : Finding{"engine", "problem", search.engine_fault, search.engine_hint});
   findings.push_back(search.torch_fault.empty()
                          ? Finding{"LibTorch", "ok",
                                    search.location.torch_version + " in " + search.location.torch_folder, ""}
@@ -69,7 +73,10 @@ int run(const Arguments& args) {
   std::vector<std::vector<std::string>> rows;
   for (const Finding& finding : findings) {
     healthy &= finding.state != "problem";
-    list.push_back({{"what", finding.what}, {"state", finding.state}, {"found", finding.found}, {"remedy", finding.remedy}});
+    list.push_back({{"what", finding.what},
+                    {"state", finding.state},
+                    {"found", finding.found},
+                    {"remedy", finding.remedy}});
     rows.push_back({finding.state, finding.what, finding.found});
     if (!finding.remedy.empty()) rows.push_back({"", "", "→ " + finding.remedy});
   }
@@ -83,6 +90,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kDoctorCommand;
-constexpr Command kDoctorCommand{"doctor", "", 0, 0, "the installation: what is found, what is wrong, what to do", {}, run};
+constexpr Command kDoctorCommand{
+    "doctor", "", 0, 0, "the installation: what is found, what is wrong, what to do", {}, run};
 
 }  // namespace forge

@@ -35,9 +35,11 @@ Error explain_signal(int number, const EngineEnd& end) {
   if (end.stop_requests > 1)
     return Error(ErrorKind::interrupted, "interrupted before a checkpoint could be written").hint(kContinue);
   if (number == SIGKILL && end.out_of_memory)
-    return Error(ErrorKind::fit, "the kernel killed the engine: the machine or its control group ran out of memory")
-        .hint("lower train.micro_batch_size or data.max_length, or set train.activation_checkpointing: full; "
-              "forge plan shows the largest lines");
+    return Error(ErrorKind::fit,
+                 "the kernel killed the engine: the machine or its control group ran out of memory")
+        .hint(
+            "lower train.micro_batch_size or data.max_length, or set train.activation_checkpointing: full; "
+            "forge plan shows the largest lines");
   if (number == SIGKILL)
     return Error(ErrorKind::environment,
                  "the engine was killed (SIGKILL), by somebody or by the kernel for want of memory" +
@@ -47,12 +49,15 @@ Error explain_signal(int number, const EngineEnd& end) {
     return Error(ErrorKind::interrupted, "the engine was ended by " + name + " before it wrote a checkpoint")
         .hint(kContinue);
   if (number == SIGBUS)
-    return Error(ErrorKind::environment, "the engine lost a mapped file (SIGBUS): a model or data file was cut "
-                                         "short meanwhile, or the disk is full" + tail(end.standard_error))
+    return Error(ErrorKind::environment,
+                 "the engine lost a mapped file (SIGBUS): a model or data file was cut "
+                 "short meanwhile, or the disk is full" +
+                     tail(end.standard_error))
         .hint("check the disk and the model's files");
   if (number == SIGILL)
     return Error(ErrorKind::environment,
-                 "the engine met an instruction that this processor does not have (SIGILL)" + tail(end.standard_error))
+                 "the engine met an instruction that this processor does not have (SIGILL)" +
+                     tail(end.standard_error))
         .hint("build forge on this machine");
   return Error(ErrorKind::internal, "the engine crashed (" + name + ")" + tail(end.standard_error))
       .hint("this is a bug in forge; please report it with the job file");
@@ -63,7 +68,8 @@ Error explain_signal(int number, const EngineEnd& end) {
 Error explain_end(const EngineEnd& end) {
   if (WIFSIGNALED(end.status)) return explain_signal(WTERMSIG(end.status), end);
   int code = WEXITSTATUS(end.status);
-  if (std::string missing = after(end.standard_error, "error while loading shared libraries: "); !missing.empty())
+  if (std::string missing = after(end.standard_error, "error while loading shared libraries: ");
+      !missing.empty())
     return Error(ErrorKind::environment, "the engine cannot load a library: " + missing)
         .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
   if (std::string symbol = after(end.standard_error, "symbol lookup error: "); !symbol.empty())
@@ -72,13 +78,14 @@ Error explain_end(const EngineEnd& end) {
   if (code == 0)
     return Error(ErrorKind::internal, "the engine ended before its work was done" + tail(end.standard_error))
         .hint("this is a bug in forge; please report it with the job file");
-  for (ErrorKind kind : {ErrorKind::usage, ErrorKind::job, ErrorKind::fit, ErrorKind::environment, ErrorKind::data,
-                         ErrorKind::diverged, ErrorKind::gate, ErrorKind::stopped, ErrorKind::interrupted})
+  for (ErrorKind kind :
+       {ErrorKind::usage, ErrorKind::job, ErrorKind::fit, ErrorKind::environment, ErrorKind::data,
+        ErrorKind::diverged, ErrorKind::gate, ErrorKind::stopped, ErrorKind::interrupted})
     if (exit_code(kind) == code)
       return Error(kind, "the engine ended with code " + std::to_string(code) + " without saying why" +
                              tail(end.standard_error));
-  return Error(ErrorKind::internal,
-               "the engine ended with code " + std::to_string(code) + " without saying why" + tail(end.standard_error))
+  return Error(ErrorKind::internal, "the engine ended with code " + std::to_string(code) +
+                                        " without saying why" + tail(end.standard_error))
       .hint("this is a bug in forge; please report it with the job file");
 }
 

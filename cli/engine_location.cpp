@@ -26,7 +26,9 @@ fs::path program_folder() {
   return error ? fs::current_path() : program.parent_path();
 }
 
-bool executable(const fs::path& path) { return file_exists(path.string()) && ::access(path.c_str(), X_OK) == 0; }
+bool executable(const fs::path& path) {
+  return file_exists(path.string()) && ::access(path.c_str(), X_OK) == 0;
+}
 
 // python3's own answer, without a shell. Costs about 15 ms, so it is asked last.
 std::vector<std::string> python_folders() {
@@ -134,8 +136,10 @@ EngineSearch search_engine(const std::string& name) {
 
 EngineLocation find_engine(const std::string& name) {
   EngineSearch search = search_engine(name);
-  if (!search.engine_fault.empty()) throw Error(ErrorKind::environment, search.engine_fault).hint(search.engine_hint);
-  if (!search.torch_fault.empty()) throw Error(ErrorKind::environment, search.torch_fault).hint(search.torch_hint);
+  if (!search.engine_fault.empty())
+    throw Error(ErrorKind::environment, search.engine_fault).hint(search.engine_hint);
+  if (!search.torch_fault.empty())
+    throw Error(ErrorKind::environment, search.torch_fault).hint(search.torch_hint);
   return search.location;
 }
 
@@ -143,22 +147,25 @@ std::string engine_file(const std::string& engine) {
   return engine == "cpu" ? "forge-engine" : "forge-engine-" + engine;
 }
 
-std::map<std::string, std::string> engine_environment(const EngineLocation& location, const EngineSettings& settings) {
+std::map<std::string, std::string> engine_environment(const EngineLocation& location,
+                                                      const EngineSettings& settings) {
   std::map<std::string, std::string> variables;
   std::vector<std::string> folders = location.library_folders;
   if (std::string own = environment("LD_LIBRARY_PATH"); !own.empty()) folders.push_back(own);
   if (!folders.empty()) variables["LD_LIBRARY_PATH"] = join(folders, ":");
   if (settings.threads > 0) {
-    // Sums depend on how work is cut into threads: the count is the plan's, and nothing may change it on the way.
+    // Sums depend on how work is cut into threads: the count is the plan's, and nothing may change it on the
+    // way.
     variables["OMP_NUM_THREADS"] = variables["MKL_NUM_THREADS"] = std::to_string(settings.threads);
   }
   variables["OMP_DYNAMIC"] = "false";
   variables["MKL_DYNAMIC"] = "FALSE";
-  // Freed buffers stay in the heap: mapping and zeroing them anew in every step costs as much as filling them. 32 MiB
-  // is the largest threshold that glibc accepts.
+  // Freed buffers stay in the heap: mapping and zeroing them anew in every step costs as much as filling
+  // them. 32 MiB is the largest threshold that glibc accepts.
   variables["MALLOC_MMAP_THRESHOLD_"] = "33554432";
   variables["MALLOC_TRIM_THRESHOLD_"] = "1073741824";
-  if (environment("PYTORCH_CUDA_ALLOC_CONF").empty()) variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
+  if (environment("PYTORCH_CUDA_ALLOC_CONF").empty())
+    variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
   if (settings.deterministic) variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8";
   return variables;
 }

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr int kProtocol = 1;
 constexpr auto kLeaveAfterSecondSignal = 2s;
-constexpr auto kLeaveAfterLastEvent = 10s;   // an engine that has said its last word may take this long to end
+constexpr auto kLeaveAfterLastEvent = 10s;  // an engine that has said its last word may take this long to end
 constexpr size_t kStandardErrorBytes = 32768;
 constexpr size_t kLongestEvent = 64 << 20;
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP};
@@ -47,7 +47,9 @@ struct Pipe {
   }
 };
 
-void set_nonblocking(int descriptor) { ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK); }
+void set_nonblocking(int descriptor) {
+  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+}
 
 // Signals wait in a descriptor while an engine runs; the old mask comes back with the object's end.
 class ForwardedSignals {
@@ -99,7 +101,8 @@ Json parse_event(std::string_view line) {
     if (event.is_object() && event.contains("event") && event["event"].is_string()) return event;
   } catch (const Error&) {
   }
-  throw Error(ErrorKind::internal, "the engine sent a line that is no event: " + std::string(line.substr(0, 200)))
+  throw Error(ErrorKind::internal,
+              "the engine sent a line that is no event: " + std::string(line.substr(0, 200)))
       .hint("something in it prints to stdout; please report it with the job file");
 }
 
@@ -109,9 +112,9 @@ struct EngineProcess::State {
   ForwardedSignals signals;
   Pipe requests, events, errors;
   pid_t pid = -1;
-  std::optional<int> status;        // once it has ended
-  std::string unsent;               // what is left of the request
-  std::string line;                 // the event that is arriving
+  std::optional<int> status;  // once it has ended
+  std::string unsent;         // what is left of the request
+  std::string line;           // the event that is arriving
   std::string standard_error;
   int64_t memory_kills_before = memory_kills();
   int stop_requests = 0;
@@ -149,14 +152,16 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setsigmask(&attributes, &signals.before());
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   int error = ::posix_spawn(&pid, location.program.c_str(), &files, &attributes, pointers(words).data(),
                             pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
     pid = -1;
-    throw Error(ErrorKind::environment, location.program + ": cannot start the engine: " + std::strerror(error));
+    throw Error(ErrorKind::environment,
+                location.program + ": cannot start the engine: " + std::strerror(error));
   }
   requests.close_read(), events.close_write(), errors.close_write();
   for (int descriptor : {requests.write_end, events.read_end, errors.read_end}) set_nonblocking(descriptor);
@@ -213,8 +218,10 @@ void EngineProcess::State::send_some() {
     ssize_t count = ::write(requests.write_end, unsent.data(), unsent.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
-    if (count < 0) unsent.clear();  // it has gone; its end says why
-    else unsent.erase(0, static_cast<size_t>(count));
+    if (count < 0)
+      unsent.clear();  // it has gone; its end says why
+    else
+      unsent.erase(0, static_cast<size_t>(count));
   }
 }
 
@@ -239,7 +246,8 @@ bool EngineProcess::State::read_events(const std::function<void(Json)>& on_line)
     if (count < 0 && errno == EAGAIN) return true;
     if (count <= 0) return false;
     line.append(buffer, static_cast<size_t>(count));
-    FORGE_CHECK(line.size() < kLongestEvent, "the engine sent an event of more than " << kLongestEvent << " bytes");
+    FORGE_CHECK(line.size() < kLongestEvent,
+                "the engine sent an event of more than " << kLongestEvent << " bytes");
     size_t begin = 0;
     for (size_t end; (end = line.find('\n', begin)) != std::string::npos; begin = end + 1)
       on_line(parse_event(std::string_view(line).substr(begin, end - begin)));
@@ -261,7 +269,8 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
   ::kill(pid, number == SIGHUP ? SIGTERM : number);
   if (number == SIGUSR1) return;
   ++stop_requests;
-  const char* text = stop_requests == 1 ? "stopping after a checkpoint; once more to leave without" : "leaving";
+  const char* text =
+      stop_requests == 1 ? "stopping after a checkpoint; once more to leave without" : "leaving";
   on_event({{"event", "notice"}, {"level", "info"}, {"text", text}});
   if (stop_requests == 2) deadline = Clock::now() + kLeaveAfterSecondSignal;
 }
@@ -287,7 +296,8 @@ void EngineProcess::State::check_greeting(const Json& event) {
 
 void EngineProcess::State::throw_end(const std::optional<Json>& error) {
   if (error)
-    throw Error(error_kind_of(error->value("kind", "")), error->value("message", "the engine gave no message"))
+    throw Error(error_kind_of(error->value("kind", "")),
+                error->value("message", "the engine gave no message"))
         .hint(error->value("hint", ""));
   bool out_of_memory = memory_kills() > memory_kills_before;
   throw explain_end({*status, standard_error, out_of_memory, stop_requests});

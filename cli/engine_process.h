@@ -19,15 +19,16 @@
 namespace forge {
 
 struct EngineLocation {
-  std::string program;        // absolute path of forge-engine
-  std::string torch_folder;   // the folder that holds torch/ and nvidia/; empty: the engine finds LibTorch by itself
-  std::string torch_version;  // "2.11.0+cu130"
+  std::string program;  // absolute path of forge-engine
+  std::string
+      torch_folder;  // the folder that holds torch/ and nvidia/; empty: the engine finds LibTorch by itself
+  std::string torch_version;                 // "2.11.0+cu130"
   std::vector<std::string> library_folders;  // torch/lib and nvidia/*/lib
 };
 
-// `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda", "forge-engine-cuda12". Looked for as
-// FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build, python3's
-// site-packages. Throws Error(environment) that lists where it looked and says what to install.
+// `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda", "forge-engine-cuda12". Looked for
+// as FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build,
+// python3's site-packages. Throws Error(environment) that lists where it looked and says what to install.
 EngineLocation find_engine(const std::string& name = "forge-engine");
 // The file of a plan's engine: cpu is forge-engine, cuda13 forge-engine-cuda13.
 std::string engine_file(const std::string& engine);
@@ -45,7 +46,8 @@ struct EngineSettings {
 };
 
 // Variables that the engine is started with, on top of the program's own.
-std::map<std::string, std::string> engine_environment(const EngineLocation& location, const EngineSettings& settings);
+std::map<std::string, std::string> engine_environment(const EngineLocation& location,
+                                                      const EngineSettings& settings);
 
 class EngineProcess {
  public:
@@ -58,11 +60,10 @@ class EngineProcess {
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;
 
-  // Sends the request (one for each engine) and passes every event to `on_event`, up to and including `done`, whose
-  // object it returns once the engine has ended.
-  // SIGINT, SIGTERM and SIGHUP (as SIGTERM) and SIGUSR1 are forwarded meanwhile; 2 s after the second request to
-  // stop the engine is killed. Throws the engine's own error with its kind and hint, or an explanation of how the
-  // engine ended.
+  // Sends the request (one for each engine) and passes every event to `on_event`, up to and including `done`,
+  // whose object it returns once the engine has ended. SIGINT, SIGTERM and SIGHUP (as SIGTERM) and SIGUSR1
+  // are forwarded meanwhile; 2 s after the second request to stop the engine is killed. Throws the engine's
+  // own error with its kind and hint, or an explanation of how the engine ended.
   Json request(const Json& request, const OnEvent& on_event);
 
  private:
@@ -72,10 +73,10 @@ class EngineProcess {
 
 // How an engine ended, for explain_end.
 struct EngineEnd {
-  int status = 0;             // as waitpid gives it
-  std::string standard_error; // its last lines
-  bool out_of_memory = false; // the kernel's counter of kills for memory rose meanwhile
-  int stop_requests = 0;      // signals that asked it to stop
+  int status = 0;              // as waitpid gives it
+  std::string standard_error;  // its last lines
+  bool out_of_memory = false;  // the kernel's counter of kills for memory rose meanwhile
+  int stop_requests = 0;       // signals that asked it to stop
 };
 // The error that an end without an `error` event means.
 Error explain_end(const EngineEnd& end);

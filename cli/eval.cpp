@@ -1,4 +1,5 @@
-// forge eval: loss and perplexity of a model on data. Chats are masked as train_on: assistant, pairs as completion.
+// forge eval: loss and perplexity of a model on data. Chats are masked as train_on: assistant, pairs as
+// completion.
 #include <cmath>
 #include <filesystem>
 
@@ -13,7 +14,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Option kOptions[] = {
-    kModelOptions[0], kModelOptions[1], kModelOptions[2], kModelOptions[3], kModelOptions[4], kModelOptions[5],
+    kModelOptions[0],
+    kModelOptions[1],
+    kModelOptions[2],
+    kModelOptions[3],
+    kModelOptions[4],
+    kModelOptions[5],
     {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
     {"--max-length", "N", "cut longer rows at N tokens (default: nothing is cut)"},
     {"--per-example", "OUT.jsonl", "write line, tokens, supervised_tokens and loss (summed) of every row"},
@@ -25,7 +31,8 @@ class ScratchFolder {
   ScratchFolder() {
     std::string pattern = (fs::temp_directory_path() / "forge-eval-XXXXXX").string();
     if (!::mkdtemp(pattern.data()))
-      throw Error(ErrorKind::environment, pattern + ": cannot create the folder").hint("set TMPDIR to a folder that can be written");
+      throw Error(ErrorKind::environment, pattern + ": cannot create the folder")
+          .hint("set TMPDIR to a folder that can be written");
     path_ = pattern;
   }
   ~ScratchFolder() {
@@ -49,7 +56,8 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, int64_t max
   return job;
 }
 
-Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch, Progress& progress) {
+Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
+                      Progress& progress) {
   ModelText text = open_model_text(choice.model, choice.template_name);
   std::optional<std::string> file = args.text("--data");
   if (!file) {
@@ -97,25 +105,30 @@ int run(const Arguments& args) {
   if (rows.summary.truncated > 0)
     progress.line(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   std::string per_example;
-  Json done = compute({{"command", "eval"}, {"tokens", rows.data->path()}}, choice, args, [&](const Json& event) {
-    if (event["event"] != "example") return progress.show(event);
-    int64_t index = event.at("index").get<int64_t>();
-    per_example += dump_json({{"line", rows.data->source_line(index)},
-                              {"tokens", event.at("tokens")},
-                              {"supervised_tokens", event.at("supervised_tokens")},
-                              {"loss", event.at("loss")}}) + "\n";
-  });
+  Json done =
+      compute({{"command", "eval"}, {"tokens", rows.data->path()}}, choice, args, [&](const Json& event) {
+        if (event["event"] != "example") return progress.show(event);
+        int64_t index = event.at("index").get<int64_t>();
+        per_example += dump_json({{"line", rows.data->source_line(index)},
+                                  {"tokens", event.at("tokens")},
+                                  {"supervised_tokens", event.at("supervised_tokens")},
+                                  {"loss", event.at("loss")}}) +
+                       "\n";
+      });
   progress.finish();
   if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
   Json result = totals(done, rows);
-  if (args.json()) print_json(result);
-  else print(text_of(result));
+  if (args.json())
+    print_json(result);
+  else
+    print(text_of(result));
   return 0;
 }
 
 }  // namespace
 
 extern const Command kEvalCommand;
-constexpr Command kEvalCommand{"eval", "[RUN]", 0, 1, "loss and perplexity of a model, or of a run's result", kOptions, run};
+constexpr Command kEvalCommand{
+    "eval", "[RUN]", 0, 1, "loss and perplexity of a model, or of a run's result", kOptions, run};
 
 }  // namespace forge

@@ -8,12 +8,22 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    kModelOptions[0], kModelOptions[1], kModelOptions[2], kModelOptions[3], kModelOptions[4], kModelOptions[5],
+    kModelOptions[0],
+    kModelOptions[1],
+    kModelOptions[2],
+    kModelOptions[3],
+    kModelOptions[4],
+    kModelOptions[5],
     {"--prompt", "TEXT", "what to answer", true},
     {"--prompts", "FILE", "one prompt a line; .jsonl: objects with prompt or messages"},
     {"--system", "TEXT", "the system message"},
     {"--raw", "", "continue the text as it is, without the chat template"},
-    kSamplingOptions[0], kSamplingOptions[1], kSamplingOptions[2], kSamplingOptions[3], kSamplingOptions[4], kSamplingOptions[5],
+    kSamplingOptions[0],
+    kSamplingOptions[1],
+    kSamplingOptions[2],
+    kSamplingOptions[3],
+    kSamplingOptions[4],
+    kSamplingOptions[5],
 };
 
 constexpr int64_t kLargestPrompts = int64_t{64} << 20;
@@ -46,8 +56,10 @@ std::vector<Prompt> prompts_of_file(const std::string& path, const std::optional
     ++number;
     if (trim(line).empty()) continue;
     if (size_t bad = 0; !valid_utf8(line, &bad))
-      throw Error(ErrorKind::data, path + ":" + std::to_string(number) + ":" + std::to_string(bad + 1) + ": is not UTF-8");
-    if (!ends_with(path, ".jsonl")) prompts.push_back({line, conversation(system, line)});
+      throw Error(ErrorKind::data,
+                  path + ":" + std::to_string(number) + ":" + std::to_string(bad + 1) + ": is not UTF-8");
+    if (!ends_with(path, ".jsonl"))
+      prompts.push_back({line, conversation(system, line)});
     else
       prompts.push_back(prompt_of_row(parse_json(line, path, ErrorKind::data, {}, number),
                                       path + ":" + std::to_string(number), system));
@@ -65,7 +77,8 @@ std::vector<Prompt> read_prompts(const Arguments& args) {
   if (std::optional<std::string> path = args.text("--prompts"))
     for (Prompt& prompt : prompts_of_file(*path, system)) prompts.push_back(std::move(prompt));
   if (prompts.empty()) throw Error(ErrorKind::usage, "expected --prompt TEXT or --prompts FILE");
-  if (args.has("--raw") && system) throw Error(ErrorKind::usage, "--system needs the chat template, which --raw leaves out");
+  if (args.has("--raw") && system)
+    throw Error(ErrorKind::usage, "--system needs the chat template, which --raw leaves out");
   return prompts;
 }
 
@@ -79,6 +92,7 @@ std::vector<int32_t> ids_of(const Prompt& prompt, const ModelText& text, bool ra
 int run(const Arguments& args) {
   ModelChoice choice = choose_model(args);
   std::vector<Prompt> prompts = read_prompts(args);
+  Json sampling = sampling_request(args);
   Progress progress(false, args.quiet() || args.json());
   ModelText text = open_model_text(choice.model, choice.template_name);
   std::vector<std::vector<int32_t>> ids;
@@ -86,19 +100,24 @@ int run(const Arguments& args) {
     ids.push_back(ids_of(prompt, text, args.has("--raw")));
     if (ids.back().empty()) throw Error(ErrorKind::usage, "a prompt is empty");
   }
-  std::vector<GeneratedText> texts = generate_texts(ids, text, choice, args, progress, [&](size_t, const std::string& piece) {
-    if (args.json()) return;
-    print(piece.empty() ? "\n" : piece);  // the end of a text ends its line
-  });
+  std::vector<GeneratedText> texts =
+      generate_texts(sampling, ids, text, choice, args, progress, [&](size_t, const std::string& piece) {
+        if (args.json()) return;
+        print(piece.empty() ? "\n" : piece);  // the end of a text ends its line
+      });
   if (args.json())
     for (size_t i = 0; i < texts.size(); ++i)
-      print_json({{"prompt", prompts[i].text}, {"text", texts[i].text}, {"reason", texts[i].reason}, {"tokens", texts[i].tokens}});
+      print_json({{"prompt", prompts[i].text},
+                  {"text", texts[i].text},
+                  {"reason", texts[i].reason},
+                  {"tokens", texts[i].tokens}});
   return 0;
 }
 
 }  // namespace
 
 extern const Command kGenerateCommand;
-constexpr Command kGenerateCommand{"generate", "[RUN]", 0, 1, "text from a model, or from a run's result", kOptions, run};
+constexpr Command kGenerateCommand{"generate", "[RUN]", 0, 1, "text from a model, or from a run's result",
+                                   kOptions,   run};
 
 }  // namespace forge

@@ -2,18 +2,22 @@
 
 namespace forge {
 
-std::vector<GeneratedText> generate_texts(const std::vector<std::vector<int32_t>>& prompts, const ModelText& text,
-                                          const ModelChoice& choice, const Arguments& args, Progress& progress,
+Json sampling_request(const Arguments& args) {
+  return {{"command", "generate"},
+          {"max_new_tokens", args.integer("--max-new-tokens", 256, 1, 1 << 24)},
+          {"temperature", args.number("--temperature", 0, 0, 100)},
+          {"top_k", args.integer("--top-k", 0, 0, INT32_MAX)},
+          {"top_p", args.number("--top-p", 1, 0, 1)},
+          {"min_p", args.number("--min-p", 0, 0, 1)},
+          {"seed", args.integer("--seed", 42, 0, INT64_MAX)}};
+}
+
+std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
+                                          const ModelText& text, const ModelChoice& choice,
+                                          const Arguments& args, Progress& progress,
                                           const std::function<void(size_t, const std::string&)>& on_text) {
-  Json request{{"command", "generate"},
-               {"prompts", prompts},
-               {"max_new_tokens", args.integer("--max-new-tokens", 256, 1, 1 << 24)},
-               {"temperature", args.number("--temperature", 0, 0, 100)},
-               {"top_k", args.integer("--top-k", 0, 0, INT32_MAX)},
-               {"top_p", args.number("--top-p", 1, 0, 1)},
-               {"min_p", args.number("--min-p", 0, 0, 1)},
-               {"seed", args.integer("--seed", 42, 0, INT64_MAX)},
-               {"stop_ids", stop_ids(text, read_model_spec(choice.model).eos_token_ids)}};
+  request["prompts"] = prompts;
+  request["stop_ids"] = stop_ids(text, read_model_spec(choice.model).eos_token_ids);
   std::vector<GeneratedText> texts(prompts.size());
   std::vector<DecodeStream> streams(prompts.size(), DecodeStream(text.tokenizer, true));
   auto add = [&](size_t prompt, const std::string& piece) {

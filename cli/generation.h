@@ -24,9 +24,13 @@ struct GeneratedText {
   int64_t tokens = 0;
 };
 
+// The sampling options as the engine's request has them. Throws Error(usage).
+Json sampling_request(const Arguments& args);
+
 // Generates after each prompt; `on_text` gets the number of the prompt and every piece of text as it comes.
-std::vector<GeneratedText> generate_texts(const std::vector<std::vector<int32_t>>& prompts, const ModelText& text,
-                                          const ModelChoice& choice, const Arguments& args, Progress& progress,
+std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
+                                          const ModelText& text, const ModelChoice& choice,
+                                          const Arguments& args, Progress& progress,
                                           const std::function<void(size_t, const std::string&)>& on_text);
 
 }  // namespace forge

@@ -24,6 +24,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kInitCommand;
-constexpr Command kInitCommand{"init", "[FILE]", 0, 1, "write a job file to start from (default job.yaml)", {}, run};
+constexpr Command kInitCommand{"init", "[FILE]", 0, 1, "write a job file to start from (default job.yaml)",
+                               {},     run};
 
 }  // namespace forge

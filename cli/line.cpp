@@ -1,5 +1,6 @@
 #include "cli/line.h"
 
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/io/model_file.h"
 #include "core/plan/model_file.h"
@@ -19,7 +20,8 @@ std::string split_name(Split split) { return split == Split::train ? "training d
 
 std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
 
-Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress) {
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate,
+                       Progress& progress) {
   PrepareOptions options;
   options.cache_folder = token_cache_folder(job);
   if (estimate) options.estimate_bytes = kEstimateBytes;
@@ -30,7 +32,7 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool 
   };
   const ChatTemplate* chat_template = text.chat_template ? &*text.chat_template : nullptr;
   Prepared prepared = prepare_dataset(job, split, text.tokenizer, chat_template, options);
-  progress.finish();
+  progress.clear();
   return prepared;
 }
 
@@ -51,9 +53,14 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
   line.device = pick_device(job, options.gpu);
   line.profile = pick_profile(line.device, job.hardware);
   ModelSpec spec = read_model_spec(job.model.path);
-  std::unique_ptr<TensorFile> weights = open_model(job.model.path, options.estimate ? Data::optional : Data::required);
+  if (job.adapter.init_from && !file_exists(*job.adapter.init_from + "/adapter_config.json"))
+    throw Error(ErrorKind::environment, *job.adapter.init_from + ": holds no adapter_config.json")
+        .hint("adapter.init_from is a PEFT adapter folder");
+  std::unique_ptr<TensorFile> weights =
+      open_model(job.model.path, options.estimate ? Data::optional : Data::required);
   check_model_file(spec, *weights, job.model.path);
-  line.data = prepare_data(job, open_model_text(job.model.path, job.data.template_name), options.estimate, progress);
+  line.data =
+      prepare_data(job, open_model_text(job.model.path, job.data.template_name), options.estimate, progress);
 
   PlanInput input;
   input.job = job;

@@ -19,7 +19,7 @@ namespace forge {
 struct LineOptions {
   std::vector<std::string> sets;
   std::optional<std::string> gpu;  // plan for this card instead of the job's device
-  bool estimate = false;           // tokenise little where no cache is, and scale; do without the weights' bytes
+  bool estimate = false;  // tokenise little where no cache is, and scale; do without the weights' bytes
 };
 
 struct PreparedData {

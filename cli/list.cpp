@@ -45,9 +45,10 @@ std::vector<Row> list_families() {
 std::vector<Row> list_gpus() {
   std::vector<Row> rows;
   for (const GpuCard& card : gpu_cards())
-    rows.push_back({card.name, card.architecture,
-                    std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10),
-                    format_number(card.memory_gib) + " GiB"});
+    rows.push_back(
+        {card.name, card.architecture,
+         std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10),
+         format_number(card.memory_gib) + " GiB"});
   return rows;
 }
 
@@ -112,12 +113,14 @@ int run(const Arguments& args) {
     print_rows(list.rows(), args.json());
     return 0;
   }
-  throw Error(ErrorKind::usage, "unknown list \"" + name + "\"" + did_you_mean(name, names)).hint("there are " + join(names, ", "));
+  throw Error(ErrorKind::usage, "unknown list \"" + name + "\"" + did_you_mean(name, names))
+      .hint("there are " + join(names, ", "));
 }
 
 }  // namespace
 
 extern const Command kListCommand;
-constexpr Command kListCommand{"list", "[WHAT]", 0, 1, "what there is to choose from: profiles, gpus, families …", {}, run};
+constexpr Command kListCommand{
+    "list", "[WHAT]", 0, 1, "what there is to choose from: profiles, gpus, families …", {}, run};
 
 }  // namespace forge

@@ -29,7 +29,8 @@ int report(ErrorKind kind, const std::string& message, const std::string& hint, 
   return exit_code(kind);
 }
 
-// While the program itself works there is nothing to save. (While an engine works, engine_process takes the signals.)
+// While the program itself works there is nothing to save. (While an engine works, engine_process takes the
+// signals.)
 void leave_on_signal(int) {
   static constexpr char kText[] = "\ninterrupted\n";
   (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -81,6 +82,7 @@ int main(int count, char** words) {
   } catch (const std::bad_alloc&) {
     return report(ErrorKind::fit, "out of memory", "", json);
   } catch (const std::exception& error) {
-    return report(ErrorKind::internal, error.what(), "this is a bug in forge; please report it with the job file", json);
+    return report(ErrorKind::internal, error.what(),
+                  "this is a bug in forge; please report it with the job file", json);
   }
 }

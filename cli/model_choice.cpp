@@ -41,7 +41,8 @@ ModelChoice choose_model(const Arguments& args) {
   if (names_run == args.has("--model"))
     throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
                                             : "expected a run folder or --model");
-  if (names_run && args.has("--adapter")) throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
+  if (names_run && args.has("--adapter"))
+    throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
   ModelChoice choice;
   if (names_run) {
     choice = from_run(args.operands()[0]);
@@ -53,13 +54,15 @@ ModelChoice choose_model(const Arguments& args) {
     choice.template_name = ends_with(*name, ".jinja") ? absolute(*name) : *name;
   if (std::optional<std::string> name = args.text("--precision")) {
     std::optional<Precision> precision = enum_of<Precision>(*name);
-    if (!precision) throw Error(ErrorKind::usage, "--precision " + *name + ": expected " + join(names(Precision()), ", "));
+    if (!precision)
+      throw Error(ErrorKind::usage, "--precision " + *name + ": expected " + join(names(Precision()), ", "));
     choice.precision = *precision;
   }
   return choice;
 }
 
-Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event) {
+Json compute(Json request, const ModelChoice& choice, const Arguments& args,
+             const EngineProcess::OnEvent& on_event) {
   HardwareConfig hardware;
   hardware.device = args.text("--device").value_or("auto");
   Device device = choose_device(probe_hardware(), hardware);

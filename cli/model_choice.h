@@ -29,12 +29,13 @@ inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "auto, cpu or cuda:N"},
 };
 
-// From the options, or from the run folder that the operand names. Throws Error(usage) when neither or both are given,
-// Error(environment) for what is missing on the disk.
+// From the options, or from the run folder that the operand names. Throws Error(usage) when neither or both
+// are given, Error(environment) for what is missing on the disk.
 ModelChoice choose_model(const Arguments& args);
 
-// Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter, precision,
-// threads, device. Returns what it says at the end.
-Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event);
+// Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
+// precision, threads, device. Returns what it says at the end.
+Json compute(Json request, const ModelChoice& choice, const Arguments& args,
+             const EngineProcess::OnEvent& on_event);
 
 }  // namespace forge

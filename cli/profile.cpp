@@ -36,8 +36,10 @@ int run(const Arguments& args) {
   HardwareConfig config;
   config.profile = args.text("--profile").value_or("auto");
   Profile profile = pick_profile(device, config);
-  if (args.json()) print(describe(device, profile).dump(2) + "\n");
-  else print(explain_profile(device, profile));
+  if (args.json())
+    print(describe(device, profile).dump(2) + "\n");
+  else
+    print(explain_profile(device, profile));
   return 0;
 }
 

@@ -8,8 +8,8 @@
 namespace forge {
 namespace {
 
-constexpr double kMovingSeconds = 0.1;   // at most ten times a second
-constexpr double kPlainSeconds = 5;      // a line in a log file
+constexpr double kMovingSeconds = 0.1;  // at most ten times a second
+constexpr double kPlainSeconds = 5;     // a line in a log file
 constexpr int kBarWidth = 16;
 
 double number(const Json& event, const char* key, double otherwise = 0) {
@@ -75,6 +75,14 @@ void Progress::finish() {
   moving_line_shown_ = false;
 }
 
+void Progress::clear() {
+  last_status_.clear();
+  if (!moving_line_shown_) return;
+  (void)!::fwrite("\r\x1b[K", 1, 4, stderr);
+  std::fflush(stderr);
+  moving_line_shown_ = false;
+}
+
 bool Progress::due(double seconds) {
   auto now = std::chrono::steady_clock::now();
   if (std::chrono::duration<double>(now - last_).count() < seconds) return false;
@@ -92,12 +100,10 @@ void Progress::status(const std::string& text) {
     std::fflush(stderr);
     moving_line_shown_ = true;
   } else if (style_ == Style::plain) {
-    if (due(kPlainSeconds)) {
-      say(text);
-      last_status_.clear();
-    } else {
-      last_status_ = text;
-    }
+    last_status_ = text;
+    if (!due(kPlainSeconds)) return;
+    say(text);
+    last_status_.clear();
   }
 }
 
@@ -122,7 +128,8 @@ void Progress::show_step(const Json& event) {
   std::string text = step_text(event, (steps - step) * seconds_per_step_);
   if (style_ == Style::moving && steps > 0 && width_ >= 60) text = bar(step / steps, kBarWidth) + " " + text;
   status(text);
-  if (event.value("skipped", false)) line("step " + format_number(step) + " was skipped: its gradient is not finite");
+  if (event.value("skipped", false))
+    line("step " + format_number(step) + " was skipped: its gradient is not finite");
 }
 
 void Progress::show(const Json& event) {
@@ -130,14 +137,18 @@ void Progress::show(const Json& event) {
   if (style_ == Style::quiet) return;
   const std::string name = event.value("event", "");
   if (name == "loading") status("loading " + event.value("what", ""));
-  if (name == "loaded")
-    line("loaded " + event.value("what", "") + ": " + format_bytes(static_cast<int64_t>(number(event, "bytes"))) +
-         " in " + format_seconds(number(event, "seconds")));
+  if (name == "loaded") {
+    clear();
+    line("loaded " + event.value("what", "") + ": " +
+         format_bytes(static_cast<int64_t>(number(event, "bytes"))) + " in " +
+         format_seconds(number(event, "seconds")));
+  }
   if (name == "resumed") line("continuing from step " + format_number(number(event, "step")));
   if (name == "step") show_step(event);
   if (name == "eval") line(eval_text(event));
   if (name == "checkpoint") line(checkpoint_text(event));
-  if (name == "notice") line((event.value("level", "") == "warning" ? "warning: " : "") + event.value("text", ""));
+  if (name == "notice")
+    line((event.value("level", "") == "warning" ? "warning: " : "") + event.value("text", ""));
 }
 
 }  // namespace forge

@@ -25,12 +25,15 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(const Json& event);
-  // A line that moves and is replaced by the next: "tokenising train.jsonl  31 %". In a pipe only every few seconds.
+  // A line that moves and is replaced by the next: "tokenising train.jsonl  31 %". In a pipe only every few
+  // seconds.
   void status(const std::string& text);
   // A line that stays.
   void line(const std::string& text);
-  // Ends the moving line.
+  // Ends the moving line; the last status stays.
   void finish();
+  // Ends it and leaves nothing: what it said is over.
+  void clear();
 
  private:
   bool due(double seconds);
@@ -39,7 +42,7 @@ class Progress {
   Style style_;
   int width_ = 80;
   bool moving_line_shown_ = false;
-  std::chrono::steady_clock::time_point last_{};
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   double seconds_per_step_ = 0;  // running mean
   std::string last_status_;
 };

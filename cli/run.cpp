@@ -23,8 +23,8 @@ constexpr Option kOptions[] = {
     {"--dry-run", "", "plan and say what would be done"},
 };
 
-// Removes a run. Renamed first, so that a kill on the way leaves no half run under its name; the lock keeps a run
-// that is going on from being removed.
+// Removes a run. Renamed first, so that a kill on the way leaves no half run under its name; the lock keeps a
+// run that is going on from being removed.
 void discard_run(const std::string& folder) {
   if (!is_directory(folder)) return;
   inspect_run(folder);  // refuses to touch what is not a run
@@ -34,9 +34,11 @@ void discard_run(const std::string& folder) {
   std::error_code error;
   fs::remove_all(aside, error);
   fs::rename(path, aside, error);
-  if (error) throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
+  if (error)
+    throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
   fs::remove_all(aside, error);
-  if (error) throw Error(ErrorKind::environment, aside.string() + ": cannot remove the old run: " + error.message());
+  if (error)
+    throw Error(ErrorKind::environment, aside.string() + ": cannot remove the old run: " + error.message());
 }
 
 // A path as the user would type it from here.
@@ -60,7 +62,8 @@ int show_plan(const Arguments& args, const PlannedJob& line, const Decision& dec
 int show_finished(const Arguments& args, const std::string& folder, const std::string& sentence) {
   if (args.json()) {
     std::string path = RunPaths{folder}.report();
-    Json report = parse_json(read_file(path, int64_t{256} << 20, ErrorKind::environment), path, ErrorKind::environment);
+    Json report =
+        parse_json(read_file(path, int64_t{256} << 20, ErrorKind::environment), path, ErrorKind::environment);
     print_json({{"event", "done"}, {"report", report}});
   } else if (!args.quiet()) {
     say(sentence);
@@ -70,17 +73,21 @@ int show_finished(const Arguments& args, const std::string& folder, const std::s
 
 void show_result(Progress& progress, const std::string& folder, const Json& report) {
   std::string text = "finished " + shown_path(folder);
-  if (report.contains("steps") && report["steps"].is_number()) text += ": " + format_count(report["steps"].get<int64_t>()) + " steps";
+  if (report.contains("steps") && report["steps"].is_number())
+    text += ": " + format_count(report["steps"].get<int64_t>()) + " steps";
   if (report.contains("tokens_per_second") && report["tokens_per_second"].is_number())
-    text += ", " + format_count(static_cast<int64_t>(report["tokens_per_second"].get<double>())) + " tokens/s";
+    text +=
+        ", " + format_count(static_cast<int64_t>(report["tokens_per_second"].get<double>())) + " tokens/s";
   if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number())
-    text += ", eval loss " + format_number(std::round(report["eval"]["last"]["eval_loss"].get<double>() * 1e4) / 1e4);
+    text += ", eval loss " +
+            format_number(std::round(report["eval"]["last"]["eval_loss"].get<double>() * 1e4) / 1e4);
   progress.line(text);
 }
 
 int run(const Arguments& args) {
   Progress progress(args.json(), args.quiet());
-  PlannedJob line = plan_job(args.operands()[0], {.sets = args.texts("--set"), .estimate = args.has("--dry-run")}, progress);
+  PlannedJob line = plan_job(args.operands()[0],
+                             {.sets = args.texts("--set"), .estimate = args.has("--dry-run")}, progress);
   std::string folder = line.plan.job.output_dir + "/" + line.plan.job.name;
   bool fresh = args.has("--fresh");
   RunState state = fresh ? RunState{} : inspect_run(folder);
@@ -90,9 +97,9 @@ int run(const Arguments& args) {
 
   EngineLocation engine_location = find_engine(engine_file(decision.plan.engine));
   for (const std::string& warning : decision.plan.warnings) progress.line("warning: " + warning);
+  if (fresh) discard_run(folder);
   progress.line(decision.sentence);
   for (const std::string& note : decision.notes) progress.line(note);
-  if (fresh) discard_run(folder);
   make_directories(folder);
   EngineSettings settings{.threads = decision.plan.job.train.threads.value_or(0),
                           .deterministic = decision.plan.job.train.deterministic};
@@ -111,6 +118,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kRunCommand;
-constexpr Command kRunCommand{"run", "JOB", 1, 1, "make a run complete: start it, or continue it", kOptions, run};
+constexpr Command kRunCommand{"run",    "JOB", 1, 1, "make a run complete: start it, or continue it",
+                              kOptions, run};
 
 }  // namespace forge

@@ -56,12 +56,15 @@ std::vector<std::string> keys_that_differ(const std::map<std::string, std::strin
                          const std::vector<std::string>& keys) {
   std::string message = folder + ": holds another job of this name";
   for (const std::string& key : keys) {
-    auto text = [&](const Plan& plan) { return plan.identity.contains(key) ? plan.identity.at(key) : "not set"; };
+    auto text = [&](const Plan& plan) {
+      return plan.identity.contains(key) ? plan.identity.at(key) : "not set";
+    };
     message += "\n  " + key + ": there " + text(before) + ", here " + text(wanted);
   }
   bool only_limits = std::all_of(keys.begin(), keys.end(), is_limit);
   throw Error(ErrorKind::job, message)
-      .hint(only_limits ? "use --extend to continue with the new limit, --fresh to start over, or give the job another name"
+      .hint(only_limits ? "use --extend to continue with the new limit, --fresh to start over, or give the "
+                          "job another name"
                         : "use --fresh to discard that run and start over, or give the job another name");
 }
 
@@ -84,10 +87,13 @@ Json amended_plan(const RunState& state) {
   Json plan = state.plan;
   for (const Json& amendment : state.amendments) {
     if (amendment.contains("plan")) plan = amendment["plan"];
+    if (amendment.contains("identity")) plan["identity"].update(amendment["identity"]);
     if (!amendment.contains("changes")) continue;
     for (const auto& [key, value] : amendment["changes"].items()) {
-      if (key == "steps") plan["steps"] = value;
-      else slot(plan["job"], key) = value;
+      if (key == "steps")
+        plan["steps"] = value;
+      else
+        slot(plan["job"], key) = value;
     }
   }
   return plan;
@@ -110,8 +116,8 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     return decision;
   }
   if (extends && wanted.steps > 0 && state.last_step && wanted.steps < *state.last_step)
-    throw Error(ErrorKind::job, folder + ": has done " + format_count(*state.last_step) + " steps already, the new limit is " +
-                                    format_count(wanted.steps))
+    throw Error(ErrorKind::job, folder + ": has done " + format_count(*state.last_step) +
+                                    " steps already, the new limit is " + format_count(wanted.steps))
         .hint("raise the limit, or use --fresh to start over");
 
   decision.action = RunAction::resume;
@@ -123,7 +129,8 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     changes["steps"] = wanted.steps;
   }
   if (plan_again) {
-    Json amendment{{"kind", "replan"}, {"reason", machine.empty() ? "other execution settings" : "another machine"}};
+    Json amendment{{"kind", "replan"},
+                   {"reason", machine.empty() ? "other execution settings" : "another machine"}};
     amendment["changes"] = {{"steps", wanted.steps}};
     amendment["plan"] = to_json(wanted);
     decision.amendments.push_back(amendment);
@@ -136,10 +143,11 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
       decision.amendments.push_back({{"kind", extends ? "extend" : "settings"},
                                      {"changes", changes},
                                      {"reason", extends ? "--extend" : "the job file changed"}});
+    // From now on the run is the one with the new limit.
+    for (const std::string& key : keys) decision.amendments.back()["identity"][key] = wanted.identity.at(key);
     RunState after = state;
     after.amendments.insert(after.amendments.end(), decision.amendments.begin(), decision.amendments.end());
     decision.plan = plan_from_json(amended_plan(after), folder + "/plan.json");
-    if (extends) decision.plan.identity = wanted.identity;
     // The same content by its hash, wherever the cache lies now.
     decision.plan.train = wanted.train;
     decision.plan.eval = wanted.eval;

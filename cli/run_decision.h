@@ -15,14 +15,14 @@ enum class RunAction { start, resume, finished };
 
 struct Decision {
   RunAction action = RunAction::start;
-  Plan plan;                      // to execute
-  std::vector<Json> amendments;   // to append to the run folder first
-  std::string sentence;           // for the user
-  std::vector<std::string> notes; // what else there is to know: a differing machine
+  Plan plan;                       // to execute
+  std::vector<Json> amendments;    // to append to the run folder first
+  std::string sentence;            // for the user
+  std::vector<std::string> notes;  // what else there is to know: a differing machine
 };
 
-// `folder` is for messages. Throws Error(job) naming the keys that make `wanted` another job than the folder's; with
-// `extend` the limits of the run (epochs, max_steps, max_tokens, max_time) may differ.
+// `folder` is for messages. Throws Error(job) naming the keys that make `wanted` another job than the
+// folder's; with `extend` the limits of the run (epochs, max_steps, max_tokens, max_time) may differ.
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
 
 // plan.json with its amendments applied, as JSON.

@@ -19,7 +19,8 @@ struct SchemaRow {
   const char* name;
   std::string (*make)();
 };
-constexpr SchemaRow kSchemas[] = {{"job", job_schema_json}, {"event", event_schema_json}, {"report", report_schema_json}};
+constexpr SchemaRow kSchemas[] = {
+    {"job", job_schema_json}, {"event", event_schema_json}, {"report", report_schema_json}};
 
 int run(const Arguments& args) {
   if (args.has("--docs")) {

@@ -1,5 +1,5 @@
-// forge validate: every fault of every file at once. Reads job files only, so it answers in milliseconds and fits a
-// git hook.
+// forge validate: every fault of every file at once. Reads job files only, so it answers in milliseconds and
+// fits a git hook.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/config/diagnostics.h"
@@ -46,9 +46,12 @@ int run(const Arguments& args) {
     Verdict verdict = examine(file, args.texts("--set"));
     bool good = verdict.faults.empty();
     valid &= good;
-    if (args.json()) files.push_back({{"file", file}, {"valid", good}, {"faults", verdict.faults}});
-    else if (!good) say(verdict.text);
-    else if (!args.quiet()) say(file + ": valid");
+    if (args.json())
+      files.push_back({{"file", file}, {"valid", good}, {"faults", verdict.faults}});
+    else if (!good)
+      say(verdict.text);
+    else if (!args.quiet())
+      say(file + ": valid");
   }
   if (args.json()) print_json({{"valid", valid}, {"files", files}});
   return valid ? 0 : exit_code(ErrorKind::job);
@@ -57,7 +60,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kValidateCommand;
-constexpr Command kValidateCommand{
-    "validate", "JOB…", 1, 1 << 20, "every fault of job files at once", kOptions, run};
+constexpr Command kValidateCommand{"validate", "JOB…", 1, 1 << 20, "every fault of job files at once",
+                                   kOptions,   run};
 
 }  // namespace forge

@@ -85,7 +85,8 @@ constexpr EventField kDone[] = {
     {"report", object, false, "report.json of a training run"},
 };
 constexpr EventField kError[] = {
-    {"kind", text, true, "usage, job, fit, environment, data, diverged, gate, internal, stopped or interrupted"},
+    {"kind", text, true,
+     "usage, job, fit, environment, data, diverged, gate, internal, stopped or interrupted"},
     {"message", text, true, "what happened, where, and what was expected"},
     {"hint", text, false, "what to do"},
 };
@@ -135,29 +136,42 @@ constexpr EventField kReport[] = {
 
 Json schema_type(ValueType type) {
   switch (type) {
-    case integer: return "integer";
-    case number: return Json::array({"number", "null"});  // NaN and infinities are written as null
-    case text: return "string";
-    case flag: return "boolean";
-    case object: return "object";
-    case list: return "array";
+    case integer:
+      return "integer";
+    case number:
+      return Json::array({"number", "null"});  // NaN and infinities are written as null
+    case text:
+      return "string";
+    case flag:
+      return "boolean";
+    case object:
+      return "object";
+    case list:
+      return "array";
   }
   return nullptr;
 }
 
 const char* name_of(ValueType type) {
-  constexpr const char* kNames[] = {"a whole number", "a number or null", "a text", "true or false", "an object", "a list"};
+  constexpr const char* kNames[] = {"a whole number", "a number or null", "a text",
+                                    "true or false",  "an object",        "a list"};
   return kNames[static_cast<int>(type)];
 }
 
 bool has_type(const Json& value, ValueType type) {
   switch (type) {
-    case integer: return value.is_number_integer();
-    case number: return value.is_number() || value.is_null();
-    case text: return value.is_string();
-    case flag: return value.is_boolean();
-    case object: return value.is_object();
-    case list: return value.is_array();
+    case integer:
+      return value.is_number_integer();
+    case number:
+      return value.is_number() || value.is_null();
+    case text:
+      return value.is_string();
+    case flag:
+      return value.is_boolean();
+    case object:
+      return value.is_object();
+    case list:
+      return value.is_array();
   }
   return false;
 }

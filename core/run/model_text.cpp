@@ -18,7 +18,8 @@ std::optional<TemplateSource> own_template(const std::string& model_path, const 
   return TemplateSource{text, model_path + ": tokenizer.chat_template"};
 }
 
-std::optional<TemplateSource> choose_template(const std::string& model_path, const std::string& name, const Gguf* gguf) {
+std::optional<TemplateSource> choose_template(const std::string& model_path, const std::string& name,
+                                              const Gguf* gguf) {
   if (name == "auto") return own_template(model_path, gguf);
   if (!ends_with(name, ".jinja")) return bundled_template(name);
   return TemplateSource{read_file(name, kLargestTemplate, ErrorKind::environment), name};
@@ -55,14 +56,16 @@ std::vector<TokenSpan> encode(const ModelText& text, const std::vector<RenderedS
 
 const ChatTemplate& template_of(const ModelText& text) {
   if (!text.chat_template)
-    throw Error(ErrorKind::environment, "the model has no chat template").hint("name one with --template, or use --raw");
+    throw Error(ErrorKind::environment, "the model has no chat template")
+        .hint("name one with --template, or use --raw");
   return *text.chat_template;
 }
 
 // The control token right behind the text of an assistant's turn.
 std::optional<int32_t> end_of_turn(const ModelText& text) {
   const std::string answer = "answer";
-  Json messages = Json::array({{{"role", "user"}, {"content", "question"}}, {{"role", "assistant"}, {"content", answer}}});
+  Json messages = Json::array(
+      {{{"role", "user"}, {"content", "question"}}, {{"role", "assistant"}, {"content", answer}}});
   try {
     std::vector<RenderedSegment> segments = template_of(text).render(messages, nullptr, false);
     std::string whole = text_of(segments);
@@ -84,7 +87,8 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
   vocabulary.model = gguf.require_string("tokenizer.ggml.model");
   vocabulary.pre = gguf.get_string("tokenizer.ggml.pre", "");
   vocabulary.tokens = gguf.require_strings("tokenizer.ggml.tokens");
-  for (double score : gguf.get_numbers("tokenizer.ggml.scores")) vocabulary.scores.push_back(static_cast<float>(score));
+  for (double score : gguf.get_numbers("tokenizer.ggml.scores"))
+    vocabulary.scores.push_back(static_cast<float>(score));
   for (int64_t type : gguf.get_ints("tokenizer.ggml.token_type"))
     vocabulary.token_types.push_back(static_cast<int32_t>(type));
   vocabulary.merges = gguf.get_strings("tokenizer.ggml.merges");
@@ -101,7 +105,8 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
 ModelText open_model_text(const std::string& model_path, const std::string& template_name) {
   std::optional<Gguf> gguf;
   if (model_format(model_path) == ModelFormat::gguf) gguf.emplace(model_path, Data::optional);
-  ModelText text{gguf ? load_gguf_tokenizer(gguf_vocabulary(*gguf)) : open_tokenizer(model_path), std::nullopt};
+  ModelText text{gguf ? load_gguf_tokenizer(gguf_vocabulary(*gguf)) : open_tokenizer(model_path),
+                 std::nullopt};
   std::optional<TemplateSource> source = choose_template(model_path, template_name, gguf ? &*gguf : nullptr);
   if (source) text.chat_template = ChatTemplate::parse(*source, special_tokens(text.tokenizer));
   return text;
@@ -109,7 +114,8 @@ ModelText open_model_text(const std::string& model_path, const std::string& temp
 
 std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) {
   std::vector<int32_t> ids;
-  for (const TokenSpan& token : encode(text, template_of(text).render(messages, nullptr, true))) ids.push_back(token.id);
+  for (const TokenSpan& token : encode(text, template_of(text).render(messages, nullptr, true)))
+    ids.push_back(token.id);
   return ids;
 }
 

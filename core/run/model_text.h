@@ -20,19 +20,19 @@ struct ModelText {
   std::optional<ChatTemplate> chat_template;  // nothing when the model brings none and none was asked for
 };
 
-// `template_name`: auto (the model's own), the name of a bundled template, or a .jinja file. Throws Error(environment)
-// for missing or broken files, Error(job) for an unknown template.
+// `template_name`: auto (the model's own), the name of a bundled template, or a .jinja file. Throws
+// Error(environment) for missing or broken files, Error(job) for an unknown template.
 ModelText open_model_text(const std::string& model_path, const std::string& template_name = "auto");
 
 // What a GGUF's metadata says of its tokenizer.
 GgufVocabulary gguf_vocabulary(const Gguf& gguf);
 
-// The ids of a conversation up to where the assistant's next answer begins; only what the template itself wrote can
-// become a control token. Throws Error(data) when the template raises.
+// The ids of a conversation up to where the assistant's next answer begins; only what the template itself
+// wrote can become a control token. Throws Error(data) when the template raises.
 std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages);
 
-// The tokens that end an answer: the tokenizer's end of text, `more`, and the control token that the chat template
-// writes behind an assistant's turn.
+// The tokens that end an answer: the tokenizer's end of text, `more`, and the control token that the chat
+// template writes behind an assistant's turn.
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more);
 
 }  // namespace forge

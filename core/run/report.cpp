@@ -66,7 +66,8 @@ std::vector<Json> read_metrics(const std::string& path) {
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1, ++line) {
     end = text.find('\n', begin);
     if (end == std::string::npos) break;
-    events.push_back(parse_json(std::string_view(text).substr(begin, end - begin), path, ErrorKind::environment, {}, line));
+    events.push_back(parse_json(std::string_view(text).substr(begin, end - begin), path,
+                                ErrorKind::environment, {}, line));
   }
   return events;
 }
@@ -80,16 +81,21 @@ std::string bottleneck(const std::vector<Json>& events, double seconds) {
   double total = std::max(seconds, training + evaluating + saving);
   if (steps.empty() || total <= 0) return "No step was taken.";
   if (waiting > 0.15 * training)
-    return "The data path held the run up: " + percent(waiting / training) + " of the step time was spent waiting for data.";
+    return "The data path held the run up: " + percent(waiting / training) +
+           " of the step time was spent waiting for data.";
   if (evaluating > 0.3 * total)
-    return "Evaluation took " + percent(evaluating / total) + " of the time: evaluate less often or on fewer examples.";
+    return "Evaluation took " + percent(evaluating / total) +
+           " of the time: evaluate less often or on fewer examples.";
   if (saving > 0.15 * total)
-    return "Writing checkpoints took " + percent(saving / total) + " of the time: write fewer, or to a faster disk.";
+    return "Writing checkpoints took " + percent(saving / total) +
+           " of the time: write fewer, or to a faster disk.";
   double elsewhere = total - training - evaluating - saving;
   if (elsewhere > 0.5 * total)
-    return "Starting, loading and finishing took " + percent(elsewhere / total) + " of the time: the run is short.";
+    return "Starting, loading and finishing took " + percent(elsewhere / total) +
+           " of the time: the run is short.";
   double mfu = sum(steps, "mfu") / static_cast<double>(steps.size());
-  std::string sentence = "Arithmetic was the bottleneck: " + percent((training - waiting) / total) + " of the time went into the steps";
+  std::string sentence = "Arithmetic was the bottleneck: " + percent((training - waiting) / total) +
+                         " of the time went into the steps";
   if (mfu > 0) sentence += ", at " + percent(mfu) + " of what the device can do";
   return sentence + ".";
 }
@@ -138,7 +144,8 @@ Json make_report(const Json& plan, const std::vector<Json>& events, const RunFac
 }
 
 void write_report(const std::string& folder, const Json& report, const std::vector<Json>& events) {
-  write_file_durably(folder + "/report.json", report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_durably(folder + "/report.json",
+                     report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   write_file_durably(folder + "/report.html", report_html(report, events));
 }
 

@@ -13,16 +13,16 @@ namespace forge {
 
 // What neither plan nor metrics know.
 struct RunFacts {
-  std::string state = "finished";  // finished | stopped
-  double seconds = 0;              // from start to end; 0: the sum of what the events took
-  int64_t measured_peak_bytes = 0; // 0: the largest peak_memory_bytes of the steps
+  std::string state = "finished";   // finished | stopped
+  double seconds = 0;               // from start to end; 0: the sum of what the events took
+  int64_t measured_peak_bytes = 0;  // 0: the largest peak_memory_bytes of the steps
   Json environment = Json::object();
-  Json samples = Json::array();    // {prompt, before, after}
+  Json samples = Json::array();  // {prompt, before, after}
   Json amendments = Json::array();
 };
 
-// The events of a metrics.jsonl, in order. A last line that was cut short by a crash is left out; any other fault is
-// an Error(environment). A missing file has no events.
+// The events of a metrics.jsonl, in order. A last line that was cut short by a crash is left out; any other
+// fault is an Error(environment). A missing file has no events.
 std::vector<Json> read_metrics(const std::string& path);
 
 Json make_report(const Json& plan, const std::vector<Json>& events, const RunFacts& facts);

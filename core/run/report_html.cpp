@@ -38,7 +38,9 @@ std::string words(const Json& value) {
   return dump_json(value);
 }
 
-std::string bytes_of(const Json& value) { return value.is_number() ? format_bytes(value.get<int64_t>()) : "–"; }
+std::string bytes_of(const Json& value) {
+  return value.is_number() ? format_bytes(value.get<int64_t>()) : "–";
+}
 
 std::string row(const std::string& name, const std::string& value) {
   return "<tr><td>" + escape_html(name) + "</td><td>" + escape_html(value) + "</td></tr>\n";
@@ -52,7 +54,8 @@ std::string rows_of(const Json& object, const std::string& prefix = "") {
   return html;
 }
 
-Series series_of(const std::vector<Json>& events, const std::string& event_name, const char* key, const char* name) {
+Series series_of(const std::vector<Json>& events, const std::string& event_name, const char* key,
+                 const char* name) {
   Series series{name, {}, {}};
   for (const Json& event : events) {
     if (event.value("event", "") != event_name || !event.contains(key) || !event.contains("step")) continue;
@@ -68,9 +71,14 @@ std::string charts(const std::vector<Json>& events) {
   Series eval = series_of(events, "eval", "eval_loss", "evaluation");
   if (!eval.x.empty()) loss.series.push_back(eval);
   return line_chart(loss) +
-         line_chart({"Learning rate", "step", "", {series_of(events, "step", "learning_rate", "learning rate")}}) +
-         line_chart({"Gradient norm", "step", "before clipping", {series_of(events, "step", "grad_norm", "norm")}}) +
-         line_chart({"Throughput", "step", "tokens per second", {series_of(events, "step", "tokens_per_second", "tokens/s")}});
+         line_chart(
+             {"Learning rate", "step", "", {series_of(events, "step", "learning_rate", "learning rate")}}) +
+         line_chart(
+             {"Gradient norm", "step", "before clipping", {series_of(events, "step", "grad_norm", "norm")}}) +
+         line_chart({"Throughput",
+                     "step",
+                     "tokens per second",
+                     {series_of(events, "step", "tokens_per_second", "tokens/s")}});
 }
 
 std::string summary(const Json& report) {
@@ -78,17 +86,22 @@ std::string summary(const Json& report) {
   html += row("state", words(report["state"]));
   html += row("profile", words(report["profile"]) + " on " + words(report["device"]));
   if (report["parameters"].contains("total"))
-    html += row("parameters", words(report["parameters"]["total"]) + ", of them trained " + words(report["parameters"]["trainable"]));
+    html += row("parameters", words(report["parameters"]["total"]) + ", of them trained " +
+                                  words(report["parameters"]["trainable"]));
   html += row("steps", words(report["steps"]) + " (" + words(report["epochs"]) + " epochs)");
-  html += row("tokens", words(report["tokens"]) + ", of them supervised " + words(report["supervised_tokens"]));
+  html +=
+      row("tokens", words(report["tokens"]) + ", of them supervised " + words(report["supervised_tokens"]));
   html += row("time", format_seconds(report["seconds"].get<double>()) + ", in steps " +
                           format_seconds(report["train_seconds"].get<double>()));
-  html += row("throughput", format_count(std::llround(report["tokens_per_second"].get<double>())) + " tokens/s");
+  html +=
+      row("throughput", format_count(std::llround(report["tokens_per_second"].get<double>())) + " tokens/s");
   if (report["loss"].contains("first"))
-    html += row("training loss", words(report["loss"]["first"]) + " → " + words(report["loss"]["smoothed_last"]));
+    html +=
+        row("training loss", words(report["loss"]["first"]) + " → " + words(report["loss"]["smoothed_last"]));
   if (report.contains("eval"))
-    html += row("evaluation loss", words(report["eval"]["first"]["eval_loss"]) + " → " + words(report["eval"]["last"]["eval_loss"]) +
-                                       ", best " + words(report["eval"]["best"]["eval_loss"]) + " at step " +
+    html += row("evaluation loss", words(report["eval"]["first"]["eval_loss"]) + " → " +
+                                       words(report["eval"]["last"]["eval_loss"]) + ", best " +
+                                       words(report["eval"]["best"]["eval_loss"]) + " at step " +
                                        words(report["eval"]["best"]["step"]));
   return html + "</table>\n";
 }
@@ -106,7 +119,8 @@ std::string memory_table(const Json& memory) {
   html += "<tr><th>predicted peak</th><td class='number'>" + bytes_of(predicted) + "</td><td></td></tr>\n";
   html += "<tr><th>measured peak</th><td class='number'>" + bytes_of(measured) + "</td><td>";
   if (predicted.is_number() && predicted.get<double>() > 0)
-    html += std::to_string(std::lround(100 * measured.get<double>() / predicted.get<double>())) + " % of the prediction";
+    html += std::to_string(std::lround(100 * measured.get<double>() / predicted.get<double>())) +
+            " % of the prediction";
   return html + "</td></tr></table>\n";
 }
 
@@ -122,19 +136,22 @@ std::string section(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "<h2>" + escape_html(title) + "</h2>\n" + body;
 }
 
-std::string table_of(const Json& object) { return object.empty() ? "" : "<table>" + rows_of(object) + "</table>\n"; }
+std::string table_of(const Json& object) {
+  return object.empty() ? "" : "<table>" + rows_of(object) + "</table>\n";
+}
 
 }  // namespace
 
 std::string report_html(const Json& report, const std::vector<Json>& events) {
   std::string name = escape_html(words(report["name"]));
-  std::string html = std::string(kHead) + "<title>" + name + "</title></head><body>\n<h1>" + name + "</h1>\n<p>" +
-                     escape_html(words(report["bottleneck"])) + "</p>\n" + summary(report);
+  std::string html = std::string(kHead) + "<title>" + name + "</title></head><body>\n<h1>" + name +
+                     "</h1>\n<p>" + escape_html(words(report["bottleneck"])) + "</p>\n" + summary(report);
   html += section("Curves", charts(events));
   html += section("Memory", memory_table(report["memory"]));
   html += section("Data", table_of(report["data"]));
   std::string amendments;
-  for (const Json& amendment : report["amendments"]) amendments += "<pre>" + escape_html(dump_json(amendment)) + "</pre>\n";
+  for (const Json& amendment : report["amendments"])
+    amendments += "<pre>" + escape_html(dump_json(amendment)) + "</pre>\n";
   html += section("What changed since the plan", amendments);
   html += section("Samples", samples_of(report["samples"]));
   html += section("Environment", table_of(report["environment"]));

@@ -40,8 +40,12 @@ std::string coordinate(double value) {
 
 struct Frame {
   Range x, y;
-  double column(double value) const { return kLeft + (value - x.low) / (x.high - x.low) * (kWidth - kLeft - kRight); }
-  double row(double value) const { return kHeight - kBottom - (value - y.low) / (y.high - y.low) * (kHeight - kTop - kBottom); }
+  double column(double value) const {
+    return kLeft + (value - x.low) / (x.high - x.low) * (kWidth - kLeft - kRight);
+  }
+  double row(double value) const {
+    return kHeight - kBottom - (value - y.low) / (y.high - y.low) * (kHeight - kTop - kBottom);
+  }
 };
 
 // Indices to draw: all, or the extremes of each stretch, so that a spike never disappears.
@@ -78,21 +82,22 @@ std::string curve(const Series& series, const Frame& frame, const char* color) {
 }
 
 std::string label(double x, double y, const char* anchor, const std::string& text) {
-  return "<text x='" + coordinate(x) + "' y='" + coordinate(y) + "' text-anchor='" + anchor + "'>" + escape_html(text) +
-         "</text>";
+  return "<text x='" + coordinate(x) + "' y='" + coordinate(y) + "' text-anchor='" + anchor + "'>" +
+         escape_html(text) + "</text>";
 }
 
 std::string axes(const Chart& chart, const Frame& frame) {
   std::string svg;
   for (double tick : round_ticks(frame.y.low, frame.y.high, 5)) {
     std::string row = coordinate(frame.row(tick));
-    svg += "<line class='grid' x1='" + coordinate(kLeft) + "' x2='" + coordinate(kWidth - kRight) + "' y1='" + row +
-           "' y2='" + row + "'/>" + label(kLeft - 6, frame.row(tick) + 4, "end", text_of(tick));
+    svg += "<line class='grid' x1='" + coordinate(kLeft) + "' x2='" + coordinate(kWidth - kRight) + "' y1='" +
+           row + "' y2='" + row + "'/>" + label(kLeft - 6, frame.row(tick) + 4, "end", text_of(tick));
   }
   for (double tick : round_ticks(frame.x.low, frame.x.high, 8))
     svg += label(frame.column(tick), kHeight - kBottom + 16, "middle", text_of(tick));
   svg += label((kLeft + kWidth - kRight) / 2, kHeight - 6, "middle", chart.x_label);
-  return svg + label(kLeft, 16, "start", chart.title + (chart.y_label.empty() ? "" : " (" + chart.y_label + ")"));
+  return svg +
+         label(kLeft, 16, "start", chart.title + (chart.y_label.empty() ? "" : " (" + chart.y_label + ")"));
 }
 
 }  // namespace
@@ -101,12 +106,23 @@ std::string escape_html(const std::string& text) {
   std::string out;
   for (char letter : text) {
     switch (letter) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += letter;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += letter;
     }
   }
   return out;
@@ -120,7 +136,8 @@ std::vector<double> round_ticks(double low, double high, int count) {
   for (double factor : {1.0, 2.0, 5.0, 10.0})
     if ((step = factor * power) >= rough * 0.999) break;
   std::vector<double> ticks;
-  for (double index = std::ceil(low / step - 1e-9); index * step <= high + step * 1e-9 && ticks.size() < 100; ++index)
+  for (double index = std::ceil(low / step - 1e-9); index * step <= high + step * 1e-9 && ticks.size() < 100;
+       ++index)
     ticks.push_back(index * step);
   return ticks;
 }
@@ -137,7 +154,8 @@ std::string line_chart(const Chart& chart) {
   if (frame.x.empty()) return "";
   frame.x.widen();
   frame.y.widen();
-  std::string svg = "<svg viewBox='0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) + "' role='img'>" + axes(chart, frame);
+  std::string svg = "<svg viewBox='0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) + "' role='img'>" +
+                    axes(chart, frame);
   double legend = kWidth - kRight;
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const char* color = kColors[i % std::size(kColors)];

@@ -16,8 +16,8 @@ struct Chart {
   std::vector<Series> series;
 };
 
-// At most 1,000 points of a series are drawn: of more, the smallest and largest of each stretch. Empty text when no
-// series has a finite point.
+// At most 1,000 points of a series are drawn: of more, the smallest and largest of each stretch. Empty text
+// when no series has a finite point.
 std::string line_chart(const Chart& chart);
 
 // & < > " ' as entities.

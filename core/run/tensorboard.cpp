@@ -132,8 +132,9 @@ TensorBoardWriter::TensorBoardWriter(const std::string& path, double wall_time, 
   if (resumes) {
     off_t size = ::lseek(state_->descriptor, 0, SEEK_END);
     if (size < resume_at)
-      throw Error(ErrorKind::environment, path + ": is shorter than its checkpoint says (" + std::to_string(size) +
-                                              " bytes, expected at least " + std::to_string(resume_at) + ")");
+      throw Error(ErrorKind::environment, path + ": is shorter than its checkpoint says (" +
+                                              std::to_string(size) + " bytes, expected at least " +
+                                              std::to_string(resume_at) + ")");
     if (::ftruncate(state_->descriptor, resume_at) != 0) state_->fail("cut");
     ::lseek(state_->descriptor, 0, SEEK_END);
     state_->size = resume_at;

@@ -6,8 +6,9 @@
 //   int64_t offset = writer.flush();                       // goes into the checkpoint
 //   TensorBoardWriter writer(path, wall_time, offset);     // a resumed run goes on from there
 //
-// Format: records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (little endian), as
-// tensorflow/core/lib/io/record_writer.cc; each record is an Event of tensorflow/core/util/event.proto.
+// Format: records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (little
+// endian), as tensorflow/core/lib/io/record_writer.cc; each record is an Event of
+// tensorflow/core/util/event.proto.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,8 +18,8 @@ namespace forge {
 
 class TensorBoardWriter {
  public:
-  // Creates the file, which must not exist unless `resume_at` is given: then everything after that many bytes is cut
-  // off. `wall_time` is in seconds since 1970. Throws Error(environment).
+  // Creates the file, which must not exist unless `resume_at` is given: then everything after that many bytes
+  // is cut off. `wall_time` is in seconds since 1970. Throws Error(environment).
   TensorBoardWriter(const std::string& path, double wall_time, int64_t resume_at = -1);
   ~TensorBoardWriter();
   TensorBoardWriter(TensorBoardWriter&&) noexcept;

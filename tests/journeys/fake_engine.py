@@ -35,7 +35,7 @@ def answer_signal(number, frame):
 def save(folder, step):
     checkpoint = folder / "checkpoints" / f"step-{step:06d}"
     checkpoint.mkdir(parents=True, exist_ok=True)
-    (checkpoint / "manifest.json").write_text(json.dumps({"format": 1, "step": step}))
+    (checkpoint / "manifest.json").write_text(json.dumps({"format": 1, "step": step, "files": []}))
     send("checkpoint", step=step, path=str(checkpoint), bytes=1024, seconds=0.01)
 
 
