@@ -117,7 +117,7 @@ RunState inspect_run(const std::string& folder) {
   for (const Json& amendment : state.amendments)
     if (amendment.contains("changes")) steps = amendment["changes"].value("steps", steps);
   state.finished = report && report->is_object() && report->value("state", "") == "finished" &&
-                   report->value("steps", int64_t{0}) >= steps;
+                   report->value("planned_steps", int64_t{0}) >= steps;
   std::vector<int64_t> checkpoints = list_checkpoints(folder);
   if (!checkpoints.empty()) state.last_step = checkpoints.back();
   return state;

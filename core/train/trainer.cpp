@@ -256,6 +256,7 @@ class Trainer {
     std::vector<Json> events = read_metrics(paths_.metrics());
     Json report = make_report(to_json(request_.plan), events, facts);
     report["step"] = state_.step;
+    report["planned_steps"] = steps();  // a run may end before them, by early stopping or train.max_time
     report["stopped_early"] = state_.stopped_early;
     report["exported"] = {{"path", result}, {"step", exported}};
     write_report(request_.run_folder, report, events);

@@ -74,7 +74,7 @@ def train(request):
             save(folder, step)
             os.kill(os.getpid(), signal.SIGKILL)
     save(folder, steps)
-    report = {"version": 1, "name": folder.name, "state": "finished", "steps": steps}
+    report = {"version": 1, "name": folder.name, "state": "finished", "steps": steps, "planned_steps": steps}
     (folder / "report.json").write_text(json.dumps(report))
     send("done", report=report)
 
