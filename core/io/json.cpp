@@ -47,7 +47,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value) != nullptr; }
   bool number_float(number_float_t value, const string_t& text) override {
     // An integer literal arrives here only when it does not fit 64 bits.
-    if (text.find_first_of(".eE") == std::string::npos) return fail("the integer " + text + " does not fit 64 bits");
+    if (!limits_.wide_integers && text.find_first_of(".eE") == std::string::npos)
+      return fail("the integer " + text + " does not fit 64 bits");
     return add(value) != nullptr;
   }
   bool string(string_t& value) override { return add(std::move(value)) != nullptr; }

@@ -16,7 +16,11 @@ using Json = nlohmann::ordered_json;
 struct JsonLimits {
   int depth = 64;
   int64_t values = 50'000'000;  // all values of the document together
+  bool wide_integers = false;   // an integer past 64 bits becomes a double instead of a fault
 };
+
+// transformers writes "model_max_length": 1000000000000000019884624838656 into tokenizer_config.json.
+inline constexpr JsonLimits kTokenizerConfigLimits{.wide_integers = true};
 
 // Parses one whole document. Throws Error(kind) as "name:line:column: what" (both from 1). `first_line` is the line
 // number of the text's first line, for rows of a JSONL file.

@@ -21,7 +21,8 @@ std::optional<std::string> named_template(const Json& templates, const std::stri
 }
 
 std::optional<TemplateSource> source_in_config(const std::string& path, bool with_tools) {
-  const Json config = parse_json(read_file(path, kMaxConfig, ErrorKind::environment), path, ErrorKind::environment);
+  const Json config = parse_json(read_file(path, kMaxConfig, ErrorKind::environment), path, ErrorKind::environment,
+                                 kTokenizerConfigLimits);
   if (!config.is_object()) throw Error(ErrorKind::environment, path + ": expected an object");
   const auto found = config.find("chat_template");
   if (found == config.end() || found->is_null()) return {};

@@ -27,6 +27,13 @@ TEST_CASE("JSON that nlohmann accepts silently is refused with its place") {
   CHECK_THAT(problem("[1, 2"), Catch::Contains("a.json:1:"));
 }
 
+TEST_CASE("the length that transformers writes into tokenizer_config.json is read") {
+  std::string text = R"({"model_max_length": 1000000000000000019884624838656})";
+  CHECK_THAT(problem(text), Catch::Contains("does not fit 64 bits"));
+  Json config = parse_json(text, "a.json", ErrorKind::data, kTokenizerConfigLimits);
+  CHECK(config["model_max_length"].get<double>() == 1e30);
+}
+
 TEST_CASE("a document nested too deeply is refused before it costs anything") {
   CHECK_THAT(problem(std::string(1'000'000, '[')), Catch::Contains("nested deeper than 64 levels"));
 }

@@ -13,7 +13,7 @@ using namespace text;
 
 Json parse_or_empty(const std::string& content, const std::string& name) {
   if (content.empty()) return Json::object();
-  return parse_json(content, name, ErrorKind::environment);
+  return parse_json(content, name, ErrorKind::environment, kTokenizerConfigLimits);
 }
 
 AddedToken added_token(const Json& spec, const std::string& where) {

@@ -99,7 +99,7 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   const std::string config_name =
       (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "tokenizer_config.json";
   const Json config =
-      config_text.empty() ? Json::object() : parse_json(config_text, config_name, ErrorKind::environment);
+      config_text.empty() ? Json::object() : parse_json(config_text, config_name, ErrorKind::environment, kTokenizerConfigLimits);
   auto parts = std::make_shared<TokenizerParts>();
   parts->name = path;
   const auto model = std::make_shared<SentencePiece>(content, path);
