@@ -18,8 +18,8 @@ struct JsonLimits {
   int64_t values = 50'000'000;  // all values of the document together
 };
 
-// Parses one whole document. Throws Error(kind) as "name:line:column: what" (both from 1). `first_line` is the line
-// number of the text's first line, for rows of a JSONL file.
+// Parses one whole document. Throws Error(kind) as "name:line:column: what" (both from 1). `first_line` is
+// the line number of the text's first line, for rows of a JSONL file.
 Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits = {},
                 int64_t first_line = 1);
 
