@@ -29,6 +29,10 @@ ModelChoice from_run(const std::string& folder) {
         .hint("finish the run first: forge run " + folder + "/job.yaml");
   choice.model = full ? result : choice.run->job.model.path;
   if (!full) choice.adapter = result;
+  if (!full) {  // the adapter was trained on the base in these blocks
+    choice.quantization = choice.run->job.model.quantization;
+    choice.double_quantization = choice.run->job.model.double_quantization;
+  }
   choice.template_name = choice.run->job.data.template_name;
   choice.precision = choice.run->job.train.precision.value_or(Precision::fp32);
   return choice;
@@ -70,6 +74,8 @@ Json compute(Json request, const ModelChoice& choice, const Arguments& args,
   request["model"] = choice.model;
   request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
   request["precision"] = name_of(choice.precision);
+  request["quantization"] = name_of(choice.quantization);
+  request["double_quantization"] = choice.double_quantization;
   request["threads"] = threads;
   request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";
   std::string engine_name = engine_file(pick_profile(device, hardware).engine.value);

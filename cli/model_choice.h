@@ -17,6 +17,9 @@ struct ModelChoice {
   std::optional<Plan> run;             // the plan of the run it came from
   std::string template_name = "auto";
   Precision precision = Precision::fp32;
+  // Of a run's base, as it was trained on; the base that --model names is taken as it is.
+  Quantization quantization = Quantization::none;
+  bool double_quantization = false;
 };
 
 // The options that these commands share.
@@ -34,7 +37,7 @@ inline constexpr Option kModelOptions[] = {
 ModelChoice choose_model(const Arguments& args);
 
 // Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
-// precision, threads, device. Returns what it says at the end.
+// precision, quantization, threads, device. Returns what it says at the end.
 Json compute(Json request, const ModelChoice& choice, const Arguments& args,
              const EngineProcess::OnEvent& on_event);
 

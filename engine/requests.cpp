@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 
+#include "core/config/names.h"
 #include "core/model/generate.h"
 #include "core/tensor/device.h"
 #include "core/train/trainer.h"
@@ -19,8 +20,12 @@ namespace {
 constexpr int kProtocol = 1;
 
 void hello(const EventSink& emit, const std::string& device) {
-  emit({{"event", "hello"}, {"protocol", kProtocol}, {"torch", TORCH_VERSION}, {"device", device},
-        {"threads", at::get_num_threads()}, {"pid", getpid()}});
+  emit({{"event", "hello"},
+        {"protocol", kProtocol},
+        {"torch", TORCH_VERSION},
+        {"device", device},
+        {"threads", at::get_num_threads()},
+        {"pid", getpid()}});
 }
 
 // Optional fields may be absent or null.
@@ -42,14 +47,27 @@ void train_request(const Json& request, const EventSink& emit, const StopFlag& s
   train(train_request, emit, stop);
 }
 
+// One of the names of an enum's values; `otherwise` where the request does not say.
+template <class Enum>
+Enum named(const Json& request, const char* key, Enum otherwise) {
+  auto name = field<std::string>(request, key, name_of(otherwise));
+  std::optional<Enum> value = enum_of<Enum>(name);
+  if (!value)
+    throw Error(ErrorKind::internal, std::string(key) + ": the engine does not know \"" + name + "\"");
+  return *value;
+}
+
 // What eval and generate share.
 LoadedModel open_for(const Json& request, const EventSink& emit) {
   set_threads(field<int64_t>(request, "threads", at::get_num_threads()));
   std::string device = field<std::string>(request, "device", "cpu");
   hello(emit, device);
-  auto precision = field<std::string>(request, "precision", "fp32");
-  Precision type = precision == "bf16" ? Precision::bf16 : precision == "fp16" ? Precision::fp16 : Precision::fp32;
-  return open_model_with_adapter(request.at("model"), field<std::string>(request, "adapter", ""), type, open_device(device));
+  ModelConfig model;
+  model.path = request.at("model");
+  model.quantization = named(request, "quantization", Quantization::none);
+  model.double_quantization = field(request, "double_quantization", false);
+  return open_model_with_adapter(model, field<std::string>(request, "adapter", ""),
+                                 named(request, "precision", Precision::fp32), open_device(device));
 }
 
 void eval_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
@@ -66,9 +84,17 @@ void eval_request(const Json& request, const EventSink& emit, const StopFlag& st
   }
   for (int64_t i = 0; i < data.size(); ++i) {
     const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
-    emit({{"event", "example"}, {"index", i}, {"tokens", data.length(i)}, {"supervised_tokens", example.supervised_tokens}, {"loss", example.loss}});
+    emit({{"event", "example"},
+          {"index", i},
+          {"tokens", data.length(i)},
+          {"supervised_tokens", example.supervised_tokens},
+          {"loss", example.loss}});
   }
-  emit({{"event", "done"}, {"eval_loss", stats.loss}, {"tokens", stats.tokens}, {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
+  emit({{"event", "done"},
+        {"eval_loss", stats.loss},
+        {"tokens", stats.tokens},
+        {"supervised_tokens", stats.supervised_tokens},
+        {"seconds", stats.seconds}});
 }
 
 void generate_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
@@ -86,7 +112,8 @@ void generate_request(const Json& request, const EventSink& emit, const StopFlag
     auto prompt = request["prompts"][i].get<std::vector<int32_t>>();
     for (int32_t id : prompt)
       if (id < 0 || id >= loaded.model.spec.vocab_size)
-        throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) + ", the model knows " +
+        throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) +
+                                                ", the model knows " +
                                                 std::to_string(loaded.model.spec.vocab_size));
     GenerationEnd end = generate(loaded.model, prompt, config, static_cast<int64_t>(i), [&](int32_t id) {
       emit({{"event", "token"}, {"prompt", i}, {"id", id}});
@@ -94,7 +121,11 @@ void generate_request(const Json& request, const EventSink& emit, const StopFlag
     });
     total += end.tokens;
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    emit({{"event", "text_end"}, {"prompt", i}, {"reason", end.stopped ? "stop" : "length"}, {"tokens", end.tokens}, {"seconds", seconds}});
+    emit({{"event", "text_end"},
+          {"prompt", i},
+          {"reason", end.stopped ? "stop" : "length"},
+          {"tokens", end.tokens},
+          {"seconds", seconds}});
     if (stop.load() > 0) throw Error(ErrorKind::interrupted, "interrupted");
   }
   emit({{"event", "done"}, {"tokens", total}});
@@ -103,7 +134,10 @@ void generate_request(const Json& request, const EventSink& emit, const StopFlag
 void info_request(const Json&, const EventSink& emit, const StopFlag&) {
   hello(emit, "cpu");
   if (cuda::available()) cuda::check_collectives();
-  emit({{"event", "done"}, {"torch", TORCH_VERSION}, {"threads", at::get_num_threads()}, {"cuda", cuda::describe()},
+  emit({{"event", "done"},
+        {"torch", TORCH_VERSION},
+        {"threads", at::get_num_threads()},
+        {"cuda", cuda::describe()},
         {"cuda_devices", cuda::device_count()}});
 }
 

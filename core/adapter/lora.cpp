@@ -22,7 +22,8 @@ void fill(at::Tensor master, Draw draw) {
   master.copy_(values);
 }
 
-// A = √S Vᵀ, B = U √S / scale of the first `rank` singular triples, so that scale · B A is the principal part.
+// A = √S Vᵀ, B = U √S / scale of the first `rank` singular triples, so that scale · B A is the principal
+// part.
 std::pair<at::Tensor, at::Tensor> principal_factors(const at::Tensor& weight, const AdapterSite& site) {
   auto [u, s, vt] = at::linalg_svd(weight.to(at::kFloat), /*full_matrices=*/false);
   at::Tensor root = (s.narrow(0, 0, site.rank) / site.scale).sqrt();
@@ -58,8 +59,9 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
   ResidualInit residual;
   uint64_t key = static_cast<uint64_t>(seed);
   for (const AdapterSite& site : sites) {
-    at::Tensor a = part(trainables, site, ".lora_A.weight").master, b = part(trainables, site, ".lora_B.weight").master;
-    const at::Tensor& weight = find_linear(model, site.module)->weight;
+    at::Tensor a = part(trainables, site, ".lora_A.weight").master,
+               b = part(trainables, site, ".lora_B.weight").master;
+    const LinearSpec& linear = *find_linear(model, site.module);
     uint64_t stream = stream_of("lora_A/" + site.module);
     switch (adapter.init) {
       case LoraInit::standard: {
@@ -71,7 +73,9 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
         fill(a, [&](uint64_t i) { return normal(key, stream, i) / static_cast<double>(site.rank); });
         break;
       case LoraInit::pissa: {
-        auto factors = principal_factors(weight, site);
+        FORGE_CHECK(linear.weight.defined(),
+                    "pissa on a quantised weight, which the plan refuses: " << site.module);
+        auto factors = principal_factors(linear.weight, site);
         a.copy_(factors.first);
         b.copy_(factors.second);
         residual.factors[site.module] = factors;
@@ -80,7 +84,8 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
     }
     // The norm of the whole weight: with PiSSA, too, W + scale · B A is the weight the model came with.
     if (adapter.use_dora)
-      part(trainables, site, ".lora_magnitude_vector").master.copy_(at::linalg_vector_norm(weight.to(at::kFloat), 2, {1}));
+      part(trainables, site, ".lora_magnitude_vector")
+          .master.copy_(at::linalg_vector_norm(base_weight(linear, model.type).to(at::kFloat), 2, {1}));
   }
   return residual;
 }

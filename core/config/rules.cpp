@@ -73,6 +73,11 @@ class Rules {
     if (quantized && job_.adapter.type == AdapterType::none)
       fault("model.quantization", name_of(model.quantization) + " weights cannot be trained themselves",
             "write adapter: lora");
+    if (quantized && job_.adapter.init == LoraInit::pissa && !job_.adapter.init_from)
+      fault("adapter.init",
+            "pissa takes its factors out of the base weights, which " + name_of(model.quantization) +
+                " blocks cannot follow",
+            "write init: standard, or model.quantization: none");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
     if (model.double_quantization && !has_scales)
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));

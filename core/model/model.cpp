@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <set>
+
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/plan/parameters.h"
@@ -61,28 +63,68 @@ at::Tensor* find_weight(Model& model, const std::string& name) {
   return ends_with(name, ".bias") ? &linear->bias : nullptr;
 }
 
-Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device) {
+namespace {
+
+QuantizeOptions options_of(const BaseStorage& storage) {
+  const QuantizedFormat format = storage.quantization == Quantization::nf4   ? QuantizedFormat::nf4
+                                 : storage.quantization == Quantization::fp4 ? QuantizedFormat::fp4
+                                                                             : QuantizedFormat::int8;
+  return {.format = format, .nested = storage.double_quantization};
+}
+
+std::set<std::string> quantized_names(const BaseStorage& storage) {
+  std::set<std::string> names;
+  if (storage.quantization == Quantization::none) return names;
+  for (const Parameter& parameter : storage.parameters)
+    if (parameter.quantized) names.insert(parameter.name);
+  return names;
+}
+
+// A tensor of the file as it is held.
+struct Loaded {
+  at::Tensor plain;
+  QuantizedWeight quantized;
+};
+
+Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type,
+                   c10::Device device, const QuantizeOptions* quantization) {
+  const int64_t index = file.find(parameter.name);
+  if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
+  at::Tensor wide = at::empty(parameter.shape, at::kFloat);
+  file.read_f32(static_cast<size_t>(index), wide.data_ptr<float>());
+  if (!quantization) return {.plain = wide.to(device, type)};
+  if (!all_finite(wide))
+    throw Error(ErrorKind::environment,
+                parameter.name + ": holds a value that is not finite, and cannot be quantised")
+        .hint("the model file is damaged, or its training diverged");
+  return {.quantized = to_device(quantize(wide, *quantization), device)};
+}
+
+}  // namespace
+
+Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,
+                 const BaseStorage& storage) {
   Model model{.spec = spec, .type = type, .device = device};
   model.layers.resize(static_cast<size_t>(spec.num_layers));
-  std::vector<Parameter> parameters = base_parameters(spec);
-  std::vector<at::Tensor> tensors(parameters.size());
-  for (size_t i = 0; i < parameters.size(); ++i)
-    tensors[i] = at::empty(parameters[i].shape, at::TensorOptions().dtype(type).device(device));
-  // Decoding block types and converting costs more than reading: one tensor per task.
+  const std::vector<Parameter> parameters = base_parameters(spec);
+  const std::set<std::string> quantized = quantized_names(storage);
+  const QuantizeOptions options = options_of(storage);
+  std::vector<Loaded> loaded(parameters.size());
+  // Decoding block types, converting and quantising cost more than reading: one tensor per task.
   at::parallel_for(0, static_cast<int64_t>(parameters.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      int64_t index = file.find(parameters[i].name);
-      if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameters[i].name);
-      if (type == at::kFloat && device.is_cpu()) {
-        file.read_f32(static_cast<size_t>(index), tensors[i].data_ptr<float>());
-        continue;
-      }
-      at::Tensor wide = at::empty(parameters[i].shape, at::kFloat);
-      file.read_f32(static_cast<size_t>(index), wide.data_ptr<float>());
-      tensors[i].copy_(wide);
+      const Parameter& parameter = parameters[static_cast<size_t>(i)];
+      loaded[static_cast<size_t>(i)] =
+          load_tensor(file, parameter, type, device, quantized.count(parameter.name) ? &options : nullptr);
     }
   });
-  for (size_t i = 0; i < parameters.size(); ++i) *find_weight(model, parameters[i].name) = tensors[i];
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name;
+    if (loaded[i].plain.defined())
+      *find_weight(model, name) = loaded[i].plain;
+    else
+      find_linear(model, name.substr(0, name.rfind('.')))->quantized = loaded[i].quantized;
+  }
   if (!model.head.defined()) model.head = model.embedding;
   return model;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A decoder's weights as the layers use them. The same object serves training (some tensors are leaves that want
-// gradients), evaluation and generation.
+// A decoder's weights as the layers use them. The same object serves training (some tensors are leaves that
+// want gradients), evaluation and generation.
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "core/io/tensor_file.h"
 #include "core/plan/model_spec.h"
+#include "core/plan/parameters.h"
 #include "kernels/linear/linear.h"
 
 namespace forge {
@@ -35,13 +36,24 @@ struct NamedLinear {
 };
 const std::vector<NamedLinear>& layer_linears();
 
-// The slot of a base tensor by its Hugging Face name; null for a name the model does not have.
+// The slot of a base tensor by its Hugging Face name; null for a name the model does not have. The slot of a
+// quantised weight is undefined: see LinearSpec::quantized.
 at::Tensor* find_weight(Model& model, const std::string& name);
 // The linear layer of a module path ("model.layers.0.self_attn.q_proj"), or null.
 LinearSpec* find_linear(Model& model, const std::string& module);
 
-// Reads every tensor of base_parameters(spec) into `type` on `device`. `load` is told name and bytes as it goes.
-// Throws Error(environment) when the file's tensors are not exactly the model's.
-Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device);
+// How the base is held in memory: the tensors that are marked quantized in the run's parameter list
+// (run_parameters) in blocks, all others in the compute type.
+struct BaseStorage {
+  Quantization quantization = Quantization::none;
+  bool double_quantization = false;
+  std::vector<Parameter> parameters;  // may be empty without quantisation
+};
+
+// Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes: beside the
+// result there is one tensor in fp32 a thread. Throws Error(environment) when the file's tensors are not
+// exactly the model's, and for a weight to quantise that holds a value which is not finite.
+Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,
+                 const BaseStorage& storage = {});
 
 }  // namespace forge

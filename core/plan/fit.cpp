@@ -184,8 +184,9 @@ bool narrow(Plan& plan, Search& search) {
 
 bool quantize(Plan& plan, Search& search) {
   free_all(plan, search);
-  if (plan.job.adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none)
-    return false;
+  const AdapterConfig& adapter = plan.job.adapter;
+  if (adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none) return false;
+  if (adapter.init == LoraInit::pissa && !adapter.init_from) return false;  // needs the base in full
   plan.job.model.quantization = Quantization::nf4;
   return plan.job.model.double_quantization = true;
 }

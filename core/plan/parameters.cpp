@@ -66,7 +66,12 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   if (adapter.type == AdapterType::none) return parameters;
   for (const AdapterSite& site : adapter_sites(spec, adapter))
     add_adapter(site, adapter.use_dora, parameters);
-  for (const Module& module : saved_modules(spec, adapter)) add_saved_copy(module, parameters);
+  for (const Module& module : saved_modules(spec, adapter)) {
+    // A module that is trained whole starts from its full weight, and its frozen original stays as it is.
+    for (Parameter& parameter : parameters)
+      if (parameter.name == module.path + ".weight") parameter.quantized = false;
+    add_saved_copy(module, parameters);
+  }
   return parameters;
 }
 

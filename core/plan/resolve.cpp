@@ -40,6 +40,12 @@ void refuse_contradictions(const Plan& plan) {
   std::vector<std::string> faults;
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
     faults.push_back("model.quantization: quantised weights cannot be trained; add adapter: lora");
+  if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
+      !job.adapter.init_from)
+    faults.push_back(
+        "adapter.init: pissa takes its factors out of the base weights, which quantised blocks cannot "
+        "follow; "
+        "take standard, or model.quantization: none");
   if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
                      " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +

@@ -18,8 +18,9 @@ std::atomic<int64_t> live{0}, peak{0}, allocations{0}, limit{0};
 constexpr size_t kHeader = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-void release(void* base) {
-  if (!base) return;
+void release(void* data) {
+  if (!data) return;
+  char* base = static_cast<char*>(data) - kHeader;
   int64_t size = 0;
   std::memcpy(&size, base, sizeof size);
   live -= size;
@@ -34,8 +35,8 @@ class CountingAllocator final : public c10::Allocator {
     int64_t now = live += bytes;
     if (limit > 0 && now > limit) {
       live -= bytes;
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "the run's memory limit is ", limit.load(), " bytes, ", now - bytes,
-                       " are in use and ", size, " more were asked for");
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "the run's memory limit is ", limit.load(), " bytes, ",
+                       now - bytes, " are in use and ", size, " more were asked for");
     }
     // Large blocks start on a huge page: faulting in 4 KiB pages is visible for tensors of 100 MB.
     size_t alignment = size >= kHugePage ? kHugePage : 64;
@@ -50,10 +51,12 @@ class CountingAllocator final : public c10::Allocator {
     int64_t highest = peak;
     while (now > highest && !peak.compare_exchange_weak(highest, now)) {
     }
-    return {static_cast<char*>(base) + kHeader, base, &release, c10::Device(c10::DeviceType::CPU)};
+    // The context is the address itself: LibTorch's own scratch (bf16 GEMM) comes through raw_allocate, which
+    // demands it.
+    void* data = static_cast<char*>(base) + kHeader;
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
-  // Null: blocks are freed through their context, which is not their address.
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     default_copy_data(destination, source, count);
   }

@@ -24,20 +24,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Model load_base(const std::string& path, const ModelSpec& spec, Precision precision, c10::Device device) {
-  auto file = open_model(path);
-  check_model_file(spec, *file, path);
-  return load_model(spec, *file, scalar_type(precision), device);
+Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vector<Parameter>& parameters,
+                Precision precision, c10::Device device) {
+  auto file = open_model(config.path);
+  check_model_file(spec, *file, config.path);
+  return load_model(spec, *file, scalar_type(precision), device,
+                    {.quantization = config.quantization,
+                     .double_quantization = config.double_quantization,
+                     .parameters = parameters});
 }
 
-// The name of the base tensor that a trainable stands in for; empty for adapter factors. modules_to_save are copies
-// whose names carry PEFT's prefix.
+// The name of the base tensor that a trainable stands in for; empty for adapter factors. modules_to_save are
+// copies whose names carry PEFT's prefix.
 std::string base_name(const Parameter& parameter) {
   switch (parameter.role) {
     case Role::lora_a:
     case Role::lora_b:
-    case Role::dora_magnitude: return "";
-    default: break;
+    case Role::dora_magnitude:
+      return "";
+    default:
+      break;
   }
   constexpr std::string_view kPrefix = "base_model.model.";
   return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
@@ -64,27 +70,33 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
 }  // namespace
 
 std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit) {
-  auto session = std::make_unique<Session>(Session{.plan = plan, .job = plan.job, .device = c10::DeviceType::CPU});
+  auto session =
+      std::make_unique<Session>(Session{.plan = plan, .job = plan.job, .device = c10::DeviceType::CPU});
   Session& s = *session;
   auto start = std::chrono::steady_clock::now();
   s.device = open_device(plan.device_name());
   set_threads(*s.job.train.threads);
   at::globalContext().setDeterministicAlgorithms(s.job.train.deterministic, /*warn_only=*/false);
   emit({{"event", "loading"}, {"what", s.job.model.path}});
-  s.model = load_base(s.job.model.path, plan.model, *s.job.train.precision, s.device);
+  const std::vector<Parameter> parameters =
+      run_parameters(plan.model, s.job.adapter, s.job.model.quantization);
+  s.model = load_base(s.job.model, plan.model, parameters, *s.job.train.precision, s.device);
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
-  s.trainables = std::make_unique<TrainableSet>(run_parameters(plan.model, s.job.adapter, s.job.model.quantization),
-                                                s.model.type, s.device, s.job.train.master_weights);
+  s.trainables =
+      std::make_unique<TrainableSet>(parameters, s.model.type, s.device, s.job.train.master_weights);
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
-    if (s.job.adapter.init_from && fresh) load_adapter(*s.job.adapter.init_from, *s.trainables);
-    else if (fresh) s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
+    if (s.job.adapter.init_from && fresh)
+      load_adapter(*s.job.adapter.init_from, *s.trainables);
+    else if (fresh)
+      s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
     subtract_residual(s.model, s.sites, s.residual);
     s.trainables->publish();
   }
   s.optimizer = std::make_unique<Optimizer>(s.job.optimizer, s.job.adapter.lora_plus_ratio, *s.trainables);
-  s.provider = make_layer_provider(plan.provider_name(), s.model, *s.trainables, *s.job.train.activation_checkpointing);
+  s.provider = make_layer_provider(plan.provider_name(), s.model, *s.trainables,
+                                   *s.job.train.activation_checkpointing);
   s.network = std::make_unique<Network>(s.model, *s.trainables, *s.provider, s.job);
   emit({{"event", "loaded"},
         {"what", s.job.model.path},
@@ -93,18 +105,18 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   return session;
 }
 
-LoadedModel open_model_with_adapter(const std::string& model_path, const std::string& adapter_folder,
+LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device) {
   LoadedModel loaded;
-  ModelSpec spec = read_model_spec(model_path);
-  loaded.model = load_base(model_path, spec, precision, device);
+  ModelSpec spec = read_model_spec(model.path);
   AdapterConfig adapter;
   std::vector<AdapterSite> sites;
   if (!adapter_folder.empty()) {
     adapter = read_adapter_config(adapter_folder).config;
     sites = adapter_sites(spec, adapter);
   }
-  std::vector<Parameter> parameters = run_parameters(spec, adapter, Quantization::none);
+  std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);
+  loaded.model = load_base(model, spec, parameters, precision, device);
   if (adapter_folder.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
   loaded.trainables = std::make_unique<TrainableSet>(parameters, loaded.model.type, device, true);
@@ -126,7 +138,8 @@ void export_full_model(const Session& session, const std::string& folder) {
   std::vector<SafetensorsEntry> entries;
   for (const Trainable& item : session.trainables->items()) {
     host.push_back(item.master.to(at::kCPU, type).contiguous());
-    entries.push_back({{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+    entries.push_back(
+        {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
   write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
   write_model_config(session.job.model.path, session.plan.model, name_of(dtype_of(type)), folder);
@@ -142,7 +155,8 @@ std::string export_result(const Session& session, const std::string& run_folder)
   if (full)
     export_full_model(session, temporary);
   else
-    save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.job.model, session.residual);
+    save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.job.model,
+                 session.residual);
   write_tokenizer_files(session.job.model.path, temporary);
   write_model_card(session.plan, temporary);
   sync_directory(temporary);

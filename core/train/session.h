@@ -1,5 +1,6 @@
 #pragma once
-// Everything a run computes with, built once from its plan: model, trainable tensors, adapter, provider, optimizer.
+// Everything a run computes with, built once from its plan: model, trainable tensors, adapter, provider,
+// optimizer.
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,20 +28,21 @@ struct Session {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-// Loads the base model and prepares the rest. With `fresh` the adapter gets its first values (or init_from's); without,
-// a checkpoint will be loaded over them. Throws what reading the files throws.
+// Loads the base model and prepares the rest. With `fresh` the adapter gets its first values (or
+// init_from's); without, a checkpoint will be loaded over them. Throws what reading the files throws.
 std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit);
 
-// The model alone, with an adapter folder applied: for evaluation and generation.
+// The model alone, with an adapter folder applied: for evaluation and generation. A base that was quantised
+// for training is quantised here alike, from path, quantization and double_quantization of `model`.
 struct LoadedModel {
   Model model;
   std::unique_ptr<TrainableSet> trainables;
 };
-LoadedModel open_model_with_adapter(const std::string& model_path, const std::string& adapter_folder,
+LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device);
 
-// Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and template.
-// Appears at once under run_folder.
+// Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and
+// template. Appears at once under run_folder.
 std::string export_result(const Session& session, const std::string& run_folder);
 
 }  // namespace forge

@@ -2,42 +2,82 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "core/base/error.h"
 
 namespace forge {
 namespace {
 
-// ‖W + scale · B A‖ per output row, detached. [out_features]
-at::Tensor row_norm(const LinearSpec& spec) {
+// x Wᵀ with a quantised W. The graph keeps the codes, which live anyway, and never the dequantised weight,
+// which is made again for d x = d y W.
+struct QuantizedLinearBackward : torch::autograd::Node {
+  QuantizedWeight weight;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override {
+    if (!grads[0].defined() || !task_should_compute_output(0)) return {at::Tensor()};
+    return {at::mm(grads[0], dequantize(weight, grads[0].scalar_type()))};
+  }
+};
+
+at::Tensor quantized_linear(const QuantizedWeight& weight, const at::Tensor& x, const at::Tensor& bias) {
+  FORGE_CHECK(!bias.defined() || !bias.requires_grad(), "a trained bias on a quantised weight");
+  at::Tensor y;
+  {
+    c10::NoGradGuard no_grad;
+    y = at::linear(x, dequantize(weight, x.scalar_type()), bias);
+  }
+  if (!torch::autograd::compute_requires_grad(x)) return y;
+  std::shared_ptr<QuantizedLinearBackward> node(new QuantizedLinearBackward(), torch::autograd::deleteNode);
+  node->weight = weight;
+  node->set_next_edges(torch::autograd::collect_next_edges(x));
+  torch::autograd::set_history(y, node);
+  return y;
+}
+
+at::Tensor frozen_linear(const LinearSpec& spec, const at::Tensor& x, const at::Tensor& bias) {
+  return spec.quantized.defined() ? quantized_linear(spec.quantized, x, bias)
+                                  : at::linear(x, spec.weight, bias);
+}
+
+// ‖W + scale · B A‖ per output row, detached, of the weight as it is multiplied in `type`. [out_features]
+at::Tensor row_norm(const LinearSpec& spec, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
-  at::Tensor sum = spec.weight.to(at::kFloat) + spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));
+  at::Tensor sum = base_weight(spec, type).to(at::kFloat) +
+                   spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));
   return at::linalg_vector_norm(sum, 2, {1});
 }
 
 }  // namespace
 
+at::Tensor base_weight(const LinearSpec& spec, c10::ScalarType type) {
+  return spec.quantized.defined() ? dequantize(spec.quantized, type) : spec.weight.to(type);
+}
+
 at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows) {
-  if (!spec.adapted()) return at::linear(x, spec.weight, spec.bias);
+  if (!spec.adapted()) return frozen_linear(spec, x, spec.bias);
   at::Tensor dropped = rows ? counter_dropout(x, spec.dropout, spec.dropout_stream, *rows) : x;
   at::Tensor s = at::linear(dropped, spec.lora_a);  // [tokens, rank]
   if (!spec.magnitude.defined()) {
     // Neither term of the sum is saved for backward, so the product may be added in place.
-    at::Tensor y = at::linear(x, spec.weight, spec.bias);
+    at::Tensor y = frozen_linear(spec, x, spec.bias);
     return y.addmm_(s, spec.lora_b.t(), 1, spec.scale);
   }
   // As PEFT: the base term uses the undropped input, rescaled by m / norm like the adapter's.
-  at::Tensor y = at::linear(x, spec.weight).addmm_(s, spec.lora_b.t(), 1, spec.scale);
-  at::Tensor ratio = spec.magnitude / row_norm(spec).to(spec.magnitude.scalar_type());
+  at::Tensor y = frozen_linear(spec, x, {}).addmm_(s, spec.lora_b.t(), 1, spec.scale);
+  at::Tensor ratio = spec.magnitude / row_norm(spec, x.scalar_type()).to(spec.magnitude.scalar_type());
   y = y * ratio.to(y.scalar_type());
   return spec.bias.defined() ? y + spec.bias : y;
 }
 
 at::Tensor merged_weight(const LinearSpec& spec) {
   c10::NoGradGuard no_grad;
-  at::Tensor weight = spec.weight.to(at::kFloat);
+  at::Tensor weight = base_weight(spec, at::kFloat);
   if (!spec.adapted()) return weight;
   at::Tensor sum = weight + spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));
   if (!spec.magnitude.defined()) return sum;
-  return sum * (spec.magnitude.to(at::kFloat) / row_norm(spec)).unsqueeze(1);
+  return sum * (spec.magnitude.to(at::kFloat) / row_norm(spec, at::kFloat)).unsqueeze(1);
 }
 
 }  // namespace forge

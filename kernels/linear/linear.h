@@ -2,22 +2,25 @@
 // A linear layer with everything an adapter makes of it (Hu et al., LoRA, 2021; Liu et al., DoRA, 2024):
 //
 //   y = x Wᵀ + bias + scale · drop(x) Aᵀ Bᵀ                                            LoRA
-//   y = (x Wᵀ + scale · drop(x) Aᵀ Bᵀ) · m / ‖W + scale · B A‖ + bias                  DoRA, norm per output row
+//   y = (x Wᵀ + scale · drop(x) Aᵀ Bᵀ) · m / ‖W + scale · B A‖ + bias                  DoRA, norm per output
+//   row
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 #include "kernels/dropout/dropout.h"
+#include "kernels/quantize/quantize.h"
 
 namespace forge {
 
 struct LinearSpec {
-  at::Tensor weight;     // [out_features, in_features]
-  at::Tensor bias;       // [out_features], or undefined
-  at::Tensor lora_a;     // [rank, in_features], or undefined: no adapter
-  at::Tensor lora_b;     // [out_features, rank]
-  at::Tensor magnitude;  // [out_features]: DoRA's m, or undefined
-  double scale = 0;      // alpha / rank, or alpha / sqrt(rank)
+  at::Tensor weight;          // [out_features, in_features]; undefined when it is quantised
+  QuantizedWeight quantized;  // the frozen weight in 4 or 8 bits, in the place of `weight`
+  at::Tensor bias;            // [out_features], or undefined
+  at::Tensor lora_a;          // [rank, in_features], or undefined: no adapter
+  at::Tensor lora_b;          // [out_features, rank]
+  at::Tensor magnitude;       // [out_features]: DoRA's m, or undefined
+  double scale = 0;           // alpha / rank, or alpha / sqrt(rank)
   double dropout = 0;
   uint64_t dropout_stream = 0;  // stream_of(module name)
 
@@ -25,10 +28,17 @@ struct LinearSpec {
 };
 
 // x [tokens, in_features] → [tokens, out_features]. `rows` keys the dropout; null: no dropout (evaluation).
-// Differentiable in x, weight, bias, A, B and m; DoRA's norm counts as a constant, as the paper and PEFT have it.
+// Differentiable in x, weight, bias, A, B and m; DoRA's norm counts as a constant, as the paper and PEFT have
+// it. A quantised weight is dequantised to x's type in the forward and again in the backward, and its bias is
+// frozen too.
 at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 
-// The weight that the adapter amounts to: W + scale · B A, rescaled for DoRA. fp32, [out_features, in_features].
+// The weight without its adapter, in `type`: what is multiplied when x is of that type. [out_features,
+// in_features]
+at::Tensor base_weight(const LinearSpec& spec, c10::ScalarType type);
+
+// The weight that the adapter amounts to: W + scale · B A, rescaled for DoRA. fp32, [out_features,
+// in_features].
 at::Tensor merged_weight(const LinearSpec& spec);
 
 }  // namespace forge

@@ -21,18 +21,23 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/data", {"core/base", "core/config", "core/io", "core/text"}},
     {"core/plan", {"core/base", "core/config", "core/io", "core/text", "core/data", "providers"}},
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan"}},
-    {"cli", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan", "core/run", "providers"}},
+    {"cli",
+     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan", "core/run", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
-    {"core/model", {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/tensor", "kernels"}},
-    {"core/adapter", {"core/base", "core/config", "core/io", "core/plan", "core/tensor", "core/model", "kernels"}},
+    {"core/model",
+     {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/tensor", "kernels"}},
+    {"core/adapter",
+     {"core/base", "core/config", "core/io", "core/plan", "core/tensor", "core/model", "kernels"}},
     {"core/objective", {"core/base", "core/config", "kernels"}},
     {"core/optim", {"core/base", "core/config", "core/plan", "core/tensor", "core/model"}},
     {"providers", {"core/base", "core/config", "core/plan", "core/model", "kernels"}},
     {"core/train",
-     {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/run", "core/tensor", "core/model", "core/adapter",
-      "core/objective", "core/optim", "providers", "kernels"}},
-    {"engine", {"core/base", "core/io", "core/data", "core/plan", "core/tensor", "core/model", "core/train", "providers"}},
+     {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/run", "core/tensor",
+      "core/model", "core/adapter", "core/objective", "core/optim", "providers", "kernels"}},
+    {"engine",
+     {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/tensor", "core/model",
+      "core/train", "providers"}},
 };
 
 std::string folder_of(const std::string& path) {
@@ -43,7 +48,8 @@ std::string folder_of(const std::string& path) {
 }
 
 bool torch_free(const std::string& path) {
-  static const std::set<std::string> kFree{"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan", "core/run", "cli"};
+  static const std::set<std::string> kFree{"core/base", "core/config", "core/io",  "core/text",
+                                           "core/data", "core/plan",   "core/run", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 
@@ -52,7 +58,8 @@ std::vector<std::string> sources() {
   for (const char* top : {"cli", "core", "engine", "kernels", "providers"})
     for (const auto& entry : fs::recursive_directory_iterator(kRoot + "/" + top)) {
       std::string extension = entry.path().extension().string();
-      if (extension == ".h" || extension == ".cpp") paths.push_back(fs::relative(entry.path(), kRoot).string());
+      if (extension == ".h" || extension == ".cpp")
+        paths.push_back(fs::relative(entry.path(), kRoot).string());
     }
   return paths;
 }
@@ -71,7 +78,8 @@ TEST_CASE("includes follow the dependency rule") {
       if (!starts_with(line, "#include")) continue;
       size_t begin = line.find_first_of("\"<"), end = line.find_last_of("\">");
       std::string included = line.substr(begin + 1, end - begin - 1);
-      bool torch = line[begin] == '<' && (starts_with(included, "ATen/") || starts_with(included, "torch/") || starts_with(included, "c10/"));
+      bool torch = line[begin] == '<' && (starts_with(included, "ATen/") || starts_with(included, "torch/") ||
+                                          starts_with(included, "c10/"));
       if (torch && torch_free(path)) faults.push_back(path + " includes " + included);
       if (line[begin] != '"') continue;
       std::string to = folder_of(included);
@@ -87,7 +95,8 @@ TEST_CASE("the trainer does not know objectives, adapters, families or providers
   std::ifstream file(kRoot + "/core/train/trainer.cpp");
   std::string text((std::istreambuf_iterator<char>(file)), {});
   REQUIRE(text.size() > 1000);
-  for (const char* word : {"ObjectiveType", "AdapterType", "LoraInit", "family", "\"reference\"", "OptimizerType"}) {
+  for (const char* word :
+       {"ObjectiveType", "AdapterType", "LoraInit", "family", "\"reference\"", "OptimizerType"}) {
     INFO(word);
     CHECK(text.find(word) == std::string::npos);
   }

@@ -171,6 +171,10 @@ const Case kCases[] = {
      "job.yaml:1:32: model.quantization: nf4 weights cannot be trained themselves (write adapter: lora)"},
     {"!model: {path: m, quantization: int8, double_quantization: true}\nadapter: lora\ndata: {train: a}\n",
      "job.yaml:1:59: model.double_quantization: needs quantization nf4 or fp4, is int8"},
+    {"!model: {path: m, quantization: nf4}\nadapter: {type: lora, init: pissa}\ndata: {train: a}\n",
+     "job.yaml:2:29: adapter.init: pissa takes its factors out of the base weights, which nf4 blocks cannot "
+     "follow (write "
+     "init: standard, or model.quantization: none)"},
     {"adapter: {type: lora, target_modules: '*_proj'}\n",
      "job.yaml:4:39: adapter.target_modules: the regex \"*_proj\" has nothing to repeat before * (write "
      ".*_proj for any "

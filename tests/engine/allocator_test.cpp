@@ -1,6 +1,7 @@
 #include "core/tensor/counting_allocator.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
 #include "tests/test.h"
@@ -24,5 +25,14 @@ TEST_CASE("the allocator counts live and peak bytes and refuses past its limit")
   CHECK_THROWS_AS(at::empty({1 << 20}, at::kFloat), c10::OutOfMemoryError);
   CHECK_NOTHROW(at::empty({1 << 10}, at::kFloat));
   set_allocator_limit(0);
+  CHECK(allocator_stats().live_bytes == before);
+}
+
+TEST_CASE("memory that LibTorch takes without a tensor is counted too") {
+  install_counting_allocator();
+  const int64_t before = allocator_stats().live_bytes;
+  void* scratch = c10::GetCPUAllocator()->raw_allocate(1000);
+  CHECK(allocator_stats().live_bytes - before == 1000);
+  c10::GetCPUAllocator()->raw_deallocate(scratch);
   CHECK(allocator_stats().live_bytes == before);
 }

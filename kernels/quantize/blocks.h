@@ -1,0 +1,30 @@
+#pragma once
+// Block-wise quantisation on plain memory; the formats are described in quantize.h. No torch here.
+#include <array>
+#include <cstdint>
+
+namespace forge {
+
+using FourBitBook = std::array<float, 16>;
+using EightBitBook = std::array<float, 256>;
+
+const FourBitBook& nf4_book();
+const FourBitBook& fp4_book();
+// The signed dynamic map, ascending.
+const EightBitBook& dynamic_book();
+
+// `count` values in blocks of `block`; → ceil(count / block) absmax. 4 bits: `codes` holds (count + 1) / 2
+// bytes, the high half first, `block` is even, and a range of whole blocks may be done apart from the rest.
+void quantize_4bit(const FourBitBook& book, const float* values, int64_t count, int64_t block, uint8_t* codes,
+                   float* absmax);
+void quantize_8bit(const float* values, int64_t count, int64_t block, uint8_t* codes, float* absmax);
+
+// codes, absmax → values. `bf16` gets the bits of the fp32 product rounded to nearest even.
+void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
+                     int64_t block, float* values);
+void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
+                     int64_t block, uint16_t* bf16);
+void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, float* values);
+void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, uint16_t* bf16);
+
+}  // namespace forge

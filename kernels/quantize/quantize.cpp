@@ -1,0 +1,165 @@
+#include "kernels/quantize/quantize.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "kernels/quantize/blocks.h"
+
+namespace forge {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A stretch is what one scale of nested quantisation covers: 256 blocks, 16,384 values.
+constexpr int64_t kStretch = kQuantizedBlock * kNestedBlock;
+constexpr int64_t kStretchesPerTask = 4;
+
+const FourBitBook& four_bit_book(QuantizedFormat format) {
+  return format == QuantizedFormat::nf4 ? nf4_book() : fp4_book();
+}
+
+int64_t bytes_of_codes(QuantizedFormat format, int64_t count) {
+  return format == QuantizedFormat::int8 ? count : ceil_div(count, 2);
+}
+
+void quantize_stretch(QuantizedFormat format, const float* values, int64_t count, uint8_t* codes,
+                      float* absmax) {
+  if (format == QuantizedFormat::int8) return quantize_8bit(values, count, kQuantizedBlock, codes, absmax);
+  quantize_4bit(four_bit_book(format), values, count, kQuantizedBlock, codes, absmax);
+}
+
+template <class T>
+void dequantize_stretch(QuantizedFormat format, const uint8_t* codes, const float* absmax, int64_t count,
+                        T* out) {
+  if (format == QuantizedFormat::int8) return dequantize_8bit(codes, absmax, count, kQuantizedBlock, out);
+  dequantize_4bit(four_bit_book(format), codes, absmax, count, kQuantizedBlock, out);
+}
+
+// The absmax of the blocks of stretch `index`; nested ones are decoded into `scratch`.
+const float* absmax_of(const QuantizedWeight& weight, int64_t index,
+                       std::array<float, kNestedBlock>& scratch) {
+  const int64_t first = index * kNestedBlock, count = std::min(kNestedBlock, weight.absmax.size(0) - first);
+  if (!weight.nested()) return weight.absmax.const_data_ptr<float>() + first;
+  dequantize_8bit(weight.absmax.const_data_ptr<uint8_t>() + first,
+                  weight.absmax_scale.const_data_ptr<float>() + index, count, kNestedBlock, scratch.data());
+  for (int64_t i = 0; i < count; ++i) scratch[static_cast<size_t>(i)] += weight.absmax_mean;
+  return scratch.data();
+}
+
+// `out` holds rows · columns values.
+template <class T>
+void dequantize_cpu(const QuantizedWeight& weight, T* out) {
+  const int64_t count = weight.rows * weight.columns;
+  const uint8_t* codes = weight.codes.const_data_ptr<uint8_t>();
+  at::parallel_for(0, ceil_div(count, kStretch), kStretchesPerTask, [&](int64_t begin, int64_t end) {
+    std::array<float, kNestedBlock> scratch;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i * kStretch, length = std::min(kStretch, count - first);
+      dequantize_stretch(weight.format, codes + bytes_of_codes(weight.format, first),
+                         absmax_of(weight, i, scratch), length, out + first);
+    }
+  });
+}
+
+void nest(QuantizedWeight& weight) {
+  const int64_t blocks = weight.absmax.size(0);
+  weight.absmax_mean = weight.absmax.mean().item<float>();
+  at::Tensor centred = weight.absmax - weight.absmax_mean;
+  weight.absmax = at::empty({blocks}, at::kByte);
+  weight.absmax_scale = at::empty({ceil_div(blocks, kNestedBlock)}, at::kFloat);
+  quantize_8bit(centred.const_data_ptr<float>(), blocks, kNestedBlock, weight.absmax.data_ptr<uint8_t>(),
+                weight.absmax_scale.data_ptr<float>());
+}
+
+template <size_t N>
+at::Tensor book_tensor(const std::array<float, N>& book, c10::Device device) {
+  return at::tensor(at::ArrayRef<float>(book.data(), N), at::kFloat).to(device);
+}
+
+at::Tensor decode_blocks(const at::Tensor& values, const at::Tensor& absmax, int64_t block) {
+  at::Tensor each = absmax.repeat_interleave(block).narrow(0, 0, values.size(0));
+  return values * each;
+}
+
+}  // namespace
+
+QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& options) {
+  FORGE_CHECK(weight.dim() == 2 && weight.scalar_type() == at::kFloat && weight.is_contiguous() &&
+                  weight.is_cpu() && weight.numel() > 0,
+              "quantize takes a contiguous fp32 matrix on a CPU");
+  c10::NoGradGuard no_grad;
+  const int64_t count = weight.numel();
+  QuantizedWeight result{.format = options.format, .rows = weight.size(0), .columns = weight.size(1)};
+  result.codes = at::empty({bytes_of_codes(options.format, count)}, at::kByte);
+  result.absmax = at::empty({ceil_div(count, kQuantizedBlock)}, at::kFloat);
+  const float* values = weight.const_data_ptr<float>();
+  uint8_t* codes = result.codes.data_ptr<uint8_t>();
+  float* absmax = result.absmax.data_ptr<float>();
+  at::parallel_for(0, ceil_div(count, kStretch), kStretchesPerTask, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kStretch, length = std::min(end * kStretch, count) - first;
+    quantize_stretch(options.format, values + first, length, codes + bytes_of_codes(options.format, first),
+                     absmax + begin * kNestedBlock);
+  });
+  if (options.nested) nest(result);
+  return result;
+}
+
+at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
+  c10::NoGradGuard no_grad;
+  if (!weight.codes.is_cpu()) return dequantize_composed(weight, type);
+  // fp16 is no compute type of a CPU: through fp32.
+  at::Tensor out =
+      at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
+  if (type == at::kBFloat16)
+    dequantize_cpu(weight, reinterpret_cast<uint16_t*>(out.data_ptr<at::BFloat16>()));
+  else
+    dequantize_cpu(weight, out.data_ptr<float>());
+  return out.to(type);
+}
+
+at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType type) {
+  c10::NoGradGuard no_grad;
+  const c10::Device device = weight.codes.device();
+  at::Tensor absmax = weight.absmax;
+  if (weight.nested()) {
+    at::Tensor values = book_tensor(dynamic_book(), device).index_select(0, absmax.to(at::kInt));
+    absmax = decode_blocks(values, weight.absmax_scale, kNestedBlock) + weight.absmax_mean;
+  }
+  at::Tensor codes = weight.codes, book;
+  if (weight.format == QuantizedFormat::int8) {
+    book = book_tensor(dynamic_book(), device);
+  } else {
+    book = book_tensor(four_bit_book(weight.format), device);
+    codes = at::stack({at::bitwise_right_shift(codes, 4), at::bitwise_and(codes, 15)}, 1).flatten();
+  }
+  at::Tensor values = book.index_select(0, codes.to(at::kInt)).narrow(0, 0, weight.rows * weight.columns);
+  return decode_blocks(values, absmax, kQuantizedBlock).view({weight.rows, weight.columns}).to(type);
+}
+
+QuantizedWeight to_device(QuantizedWeight weight, c10::Device device) {
+  weight.codes = weight.codes.to(device);
+  weight.absmax = weight.absmax.to(device);
+  if (weight.nested()) weight.absmax_scale = weight.absmax_scale.to(device);
+  return weight;
+}
+
+bool all_finite(const at::Tensor& weight) {
+  const float* values = weight.const_data_ptr<float>();
+  std::atomic<bool> finite{true};
+  at::parallel_for(0, weight.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+    // x − x is zero for a finite x and not a number otherwise.
+    float sum = 0;
+    for (int64_t i = begin; i < end; ++i) sum += values[i] - values[i];
+    if (sum != 0) finite = false;
+  });
+  return finite;
+}
+
+}  // namespace forge

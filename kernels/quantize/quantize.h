@@ -1,0 +1,61 @@
+#pragma once
+// Frozen weights in 4 or 8 bits (Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2022; QLoRA,
+// 2023). Codes, absmax and dequantised values are bit-equal to those of bitsandbytes on a CPU.
+//
+//   QuantizedWeight w = quantize(weight, {.format = QuantizedFormat::nf4, .nested = true});
+//   at::Tensor again = dequantize(w, at::kBFloat16);
+//
+// A weight is cut, in memory order and across rows, into blocks of 64; the last may be shorter. A block keeps
+// its largest magnitude, absmax, and for each value the number of the nearest entry c of a code book: w ≈
+// c[code] · absmax.
+//   nf4   16 quantiles of a normal distribution; two codes a byte, the first in the high half
+//   fp4   sign, two bits of exponent, one of mantissa, over 12
+//   int8  the 256 values of the signed dynamic map: a decimal exponent and a fraction (not LLM.int8, which
+//   has a scale
+//         a row and an int8 product)
+// Nested (double) quantisation holds absmax itself in 8 bits: absmax − mean in blocks of 256 by the dynamic
+// map.
+//
+// Bits a weight: nf4 and fp4 4.5, nested 4.127; int8 8.5.
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace forge {
+
+enum class QuantizedFormat { nf4, fp4, int8 };
+
+constexpr int64_t kQuantizedBlock = 64;  // values that share an absmax
+constexpr int64_t kNestedBlock = 256;    // absmax values that share a scale
+
+struct QuantizedWeight {
+  QuantizedFormat format = QuantizedFormat::nf4;
+  int64_t rows = 0, columns = 0;
+  at::Tensor codes;         // uint8, [(rows · columns + 1) / 2], int8: [rows · columns]
+  at::Tensor absmax;        // [blocks], fp32, or uint8 codes when nested
+  at::Tensor absmax_scale;  // nested: fp32 [ceil(blocks / 256)], else undefined
+  float absmax_mean = 0;    // nested: added to every absmax
+
+  bool defined() const { return codes.defined(); }
+  bool nested() const { return absmax_scale.defined(); }
+};
+
+struct QuantizeOptions {
+  QuantizedFormat format = QuantizedFormat::nf4;
+  bool nested = false;
+};
+
+// weight: fp32 [rows, columns], contiguous, on a CPU, every value finite (see all_finite).
+QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& options);
+
+// → [rows, columns] in `type` (fp32, bf16 or fp16), on the codes' device: the fp32 product, rounded once.
+at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type);
+// The same, composed of ATen's operations: for other devices, and what the loops above are tested against.
+at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType type);
+
+QuantizedWeight to_device(QuantizedWeight weight, c10::Device device);
+
+// Whether no value is infinite or not a number; a block with one such value would lose all its others.
+bool all_finite(const at::Tensor& weight);
+
+}  // namespace forge
