@@ -31,8 +31,7 @@ class CountingIterator {
   int64_t* consumed_;
 };
 
-// Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count as they
-// come.
+// Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count as they come.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}
@@ -48,11 +47,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value) != nullptr; }
   bool number_float(number_float_t value, const string_t& text) override {
     // An integer literal arrives here only when it does not fit 64 bits.
-<<<<<<< HEAD
     if (!limits_.wide_integers && text.find_first_of(".eE") == std::string::npos)
-=======
-    if (text.find_first_of(".eE") == std::string::npos)
->>>>>>> refs/heads/quant
       return fail("the integer " + text + " does not fit 64 bits");
     return add(value) != nullptr;
   }
@@ -74,10 +69,8 @@ class Builder : public nlohmann::json_sax<Json> {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …": keep the end.
     problem_ = error.what();
     size_t cut = problem_.find("syntax error");
-    if (cut != std::string::npos)
-      problem_ = problem_.substr(cut);
-    else if ((cut = problem_.find(": ")) != std::string::npos)
-      problem_ = problem_.substr(cut + 2);
+    if (cut != std::string::npos) problem_ = problem_.substr(cut);
+    else if ((cut = problem_.find(": ")) != std::string::npos) problem_ = problem_.substr(cut + 2);
     return false;
   }
 
@@ -100,8 +93,8 @@ class Builder : public nlohmann::json_sax<Json> {
     if (parent.is_array()) return &parent.emplace_back(std::forward<Value>(value));
     // Duplicates were refused in key(), so the member is new: skip ordered_map's linear search for it.
     auto& members = parent.get_ref<Json::object_t&>();
-    static_cast<std::vector<std::pair<const std::string, Json>>&>(members).emplace_back(
-        key_, std::forward<Value>(value));
+    static_cast<std::vector<std::pair<const std::string, Json>>&>(members).emplace_back(key_,
+                                                                                       std::forward<Value>(value));
     return &members.back().second;
   }
   bool open(Json container) {
@@ -155,8 +148,7 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   Builder builder(limits);
   bool good = Json::sax_parse(CountingIterator(text.data(), &consumed),
                               CountingIterator(text.data() + text.size(), &consumed), &builder);
-  if (!good && builder.syntax())
-    fail(builder.syntax_byte() ? builder.syntax_byte() - 1 : 0, builder.problem());
+  if (!good && builder.syntax()) fail(builder.syntax_byte() ? builder.syntax_byte() - 1 : 0, builder.problem());
   if (!good) fail(consumed ? static_cast<size_t>(consumed) - 1 : 0, builder.problem());
   return builder.take();
 }
