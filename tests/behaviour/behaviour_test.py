@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""What a run does when things go wrong or settings change, with the real engine on the tiny model.
+
+    python3 tests/behaviour/behaviour_test.py build/bin/forge [--only NAME]
+
+Standard library only; prints "N passed, N failed".
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"
+ROWS = ROOT / "tests" / "parity" / "goldens" / "tiny-batches.jsonl"
+
+
+class Lab:
+    """One folder with a job in it."""
+
+    def __init__(self, forge: str, folder: Path):
+        self.forge, self.folder = forge, folder
+        lines = ROWS.read_text().splitlines()
+        (folder / "train.jsonl").write_text("\n".join(lines[:48]) + "\n")
+        (folder / "eval.jsonl").write_text("\n".join(lines[48:64]) + "\n")
+        self.job = {
+            "version": 1, "name": "run", "seed": 7, "output_dir": str(folder),
+            "model": {"path": str(MODEL)}, "adapter": {"type": "lora", "rank": 4, "alpha": 8},
+            "data": {"train": [{"path": str(folder / "train.jsonl"), "format": "tokens"}]},
+            "train": {"max_steps": 12, "global_batch_size": 4}, "optimizer": {"learning_rate": 5e-3},
+            "checkpoint": {"every_steps": 4},
+        }
+
+    def run(self, *options: str, code: int = 0, name: str = "run", **sections) -> str:
+        """Writes the job with changed sections, runs it, checks the exit code. Returns what was said."""
+        job = json.loads(json.dumps(self.job)) | {"name": name}
+        for section, values in sections.items():
+            job[section] = job.get(section, {}) | values if isinstance(values, dict) else values
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(job))
+        done = subprocess.run([self.forge, "run", str(path), *options], capture_output=True, text=True, timeout=120)
+        said = done.stdout + done.stderr
+        assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{said[-2000:]}"
+        return said
+
+    def events(self, kind: str, name: str = "run") -> list:
+        lines = (self.folder / name / "metrics.jsonl").read_text().splitlines()
+        return [e for e in map(json.loads, lines) if e["event"] == kind]
+
+    def losses(self, name: str = "run") -> list:
+        return [e["loss"] for e in self.events("step", name)]
+
+    def adapter(self, name: str = "run") -> bytes:
+        return (self.folder / name / "adapter" / "adapter_model.safetensors").read_bytes()
+
+    def checkpoints(self, name: str = "run") -> list:
+        return sorted(p.name for p in (self.folder / name / "checkpoints").iterdir())
+
+    def report(self, name: str = "run") -> dict:
+        return json.loads((self.folder / name / "report.json").read_text())
+
+    def with_eval(self, **eval_settings) -> dict:
+        return {"data": {"eval": [{"path": str(self.folder / "eval.jsonl"), "format": "tokens"}]}, "eval": eval_settings}
+
+
+def early_stopping_exports_the_best(lab: Lab):
+    # A rate that destroys the model: the first evaluation stays the best.
+    said = lab.run(**lab.with_eval(every_steps=1, early_stopping={"patience": 3}), optimizer={"learning_rate": 3.0})
+    report, evals = lab.report(), lab.events("eval")
+    best = min(evals, key=lambda e: e["eval_loss"])["step"]
+    assert report["stopped_early"] and report["step"] < 12, report["step"]
+    assert report["step"] == best + 3, (report["step"], best)
+    assert report["exported"]["step"] == best, report["exported"]
+    assert lab.adapter() == (lab.folder / f"run/checkpoints/step-{best:06d}/adapter_model.safetensors").read_bytes()
+    said = lab.run(**lab.with_eval(every_steps=1, early_stopping={"patience": 3}), optimizer={"learning_rate": 3.0})
+    assert "finished" in said, said
+
+
+def retention_keeps_last_and_best(lab: Lab):
+    lab.run(**lab.with_eval(every_steps=2), checkpoint={"every_steps": 2, "keep_last": 2, "keep_best": 1})
+    best = min(lab.events("eval"), key=lambda e: e["eval_loss"])["step"]
+    assert lab.checkpoints() == sorted({f"step-{s:06d}" for s in (10, 12, best)}), lab.checkpoints()
+
+
+def a_seed_repeats_every_bit(lab: Lab):
+    settings = {"adapter": {"dropout": 0.1}, "train": {"neftune_alpha": 5}}
+    for name in ("a", "b"):
+        lab.run(name=name, **settings)
+    lab.run(name="c", seed=8, **settings)
+    lab.run(name="d")
+    assert lab.adapter("a") == lab.adapter("b")
+    assert lab.losses("a") == lab.losses("b")
+    assert lab.losses("a") != lab.losses("c") and lab.losses("a") != lab.losses("d")
+
+
+def a_loss_that_is_not_finite_ends_the_run(lab: Lab):
+    said = lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0})
+    assert "not finite" in said and "learning_rate" in said, said
+    for path in (lab.folder / "run/checkpoints").glob("*"):
+        assert b"nan" not in (path / "state.json").read_bytes().lower()
+
+
+def skipped_steps_are_counted_and_bounded(lab: Lab):
+    lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0, "on_nan": "skip", "max_steps": 80})
+    assert sum(e["skipped"] for e in lab.events("step")) >= 50
+
+
+def a_damaged_checkpoint_is_passed_over(lab: Lab):
+    lab.run(name="whole")
+    lab.run()
+    (lab.folder / "run/report.json").unlink()
+    shutil.rmtree(lab.folder / "run/adapter")
+    newest = lab.folder / "run/checkpoints/step-000012/optimizer.safetensors"
+    data = bytearray(newest.read_bytes())
+    data[-5] ^= 1
+    newest.write_bytes(data)
+    said = lab.run()
+    assert "damaged" in said, said
+    assert lab.adapter() == lab.adapter("whole")
+    assert [e["step"] for e in lab.events("step")] == list(range(1, 13))
+
+
+def settings_that_do_not_matter_may_change(lab: Lab):
+    lab.run(train={"max_steps": 6})
+    (lab.folder / "run/report.json").unlink()
+    lab.run(train={"max_steps": 6}, checkpoint={"every_steps": 3}, log={"every_steps": 2})
+    said = lab.run(train={"max_steps": 6}, optimizer={"learning_rate": 1e-4}, code=3)
+    assert "optimizer.learning_rate" in said and "--fresh" in said, said
+
+
+def an_extended_run_goes_on(lab: Lab):
+    lab.run(train={"max_steps": 6}, schedule={"type": "constant"})
+    lab.run("--extend", train={"max_steps": 12}, schedule={"type": "constant"})
+    lab.run(name="whole", schedule={"type": "constant"})
+    assert lab.losses() == lab.losses("whole")
+    assert lab.adapter() == lab.adapter("whole")
+
+
+def two_processes_never_share_a_folder(lab: Lab):
+    lab.job["train"]["max_steps"] = 400
+    lab.job["train"]["deterministic"] = False
+    (lab.folder / "run.json").write_text(json.dumps(lab.job))
+    first = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        for _ in range(200):
+            if (lab.folder / "run/metrics.jsonl").exists():
+                break
+            time.sleep(0.05)
+        said = lab.run(code=5)
+        assert "another process" in said, said
+    finally:
+        first.terminate()
+        first.wait(30)
+    assert first.returncode in (0, 75), first.returncode
+
+
+def bf16_learns_like_fp32(lab: Lab):
+    lab.run(name="wide")
+    lab.run(name="narrow", train={"precision": "bf16"})
+    for wide, narrow in zip(lab.losses("wide"), lab.losses("narrow")):
+        assert abs(wide - narrow) < 0.03 * wide, (wide, narrow)
+    lab.run(name="bare", train={"precision": "bf16", "master_weights": False})
+    assert lab.losses("bare")[-1] < lab.losses("bare")[0]
+
+
+def a_full_disk_is_said_and_leaves_no_litter(lab: Lab):
+    job = lab.folder / "run.json"
+    job.write_text(json.dumps(lab.job))
+    # RLIMIT_FSIZE: every file past 20 KiB is refused, as a full disk refuses it.
+    done = subprocess.run(["bash", "-c", f"ulimit -f 20; exec {lab.forge} run {job}"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5, (done.returncode, done.stderr[-800:])
+    left = [p.name for p in (lab.folder / "run").rglob("*") if ".tmp-" in p.name or p.name.startswith(".trash")]
+    assert not left, left
+    lab.run()
+
+
+def limits_in_tokens_and_time_end_a_run(lab: Lab):
+    lab.job["train"] = {"global_batch_size": 4, "max_tokens": 600}
+    lab.run(name="tokens")
+    seen = sum(e["tokens"] for e in lab.events("step", "tokens"))
+    last = lab.events("step", "tokens")[-1]["tokens"]
+    assert seen - last < 600 <= seen, (seen, last)
+    lab.job["train"] = {"global_batch_size": 4, "max_time": 1, "epochs": 100000}
+    lab.run(name="time", schedule={"type": "constant"})
+    assert lab.report("time")["state"] == "finished"
+
+
+CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_repeats_every_bit,
+         a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
+         settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
+         bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("forge")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    passed = failed = 0
+    for case in CASES:
+        if args.only not in case.__name__:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                case(Lab(os.path.abspath(args.forge), Path(folder)))
+                passed += 1
+                print(f"ok   {case.__name__}", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAIL {case.__name__}\n{traceback.format_exc(limit=3)}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
