@@ -3,6 +3,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${FORGE_CACHE:-$HOME/.cache/forge}
+export FORGE_SMOLLM2=$cache/models/SmolLM2-135M-Instruct.gguf  # for the tests with label model
 build=${FORGE_BUILD:-$root/build}
 jobs=$(awk '/MemAvailable/ {m = int($2 / 2097152); print m < 1 ? 1 : m}' /proc/meminfo)
 cores=$(nproc)
