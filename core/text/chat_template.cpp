@@ -24,8 +24,10 @@ struct Span {
   int64_t begin, end;
 };
 
-constexpr std::array<std::string_view, 4> kOwnNames{"messages", "tools", "documents", "add_generation_prompt"};
-constexpr std::array<std::string_view, 6> kMedia{"image", "image_url", "input_image", "audio", "input_audio", "video"};
+constexpr std::array<std::string_view, 4> kOwnNames{"messages", "tools", "documents",
+                                                    "add_generation_prompt"};
+constexpr std::array<std::string_view, 6> kMedia{"image", "image_url",   "input_image",
+                                                 "audio", "input_audio", "video"};
 
 std::string turn_name(size_t index) { return "messages[" + std::to_string(index) + "]"; }
 
@@ -45,9 +47,11 @@ void check_parts(const Json& content, const std::string& where) {
 void check_messages(const Json& messages) {
   if (!messages.is_array()) data_fault("messages: expected a list, got " + std::string(messages.type_name()));
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (!messages[i].is_object()) data_fault(turn_name(i) + ": expected an object, got " + messages[i].type_name());
+    if (!messages[i].is_object())
+      data_fault(turn_name(i) + ": expected an object, got " + messages[i].type_name());
     const auto role = messages[i].find("role");
-    if (role == messages[i].end() || !role->is_string()) data_fault(turn_name(i) + ": expected a role, a string");
+    if (role == messages[i].end() || !role->is_string())
+      data_fault(turn_name(i) + ": expected a role, a string");
     const auto content = messages[i].find("content");
     if (content != messages[i].end() && content->is_array()) check_parts(*content, turn_name(i));
   }
@@ -79,7 +83,8 @@ std::vector<RenderedSegment> segments_of(const MarkedText& text, const std::vect
       while (span < spans.size() && spans[span].end <= at) ++span;
       const bool inside = span < spans.size() && spans[span].begin <= at;
       int64_t end = run.end;
-      if (span < spans.size()) end = std::min(end, inside ? spans[span].end : std::max(spans[span].begin, at + 1));
+      if (span < spans.size())
+        end = std::min(end, inside ? spans[span].end : std::max(spans[span].begin, at + 1));
       segments.push_back({text.bytes.substr(at, end - at), (run.mark & jinja::kFromData) == 0,
                           (run.mark & jinja::kGenerated) != 0, inside});
       at = end;
@@ -101,7 +106,8 @@ std::vector<Span> generated_spans(const MarkedText& text) {
   int64_t begin = 0;
   for (const jinja::MarkedRun& run : text.runs) {
     const bool joins = !spans.empty() && spans.back().end == begin;
-    if (run.mark & jinja::kGenerated) joins ? void(spans.back().end = run.end) : spans.push_back({begin, run.end});
+    if (run.mark & jinja::kGenerated)
+      joins ? void(spans.back().end = run.end) : spans.push_back({begin, run.end});
     begin = run.end;
   }
   return spans;
@@ -129,7 +135,8 @@ jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& v
   jinja::Variables result;
   for (const auto& [name, text] : special_tokens) result.emplace_back(name, Value::text(text));
   if (variables.is_null()) return result;
-  if (!variables.is_object()) data_fault("template variables: expected an object, got " + std::string(variables.type_name()));
+  if (!variables.is_object())
+    data_fault("template variables: expected an object, got " + std::string(variables.type_name()));
   for (const auto& [name, value] : variables.items()) {
     if (std::find(kOwnNames.begin(), kOwnNames.end(), name) != kOwnNames.end())
       data_fault("template variables: the name '" + name + "' is taken");
@@ -149,8 +156,8 @@ MarkedText ChatTemplate::render_values(const Value& messages, const Rendering& r
   return template_.render(variables, {}, now_);
 }
 
-std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Json& tools, bool add_generation_prompt,
-                                                  const Json& variables) const {
+std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Json& tools,
+                                                  bool add_generation_prompt, const Json& variables) const {
   check_messages(messages);
   const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables)};
   return segments_of(render_values(value_of(messages), rendering, add_generation_prompt), {});
@@ -160,7 +167,8 @@ namespace {
 
 Value first_messages(const Value& messages, size_t count) {
   const auto& items = messages.items();
-  return Value::list({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count)}, jinja::SequenceKind::list, true);
+  return Value::list({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count)},
+                     jinja::SequenceKind::list, true);
 }
 
 bool begins(const MarkedText& text, const MarkedText& prefix) {
@@ -171,12 +179,14 @@ bool begins(const MarkedText& text, const MarkedText& prefix) {
 
 namespace {
 
-// Finds where turns begin and end by rendering prefixes of the conversation, each of which must begin the full text.
+// Finds where turns begin and end by rendering prefixes of the conversation, each of which must begin the
+// full text.
 class PrefixSpans {
  public:
   using Render = std::function<MarkedText(size_t count, bool prompt)>;
   // `tail`: what a template may write behind the last turn only (Phi-3's eos); empty for nothing.
-  PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail, Render render)
+  PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail,
+              Render render)
       : name_(name), full_(full), messages_(messages), tail_(std::move(tail)), render_(std::move(render)) {}
 
   // What the assistant turn adds behind its generation prompt.
@@ -194,13 +204,16 @@ class PrefixSpans {
 
  private:
   [[noreturn]] void unstable(size_t turn, const std::string& what) const {
-    throw Error(ErrorKind::data, name_ + ": the loss mask of " + turn_name(turn) + " cannot be found: " + what)
-        .hint("the template writes a turn differently when others follow (thinking removed, say); train on "
-              "last_assistant, or use a template with {% generation %} markers");
+    throw Error(ErrorKind::data,
+                name_ + ": the loss mask of " + turn_name(turn) + " cannot be found: " + what)
+        .hint(
+            "the template writes a turn differently when others follow (thinking removed, say); train on "
+            "last_assistant, or use a template with {% generation %} markers");
   }
 
   int64_t end_of(size_t turn) const {
-    return turn + 1 == messages_ ? full_.size() : prefix_size(turn, turn + 1, false, "up to and including it");
+    return turn + 1 == messages_ ? full_.size()
+                                 : prefix_size(turn, turn + 1, false, "up to and including it");
   }
 
   int64_t prefix_size(size_t turn, size_t count, bool prompt, const std::string& which) const {
@@ -210,9 +223,12 @@ class PrefixSpans {
     } catch (const Error& error) {
       unstable(turn, "the conversation " + which + " does not render (" + error.what() + ")");
     }
-    const bool has_tail = !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
-    if (!begins(full_, prefix) && has_tail) prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
-    if (!begins(full_, prefix)) unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
+    const bool has_tail =
+        !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
+    if (!begins(full_, prefix) && has_tail)
+      prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
+    if (!begins(full_, prefix))
+      unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
     return prefix.size();
   }
 
@@ -269,10 +285,12 @@ std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full,
 
 }  // namespace
 
-std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation, TrainTurns train_on) const {
+std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation,
+                                                               TrainTurns train_on) const {
   const Json& messages = conversation.messages;
   check_messages(messages);
-  const Rendering rendering{value_of(conversation.tools), variables_of(special_tokens_, conversation.variables)};
+  const Rendering rendering{value_of(conversation.tools),
+                            variables_of(special_tokens_, conversation.variables)};
   const Value values = value_of(messages);
   const MarkedText full = render_values(values, rendering, false);
   std::string eos;
@@ -300,7 +318,8 @@ TemplateSource bundled_template(std::string_view name) {
     if (candidate.name == name) return {std::string(candidate.text), std::string(name)};
     names.emplace_back(candidate.name);
   }
-  throw Error(ErrorKind::job, "no bundled chat template is called '" + std::string(name) + "'" + did_you_mean(name, names))
+  throw Error(ErrorKind::job,
+              "no bundled chat template is called '" + std::string(name) + "'" + did_you_mean(name, names))
       .hint("bundled are " + join(names, ", ") + "; a .jinja file works too");
 }
 

@@ -5,9 +5,9 @@
 //   for (const RenderedSegment& part : chat.render(messages, nullptr, /*add_generation_prompt=*/true)) …
 //   const auto example = chat.render_for_training({messages}, TrainTurns::assistant);
 //
-// Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is later tokenised
-// without adding special tokens: the template writes them itself. Segments remember what the template wrote and what
-// came with the data, so that a user who types <|im_end|> ends nothing.
+// Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is later
+// tokenised without adding special tokens: the template writes them itself. Segments remember what the
+// template wrote and what came with the data, so that a user who types <|im_end|> ends nothing.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,8 +20,8 @@
 
 namespace forge {
 
-// A run of bytes with one origin. Segments may end anywhere between two characters, and words may continue across:
-// tokenise the whole text, and use the origin only to decide where control tokens are read.
+// A run of bytes with one origin. Segments may end anywhere between two characters, and words may continue
+// across: tokenise the whole text, and use the origin only to decide where control tokens are read.
 struct RenderedSegment {
   std::string text;
   bool from_template = true;  // else from messages, tools or keyword arguments
@@ -40,9 +40,10 @@ struct TemplateSource {
 };
 
 struct Conversation {
-  Json messages;                  // list of {role, content, …}, passed to the template as it is
-  Json tools;                     // list of JSON schemas, or null
-  Json variables = Json::object();  // further names for the template, as apply_chat_template's keyword arguments
+  Json messages;  // list of {role, content, …}, passed to the template as it is
+  Json tools;     // list of JSON schemas, or null
+  Json variables =
+      Json::object();  // further names for the template, as apply_chat_template's keyword arguments
 };
 
 enum class TrainTurns { assistant, last_assistant, all };
@@ -52,17 +53,19 @@ class ChatTemplate {
   // Throws Error(environment) as "name:line: what".
   static ChatTemplate parse(const TemplateSource& source, SpecialTokens special_tokens);
 
-  // `tools` null: none. Throws Error(data) as "name:line: what", also when a message holds images, audio or video.
+  // `tools` null: none. Throws Error(data) as "name:line: what", also when a message holds images, audio or
+  // video.
   std::vector<RenderedSegment> render(const Json& messages, const Json& tools, bool add_generation_prompt,
                                       const Json& variables = Json::object()) const;
 
-  // The whole conversation with `supervised` set, exactly at the byte. With {% generation %} in the template, its
-  // blocks are trained. Otherwise everything that an assistant turn adds behind its generation prompt is, up to the
-  // beginning of the next turn; that is found by rendering prefixes of the conversation, each of which must begin
-  // the full text, or Error(data) names the turn. `train: false` or `weight: 0` in a message turns it off;
-  // consecutive assistant messages are one turn each. TrainTurns::all trains on every byte but those of turned-off
-  // messages. Nothing is supervised when the conversation has no trained turn.
-  std::vector<RenderedSegment> render_for_training(const Conversation& conversation, TrainTurns train_on) const;
+  // The whole conversation with `supervised` set, exactly at the byte. With {% generation %} in the template,
+  // its blocks are trained. Otherwise everything that an assistant turn adds behind its generation prompt is,
+  // up to the beginning of the next turn; that is found by rendering prefixes of the conversation, each of
+  // which must begin the full text, or Error(data) names the turn. `train: false` or `weight: 0` in a message
+  // turns it off; consecutive assistant messages are one turn each. TrainTurns::all trains on every byte but
+  // those of turned-off messages. Nothing is supervised when the conversation has no trained turn.
+  std::vector<RenderedSegment> render_for_training(const Conversation& conversation,
+                                                   TrainTurns train_on) const;
 
   bool marks_generation() const { return template_.marks_generation(); }
   const std::string& name() const { return template_.name(); }
@@ -74,7 +77,8 @@ class ChatTemplate {
  private:
   struct Rendering;
   explicit ChatTemplate(jinja::Template parsed) : template_(std::move(parsed)) {}
-  jinja::MarkedText render_values(const jinja::Value& messages, const Rendering& rendering, bool prompt) const;
+  jinja::MarkedText render_values(const jinja::Value& messages, const Rendering& rendering,
+                                  bool prompt) const;
 
   jinja::Template template_;
   std::string source_;
@@ -82,10 +86,10 @@ class ChatTemplate {
   std::optional<int64_t> now_;
 };
 
-// The template of a model folder: chat_template.jinja, else tokenizer_config.json's chat_template (a string, or a
-// list of named ones of which "tool_use" serves conversations with tools and "default" all others), else
-// chat_template.json. Nothing when the folder has none. Throws Error(environment) on files that are not what they
-// should be.
+// The template of a model folder: chat_template.jinja, else tokenizer_config.json's chat_template (a string,
+// or a list of named ones of which "tool_use" serves conversations with tools and "default" all others), else
+// chat_template.json. Nothing when the folder has none. Throws Error(environment) on files that are not what
+// they should be.
 std::optional<TemplateSource> find_chat_template(const std::string& model_dir, bool with_tools);
 
 // Templates for models that bring none, by name: chatml, llama3 … (chat_templates_bundled.cpp).

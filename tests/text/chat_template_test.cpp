@@ -13,15 +13,20 @@ Json golden_chats() {
 }
 
 SpecialTokens tokens() { return {{"bos_token", "<s>"}, {"eos_token", "</s>"}}; }
-ChatTemplate bundled(const std::string& name) { return ChatTemplate::parse(bundled_template(name), tokens()); }
-ChatTemplate inline_template(const std::string& text) { return ChatTemplate::parse({text, "inline"}, tokens()); }
+ChatTemplate bundled(const std::string& name) {
+  return ChatTemplate::parse(bundled_template(name), tokens());
+}
+ChatTemplate inline_template(const std::string& text) {
+  return ChatTemplate::parse({text, "inline"}, tokens());
+}
 
 Json chat(const std::string& text) { return Json::parse(text); }
 const char* const kTwoTurns = R"([{"role": "user", "content": "u1"}, {"role": "assistant", "content": "a1"},
                                   {"role": "user", "content": "u2"}, {"role": "assistant", "content": "a2"}])";
 
 // The text with what is trained in brackets.
-std::string masked(const ChatTemplate& chat, const Json& messages, TrainTurns train_on = TrainTurns::assistant) {
+std::string masked(const ChatTemplate& chat, const Json& messages,
+                   TrainTurns train_on = TrainTurns::assistant) {
   std::string shown;
   bool inside = false;
   for (const RenderedSegment& segment : chat.render_for_training({messages, nullptr}, train_on)) {
@@ -37,7 +42,8 @@ std::string masked(const ChatTemplate& chat, const Json& messages, TrainTurns tr
 TEST_CASE("bundled templates render as transformers renders them") {
   const Json goldens = golden_chats();
   SpecialTokens special;
-  for (const auto& [name, text] : goldens["special_tokens"].items()) special.emplace_back(name, text.get<std::string>());
+  for (const auto& [name, text] : goldens["special_tokens"].items())
+    special.emplace_back(name, text.get<std::string>());
   int64_t outputs = 0;
   for (const Json& test : goldens["cases"]) {
     const Json& conversation = goldens["conversations"][test["conversation"].get<size_t>()];
@@ -60,11 +66,13 @@ TEST_CASE("bundled templates render as transformers renders them") {
 TEST_CASE("an answer, its end and what follows up to the next turn are trained") {
   const Json two = chat(kTwoTurns);
   CHECK(masked(bundled("chatml"), two) ==
-        "<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\n[a1<|im_end|>\n]<|im_start|>user\nu2<|im_end|>\n"
+        "<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\n[a1<|im_end|>\n]<|im_start|>user\nu2<|im_end|"
+        ">\n"
         "<|im_start|>assistant\n[a2<|im_end|>\n]");
-  CHECK(masked(bundled("chatml"), two, TrainTurns::last_assistant) ==
-        "<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\na1<|im_end|>\n<|im_start|>user\nu2<|im_end|>\n"
-        "<|im_start|>assistant\n[a2<|im_end|>\n]");
+  CHECK(
+      masked(bundled("chatml"), two, TrainTurns::last_assistant) ==
+      "<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\na1<|im_end|>\n<|im_start|>user\nu2<|im_end|>\n"
+      "<|im_start|>assistant\n[a2<|im_end|>\n]");
   CHECK(masked(bundled("llama2"), two) == "<s>[INST] u1 [/INST][ a1 </s>]<s>[INST] u2 [/INST][ a2 </s>]");
   CHECK(masked(bundled("mistral"), two) == "<s>[INST] u1 [/INST][ a1</s>][INST] u2 [/INST][ a2</s>]");
   CHECK(masked(bundled("chatml"), two, TrainTurns::all).front() == '[');
@@ -72,7 +80,8 @@ TEST_CASE("an answer, its end and what follows up to the next turn are trained")
 
 TEST_CASE("an end of text that follows the last turn only belongs to it") {
   CHECK(masked(bundled("phi3"), chat(kTwoTurns)) ==
-        "<|user|>\nu1<|end|>\n<|assistant|>\n[a1<|end|>\n]<|user|>\nu2<|end|>\n<|assistant|>\n[a2<|end|>\n</s>]");
+        "<|user|>\nu1<|end|>\n<|assistant|>\n[a1<|end|>\n]<|user|>\nu2<|end|>\n<|assistant|>\n[a2<|end|>\n</"
+        "s>]");
 }
 
 TEST_CASE("every bundled template has an exact mask") {
@@ -91,14 +100,16 @@ TEST_CASE("single messages are turned off by train and weight") {
   messages[3]["weight"] = 0;
   CHECK(masked(bundled("mistral"), messages) == "<s>[INST] u1 [/INST] a1</s>[INST] u2 [/INST] a2</s>");
   messages[1].erase("train");
-  CHECK(masked(bundled("mistral"), messages, TrainTurns::all) == "[<s>[INST] u1 [/INST] a1</s>[INST] u2 [/INST]] a2</s>");
+  CHECK(masked(bundled("mistral"), messages, TrainTurns::all) ==
+        "[<s>[INST] u1 [/INST] a1</s>[INST] u2 [/INST]] a2</s>");
   messages[3]["weight"] = 0.5;
   CHECK(error_of([&] { masked(bundled("mistral"), messages); }) == "messages[3].weight: expected 0 or 1");
 }
 
 TEST_CASE("generation markers decide where a template has them") {
   const auto marked = inline_template(
-      "{% for m in messages %}{% if m.role == 'assistant' %}A:{% generation %}{{ m.content }};{% endgeneration %}\n\n"
+      "{% for m in messages %}{% if m.role == 'assistant' %}A:{% generation %}{{ m.content }};{% "
+      "endgeneration %}\n\n"
       "{% else %}U:{{ m.content }};{% endif %}{% endfor %}");
   CHECK(marked.marks_generation());
   CHECK(masked(marked, chat(kTwoTurns)) == "U:u1;A:[a1;]\nU:u2;A:[a2;]\n");
@@ -110,7 +121,8 @@ TEST_CASE("generation markers decide where a template has them") {
 
 TEST_CASE("a template that writes earlier turns differently is refused, not masked wrongly") {
   const auto strips = inline_template(
-      "{% for m in messages %}{% if m.role == 'assistant' %}A:{{ m.content if loop.last else m.content.split('!')[-1] }};"
+      "{% for m in messages %}{% if m.role == 'assistant' %}A:{{ m.content if loop.last else "
+      "m.content.split('!')[-1] }};"
       "{% else %}U:{{ m.content }};{% endif %}{% endfor %}{% if add_generation_prompt %}A:{% endif %}");
   Json messages = chat(kTwoTurns);
   messages[1]["content"] = messages[3]["content"] = "think!a";
@@ -120,9 +132,8 @@ TEST_CASE("a template that writes earlier turns differently is refused, not mask
 }
 
 TEST_CASE("a template that raises on the row is a fault of the data, with its line") {
-  const std::string error = error_of([] {
-    bundled("llama2").render(chat(R"([{"role": "assistant", "content": "x"}])"), nullptr, false);
-  });
+  const std::string error = error_of(
+      [] { bundled("llama2").render(chat(R"([{"role": "assistant", "content": "x"}])"), nullptr, false); });
   CHECK(error.find("llama2:") == 0);
   CHECK(error.find("must alternate") != std::string::npos);
 }
@@ -138,17 +149,22 @@ TEST_CASE("what a user types stays data") {
 }
 
 TEST_CASE("rows that are no conversations are refused") {
-  const auto render = [](const char* text) { return error_of([&] { bundled("chatml").render(chat(text), nullptr, false); }); };
+  const auto render = [](const char* text) {
+    return error_of([&] { bundled("chatml").render(chat(text), nullptr, false); });
+  };
   CHECK(render("{}") == "messages: expected a list, got object");
   CHECK(render("[5]") == "messages[0]: expected an object, got number");
   CHECK(render(R"([{"content": "x"}])") == "messages[0]: expected a role, a string");
-  CHECK(render(R"([{"role": "user", "content": [{"type": "image"}]}])") == "messages[0].content[0]: image is not text");
+  CHECK(render(R"([{"role": "user", "content": [{"type": "image"}]}])") ==
+        "messages[0].content[0]: image is not text");
 }
 
 TEST_CASE("a model folder's template is found where transformers finds it") {
   const TemporaryFolder folder;
   CHECK(!find_chat_template(folder.path(), false));
-  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]})");
+  folder.write(
+      "tokenizer_config.json",
+      R"({"chat_template": [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]})");
   CHECK(find_chat_template(folder.path(), false)->text == "D");
   CHECK(find_chat_template(folder.path(), true)->text == "T");
   folder.write("chat_template.jinja", "J");
@@ -156,7 +172,8 @@ TEST_CASE("a model folder's template is found where transformers finds it") {
   folder.write("chat_template.jinja", "");
   folder.write("tokenizer_config.json", R"({"chat_template": 5})");
   std::filesystem::remove(folder.path("chat_template.jinja"));
-  CHECK(error_of([&] { find_chat_template(folder.path(), false); }).find("expected a string or a list") != std::string::npos);
+  CHECK(error_of([&] { find_chat_template(folder.path(), false); }).find("expected a string or a list") !=
+        std::string::npos);
 }
 
 TEST_CASE("an unknown bundled template is answered with the nearest name") {

@@ -1,4 +1,5 @@
-// Reads {"template": …, "variables": {…}, "now": seconds} per line, writes {"output": …} or {"error": …} per line.
+// Reads {"template": …, "variables": {…}, "now": seconds} per line, writes {"output": …} or {"error": …} per
+// line.
 #include <iostream>
 
 #include "core/text/jinja/template.h"
@@ -9,7 +10,8 @@ using namespace forge;
 
 Json rendered(const Json& request) {
   jinja::Variables variables;
-  for (const auto& [name, value] : request["variables"].items()) variables.emplace_back(name, jinja::value_of_json(value));
+  for (const auto& [name, value] : request["variables"].items())
+    variables.emplace_back(name, jinja::value_of_json(value));
   const auto parsed = jinja::Template::parse(request["template"].get<std::string>(), "template");
   const jinja::MarkedText text = parsed.render(variables, {}, request.value("now", int64_t{0}));
   Json generated = Json::array();

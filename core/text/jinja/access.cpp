@@ -43,8 +43,10 @@ Value loop_attribute(const Value& object, const std::string& name) {
   if (name == "revindex0") return Value(count - loop.index0 - 1);
   if (name == "depth") return Value(int64_t{loop.depth0 + 1});
   if (name == "depth0") return Value(int64_t{loop.depth0});
-  if (name == "previtem") return loop.index0 > 0 ? items[loop.index0 - 1] : Value::undefined("there is no previous item");
-  if (name == "nextitem") return loop.index0 + 1 < count ? items[loop.index0 + 1] : Value::undefined("there is no next item");
+  if (name == "previtem")
+    return loop.index0 > 0 ? items[loop.index0 - 1] : Value::undefined("there is no previous item");
+  if (name == "nextitem")
+    return loop.index0 + 1 < count ? items[loop.index0 + 1] : Value::undefined("there is no next item");
   if (name == "cycle" || name == "changed") return loop_method(object, name);
   return missing(object, name);
 }
@@ -53,13 +55,18 @@ Value loop_attribute(const Value& object, const std::string& name) {
 bool python_attribute(const Value& object, const std::string& name, Value& result) {
   if (const Builtin* method = find_method(object, name)) return result = bound_method(object, *method), true;
   if (is_forbidden_method(object, name))
-    return result = Value::undefined("access to attribute '" + name + "' of '" + type_name(object) + "' object is unsafe."), true;
+    return result = Value::undefined("access to attribute '" + name + "' of '" + type_name(object) +
+                                     "' object is unsafe."),
+           true;
   if (object.is_namespace()) {
     const Value* found = object.name_space().find(name);
     return found ? (result = *found, true) : false;
   }
-  if (object.is_loop()) return result = loop_attribute(object, name), !result.is_undefined() || name == "previtem" || name == "nextitem";
-  if (object.is_callable() && object.callable().macro && name == "name") return result = Value::text(object.callable().name), true;
+  if (object.is_loop())
+    return result = loop_attribute(object, name),
+           !result.is_undefined() || name == "previtem" || name == "nextitem";
+  if (object.is_callable() && object.callable().macro && name == "name")
+    return result = Value::text(object.callable().name), true;
   if (object.is_sequence()) {
     const auto& names = object.sequence().field_names;
     const auto found = std::find(names.begin(), names.end(), name);
@@ -87,7 +94,8 @@ bool python_item(const Value& object, const Value& key, Value& result) {
     next_code_point(text.bytes, end);
     return result = Value(text.slice(begin, end)), true;
   }
-  const bool indexed = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) || object.is_sequence(SequenceKind::range);
+  const bool indexed = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) ||
+                       object.is_sequence(SequenceKind::range);
   if (!indexed) return false;
   const auto count = static_cast<int64_t>(object.items().size());
   if (index < 0) index += count;
@@ -103,7 +111,8 @@ Value get_attribute(const Value& object, const std::string& name) {
   if (python_attribute(object, name, result)) return result;
   if (python_item(object, Value::text(name), result)) return result;
   if (name.size() > 1 && name[0] == '_' && name[1] == '_')
-    return Value::undefined("access to attribute '" + name + "' of '" + type_name(object) + "' object is unsafe.");
+    return Value::undefined("access to attribute '" + name + "' of '" + type_name(object) +
+                            "' object is unsafe.");
   return missing(object, name);
 }
 
@@ -147,7 +156,8 @@ Range resolved(const Value& start, const Value& stop, const Value& step, int64_t
 
 MarkedText slice_text(const MarkedText& text, const Range& range) {
   if (range.step == 1)
-    return text.slice(byte_offset(text.bytes, range.start), byte_offset(text.bytes, std::max(range.start, range.stop)));
+    return text.slice(byte_offset(text.bytes, range.start),
+                      byte_offset(text.bytes, std::max(range.start, range.stop)));
   std::vector<int64_t> begins;
   for (int64_t offset = 0; offset < text.size();) {
     begins.push_back(offset);
@@ -166,13 +176,15 @@ MarkedText slice_text(const MarkedText& text, const Range& range) {
 
 }  // namespace
 
-Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop,
+            const Value& step) {
   if (object.is_undefined()) undefined_fault(object);
   if (object.is_text()) {
     interpreter.spend(object.text().size() / 8);
     return Value(slice_text(object.text(), resolved(start, stop, step, code_point_count(object.bytes()))));
   }
-  const bool list = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) || object.is_sequence(SequenceKind::range);
+  const bool list = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) ||
+                    object.is_sequence(SequenceKind::range);
   if (!list) fault("'" + type_name(object) + "' object cannot be sliced");
   const auto& items = object.items();
   const auto count = static_cast<int64_t>(items.size());

@@ -1,6 +1,6 @@
 #pragma once
-// A parsed template: two kinds of nodes, expressions and statements, each with its line. Every node is immutable
-// after parsing, so one tree serves many threads.
+// A parsed template: two kinds of nodes, expressions and statements, each with its line. Every node is
+// immutable after parsing, so one tree serves many threads.
 #include <memory>
 #include <string>
 #include <utility>
@@ -62,8 +62,8 @@ struct Expr {
 struct Target {
   int symbol = -1;
   std::string name;
-  std::string attribute;       // of a namespace; empty otherwise
-  std::vector<Target> parts;   // unpacking; empty otherwise
+  std::string attribute;      // of a namespace; empty otherwise
+  std::vector<Target> parts;  // unpacking; empty otherwise
   int line = 1;
 };
 
@@ -74,18 +74,18 @@ struct Parameter {
 };
 
 enum class StatementKind {
-  data,        // text
-  print,       // expr
-  set,         // target = expr
-  set_block,   // target, body, filter chain in expr (may be null)
-  branch,      // if/elif/else: branches
-  loop,        // for
+  data,       // text
+  print,      // expr
+  set,        // target = expr
+  set_block,  // target, body, filter chain in expr (may be null)
+  branch,     // if/elif/else: branches
+  loop,       // for
   break_,
   continue_,
   macro,       // name, parameters, body
   call_block,  // {% call(parameters) expr %}
   filter_block,
-  with,        // assignments, body
+  with,  // assignments, body
   generation,
 };
 

@@ -40,8 +40,10 @@ MarkedText lower(const MarkedText& text);
 MarkedText capitalized(const MarkedText& text);
 // Without the characters of `set` (whitespace when null) at the begin and end.
 MarkedText stripped(const MarkedText& text, const std::string* set, bool left, bool right);
-MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const MarkedText& from, const MarkedText& to, int64_t count);
-MarkedText joined(Interpreter& interpreter, const MarkedText& separator, const std::vector<MarkedText>& parts);
+MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const MarkedText& from,
+                    const MarkedText& to, int64_t count);
+MarkedText joined(Interpreter& interpreter, const MarkedText& separator,
+                  const std::vector<MarkedText>& parts);
 std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends);
 MarkedText centered(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill);
 MarkedText brace_format(Interpreter& interpreter, const MarkedText& format, const Arguments& arguments);

@@ -11,17 +11,20 @@ namespace forge::jinja {
 int64_t Bound::integer(size_t index, int64_t otherwise) const {
   if (!values[index]) return otherwise;
   if (values[index]->is_undefined()) undefined_fault(*values[index]);
-  if (!values[index]->is_integral()) fault("'" + type_name(*values[index]) + "' object cannot be interpreted as an integer");
+  if (!values[index]->is_integral())
+    fault("'" + type_name(*values[index]) + "' object cannot be interpreted as an integer");
   return values[index]->integer();
 }
 
 const MarkedText& Bound::text(size_t index) const {
   if (values[index]->is_undefined()) undefined_fault(*values[index]);
-  if (!values[index]->is_text()) fault("argument " + std::to_string(index + 1) + " must be str, not " + type_name(*values[index]));
+  if (!values[index]->is_text())
+    fault("argument " + std::to_string(index + 1) + " must be str, not " + type_name(*values[index]));
   return values[index]->text();
 }
 
-Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value& self, const Arguments& arguments) {
+Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value& self,
+                   const Arguments& arguments) {
   Bound bound{{}, arguments};
   if (builtin.parameters == "*") return builtin.apply(interpreter, self, bound);
   const std::string name(builtin.name);
@@ -35,7 +38,8 @@ Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value
   for (const auto& [key, value] : arguments.named) {
     const auto found = std::find(parameters.begin(), parameters.end(), key);
     if (found == parameters.end()) fault(name + "() got an unexpected keyword argument '" + key + "'");
-    if (bound.values[found - parameters.begin()]) fault(name + "() got multiple values for argument '" + key + "'");
+    if (bound.values[found - parameters.begin()])
+      fault(name + "() got multiple values for argument '" + key + "'");
     bound.values[found - parameters.begin()] = &value;
   }
   for (int i = 0; i < builtin.required; ++i)
@@ -46,7 +50,8 @@ Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value
 namespace {
 
 const Builtin* find_in(std::span<const Builtin> table, std::string_view name) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Builtin& row) { return row.name == name; });
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Builtin& row) { return row.name == name; });
   return found == table.end() ? nullptr : &*found;
 }
 
@@ -72,9 +77,11 @@ const Builtin* find_method(const Value& object, std::string_view name) {
 }
 
 bool is_forbidden_method(const Value& object, std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kList{"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
+  static constexpr std::array<std::string_view, 8> kList{"append", "clear", "pop",    "reverse",
+                                                         "insert", "sort",  "extend", "remove"};
   static constexpr std::array<std::string_view, 5> kDict{"clear", "pop", "popitem", "setdefault", "update"};
-  if (object.is_sequence(SequenceKind::list)) return std::find(kList.begin(), kList.end(), name) != kList.end();
+  if (object.is_sequence(SequenceKind::list))
+    return std::find(kList.begin(), kList.end(), name) != kList.end();
   return object.is_dict() && std::find(kDict.begin(), kDict.end(), name) != kDict.end();
 }
 
@@ -100,6 +107,8 @@ std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& 
 Items walk(Interpreter& interpreter, const Value& value) { return {iterated(interpreter, value)}; }
 
 Value list_of(std::vector<Value> items) { return Value::list(std::move(items)); }
-Value generator_of(std::vector<Value> items) { return Value::list(std::move(items), SequenceKind::generator); }
+Value generator_of(std::vector<Value> items) {
+  return Value::list(std::move(items), SequenceKind::generator);
+}
 
 }  // namespace forge::jinja

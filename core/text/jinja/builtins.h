@@ -27,7 +27,8 @@ struct Builtin {
 };
 
 // Sorts the arguments and calls; faults as Python does on a missing, unknown or surplus argument.
-Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value& self, const Arguments& arguments);
+Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value& self,
+                   const Arguments& arguments);
 
 // Null when there is none of that name.
 const Builtin* find_filter(std::string_view name);

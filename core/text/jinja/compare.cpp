@@ -55,7 +55,8 @@ int compare(const Value& left, const Value& right) {
   if (right.is_undefined()) undefined_fault(right);
   if (left.is_number() && right.is_number()) return compare_numbers(left, right);
   if (left.is_text() && right.is_text()) return left.bytes().compare(right.bytes());
-  const bool lists = left.is_sequence() && right.is_sequence() && left.sequence().kind == right.sequence().kind &&
+  const bool lists = left.is_sequence() && right.is_sequence() &&
+                     left.sequence().kind == right.sequence().kind &&
                      (left.is_sequence(SequenceKind::list) || left.is_sequence(SequenceKind::tuple));
   if (!lists)
     fault("'<' not supported between instances of '" + type_name(left) + "' and '" + type_name(right) + "'");
@@ -75,7 +76,8 @@ bool contains(const Value& container, const Value& item) {
   if (container.is_dict()) return container.dict().find(item) != nullptr;
   if (!container.is_sequence()) fault("argument of type '" + type_name(container) + "' is not iterable");
   const auto items = iterate(container);
-  return std::any_of(items->items.begin(), items->items.end(), [&](const Value& candidate) { return equal(candidate, item); });
+  return std::any_of(items->items.begin(), items->items.end(),
+                     [&](const Value& candidate) { return equal(candidate, item); });
 }
 
 }  // namespace forge::jinja

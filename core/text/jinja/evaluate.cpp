@@ -13,30 +13,43 @@ struct Counted {
 
 Value Interpreter::evaluate(const Expr& node) {
   const Counted counted(depth_);
-  if (depth_ > limits_.depth) fault("evaluations nested more than " + std::to_string(limits_.depth) + " deep (endless recursion?)");
+  if (depth_ > limits_.depth)
+    fault("evaluations nested more than " + std::to_string(limits_.depth) + " deep (endless recursion?)");
   spend(1);
   line_ = node.line;
   const auto child = [&](size_t index) { return evaluate(*node.children[index]); };
   switch (node.kind) {
-    case ExprKind::constant: return node.value;
-    case ExprKind::name: return evaluate_name(node);
+    case ExprKind::constant:
+      return node.value;
+    case ExprKind::name:
+      return evaluate_name(node);
     case ExprKind::list:
-    case ExprKind::tuple: return evaluate_sequence(node);
-    case ExprKind::dict: return evaluate_dict(node);
-    case ExprKind::attribute: return get_attribute(child(0), node.text);
-    case ExprKind::item: return evaluate_item(node);
-    case ExprKind::slice: fault("a slice stands only between '[' and ']'");
-    case ExprKind::call: return evaluate_call(node);
-    case ExprKind::filter: return evaluate_filter(node, child(0));
-    case ExprKind::test: return evaluate_test(node);
-    case ExprKind::negate: return negated(child(0));
+    case ExprKind::tuple:
+      return evaluate_sequence(node);
+    case ExprKind::dict:
+      return evaluate_dict(node);
+    case ExprKind::attribute:
+      return get_attribute(child(0), node.text);
+    case ExprKind::item:
+      return evaluate_item(node);
+    case ExprKind::slice:
+      fault("a slice stands only between '[' and ']'");
+    case ExprKind::call:
+      return evaluate_call(node);
+    case ExprKind::filter:
+      return evaluate_filter(node, child(0));
+    case ExprKind::test:
+      return evaluate_test(node);
+    case ExprKind::negate:
+      return negated(child(0));
     case ExprKind::plus: {
       const Value value = child(0);
       if (value.is_undefined()) undefined_fault(value);
       if (!value.is_number()) fault("bad operand type for unary +: '" + type_name(value) + "'");
       return value.is_bool() ? Value(value.integer()) : value;
     }
-    case ExprKind::logical_not: return Value(!truth(child(0)));
+    case ExprKind::logical_not:
+      return Value(!truth(child(0)));
     case ExprKind::logical_and: {
       Value left = child(0);
       return truth(left) ? child(1) : left;
@@ -45,15 +58,18 @@ Value Interpreter::evaluate(const Expr& node) {
       Value left = child(0);
       return truth(left) ? left : child(1);
     }
-    case ExprKind::conditional: return evaluate_conditional(node);
-    case ExprKind::compare: return evaluate_compare(node);
+    case ExprKind::conditional:
+      return evaluate_conditional(node);
+    case ExprKind::compare:
+      return evaluate_compare(node);
     case ExprKind::arithmetic: {
       const Value left = child(0);
       const Value right = child(1);
       line_ = node.line;
       return arithmetic(*this, node.text, left, right);
     }
-    case ExprKind::concat: return evaluate_concat(node);
+    case ExprKind::concat:
+      return evaluate_concat(node);
   }
   return {};
 }
@@ -72,7 +88,8 @@ Value Interpreter::evaluate_sequence(const Expr& node) {
   std::vector<Value> items;
   items.reserve(node.children.size());
   for (const ExprPtr& child : node.children) items.push_back(evaluate(*child));
-  return Value::list(std::move(items), node.kind == ExprKind::list ? SequenceKind::list : SequenceKind::tuple);
+  return Value::list(std::move(items),
+                     node.kind == ExprKind::list ? SequenceKind::list : SequenceKind::tuple);
 }
 
 Value Interpreter::evaluate_dict(const Expr& node) {
@@ -191,14 +208,30 @@ Value Interpreter::evaluate_compare(const Expr& node) {
     spend(weight_of(right) / 4);
     bool holds = false;
     switch (node.ops[i]) {
-      case CompareOp::eq: holds = equal(left, right); break;
-      case CompareOp::ne: holds = !equal(left, right); break;
-      case CompareOp::lt: holds = compare(left, right) < 0; break;
-      case CompareOp::le: holds = compare(left, right) <= 0; break;
-      case CompareOp::gt: holds = compare(left, right) > 0; break;
-      case CompareOp::ge: holds = compare(left, right) >= 0; break;
-      case CompareOp::in: holds = contains(right, left); break;
-      case CompareOp::not_in: holds = !contains(right, left); break;
+      case CompareOp::eq:
+        holds = equal(left, right);
+        break;
+      case CompareOp::ne:
+        holds = !equal(left, right);
+        break;
+      case CompareOp::lt:
+        holds = compare(left, right) < 0;
+        break;
+      case CompareOp::le:
+        holds = compare(left, right) <= 0;
+        break;
+      case CompareOp::gt:
+        holds = compare(left, right) > 0;
+        break;
+      case CompareOp::ge:
+        holds = compare(left, right) >= 0;
+        break;
+      case CompareOp::in:
+        holds = contains(right, left);
+        break;
+      case CompareOp::not_in:
+        holds = !contains(right, left);
+        break;
     }
     if (!holds) return Value(false);
     left = std::move(right);

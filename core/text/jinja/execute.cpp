@@ -25,7 +25,8 @@ struct Interpreter::Depth {
   explicit Depth(Interpreter& interpreter) : interpreter(interpreter) {
     if (++interpreter.depth_ > interpreter.limits_.depth) {
       --interpreter.depth_;
-      fault("evaluations nested more than " + std::to_string(interpreter.limits_.depth) + " deep (endless recursion?)");
+      fault("evaluations nested more than " + std::to_string(interpreter.limits_.depth) +
+            " deep (endless recursion?)");
     }
   }
   ~Depth() { --interpreter.depth_; }
@@ -34,7 +35,8 @@ struct Interpreter::Depth {
 
 // A scope of its own under `parent` until the end of the block.
 struct Interpreter::ScopeGuard {
-  ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent) : interpreter(interpreter), outer(interpreter.scope_) {
+  ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
+      : interpreter(interpreter), outer(interpreter.scope_) {
     interpreter.scope_ = std::make_shared<Scope>(Scope{std::move(parent), {}});
   }
   explicit ScopeGuard(Interpreter& interpreter) : ScopeGuard(interpreter, interpreter.scope_) {}
@@ -66,7 +68,8 @@ int64_t Interpreter::now() const { return now_ ? *now_ : static_cast<int64_t>(st
 
 void Interpreter::spend(int64_t steps) {
   steps_left_ -= steps;
-  if (steps_left_ < 0) fault("the template needs more than " + std::to_string(limits_.steps) + " steps (endless work?)");
+  if (steps_left_ < 0)
+    fault("the template needs more than " + std::to_string(limits_.steps) + " steps (endless work?)");
 }
 
 void Interpreter::spend_text(int64_t bytes) {
@@ -100,24 +103,45 @@ Interpreter::Flow Interpreter::execute(const Statement& node) {
   spend(1);
   line_ = node.line;
   switch (node.kind) {
-    case StatementKind::data: print(node.data.text()); break;
+    case StatementKind::data:
+      print(node.data.text());
+      break;
     case StatementKind::print: {
       const Value value = evaluate(*node.expr);
       spend(weight_of(value));
       value.is_text() ? print(value.text()) : print(to_text(value));
       break;
     }
-    case StatementKind::set: assign(node.target, evaluate(*node.expr)); break;
-    case StatementKind::set_block: execute_set_block(node); break;
-    case StatementKind::branch: return execute_branch(node);
-    case StatementKind::loop: execute_loop(node); break;
-    case StatementKind::break_: return Flow::break_;
-    case StatementKind::continue_: return Flow::continue_;
-    case StatementKind::macro: scope_->set(node.macro.symbol, make_macro(node.macro)); break;
-    case StatementKind::call_block: execute_call_block(node); break;
-    case StatementKind::filter_block: execute_filter_block(node); break;
-    case StatementKind::with: execute_with(node); break;
-    case StatementKind::generation: execute_generation(node); break;
+    case StatementKind::set:
+      assign(node.target, evaluate(*node.expr));
+      break;
+    case StatementKind::set_block:
+      execute_set_block(node);
+      break;
+    case StatementKind::branch:
+      return execute_branch(node);
+    case StatementKind::loop:
+      execute_loop(node);
+      break;
+    case StatementKind::break_:
+      return Flow::break_;
+    case StatementKind::continue_:
+      return Flow::continue_;
+    case StatementKind::macro:
+      scope_->set(node.macro.symbol, make_macro(node.macro));
+      break;
+    case StatementKind::call_block:
+      execute_call_block(node);
+      break;
+    case StatementKind::filter_block:
+      execute_filter_block(node);
+      break;
+    case StatementKind::with:
+      execute_with(node);
+      break;
+    case StatementKind::generation:
+      execute_generation(node);
+      break;
   }
   return Flow::normal;
 }
@@ -150,7 +174,8 @@ Interpreter::Flow Interpreter::loop_iteration(const Statement& node, const Value
   return execute(node.body);
 }
 
-// Python tests a loop's `if` item by item as it goes; only a body that asks for `loop` needs all of them beforehand.
+// Python tests a loop's `if` item by item as it goes; only a body that asks for `loop` needs all of them
+// beforehand.
 void Interpreter::execute_loop(const Statement& node) {
   const Value source = evaluate(*node.expr);
   line_ = node.line;
@@ -192,7 +217,8 @@ MarkedText Interpreter::capture(const Body& body) {
 void Interpreter::assign(const Target& target, const Value& value) {
   if (!target.attribute.empty()) {
     const Value* object = nullptr;
-    for (const Scope* scope = scope_.get(); scope && !object; scope = scope->parent.get()) object = scope->find(target.symbol);
+    for (const Scope* scope = scope_.get(); scope && !object; scope = scope->parent.get())
+      object = scope->find(target.symbol);
     if (!object || !object->is_namespace()) fault("cannot assign attribute on non-namespace object");
     spend(1);
     return object->name_space().set(target.attribute, value);
@@ -252,7 +278,8 @@ Value Interpreter::make_macro(const Macro& macro) {
   return Value(std::shared_ptr<const Callable>(std::move(callable)));
 }
 
-Value Interpreter::call_macro(const Macro& macro, const std::shared_ptr<Scope>& closure, const Arguments& arguments) {
+Value Interpreter::call_macro(const Macro& macro, const std::shared_ptr<Scope>& closure,
+                              const Arguments& arguments) {
   const Depth depth(*this);
   const ScopeGuard guard(*this, closure);
   bind_parameters(macro, arguments);
@@ -266,7 +293,8 @@ void Interpreter::bind_parameters(const Macro& macro, const Arguments& arguments
     return nullptr;
   };
   const auto is_parameter = [&](const std::string& name) {
-    return std::any_of(macro.parameters.begin(), macro.parameters.end(), [&](const Parameter& p) { return p.name == name; });
+    return std::any_of(macro.parameters.begin(), macro.parameters.end(),
+                       [&](const Parameter& p) { return p.name == name; });
   };
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
     const Parameter& parameter = macro.parameters[i];

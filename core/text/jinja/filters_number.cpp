@@ -31,8 +31,10 @@ bool integer_of_text(const std::string& bytes, int64_t base, int64_t& value) {
   }
   if (digits.empty()) return false;
   if (negative) digits.insert(digits.begin(), '-');
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
-  if (problem == std::errc::result_out_of_range) fault("the integer " + text.substr(0, 40) + " does not fit 64 bits");
+  const auto [end, problem] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
+  if (problem == std::errc::result_out_of_range)
+    fault("the integer " + text.substr(0, 40) + " does not fit 64 bits");
   return problem == std::errc() && end == digits.data() + digits.size();
 }
 
@@ -44,7 +46,8 @@ bool real_of_text(const std::string& bytes, double& value) {
   if (text.empty() || text[0] == '+') return false;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem == std::errc::result_out_of_range) value = text[0] == '-' ? -HUGE_VAL : HUGE_VAL;
-  return problem != std::errc::invalid_argument && end == text.data() + text.size() && text.find_first_of("xX(") == std::string::npos;
+  return problem != std::errc::invalid_argument && end == text.data() + text.size() &&
+         text.find_first_of("xX(") == std::string::npos;
 }
 
 bool integer_of_real(double value, Value& result) {
@@ -97,7 +100,8 @@ Value rounded(const Value& self, int64_t precision) {
     if (precision < -18) return Value(int64_t{0});
     int64_t unit = 1;
     for (int64_t i = 0; i < -precision; ++i) unit *= 10;
-    const int64_t half = unit / 2, rest = ((self.integer() % unit) + unit) % unit, down = self.integer() - rest;
+    const int64_t half = unit / 2, rest = ((self.integer() % unit) + unit) % unit,
+                  down = self.integer() - rest;
     const bool up = rest > half || (rest == half && (down / unit) % 2 != 0);
     return Value(up ? down + unit : down);
   }
@@ -118,7 +122,8 @@ Value filter_round(Interpreter&, const Value& self, const Bound& arguments) {
   if (self.is_undefined()) undefined_fault(self);
   const int64_t precision = arguments.integer(0, 0);
   const std::string method = arguments.has(1) ? arguments.text(1).bytes : "common";
-  if (method != "common" && method != "ceil" && method != "floor") fault("method must be common, ceil or floor");
+  if (method != "common" && method != "ceil" && method != "floor")
+    fault("method must be common, ceil or floor");
   if (!self.is_number()) fault("type " + type_name(self) + " doesn't define __round__ method");
   if (method == "common") return rounded(self, precision);
   const double unit = std::pow(10.0, static_cast<double>(precision));

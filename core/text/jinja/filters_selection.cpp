@@ -18,7 +18,8 @@ std::string name_argument(const Arguments& arguments, size_t index) {
 
 Arguments without_first(const Arguments& arguments, size_t count) {
   Arguments rest;
-  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(count), arguments.positional.end());
+  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(count),
+                         arguments.positional.end());
   rest.named = arguments.named;
   return rest;
 }
@@ -41,12 +42,14 @@ Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound
   if (arguments.positional.empty()) fault("map requires a filter argument");
   const std::string filter = name_argument(arguments, 0);
   const Arguments rest = without_first(arguments, 1);
-  for (const Value& item : walk(interpreter, self)) items.push_back(interpreter.apply_filter(filter, item, rest));
+  for (const Value& item : walk(interpreter, self))
+    items.push_back(interpreter.apply_filter(filter, item, rest));
   return generator_of(std::move(items));
 }
 
 // The first `skip` arguments name an attribute, the next a test; without a test, truth decides.
-Value selected(Interpreter& interpreter, const Value& self, const Arguments& arguments, size_t skip, bool wanted) {
+Value selected(Interpreter& interpreter, const Value& self, const Arguments& arguments, size_t skip,
+               bool wanted) {
   if (!truth(self)) return generator_of({});
   if (arguments.positional.size() < skip) fault("Missing parameter for attribute name");
   const bool tests = arguments.positional.size() > skip;
@@ -61,10 +64,18 @@ Value selected(Interpreter& interpreter, const Value& self, const Arguments& arg
   return generator_of(std::move(items));
 }
 
-Value filter_select(Interpreter& interpreter, const Value& self, const Bound& b) { return selected(interpreter, self, b.raw, 0, true); }
-Value filter_reject(Interpreter& interpreter, const Value& self, const Bound& b) { return selected(interpreter, self, b.raw, 0, false); }
-Value filter_selectattr(Interpreter& interpreter, const Value& self, const Bound& b) { return selected(interpreter, self, b.raw, 1, true); }
-Value filter_rejectattr(Interpreter& interpreter, const Value& self, const Bound& b) { return selected(interpreter, self, b.raw, 1, false); }
+Value filter_select(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 0, true);
+}
+Value filter_reject(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 0, false);
+}
+Value filter_selectattr(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 1, true);
+}
+Value filter_rejectattr(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 1, false);
+}
 
 constexpr Builtin kTable[] = {
     {"map", "*", 0, filter_map},

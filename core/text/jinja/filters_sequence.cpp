@@ -23,7 +23,8 @@ Value attribute_path(const Value& item, const Value& attribute, const Value* oth
   if (!attribute.is_text()) fault("an attribute must be str or int, not " + type_name(attribute));
   Value value = item;
   for (const std::string& part : split(attribute.bytes(), '.')) {
-    const bool number = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
+    const bool number =
+        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
     value = get_item(value, number ? Value(int64_t{std::stoi(part)}) : Value::text(part));
     if (value.is_undefined() && otherwise) value = *otherwise;
   }
@@ -37,7 +38,8 @@ struct Keyed {
   Value item;
 };
 
-std::vector<Keyed> keyed(Interpreter& interpreter, const Value& self, const Value& attribute, bool case_sensitive) {
+std::vector<Keyed> keyed(Interpreter& interpreter, const Value& self, const Value& attribute,
+                         bool case_sensitive) {
   std::vector<Keyed> rows;
   for (const Value& item : walk(interpreter, self))
     rows.push_back({folded(attribute_path(item, attribute, nullptr), case_sensitive), item});
@@ -101,8 +103,12 @@ Value extreme(Interpreter& interpreter, const Value& self, const Bound& argument
   return best->item;
 }
 
-Value filter_max(Interpreter& interpreter, const Value& self, const Bound& arguments) { return extreme(interpreter, self, arguments, 1); }
-Value filter_min(Interpreter& interpreter, const Value& self, const Bound& arguments) { return extreme(interpreter, self, arguments, -1); }
+Value filter_max(Interpreter& interpreter, const Value& self, const Bound& arguments) {
+  return extreme(interpreter, self, arguments, 1);
+}
+Value filter_min(Interpreter& interpreter, const Value& self, const Bound& arguments) {
+  return extreme(interpreter, self, arguments, -1);
+}
 
 Value filter_first(Interpreter&, const Value& self, const Bound&) {
   if (self.is_text() && !self.bytes().empty()) return get_item(self, Value(int64_t{0}));
@@ -125,13 +131,16 @@ Value filter_reverse(Interpreter& interpreter, const Value& self, const Bound&) 
   if (self.is_undefined()) undefined_fault(self);
   auto items = iterated(interpreter, self)->items;
   std::reverse(items.begin(), items.end());
-  if (!self.is_text()) return self.is_generator() ? list_of(std::move(items)) : generator_of(std::move(items));
+  if (!self.is_text())
+    return self.is_generator() ? list_of(std::move(items)) : generator_of(std::move(items));
   std::vector<MarkedText> parts;
   for (const Value& item : items) parts.push_back(item.text());
   return Value(joined(interpreter, {}, parts));
 }
 
-Value pair(const Value& first, const Value& second) { return Value::list({first, second}, SequenceKind::tuple); }
+Value pair(const Value& first, const Value& second) {
+  return Value::list({first, second}, SequenceKind::tuple);
+}
 
 Value filter_items(Interpreter& interpreter, const Value& self, const Bound&) {
   if (self.is_undefined()) return generator_of({});
@@ -171,7 +180,8 @@ Value filter_batch(Interpreter& interpreter, const Value& self, const Bound& arg
   }
   if (row.empty()) return generator_of(std::move(rows));
   const bool fills = arguments.has(1) && !arguments[1]->is_none();
-  if (fills && size > interpreter.limits().range_items) fault("batches of " + std::to_string(size) + " items");
+  if (fills && size > interpreter.limits().range_items)
+    fault("batches of " + std::to_string(size) + " items");
   while (fills && static_cast<int64_t>(row.size()) < size) row.push_back(*arguments[1]);
   rows.push_back(list_of(std::move(row)));
   return generator_of(std::move(rows));
@@ -181,7 +191,8 @@ Value filter_slice(Interpreter& interpreter, const Value& self, const Bound& arg
   const auto items = iterated(interpreter, self)->items;
   const int64_t slices = arguments.integer(0, 1), count = static_cast<int64_t>(items.size());
   if (slices == 0) fault("integer division or modulo by zero");
-  if (slices > interpreter.limits().range_items) fault("more than " + std::to_string(interpreter.limits().range_items) + " slices");
+  if (slices > interpreter.limits().range_items)
+    fault("more than " + std::to_string(interpreter.limits().range_items) + " slices");
   interpreter.spend(std::max<int64_t>(slices, 0));
   const bool fills = arguments.has(1) && !arguments[1]->is_none();
   std::vector<Value> rows;
@@ -207,7 +218,8 @@ Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& a
   std::vector<Value> groups;
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
     std::vector<Value> members;
-    for (; end < rows.size() && equal(rows[end].key, rows[begin].key); ++end) members.push_back(rows[end].item);
+    for (; end < rows.size() && equal(rows[end].key, rows[begin].key); ++end)
+      members.push_back(rows[end].item);
     auto group = std::make_shared<Sequence>();
     group->kind = SequenceKind::tuple;
     group->field_names = {"grouper", "list"};

@@ -6,9 +6,15 @@
 namespace forge::jinja {
 namespace {
 
-Value filter_upper(Interpreter& interpreter, const Value& self, const Bound&) { return Value(upper(printed(interpreter, self))); }
-Value filter_lower(Interpreter& interpreter, const Value& self, const Bound&) { return Value(lower(printed(interpreter, self))); }
-Value filter_string(Interpreter& interpreter, const Value& self, const Bound&) { return Value(printed(interpreter, self)); }
+Value filter_upper(Interpreter& interpreter, const Value& self, const Bound&) {
+  return Value(upper(printed(interpreter, self)));
+}
+Value filter_lower(Interpreter& interpreter, const Value& self, const Bound&) {
+  return Value(lower(printed(interpreter, self)));
+}
+Value filter_string(Interpreter& interpreter, const Value& self, const Bound&) {
+  return Value(printed(interpreter, self));
+}
 
 Value filter_capitalize(Interpreter& interpreter, const Value& self, const Bound&) {
   return Value(capitalized(printed(interpreter, self)));
@@ -86,7 +92,8 @@ Value filter_indent(Interpreter& interpreter, const Value& self, const Bound& ar
   TextBuilder out;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i) out.add("\n", kFromTemplate);
-    if (i == 0 ? arguments.flag(1, false) : arguments.flag(2, false) || lines[i].size() > 0) out.add(indentation);
+    if (i == 0 ? arguments.flag(1, false) : arguments.flag(2, false) || lines[i].size() > 0)
+      out.add(indentation);
     out.add(lines[i]);
   }
   return Value(out.take());
@@ -107,17 +114,20 @@ Value filter_wordcount(Interpreter& interpreter, const Value& self, const Bound&
 
 Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const int64_t length = arguments.integer(0, 255);
-  const MarkedText end = arguments.has(2) ? printed(interpreter, *arguments[2]) : MarkedText("...", kFromTemplate);
+  const MarkedText end =
+      arguments.has(2) ? printed(interpreter, *arguments[2]) : MarkedText("...", kFromTemplate);
   const int64_t end_length = code_point_count(end.bytes);
   const int64_t leeway = arguments.has(3) && !arguments[3]->is_none() ? arguments.integer(3, 5) : 5;
-  if (length < end_length) fault("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
+  if (length < end_length)
+    fault("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
   if (leeway < 0) fault("expected leeway >= 0, got " + std::to_string(leeway));
   if (length_of(self) - leeway <= length) return self;
   if (!self.is_text()) fault("truncate takes a str, not " + type_name(self));
   const MarkedText& text = self.text();
   MarkedText kept = text.slice(0, byte_offset(text.bytes, length - end_length));
   if (!arguments.flag(1, false))
-    if (const size_t blank = kept.bytes.rfind(' '); blank != std::string::npos) kept = kept.slice(0, static_cast<int64_t>(blank));
+    if (const size_t blank = kept.bytes.rfind(' '); blank != std::string::npos)
+      kept = kept.slice(0, static_cast<int64_t>(blank));
   TextBuilder out;
   out.add(kept);
   out.add(end);
@@ -125,7 +135,8 @@ Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& 
 }
 
 Value filter_center(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  return Value(centered(interpreter, printed(interpreter, self), arguments.integer(0, 80), {" ", kFromTemplate}));
+  return Value(
+      centered(interpreter, printed(interpreter, self), arguments.integer(0, 80), {" ", kFromTemplate}));
 }
 
 Value filter_escape(Interpreter& interpreter, const Value& self, const Bound&) {
@@ -154,7 +165,8 @@ Value filter_urlencode(Interpreter& interpreter, const Value& self, const Bound&
   char buffer[8];
   for (int64_t i = 0; i < text.size(); ++i) {
     const char c = text.bytes[i];
-    const bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || std::string_view("_.-~/").find(c) != std::string_view::npos;
+    const bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
+                       std::string_view("_.-~/").find(c) != std::string_view::npos;
     snprintf(buffer, sizeof buffer, "%%%02X", static_cast<unsigned char>(c));
     plain ? out.add(text, i, i + 1) : out.add(buffer, text.mark_at(i));
   }
@@ -163,7 +175,8 @@ Value filter_urlencode(Interpreter& interpreter, const Value& self, const Bound&
 
 Value filter_format(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const Arguments& raw = arguments.raw;
-  if (!raw.named.empty() && !raw.positional.empty()) fault("can't handle positional and keyword arguments at the same time");
+  if (!raw.named.empty() && !raw.positional.empty())
+    fault("can't handle positional and keyword arguments at the same time");
   Value values = Value::list(raw.positional, SequenceKind::tuple);
   if (!raw.named.empty()) {
     auto dict = std::make_shared<Dict>();
@@ -192,8 +205,9 @@ Value filter_tojson(Interpreter& interpreter, const Value& self, const Bound& ar
     style.key_separator = separators->items[1].bytes();
   }
   style.sort_keys = arguments.flag(3, false);
-  const int64_t per_item = 1 + static_cast<int64_t>(style.item_separator.size() + style.key_separator.size()) / 16 +
-                           static_cast<int64_t>(style.indent.size()) * depth_of(self) / 16;
+  const int64_t per_item =
+      1 + static_cast<int64_t>(style.item_separator.size() + style.key_separator.size()) / 16 +
+      static_cast<int64_t>(style.indent.size()) * depth_of(self) / 16;
   interpreter.spend(2 * weight_of(self) * per_item);
   return Value(json_text(self, style));
 }

@@ -33,8 +33,11 @@ std::string formatted_number(const Value& value, const Spec& spec) {
   std::string buffer(512 + std::max<int64_t>(spec.precision, 0), '\0');
   int length = 0;
   if (std::string_view("dixXo").find(type) != std::string_view::npos) {
-    if (value.is_float() && type != 'd' && type != 'i') fault(std::string("%") + type + " format: an integer is required, not float");
-    const int64_t number = value.is_float() ? static_cast<int64_t>(std::clamp(value.number(), -9.2e18, 9.2e18)) : value.integer();
+    if (value.is_float() && type != 'd' && type != 'i')
+      fault(std::string("%") + type + " format: an integer is required, not float");
+    const int64_t number = value.is_float()
+                               ? static_cast<int64_t>(std::clamp(value.number(), -9.2e18, 9.2e18))
+                               : value.integer();
     const bool negative = number < 0;
     snprintf(format, sizeof format, "%%l%c", type == 'd' || type == 'i' ? 'u' : type);
     const uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
@@ -46,7 +49,8 @@ std::string formatted_number(const Value& value, const Spec& spec) {
   } else if (std::string_view("fFeEgG%").find(type) != std::string_view::npos) {
     snprintf(format, sizeof format, "%%.*%c", type == '%' ? 'f' : type);
     const double number = value.number() * (type == '%' ? 100 : 1);
-    length = snprintf(buffer.data(), buffer.size(), format, static_cast<int>(spec.precision < 0 ? 6 : spec.precision), number);
+    length = snprintf(buffer.data(), buffer.size(), format,
+                      static_cast<int>(spec.precision < 0 ? 6 : spec.precision), number);
     buffer.resize(std::min<size_t>(length, buffer.size()));
     if (type == '%') buffer += '%';
   } else {
@@ -58,7 +62,8 @@ std::string formatted_number(const Value& value, const Spec& spec) {
   return buffer;
 }
 
-void add_padded(TextBuilder& out, const MarkedText& text, const Spec& spec, char default_align, bool zero_after_sign) {
+void add_padded(TextBuilder& out, const MarkedText& text, const Spec& spec, char default_align,
+                bool zero_after_sign) {
   const int64_t margin = std::max<int64_t>(spec.width - code_point_count(text.bytes), 0);
   const char align = spec.align ? spec.align : default_align;
   const int64_t left = align == '>' ? margin : align == '^' ? margin / 2 : 0;
@@ -92,7 +97,8 @@ class PercentFormat {
       if (stop >= size) break;
       i = conversion(stop + 1);
     }
-    if (arguments_.is_sequence(SequenceKind::tuple) ? used_ < arguments_.items().size() : !arguments_.is_dict() && used_ == 0)
+    if (arguments_.is_sequence(SequenceKind::tuple) ? used_ < arguments_.items().size()
+                                                    : !arguments_.is_dict() && used_ == 0)
       fault("not all arguments converted during string formatting");
     return out_.take();
   }
@@ -151,9 +157,11 @@ class PercentFormat {
       interpreter_.spend_text(text.size() + spec.width);
       return add_padded(out_, text, spec, '>', false);
     }
-    if (spec.type == 'c' && value.is_text() && code_point_count(value.bytes()) == 1) return add_padded(out_, value.text(), spec, '>', false);
+    if (spec.type == 'c' && value.is_text() && code_point_count(value.bytes()) == 1)
+      return add_padded(out_, value.text(), spec, '>', false);
     if (value.is_undefined()) undefined_fault(value);
-    if (!value.is_number()) fault(std::string("%") + spec.type + " format: a real number is required, not " + type_name(value));
+    if (!value.is_number())
+      fault(std::string("%") + spec.type + " format: a real number is required, not " + type_name(value));
     if (zero && spec.align != '<') spec.fill = "0";
     interpreter_.spend_text(spec.width + std::max<int64_t>(spec.precision, 0));
     add_padded(out_, {formatted_number(value, spec), kFromTemplate}, spec, '>', zero);
@@ -170,7 +178,10 @@ class PercentFormat {
 Spec parsed_spec(const std::string& text, bool& zero) {
   Spec spec;
   int64_t i = 0, first = 0;
-  const auto is_align = [&](int64_t at) { return at < static_cast<int64_t>(text.size()) && std::string_view("<>^").find(text[at]) != std::string_view::npos; };
+  const auto is_align = [&](int64_t at) {
+    return at < static_cast<int64_t>(text.size()) &&
+           std::string_view("<>^").find(text[at]) != std::string_view::npos;
+  };
   if (!text.empty()) next_code_point(text, first);
   if (!text.empty() && is_align(first)) {
     spec.fill = text.substr(0, first), spec.align = text[first], i = first + 1;
@@ -190,7 +201,8 @@ Spec parsed_spec(const std::string& text, bool& zero) {
 
 class BraceFormat {
  public:
-  BraceFormat(Interpreter& interpreter, const Arguments& arguments) : interpreter_(interpreter), arguments_(arguments) {}
+  BraceFormat(Interpreter& interpreter, const Arguments& arguments)
+      : interpreter_(interpreter), arguments_(arguments) {}
 
   MarkedText run(const MarkedText& format) {
     const std::string& text = format.bytes;
@@ -219,7 +231,8 @@ class BraceFormat {
 
  private:
   Value positional(size_t index) const {
-    if (index >= arguments_.positional.size()) fault("Replacement index " + std::to_string(index) + " out of range for positional args tuple");
+    if (index >= arguments_.positional.size())
+      fault("Replacement index " + std::to_string(index) + " out of range for positional args tuple");
     return arguments_.positional[index];
   }
 
@@ -232,7 +245,8 @@ class BraceFormat {
     } else if (name.find_first_not_of("0123456789") == std::string::npos && name.size() < 6) {
       value = positional(std::stoul(name));
     } else {
-      const auto found = std::find_if(arguments_.named.begin(), arguments_.named.end(), [&](const auto& row) { return row.first == name; });
+      const auto found = std::find_if(arguments_.named.begin(), arguments_.named.end(),
+                                      [&](const auto& row) { return row.first == name; });
       if (found == arguments_.named.end()) fault("KeyError: '" + name + "'");
       value = found->second;
     }
@@ -256,7 +270,9 @@ class BraceFormat {
     const bool plain = spec.type == 0 && !spec.plus && !spec.blank && !spec.comma && spec.precision < 0;
     if (value.is_number() && !value.is_bool() && !plain)
       return add_padded(out_, {formatted_number(value, spec), kFromTemplate}, spec, '>', zero);
-    if (spec.type && spec.type != 's') fault(std::string("Unknown format code '") + spec.type + "' for object of type '" + type_name(value) + "'");
+    if (spec.type && spec.type != 's')
+      fault(std::string("Unknown format code '") + spec.type + "' for object of type '" + type_name(value) +
+            "'");
     MarkedText shown = printed(interpreter_, value);
     if (spec.precision >= 0) shown = shown.slice(0, byte_offset(shown.bytes, spec.precision));
     add_padded(out_, shown, spec, value.is_number() ? '>' : '<', zero && value.is_number());

@@ -27,14 +27,16 @@ Value global_range(Interpreter& interpreter, const Value&, const Bound& argument
   range->kind = SequenceKind::range;
   range->weight += static_cast<int64_t>(count);
   range->items = std::move(items);
-  range->shown = "range(" + std::to_string(start) + ", " + std::to_string(stop) + (step == 1 ? ")" : ", " + std::to_string(step) + ")");
+  range->shown = "range(" + std::to_string(start) + ", " + std::to_string(stop) +
+                 (step == 1 ? ")" : ", " + std::to_string(step) + ")");
   return Value(std::shared_ptr<const Sequence>(std::move(range)));
 }
 
 // What dict(...) and namespace(...) take: a mapping or pairs, then keywords.
 std::vector<std::pair<Value, Value>> entries_of(const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> entries;
-  if (arguments.positional.size() > 1) fault("dict expected at most 1 argument, got " + std::to_string(arguments.positional.size()));
+  if (arguments.positional.size() > 1)
+    fault("dict expected at most 1 argument, got " + std::to_string(arguments.positional.size()));
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
     if (source.is_dict()) {
@@ -43,7 +45,9 @@ std::vector<std::pair<Value, Value>> entries_of(const Arguments& arguments) {
       const auto pairs = iterate(source);
       for (const Value& item : pairs->items) {
         const auto both = iterate(item);
-        if (both->items.size() != 2) fault("dictionary update sequence element has length " + std::to_string(both->items.size()) + "; 2 is required");
+        if (both->items.size() != 2)
+          fault("dictionary update sequence element has length " + std::to_string(both->items.size()) +
+                "; 2 is required");
         entries.emplace_back(both->items[0], both->items[1]);
       }
     }

@@ -13,7 +13,7 @@ namespace forge::jinja {
 
 // What a template may use up. A step is one node evaluated, or 16 bytes of text or one item produced.
 struct Limits {
-  int64_t steps = 4'000'000;      // plus one for each byte of input
+  int64_t steps = 4'000'000;  // plus one for each byte of input
   int64_t output_bytes = 64 << 20;
   int64_t range_items = 100'000;  // as jinja2's sandbox
   int64_t macros = 1'000;         // definitions executed
@@ -96,7 +96,8 @@ class Interpreter {
   int64_t steps_left_ = 0;
   int depth_ = 0;
   int line_ = 1;
-  // Macros hold the scope that holds them, and namespaces may hold themselves: the interpreter cuts both at its end.
+  // Macros hold the scope that holds them, and namespaces may hold themselves: the interpreter cuts both at
+  // its end.
   std::vector<std::shared_ptr<Scope>> captured_scopes_;
   std::vector<std::shared_ptr<Namespace>> namespaces_;
 };
@@ -108,7 +109,8 @@ Value negated(const Value& value);
 Value get_attribute(const Value& object, const std::string& name);
 // object[key]: items first, then attributes.
 Value get_item(const Value& object, const Value& key);
-Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop, const Value& step);
+Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop,
+            const Value& step);
 // The text with the five characters of HTML as entities, unless it is safe already; the result is safe.
 MarkedText html_escaped(const MarkedText& text);
 // 'format % arguments' of Python.

@@ -9,7 +9,8 @@ namespace forge::jinja {
 namespace {
 
 Value integer_of_json(const Json& json) {
-  if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+  if (json.is_number_unsigned() &&
+      json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
     fault("the integer " + json.dump() + " does not fit 64 bits with sign");
   return Value(json.get<int64_t>());
 }
@@ -41,21 +42,37 @@ class JsonWriter {
   void escape(std::string& text, uint32_t c) const {
     char buffer[16];
     switch (c) {
-      case '"': text += "\\\""; return;
-      case '\\': text += "\\\\"; return;
-      case '\n': text += "\\n"; return;
-      case '\r': text += "\\r"; return;
-      case '\t': text += "\\t"; return;
-      case '\b': text += "\\b"; return;
-      case '\f': text += "\\f"; return;
-      default: break;
+      case '"':
+        text += "\\\"";
+        return;
+      case '\\':
+        text += "\\\\";
+        return;
+      case '\n':
+        text += "\\n";
+        return;
+      case '\r':
+        text += "\\r";
+        return;
+      case '\t':
+        text += "\\t";
+        return;
+      case '\b':
+        text += "\\b";
+        return;
+      case '\f':
+        text += "\\f";
+        return;
+      default:
+        break;
     }
     if (c >= 0x20 && (c < 0x7F || !style_.ensure_ascii)) return append_utf8(text, c);
     if (c == 0x7F) return append_utf8(text, c);
     if (c < 0x10000)
       snprintf(buffer, sizeof buffer, "\\u%04x", c);
     else
-      snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
+      snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
+               0xDC00 + ((c - 0x10000) & 0x3FF));
     text += buffer;
   }
 
@@ -105,8 +122,9 @@ class JsonWriter {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys)
-      std::stable_sort(entries.begin(), entries.end(),
-                       [](const auto* left, const auto* right) { return compare(left->first, right->first) < 0; });
+      std::stable_sort(entries.begin(), entries.end(), [](const auto* left, const auto* right) {
+        return compare(left->first, right->first) < 0;
+      });
     out.add("{", mark);
     for (size_t i = 0; i < entries.size(); ++i) {
       if (i) out.add(style_.item_separator, mark);

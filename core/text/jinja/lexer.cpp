@@ -65,7 +65,8 @@ class Lexer {
   }
 
   size_t next_tag() const {
-    for (size_t i = text_.find('{', at_); i != std::string::npos && i + 1 < size(); i = text_.find('{', i + 1))
+    for (size_t i = text_.find('{', at_); i != std::string::npos && i + 1 < size();
+         i = text_.find('{', i + 1))
       if (text_[i + 1] == '{' || text_[i + 1] == '%' || text_[i + 1] == '#') return i;
     return std::string::npos;
   }
@@ -138,11 +139,13 @@ class Lexer {
   }
 
   size_t skip_blanks(size_t position) const {
-    while (position < size() && (text_[position] == ' ' || (text_[position] >= 9 && text_[position] <= 13))) ++position;
+    while (position < size() && (text_[position] == ' ' || (text_[position] >= 9 && text_[position] <= 13)))
+      ++position;
     return position;
   }
 
-  // The offset behind `{%- word -%}` whose word begins at or after `position`, and its end sign; npos if it is not one.
+  // The offset behind `{%- word -%}` whose word begins at or after `position`, and its end sign; npos if it
+  // is not one.
   size_t tag_end(size_t position, std::string_view word, char& sign) const {
     position = skip_blanks(position);
     if (std::string_view(text_).substr(position, word.size()) != word) return std::string::npos;
@@ -187,7 +190,9 @@ class Lexer {
     std::string open;  // brackets that wait for their partner
     for (;;) {
       skip_space();
-      if (at_ >= size()) fail(variable ? "unexpected end of template, expected '}}'" : "unexpected end of template, expected '%}'");
+      if (at_ >= size())
+        fail(variable ? "unexpected end of template, expected '}}'"
+                      : "unexpected end of template, expected '%}'");
       if (open.empty() && close(variable)) return;
       const char c = text_[at_];
       if (is_decimal(c))
@@ -209,7 +214,10 @@ class Lexer {
   }
 
   size_t digits(size_t position) const {
-    while (position < size() && (is_decimal(text_[position]) || (text_[position] == '_' && position + 1 < size() && is_decimal(text_[position + 1])))) ++position;
+    while (position < size() &&
+           (is_decimal(text_[position]) ||
+            (text_[position] == '_' && position + 1 < size() && is_decimal(text_[position + 1]))))
+      ++position;
     return position;
   }
 
@@ -218,14 +226,16 @@ class Lexer {
     bool real = false;
     const bool after_dot = at_ > 0 && text_[at_ - 1] == '.';  // in `items.0.1` the digits are indices
     if (!after_dot) {
-      if (end + 1 < size() && text_[end] == '.' && is_decimal(text_[end + 1])) end = digits(end + 1), real = true;
+      if (end + 1 < size() && text_[end] == '.' && is_decimal(text_[end + 1]))
+        end = digits(end + 1), real = true;
       if (end < size() && (text_[end] == 'e' || text_[end] == 'E')) {
         const size_t sign = end + 1 + (end + 1 < size() && (text_[end + 1] == '+' || text_[end + 1] == '-'));
         if (sign < size() && is_decimal(text_[sign])) end = digits(sign), real = true;
       }
     }
     std::string text = text_.substr(at_, end - at_);
-    if (!real && text == "0" && end < size() && std::string_view("xXoObB").find(text_[end]) != std::string_view::npos) {
+    if (!real && text == "0" && end < size() &&
+        std::string_view("xXoObB").find(text_[end]) != std::string_view::npos) {
       const size_t first = ++end;
       while (end < size() && (is_name_part(text_[end]))) ++end;
       if (end == first) fail("a number without digits");
@@ -240,11 +250,15 @@ class Lexer {
     uint32_t value = 0;
     for (size_t i = position; i < position + count; ++i) {
       const char c = i < size() ? text_[i] : ' ';
-      const int digit = is_decimal(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      const int digit = is_decimal(c)          ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
       if (digit < 0) fail("a truncated \\x, \\u or \\U escape in a string");
       value = value * 16 + static_cast<uint32_t>(digit);
     }
-    if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) fail("an escape that is no Unicode character");
+    if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
+      fail("an escape that is no Unicode character");
     return value;
   }
 
@@ -262,7 +276,8 @@ class Lexer {
       i += count;
     } else if (c >= '0' && c <= '7') {
       uint32_t value = static_cast<uint32_t>(c - '0');
-      for (int n = 0; n < 2 && i < size() && text_[i] >= '0' && text_[i] <= '7'; ++n) value = value * 8 + (text_[i++] - '0');
+      for (int n = 0; n < 2 && i < size() && text_[i] >= '0' && text_[i] <= '7'; ++n)
+        value = value * 8 + (text_[i++] - '0');
       append_utf8(out, value);
     } else if (c == 'N') {
       fail("\\N{…} escapes are not supported");
@@ -290,7 +305,8 @@ class Lexer {
     for (std::string_view candidate : kSymbols) {
       if (!looking_at(candidate)) continue;
       const char c = candidate[0];
-      if (candidate.size() == 1 && (c == '(' || c == '[' || c == '{')) open += c == '(' ? ')' : c == '[' ? ']' : '}';
+      if (candidate.size() == 1 && (c == '(' || c == '[' || c == '{'))
+        open += c == '(' ? ')' : c == '[' ? ']' : '}';
       if (candidate.size() == 1 && (c == ')' || c == ']' || c == '}')) {
         if (open.empty()) fail(std::string("unexpected '") + c + "'");
         if (open.back() != c) fail(std::string("unexpected '") + c + "', expected '" + open.back() + "'");

@@ -1,6 +1,6 @@
 #pragma once
-// The text of a template as tokens, with whitespace control already applied: trim_blocks and lstrip_blocks are on,
-// as transformers sets them, and one newline at the end of the template is dropped.
+// The text of a template as tokens, with whitespace control already applied: trim_blocks and lstrip_blocks
+// are on, as transformers sets them, and one newline at the end of the template is dropped.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,7 +8,19 @@
 
 namespace forge::jinja {
 
-enum class TokenKind { data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, symbol, end };
+enum class TokenKind {
+  data,
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  real,
+  symbol,
+  end
+};
 
 struct Token {
   TokenKind kind = TokenKind::end;

@@ -12,8 +12,9 @@ MarkedText::MarkedText(std::string text, Mark mark) : bytes(std::move(text)) {
 }
 
 Mark MarkedText::mark_at(int64_t offset) const {
-  auto run = std::upper_bound(runs.begin(), runs.end(), offset,
-                              [](int64_t value, const MarkedRun& candidate) { return value < candidate.end; });
+  auto run =
+      std::upper_bound(runs.begin(), runs.end(), offset,
+                       [](int64_t value, const MarkedRun& candidate) { return value < candidate.end; });
   return run == runs.end() ? kFromTemplate : run->mark;
 }
 
@@ -34,8 +35,9 @@ void TextBuilder::add(std::string_view bytes, Mark mark) {
 
 void TextBuilder::add(const MarkedText& text, int64_t begin, int64_t end) {
   if (begin >= end) return;
-  auto run = std::upper_bound(text.runs.begin(), text.runs.end(), begin,
-                              [](int64_t value, const MarkedRun& candidate) { return value < candidate.end; });
+  auto run =
+      std::upper_bound(text.runs.begin(), text.runs.end(), begin,
+                       [](int64_t value, const MarkedRun& candidate) { return value < candidate.end; });
   const std::string_view bytes = text.bytes;
   for (; run != text.runs.end() && begin < end; ++run) {
     const int64_t stop = std::min(run->end, end);
@@ -91,7 +93,8 @@ int64_t byte_offset(std::string_view text, int64_t index) {
 
 void append_utf8(std::string& out, uint32_t code_point) {
   utf8proc_uint8_t buffer[4];
-  out.append(reinterpret_cast<char*>(buffer), utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), buffer));
+  out.append(reinterpret_cast<char*>(buffer),
+             utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), buffer));
 }
 
 namespace {
@@ -107,10 +110,10 @@ struct SpecialCase {
   const char* title;
 };
 constexpr std::array kSpecialCases{
-    SpecialCase{0xDF, "SS", "Ss"},    SpecialCase{0x149, "ʼN", "ʼN"},   SpecialCase{0x1F0, "J̌", "J̌"},
-    SpecialCase{0x587, "ԵՒ", "Եւ"},   SpecialCase{0x1E96, "H̱", "H̱"},   SpecialCase{0x1E97, "T̈", "T̈"},
-    SpecialCase{0x1E98, "W̊", "W̊"},   SpecialCase{0x1E99, "Y̊", "Y̊"},   SpecialCase{0x1E9A, "Aʾ", "Aʾ"},
-    SpecialCase{0xFB00, "FF", "Ff"},  SpecialCase{0xFB01, "FI", "Fi"},  SpecialCase{0xFB02, "FL", "Fl"},
+    SpecialCase{0xDF, "SS", "Ss"},     SpecialCase{0x149, "ʼN", "ʼN"},    SpecialCase{0x1F0, "J̌", "J̌"},
+    SpecialCase{0x587, "ԵՒ", "Եւ"},    SpecialCase{0x1E96, "H̱", "H̱"},     SpecialCase{0x1E97, "T̈", "T̈"},
+    SpecialCase{0x1E98, "W̊", "W̊"},     SpecialCase{0x1E99, "Y̊", "Y̊"},     SpecialCase{0x1E9A, "Aʾ", "Aʾ"},
+    SpecialCase{0xFB00, "FF", "Ff"},   SpecialCase{0xFB01, "FI", "Fi"},   SpecialCase{0xFB02, "FL", "Fl"},
     SpecialCase{0xFB03, "FFI", "Ffi"}, SpecialCase{0xFB04, "FFL", "Ffl"}, SpecialCase{0xFB05, "ST", "St"},
     SpecialCase{0xFB06, "ST", "St"},
 };
@@ -144,8 +147,10 @@ bool is_printable(uint32_t c) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 

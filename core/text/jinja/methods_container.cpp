@@ -23,7 +23,8 @@ Value dict_values(Interpreter& interpreter, const Value& self, const Bound&) {
 Value dict_items(Interpreter& interpreter, const Value& self, const Bound&) {
   interpreter.spend(static_cast<int64_t>(self.dict().entries.size()));
   std::vector<Value> items;
-  for (const auto& [key, value] : self.dict().entries) items.push_back(Value::list({key, value}, SequenceKind::tuple));
+  for (const auto& [key, value] : self.dict().entries)
+    items.push_back(Value::list({key, value}, SequenceKind::tuple));
   return Value::list(std::move(items), SequenceKind::dict_items);
 }
 
@@ -33,7 +34,9 @@ Value list_index(Interpreter& interpreter, const Value& self, const Bound& argum
   interpreter.spend(weight_of(self) / 4);
   const auto& items = self.items();
   const auto count = static_cast<int64_t>(items.size());
-  const auto clamped = [&](int64_t index) { return index < 0 ? std::max<int64_t>(index + count, 0) : std::min(index, count); };
+  const auto clamped = [&](int64_t index) {
+    return index < 0 ? std::max<int64_t>(index + count, 0) : std::min(index, count);
+  };
   const int64_t stop = clamped(arguments.integer(2, count));
   for (int64_t i = clamped(arguments.integer(1, 0)); i < stop; ++i)
     if (equal(items[i], *arguments[0])) return Value(i);

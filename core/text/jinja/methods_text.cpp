@@ -114,7 +114,8 @@ V parted(const MarkedText& text, size_t found, const MarkedText& separator, bool
     parts[from_right ? 2 : 0] = V(text);
   } else {
     const auto at = static_cast<int64_t>(found);
-    parts = {V(text.slice(0, at)), V(text.slice(at, at + separator.size())), V(text.slice(at + separator.size(), text.size()))};
+    parts = {V(text.slice(0, at)), V(text.slice(at, at + separator.size())),
+             V(text.slice(at + separator.size(), text.size()))};
   }
   return V::list(std::move(parts), SequenceKind::tuple);
 }
@@ -131,7 +132,8 @@ V rpartition(I& interpreter, const V& self, const B& b) {
   return parted(self.text(), self.bytes().rfind(b.text(0).bytes), b.text(0), true);
 }
 
-// Begin and end of the part that find, count and startswith look at, as byte offsets; false when it is empty beyond.
+// Begin and end of the part that find, count and startswith look at, as byte offsets; false when it is empty
+// beyond.
 bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
   const int64_t count = code_point_count(self.bytes());
   const auto offset = [&](size_t index, int64_t otherwise) {
@@ -146,9 +148,12 @@ bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64
 
 bool affix(const V& self, const B& b, const V& wanted, bool at_end) {
   if (wanted.is_sequence(SequenceKind::tuple))
-    return std::any_of(wanted.items().begin(), wanted.items().end(), [&](const V& one) { return affix(self, b, one, at_end); });
+    return std::any_of(wanted.items().begin(), wanted.items().end(),
+                       [&](const V& one) { return affix(self, b, one, at_end); });
   if (wanted.is_undefined()) undefined_fault(wanted);
-  if (!wanted.is_text()) fault(std::string(at_end ? "endswith" : "startswith") + " first arg must be str or a tuple of str, not " + type_name(wanted));
+  if (!wanted.is_text())
+    fault(std::string(at_end ? "endswith" : "startswith") + " first arg must be str or a tuple of str, not " +
+          type_name(wanted));
   int64_t begin = 0, end = 0;
   if (!window(self, b, 1, begin, end)) return false;
   const std::string_view part = std::string_view(self.bytes()).substr(begin, end - begin);
@@ -179,16 +184,22 @@ V count(I& interpreter, const V& self, const B& b) {
   if (!window(self, b, 1, begin, end)) return V(int64_t{0});
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
   if (word.empty()) return V(code_point_count(part.substr(begin)) + 1);
-  for (size_t at = part.find(word, begin); at != std::string_view::npos; at = part.find(word, at + word.size())) ++total;
+  for (size_t at = part.find(word, begin); at != std::string_view::npos;
+       at = part.find(word, at + word.size()))
+    ++total;
   return V(total);
 }
 
-V replace(I& i, const V& s, const B& b) { return V(replaced(i, s.text(), b.text(0), b.text(1), b.integer(2, -1))); }
+V replace(I& i, const V& s, const B& b) {
+  return V(replaced(i, s.text(), b.text(0), b.text(1), b.integer(2, -1)));
+}
 
 V join(I& interpreter, const V& self, const B& b) {
   std::vector<MarkedText> parts;
   for (const V& item : walk(interpreter, *b[0])) {
-    if (!item.is_text()) fault("sequence item " + std::to_string(parts.size()) + ": expected str instance, " + type_name(item) + " found");
+    if (!item.is_text())
+      fault("sequence item " + std::to_string(parts.size()) + ": expected str instance, " + type_name(item) +
+            " found");
     parts.push_back(item.text());
   }
   return V(joined(interpreter, self.text(), parts));
@@ -226,7 +237,8 @@ V cased(I& interpreter, const V& self, const char* test) { return V(interpreter.
 V justified(I& interpreter, const V& self, int64_t width, const MarkedText& fill, bool left) {
   const int64_t margin = width - code_point_count(self.bytes());
   if (margin <= 0) return self;
-  if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1)) fault("a text too long to justify");
+  if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1))
+    fault("a text too long to justify");
   interpreter.spend(margin);
   TextBuilder out;
   if (left) out.add(self.text());
@@ -280,16 +292,20 @@ constexpr Builtin kTable[] = {
     {"partition", "sep", 1, partition},
     {"rpartition", "sep", 1, rpartition},
     {"splitlines", "keepends", 0, lines},
-    {"startswith", "prefix start end", 1, [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], false)); }},
-    {"endswith", "suffix start end", 1, [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], true)); }},
+    {"startswith", "prefix start end", 1,
+     [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], false)); }},
+    {"endswith", "suffix start end", 1,
+     [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], true)); }},
     {"removeprefix", "prefix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), false); }},
     {"removesuffix", "suffix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), true); }},
     {"replace", "old new count", 2, replace},
     {"join", "iterable", 1, join},
     {"find", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, false)); }},
     {"rfind", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, true)); }},
-    {"index", "sub start end", 1, [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, false)); }},
-    {"rindex", "sub start end", 1, [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, true)); }},
+    {"index", "sub start end", 1,
+     [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, false)); }},
+    {"rindex", "sub start end", 1,
+     [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, true)); }},
     {"count", "sub start end", 1, count},
     {"upper", "", 0, [](I& i, const V& s, const B&) { return V(upper(paid(i, s))); }},
     {"lower", "", 0, [](I& i, const V& s, const B&) { return V(lower(paid(i, s))); }},
@@ -301,16 +317,26 @@ constexpr Builtin kTable[] = {
     {"isdecimal", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
     {"isnumeric", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_numeric)); }},
     {"isalpha", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_alpha)); }},
-    {"isalnum", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, [](uint32_t c) { return is_alpha(c) || is_digit(c); })); }},
+    {"isalnum", "", 0,
+     [](I&, const V& s, const B&) {
+       return V(all_of(s, [](uint32_t c) { return is_alpha(c) || is_digit(c); }));
+     }},
     {"isspace", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_space)); }},
-    {"isprintable", "", 0, [](I&, const V& s, const B&) { return V(s.bytes().empty() || all_of(s, is_printable)); }},
-    {"isascii", "", 0, [](I&, const V& s, const B&) { return V(s.bytes().empty() || all_of(s, [](uint32_t c) { return c < 0x80; })); }},
+    {"isprintable", "", 0,
+     [](I&, const V& s, const B&) { return V(s.bytes().empty() || all_of(s, is_printable)); }},
+    {"isascii", "", 0,
+     [](I&, const V& s, const B&) {
+       return V(s.bytes().empty() || all_of(s, [](uint32_t c) { return c < 0x80; }));
+     }},
     {"isupper", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "upper"); }},
     {"islower", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "lower"); }},
     {"zfill", "width", 1, zfill},
-    {"ljust", "width fillchar", 1, [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), true); }},
-    {"rjust", "width fillchar", 1, [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), false); }},
-    {"center", "width fillchar", 1, [](I& i, const V& s, const B& b) { return V(centered(i, s.text(), b.integer(0, 0), fill_of(b))); }},
+    {"ljust", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), true); }},
+    {"rjust", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), false); }},
+    {"center", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return V(centered(i, s.text(), b.integer(0, 0), fill_of(b))); }},
     {"format", "*", 0, [](I& i, const V& s, const B& b) { return V(brace_format(i, s.text(), b.raw)); }},
 };
 

@@ -9,8 +9,10 @@ namespace {
 [[noreturn]] void overflow() { fault("an integer result does not fit 64 bits"); }
 
 [[noreturn]] void unsupported(std::string_view op, const Value& left, const Value& right) {
-  if (op == "+" && left.is_text()) fault("can only concatenate str (not \"" + type_name(right) + "\") to str");
-  fault("unsupported operand type(s) for " + std::string(op) + ": '" + type_name(left) + "' and '" + type_name(right) + "'");
+  if (op == "+" && left.is_text())
+    fault("can only concatenate str (not \"" + type_name(right) + "\") to str");
+  fault("unsupported operand type(s) for " + std::string(op) + ": '" + type_name(left) + "' and '" +
+        type_name(right) + "'");
 }
 
 int64_t floor_divide(int64_t a, int64_t b) {
@@ -46,7 +48,7 @@ Value integer_power(int64_t base, int64_t exponent) {
 
 Value integer_arithmetic(std::string_view op, int64_t a, int64_t b) {
   int64_t result = 0;
-  if (op == "+" ? __builtin_add_overflow(a, b, &result)
+  if (op == "+"   ? __builtin_add_overflow(a, b, &result)
       : op == "-" ? __builtin_sub_overflow(a, b, &result)
                   : op == "*" && __builtin_mul_overflow(a, b, &result))
     overflow();
@@ -68,7 +70,10 @@ Value real_arithmetic(std::string_view op, double a, double b) {
     if (std::isinf(result) && !std::isinf(a) && !std::isinf(b)) fault("Result too large");
     return Value(result);
   }
-  if (b == 0) fault(op == "/" ? "float division by zero" : op == "//" ? "float floor division by zero" : "float modulo by zero");
+  if (b == 0)
+    fault(op == "/"    ? "float division by zero"
+          : op == "//" ? "float floor division by zero"
+                       : "float modulo by zero");
   if (op == "/") return Value(a / b);
   if (op == "%") return Value(modulo(a, b));
   // As CPython: the quotient of what the modulus leaves, so that both agree.
@@ -84,7 +89,8 @@ Value repeat(Interpreter& interpreter, const Value& value, int64_t count) {
   if (value.is_text()) {
     const MarkedText& text = value.text();
     if (text.size() == 0) return value;
-    if (count > interpreter.limits().output_bytes / text.size()) fault("a text repeated " + std::to_string(count) + " times is too long");
+    if (count > interpreter.limits().output_bytes / text.size())
+      fault("a text repeated " + std::to_string(count) + " times is too long");
     interpreter.spend_text(text.size() * count);
     interpreter.spend(count);
     TextBuilder out;
@@ -92,7 +98,8 @@ Value repeat(Interpreter& interpreter, const Value& value, int64_t count) {
     return Value(out.take());
   }
   const auto& items = value.items();
-  if (!items.empty() && count > kMaxWeight / static_cast<int64_t>(items.size())) fault("a list repeated " + std::to_string(count) + " times is too long");
+  if (!items.empty() && count > kMaxWeight / static_cast<int64_t>(items.size()))
+    fault("a list repeated " + std::to_string(count) + " times is too long");
   interpreter.spend(static_cast<int64_t>(items.size()) * count);
   std::vector<Value> out;
   for (int64_t i = 0; i < count && !items.empty(); ++i) out.insert(out.end(), items.begin(), items.end());
@@ -105,7 +112,8 @@ bool is_list(const Value& value) {
 
 Value add_lists(Interpreter& interpreter, const Value& left, const Value& right) {
   if (left.sequence().kind != right.sequence().kind)
-    fault("can only concatenate " + type_name(left) + " (not \"" + type_name(right) + "\") to " + type_name(left));
+    fault("can only concatenate " + type_name(left) + " (not \"" + type_name(right) + "\") to " +
+          type_name(left));
   std::vector<Value> items = left.items();
   items.insert(items.end(), right.items().begin(), right.items().end());
   interpreter.spend(static_cast<int64_t>(items.size()));
@@ -115,7 +123,8 @@ Value add_lists(Interpreter& interpreter, const Value& left, const Value& right)
 }  // namespace
 
 Value arithmetic(Interpreter& interpreter, std::string_view op, const Value& left, const Value& right) {
-  if (left.is_integral() && right.is_integral()) return integer_arithmetic(op, left.integer(), right.integer());
+  if (left.is_integral() && right.is_integral())
+    return integer_arithmetic(op, left.integer(), right.integer());
   if (left.is_number() && right.is_number()) return real_arithmetic(op, left.number(), right.number());
   if (op == "%" && left.is_text()) return Value(percent_format(interpreter, left.text(), right));
   if (left.is_undefined()) undefined_fault(left);
@@ -132,8 +141,10 @@ Value arithmetic(Interpreter& interpreter, std::string_view op, const Value& lef
     return Value(std::move(sum));
   }
   if (op == "+" && is_list(left) && is_list(right)) return add_lists(interpreter, left, right);
-  if (op == "*" && right.is_integral() && (left.is_text() || is_list(left))) return repeat(interpreter, left, right.integer());
-  if (op == "*" && left.is_integral() && (right.is_text() || is_list(right))) return repeat(interpreter, right, left.integer());
+  if (op == "*" && right.is_integral() && (left.is_text() || is_list(left)))
+    return repeat(interpreter, left, right.integer());
+  if (op == "*" && left.is_integral() && (right.is_text() || is_list(right)))
+    return repeat(interpreter, right, left.integer());
   unsupported(op, left, right);
 }
 

@@ -24,7 +24,8 @@ ExprPtr Parser::make(ExprKind kind, int line, std::vector<ExprPtr> children, std
   node->text = std::move(text);
   for (const ExprPtr& child : children)
     if (child) node->depth = std::max(node->depth, child->depth + 1);
-  if (node->depth > kMaxTreeDepth) fail("an expression nested more than " + std::to_string(kMaxTreeDepth) + " deep");
+  if (node->depth > kMaxTreeDepth)
+    fail("an expression nested more than " + std::to_string(kMaxTreeDepth) + " deep");
   node->children = std::move(children);
   return node;
 }
@@ -47,7 +48,8 @@ ExprPtr Parser::expression(bool with_condition) {
   while (with_condition && skip_name("if")) {
     ExprPtr condition = logical_or();
     ExprPtr otherwise = skip_name("else") ? expression() : nullptr;
-    node = make(ExprKind::conditional, line, children_of(std::move(condition), std::move(node), std::move(otherwise)));
+    node = make(ExprKind::conditional, line,
+                children_of(std::move(condition), std::move(node), std::move(otherwise)));
   }
   return node;
 }
@@ -68,21 +70,25 @@ ExprPtr Parser::tuple(bool with_condition, bool explicit_parentheses) {
     is_tuple = true;
   }
   if (!is_tuple && !items.empty()) return std::move(items[0]);
-  if (items.empty() && !explicit_parentheses) fail("Expected an expression, got " + (at(TokenKind::end) ? "end of template" : "'" + current().text + "'"));
+  if (items.empty() && !explicit_parentheses)
+    fail("Expected an expression, got " +
+         (at(TokenKind::end) ? "end of template" : "'" + current().text + "'"));
   return make(ExprKind::tuple, line, std::move(items));
 }
 
 ExprPtr Parser::logical_or() {
   const int line = current().line;
   ExprPtr left = logical_and();
-  while (skip_name("or")) left = make(ExprKind::logical_or, line, children_of(std::move(left), logical_and()));
+  while (skip_name("or"))
+    left = make(ExprKind::logical_or, line, children_of(std::move(left), logical_and()));
   return left;
 }
 
 ExprPtr Parser::logical_and() {
   const int line = current().line;
   ExprPtr left = logical_not();
-  while (skip_name("and")) left = make(ExprKind::logical_and, line, children_of(std::move(left), logical_not()));
+  while (skip_name("and"))
+    left = make(ExprKind::logical_and, line, children_of(std::move(left), logical_not()));
   return left;
 }
 
@@ -236,7 +242,8 @@ ExprPtr Parser::primary() {
   if (at_symbol("[")) return list_literal();
   if (at_symbol("{")) return dict_literal();
   if (token.kind == TokenKind::symbol) fail("unexpected '" + token.text + "'");
-  fail("Expected an expression, got the end of the " + std::string(token.kind == TokenKind::variable_end ? "print statement" : "statement block"));
+  fail("Expected an expression, got the end of the " +
+       std::string(token.kind == TokenKind::variable_end ? "print statement" : "statement block"));
 }
 
 ExprPtr Parser::list_literal() {
@@ -381,7 +388,8 @@ void Parser::call_arguments(Expr& node) {
     }
     first = false;
     if (skip_symbol("*")) {
-      if (arguments.extra_positional || arguments.extra_named) fail("invalid syntax for function call expression");
+      if (arguments.extra_positional || arguments.extra_named)
+        fail("invalid syntax for function call expression");
       arguments.extra_positional = expression();
     } else if (skip_symbol("**")) {
       if (arguments.extra_named) fail("invalid syntax for function call expression");
@@ -405,7 +413,8 @@ void Parser::call_arguments(Expr& node) {
   for (const auto& [name, argument] : arguments.named) count(argument);
   count(arguments.extra_positional);
   count(arguments.extra_named);
-  if (node.depth > kMaxTreeDepth) fail("an expression nested more than " + std::to_string(kMaxTreeDepth) + " deep");
+  if (node.depth > kMaxTreeDepth)
+    fail("an expression nested more than " + std::to_string(kMaxTreeDepth) + " deep");
 }
 
 }  // namespace forge::jinja

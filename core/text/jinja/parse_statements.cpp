@@ -13,10 +13,14 @@ namespace {
 
 std::string described(const Token& token) {
   switch (token.kind) {
-    case TokenKind::block_end: return "end of statement block";
-    case TokenKind::variable_end: return "end of print statement";
-    case TokenKind::end: return "end of template";
-    default: return "'" + token.text + "'";
+    case TokenKind::block_end:
+      return "end of statement block";
+    case TokenKind::variable_end:
+      return "end of print statement";
+    case TokenKind::end:
+      return "end of template";
+    default:
+      return "'" + token.text + "'";
   }
 }
 
@@ -28,7 +32,8 @@ void Parser::expect_symbol(std::string_view text) {
 
 void Parser::expect(TokenKind kind) {
   if (!at(kind))
-    fail(std::string("expected ") + (kind == TokenKind::block_end ? "'%}'" : "'}}'") + ", got " + described(current()));
+    fail(std::string("expected ") + (kind == TokenKind::block_end ? "'%}'" : "'}}'") + ", got " +
+         described(current()));
   next();
 }
 
@@ -73,7 +78,8 @@ Body Parser::statements(std::initializer_list<std::string_view> ends) {
       expect(TokenKind::variable_end);
     } else {
       next();
-      if (at(TokenKind::name) && std::find(ends.begin(), ends.end(), current().text) != ends.end()) return body;
+      if (at(TokenKind::name) && std::find(ends.begin(), ends.end(), current().text) != ends.end())
+        return body;
       node = statement();
       expect(TokenKind::block_end);
     }
@@ -86,22 +92,35 @@ std::unique_ptr<Statement> Parser::statement() {
   node->line = current().line;
   if (!at(TokenKind::name)) fail("tag name expected");
   const std::string word = current().text;
-  static constexpr std::string_view kRefused[] = {"extends", "include", "import", "from", "block", "do", "trans", "autoescape"};
+  static constexpr std::string_view kRefused[] = {"extends", "include", "import", "from",
+                                                  "block",   "do",      "trans",  "autoescape"};
   if (std::find(std::begin(kRefused), std::end(kRefused), word) != std::end(kRefused))
     fail("the tag '" + word + "' is not part of chat templates");
   next();
-  if (word == "set") parse_set(*node);
-  else if (word == "if") parse_if(*node);
-  else if (word == "for") parse_for(*node);
-  else if (word == "macro") parse_macro(*node);
-  else if (word == "call") parse_call(*node);
-  else if (word == "with") parse_with(*node);
-  else if (word == "filter") parse_filter_block(*node);
-  else if (word == "generation") parse_generation(*node);
-  else if (word == "print") parse_print(*node);
-  else if (word == "break") loop_control(*node, StatementKind::break_);
-  else if (word == "continue") loop_control(*node, StatementKind::continue_);
-  else fail("Encountered unknown tag '" + word + "'");
+  if (word == "set")
+    parse_set(*node);
+  else if (word == "if")
+    parse_if(*node);
+  else if (word == "for")
+    parse_for(*node);
+  else if (word == "macro")
+    parse_macro(*node);
+  else if (word == "call")
+    parse_call(*node);
+  else if (word == "with")
+    parse_with(*node);
+  else if (word == "filter")
+    parse_filter_block(*node);
+  else if (word == "generation")
+    parse_generation(*node);
+  else if (word == "print")
+    parse_print(*node);
+  else if (word == "break")
+    loop_control(*node, StatementKind::break_);
+  else if (word == "continue")
+    loop_control(*node, StatementKind::continue_);
+  else
+    fail("Encountered unknown tag '" + word + "'");
   return node;
 }
 
@@ -214,7 +233,8 @@ void Parser::parse_macro(Statement& node) {
   macro.symbol = symbol(macro.name);
   parameters(macro);
   for (const Parameter& parameter : macro.parameters)
-    if (parameter.name == "caller" && !parameter.default_value) fail("the parameter 'caller' needs a default");
+    if (parameter.name == "caller" && !parameter.default_value)
+      fail("the parameter 'caller' needs a default");
   const int loops = std::exchange(loops_, 0);
   macros_.push_back(&macro);
   macro.body = block({"endmacro"});

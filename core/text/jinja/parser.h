@@ -1,6 +1,6 @@
 #pragma once
-// Builds the tree of a template. Jinja's grammar as of 3.1, with loop controls and {% generation %}; what a chat
-// template cannot use (extends, include, import, block, recursive loops) is refused by name.
+// Builds the tree of a template. Jinja's grammar as of 3.1, with loop controls and {% generation %}; what a
+// chat template cannot use (extends, include, import, block, recursive loops) is refused by name.
 #include <string_view>
 
 #include "core/text/jinja/ast.h"

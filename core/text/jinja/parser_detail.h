@@ -1,5 +1,6 @@
 #pragma once
-// The parser's two halves share one class: expressions in parse_expressions.cpp, statements in parse_statements.cpp.
+// The parser's two halves share one class: expressions in parse_expressions.cpp, statements in
+// parse_statements.cpp.
 #include <initializer_list>
 #include <map>
 

@@ -11,7 +11,8 @@ std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::array<char, 64> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
   const std::string text(buffer.data(), end);  // d.ddde±xx, shortest digits
   const size_t mark = text.find('e');
   const int exponent = std::stoi(text.substr(mark + 1));
@@ -83,7 +84,8 @@ class Printer {
   void add(std::string_view text) { out.add(text, kFromTemplate); }
 
   void quote(const MarkedText& text) {
-    const bool doubled = text.bytes.find('\'') != std::string::npos && text.bytes.find('"') == std::string::npos;
+    const bool doubled =
+        text.bytes.find('\'') != std::string::npos && text.bytes.find('"') == std::string::npos;
     const char quote = doubled ? '"' : '\'';
     const Mark outer = text.bytes.empty() ? kFromTemplate : text.mark_at(0);
     out.add(std::string(1, quote), outer);
@@ -111,11 +113,19 @@ class Printer {
       case SequenceKind::tuple:
         add("("), print_items(sequence.items, depth), add(sequence.items.size() == 1 ? ",)" : ")");
         return;
-      case SequenceKind::range: return add(range_text(sequence));
-      case SequenceKind::generator: return add("<generator object>");
-      case SequenceKind::dict_keys: add("dict_keys(["); break;
-      case SequenceKind::dict_values: add("dict_values(["); break;
-      case SequenceKind::dict_items: add("dict_items(["); break;
+      case SequenceKind::range:
+        return add(range_text(sequence));
+      case SequenceKind::generator:
+        return add("<generator object>");
+      case SequenceKind::dict_keys:
+        add("dict_keys([");
+        break;
+      case SequenceKind::dict_values:
+        add("dict_values([");
+        break;
+      case SequenceKind::dict_items:
+        add("dict_items([");
+        break;
     }
     print_items(sequence.items, depth);
     add("])");
@@ -127,7 +137,8 @@ class Printer {
     if (items.empty()) return "range(0, 0)";
     const int64_t first = items.front().integer();
     const int64_t step = items.size() > 1 ? items[1].integer() - first : 1;
-    const std::string text = "range(" + std::to_string(first) + ", " + std::to_string(items.back().integer() + step);
+    const std::string text =
+        "range(" + std::to_string(first) + ", " + std::to_string(items.back().integer() + step);
     return step == 1 ? text + ")" : text + ", " + std::to_string(step) + ")";
   }
 

@@ -16,8 +16,9 @@ std::string place(const std::string& name, int line) { return name + ":" + std::
 
 Template Template::parse(std::string_view source, const std::string& name) {
   if (source.size() > kMaxSource)
-    throw Error(ErrorKind::environment, name + ": a template of " + format_bytes(static_cast<int64_t>(source.size())) +
-                                            ", more than 4 MiB");
+    throw Error(
+        ErrorKind::environment,
+        name + ": a template of " + format_bytes(static_cast<int64_t>(source.size())) + ", more than 4 MiB");
   size_t bad = 0;
   if (!valid_utf8(source, &bad))
     throw Error(ErrorKind::environment,
@@ -39,7 +40,8 @@ bool Template::mentions(std::string_view name) const {
   return std::find(tree_->symbols.begin(), tree_->symbols.end(), name) != tree_->symbols.end();
 }
 
-MarkedText Template::render(const Variables& variables, const Limits& limits, std::optional<int64_t> now) const {
+MarkedText Template::render(const Variables& variables, const Limits& limits,
+                            std::optional<int64_t> now) const {
   Limits scaled = limits;
   for (const auto& [variable, value] : variables) scaled.steps += 16 * weight_of(value);
   Interpreter interpreter(*tree_, scaled, now);

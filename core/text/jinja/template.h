@@ -4,8 +4,9 @@
 //   const Template greeting = Template::parse("Hello {{ name }}!", "greeting");
 //   greeting.render({{"name", value_of_json("you")}}).bytes     // "Hello you!"
 //
-// The language is that of jinja2 3.1 under transformers' settings: ImmutableSandboxedEnvironment, trim_blocks,
-// lstrip_blocks, loop controls, {% generation %}, tojson without HTML escapes, raise_exception, strftime_now.
+// The language is that of jinja2 3.1 under transformers' settings: ImmutableSandboxedEnvironment,
+// trim_blocks, lstrip_blocks, loop controls, {% generation %}, tojson without HTML escapes, raise_exception,
+// strftime_now.
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +26,8 @@ class Template {
   static Template parse(std::string_view source, const std::string& name);
 
   // Throws Error(data) as "name:line: what" when the template raises, misuses a value or passes a limit.
-  MarkedText render(const Variables& variables, const Limits& limits = {}, std::optional<int64_t> now = {}) const;
+  MarkedText render(const Variables& variables, const Limits& limits = {},
+                    std::optional<int64_t> now = {}) const;
 
   bool marks_generation() const { return tree_->marks_generation; }
   // Whether the template mentions the name at all.

@@ -33,11 +33,14 @@ bool all_cased(const V& self, bool (*right)(uint32_t), bool (*wrong)(uint32_t)) 
 }
 
 bool same_object(const V& a, const V& b) {
-  if (a.identity() || b.identity()) return a.identity() == b.identity() || (a.is_text() && b.is_text() && a.bytes() == b.bytes());
+  if (a.identity() || b.identity())
+    return a.identity() == b.identity() || (a.is_text() && b.is_text() && a.bytes() == b.bytes());
   return type_name(a) == type_name(b) && equal(a, b);
 }
 
-bool is_iterable(const V& v) { return v.is_undefined() || v.is_text() || v.is_sequence() || v.is_dict() || v.is_loop(); }
+bool is_iterable(const V& v) {
+  return v.is_undefined() || v.is_text() || v.is_sequence() || v.is_dict() || v.is_loop();
+}
 
 V test_in(I& interpreter, const V& self, const B& b) {
   interpreter.spend(weight_of(*b[0]) / 4);
@@ -69,7 +72,8 @@ constexpr Builtin kTable[] = {
     {"boolean", "", 0, [](I&, const V& s, const B&) { return yes(s.is_bool()); }},
     {"true", "", 0, [](I&, const V& s, const B&) { return yes(s.is_bool() && s.boolean()); }},
     {"false", "", 0, [](I&, const V& s, const B&) { return yes(s.is_bool() && !s.boolean()); }},
-    {"callable", "", 0, [](I&, const V& s, const B&) { return yes(s.is_callable() || s.is_undefined() || s.is_loop()); }},
+    {"callable", "", 0,
+     [](I&, const V& s, const B&) { return yes(s.is_callable() || s.is_undefined() || s.is_loop()); }},
     {"escaped", "", 0, [](I&, const V&, const B&) { return yes(false); }},
     {"odd", "", 0, [](I& i, const V& s, const B&) { return remainder_is(i, s, 2, 1); }},
     {"even", "", 0, [](I& i, const V& s, const B&) { return remainder_is(i, s, 2, 0); }},

@@ -22,7 +22,8 @@ MarkedText html_escaped(const MarkedText& text) {
   if (text.safe) return text;
   TextBuilder out;
   for (int64_t i = 0; i < text.size(); ++i) {
-    const auto* found = std::find_if(std::begin(kEntities), std::end(kEntities), [&](const auto& row) { return row.first == text.bytes[i]; });
+    const auto* found = std::find_if(std::begin(kEntities), std::end(kEntities),
+                                     [&](const auto& row) { return row.first == text.bytes[i]; });
     found == std::end(kEntities) ? out.add(text, i, i + 1) : out.add(found->second, text.mark_at(i));
   }
   MarkedText result = out.take();
@@ -101,8 +102,8 @@ MarkedText stripped(const MarkedText& text, const std::string* set, bool left, b
 }
 
 // An empty `from` matches before each character and at the end.
-MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const MarkedText& from, const MarkedText& to,
-                    int64_t count) {
+MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const MarkedText& from,
+                    const MarkedText& to, int64_t count) {
   interpreter.spend_text(text.size());
   TextBuilder out;
   int64_t at = 0, search = 0;
@@ -123,7 +124,8 @@ MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const Mark
   return out.take();
 }
 
-MarkedText joined(Interpreter& interpreter, const MarkedText& separator, const std::vector<MarkedText>& parts) {
+MarkedText joined(Interpreter& interpreter, const MarkedText& separator,
+                  const std::vector<MarkedText>& parts) {
   int64_t size = 0;
   for (const MarkedText& part : parts) size += part.size() + separator.size();
   interpreter.spend_text(size);
@@ -141,7 +143,8 @@ std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
   for (int64_t offset = 0; offset < text.size();) {
     const int64_t end = offset;
     const uint32_t c = next_code_point(text.bytes, offset);
-    const bool breaks = (c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+    const bool breaks =
+        (c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
     if (!breaks) continue;
     if (c == '\r' && offset < text.size() && text.bytes[offset] == '\n') ++offset;
     lines.push_back(text.slice(begin, keep_ends ? offset : end));
@@ -154,7 +157,8 @@ std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
 MarkedText centered(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill) {
   const int64_t margin = width - code_point_count(text.bytes);
   if (margin <= 0) return text;
-  if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1)) fault("a text too long to center");
+  if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1))
+    fault("a text too long to center");
   interpreter.spend(margin);
   const int64_t left = margin / 2 + (margin & width & 1);
   TextBuilder out;

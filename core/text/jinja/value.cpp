@@ -98,7 +98,8 @@ const Value* Dict::find(std::string_view key) const {
 
 const Value* Dict::find(const Value& key) const {
   if (key.is_text()) return find(std::string_view(key.bytes()));
-  if (key.is_dict() || key.is_sequence(SequenceKind::list)) fault("unhashable type: '" + type_name(key) + "'");
+  if (key.is_dict() || key.is_sequence(SequenceKind::list))
+    fault("unhashable type: '" + type_name(key) + "'");
   for (const auto& [name, value] : entries)
     if (!name.is_text() && equal(name, key)) return &value;
   return nullptr;
@@ -158,13 +159,20 @@ std::string type_name(const Value& value) {
   if (value.is_loop()) return "LoopContext";
   if (value.is_callable()) return value.callable().macro ? "Macro" : "function";
   switch (value.sequence().kind) {
-    case SequenceKind::list: return "list";
-    case SequenceKind::tuple: return "tuple";
-    case SequenceKind::range: return "range";
-    case SequenceKind::generator: return "generator";
-    case SequenceKind::dict_keys: return "dict_keys";
-    case SequenceKind::dict_values: return "dict_values";
-    case SequenceKind::dict_items: return "dict_items";
+    case SequenceKind::list:
+      return "list";
+    case SequenceKind::tuple:
+      return "tuple";
+    case SequenceKind::range:
+      return "range";
+    case SequenceKind::generator:
+      return "generator";
+    case SequenceKind::dict_keys:
+      return "dict_keys";
+    case SequenceKind::dict_values:
+      return "dict_values";
+    case SequenceKind::dict_items:
+      return "dict_items";
   }
   return "object";
 }

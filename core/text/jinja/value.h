@@ -1,7 +1,7 @@
 #pragma once
-// The values of the template language: Python's None, bool, int, float, str, list, tuple, dict and the few objects
-// of jinja2 (undefined, namespace, loop, macro, methods). Containers are shared and never change once built; only a
-// namespace does.
+// The values of the template language: Python's None, bool, int, float, str, list, tuple, dict and the few
+// objects of jinja2 (undefined, namespace, loop, macro, methods). Containers are shared and never change once
+// built; only a namespace does.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,13 +28,14 @@ struct RenderFault {
 };
 [[noreturn]] void fault(const std::string& message);
 
-// What a missing name evaluates to: prints as nothing, fails when used. An unsafe one stands for a method that would
-// change a list or dict.
+// What a missing name evaluates to: prints as nothing, fails when used. An unsafe one stands for a method
+// that would change a list or dict.
 struct Undefined {
   std::string message;  // "'x' is undefined"
 };
 
-// How a sequence behaves: a generator has no length and no items and can be walked once; views know their length.
+// How a sequence behaves: a generator has no length and no items and can be walked once; views know their
+// length.
 enum class SequenceKind { list, tuple, range, generator, dict_keys, dict_values, dict_items };
 
 struct Sequence {
@@ -43,9 +44,9 @@ struct Sequence {
   bool from_data = false;
   int depth = 1;
   int64_t weight = 1;
-  mutable bool consumed = false;               // generators only
-  std::vector<std::string> field_names;        // of a named tuple (groupby); empty otherwise
-  std::string shown;                           // a range as Python prints it
+  mutable bool consumed = false;         // generators only
+  std::vector<std::string> field_names;  // of a named tuple (groupby); empty otherwise
+  std::string shown;                     // a range as Python prints it
 };
 
 struct Dict;
@@ -68,7 +69,9 @@ class Value {
   explicit Value(std::shared_ptr<Namespace> value) : data_(std::move(value)) {}
   explicit Value(std::shared_ptr<const Callable> value) : data_(std::move(value)) {}
   explicit Value(std::shared_ptr<LoopState> value) : data_(std::move(value)) {}
-  static Value text(std::string bytes, Mark mark = kFromTemplate) { return Value(MarkedText(std::move(bytes), mark)); }
+  static Value text(std::string bytes, Mark mark = kFromTemplate) {
+    return Value(MarkedText(std::move(bytes), mark));
+  }
   static Value undefined(std::string message);
   static Value list(std::vector<Value> items, SequenceKind kind = SequenceKind::list, bool from_data = false);
 
@@ -97,7 +100,9 @@ class Value {
   const Undefined& undefined() const { return *std::get<std::shared_ptr<const Undefined>>(data_); }
   const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(data_); }
   const std::vector<Value>& items() const { return sequence().items; }
-  std::shared_ptr<const Sequence> shared_sequence() const { return std::get<std::shared_ptr<const Sequence>>(data_); }
+  std::shared_ptr<const Sequence> shared_sequence() const {
+    return std::get<std::shared_ptr<const Sequence>>(data_);
+  }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
   Namespace& name_space() const { return *std::get<std::shared_ptr<Namespace>>(data_); }
   const Callable& callable() const { return *std::get<std::shared_ptr<const Callable>>(data_); }
@@ -105,9 +110,9 @@ class Value {
   const void* identity() const;
 
  private:
-  std::variant<None, bool, int64_t, double, Text, std::shared_ptr<const Undefined>, std::shared_ptr<const Sequence>,
-               std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<const Callable>,
-               std::shared_ptr<LoopState>>
+  std::variant<None, bool, int64_t, double, Text, std::shared_ptr<const Undefined>,
+               std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Namespace>,
+               std::shared_ptr<const Callable>, std::shared_ptr<LoopState>>
       data_;
 };
 
@@ -124,7 +129,8 @@ struct Dict {
   void set(Value key, Value value);
 
  private:
-  std::vector<std::pair<size_t, size_t>> index_;  // open addressing: hash, entry + 1; built from 16 entries on
+  std::vector<std::pair<size_t, size_t>>
+      index_;  // open addressing: hash, entry + 1; built from 16 entries on
   size_t slot_of(std::string_view key, size_t hash) const;
   void grow_index();
 };
@@ -157,11 +163,12 @@ struct LoopState {
 
 // --- Python's rules (value.cpp, compare.cpp) ---
 bool truth(const Value& value);
-// Nesting of containers inside the value; 0 for scalars. More than kMaxDepth is refused when a container is built.
+// Nesting of containers inside the value; 0 for scalars. More than kMaxDepth is refused when a container is
+// built.
 int depth_of(const Value& value);
 constexpr int kMaxDepth = 100;
-// Work to visit the whole value: one for each value inside and for every 16 bytes of text. Shared parts count each
-// time, so a small graph that prints as an endless tree is refused when it is built.
+// Work to visit the whole value: one for each value inside and for every 16 bytes of text. Shared parts count
+// each time, so a small graph that prints as an endless tree is refused when it is built.
 int64_t weight_of(const Value& value);
 constexpr int64_t kMaxWeight = 50'000'000;
 std::string type_name(const Value& value);    // "int", "dict", "NoneType"
