@@ -16,6 +16,14 @@ Origins origins_of(const LoadedJob& loaded) {
 
 std::string split_name(Split split) { return split == Split::train ? "training data" : "evaluation data"; }
 
+// Of each example; empty while only estimated.
+std::vector<int64_t> supervised_counts(const Prepared& prepared) {
+  std::vector<int64_t> counts;
+  if (!prepared.data) return counts;
+  for (int64_t i = 0; i < prepared.data->size(); ++i) counts.push_back(prepared.data->supervised(i));
+  return counts;
+}
+
 }  // namespace
 
 std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
@@ -73,6 +81,11 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
   input.train = line.data.train.summary;
   if (line.data.eval) input.eval = line.data.eval->summary;
   input.train_lengths = line.data.train.lengths;
+  input.train_supervised = supervised_counts(line.data.train);
+  if (line.data.eval) {
+    input.eval_lengths = line.data.eval->data ? line.data.eval->lengths : std::vector<int64_t>{};
+    input.eval_supervised = supervised_counts(*line.data.eval);
+  }
   line.plan = make_plan(input);
   return line;
 }

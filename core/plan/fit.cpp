@@ -31,30 +31,85 @@ int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
   return std::accumulate(sorted.begin(), end, int64_t{0});
 }
 
-// The most tokens of any micro-batch that the run will see. The order is a function of seed and data, so it
-// can be looked up; while data are only estimated a bound serves.
-int64_t most_tokens(const Plan& plan, const std::vector<int64_t>& lengths) {
+// Supervised tokens of a micro-batch of which only the data set's share is known: a quarter more than that.
+int64_t supervised_bound(const DataSummary& data, int64_t tokens) {
+  const double share =
+      static_cast<double>(data.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, data.tokens));
+  return std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
+}
+
+void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
+           const std::vector<int64_t>& supervised) {
+  int64_t tokens = 0, targets = 0;
+  for (int64_t index : batch) {
+    const auto i = static_cast<size_t>(index);
+    tokens += lengths[i];
+    if (i < supervised.size()) targets += supervised[i];
+    fullest.longest = std::max(fullest.longest, lengths[i]);
+  }
+  fullest.tokens = std::max(fullest.tokens, tokens);
+  fullest.supervised = std::max(fullest.supervised, targets);
+  fullest.several |= batch.size() > 1;
+}
+
+// The order is a function of seed and data, so the fullest micro-batch can be looked up; while data are only
+// estimated a bound serves.
+Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
   const TrainConfig& train = plan.job.train;
+  const std::vector<int64_t>& lengths = counts.train;
   const int64_t epochs =
       plan.steps == 0 ? 1
                       : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
+  Fullest fullest;
   if (!lengths.empty() && static_cast<int64_t>(lengths.size()) * epochs <= kMostVisits) {
-    int64_t most = 1;
+    fullest.several = false;
+    int64_t left = plan.steps == 0 ? INT64_MAX : plan.steps;
     for (int64_t epoch = 0; epoch < epochs; ++epoch)
-      for (const auto& step : epoch_steps(lengths, plan.job, epoch))
-        for (const auto& batch : micro_batches(step, lengths, plan.job)) {
-          int64_t tokens = 0;
-          for (int64_t index : batch) tokens += lengths[static_cast<size_t>(index)];
-          most = std::max(most, tokens);
-        }
-    return most;
+      for (const auto& step : epoch_steps(lengths, plan.job, epoch)) {
+        if (left-- <= 0) break;
+        for (const auto& batch : micro_batches(step, lengths, plan.job))
+          visit(fullest, batch, lengths, counts.train_supervised);
+      }
+  } else {
+    const int64_t budget = plan.job.data.packing ? std::max(*train.micro_batch_tokens, longest_of(plan))
+                                                 : *train.micro_batch_size * longest_of(plan);
+    fullest.tokens = std::min(budget, step_bound(plan, lengths));
+    fullest.longest = std::min(fullest.tokens, longest_of(plan));
   }
-  const int64_t budget = plan.job.data.packing ? std::max(*train.micro_batch_tokens, longest_of(plan))
-                                               : *train.micro_batch_size * longest_of(plan);
-  return std::min(budget, step_bound(plan, lengths));
+  if (counts.train_supervised.empty() || fullest.supervised <= 1)
+    fullest.supervised = supervised_bound(plan.train, fullest.tokens);
+  return fullest;
 }
 
-ActivationShape shape_of(const Plan& plan, const Inventory& inventory, int64_t tokens) {
+// As core/train/step.cpp cuts an evaluation: examples in order, as many as fit.
+Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
+  Fullest fullest;
+  if (plan.eval.examples == 0) return {0, 0, 0, false};
+  const int64_t budget = evaluation_tokens(plan);
+  if (counts.eval.empty()) {
+    fullest.tokens = std::max(budget, plan.eval.longest);
+    fullest.longest = plan.eval.longest;
+    fullest.supervised = supervised_bound(plan.eval, fullest.tokens);
+    return fullest;
+  }
+  fullest.several = false;
+  std::vector<int64_t> batch;
+  int64_t tokens = 0;
+  for (size_t i = 0; i < counts.eval.size(); ++i) {
+    if (!batch.empty() && tokens + counts.eval[i] > budget) {
+      visit(fullest, batch, counts.eval, counts.eval_supervised);
+      batch.clear();
+      tokens = 0;
+    }
+    batch.push_back(static_cast<int64_t>(i));
+    tokens += counts.eval[i];
+  }
+  visit(fullest, batch, counts.eval, counts.eval_supervised);
+  if (counts.eval_supervised.empty()) fullest.supervised = supervised_bound(plan.eval, fullest.tokens);
+  return fullest;
+}
+
+ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Fullest& fullest, bool training) {
   const Job& job = plan.job;
   ActivationShape shape;
   shape.spec = plan.model;
@@ -66,16 +121,12 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, int64_t t
   shape.checkpointing = *job.train.activation_checkpointing;
   shape.cuda = plan.device.cuda;
   shape.trains_base = job.adapter.type == AdapterType::none;
-  shape.trains_head = shape.trains_base;
-  for (const std::string& module : job.adapter.modules_to_save)
-    if (ends_with("lm_head", module)) shape.trains_head = true;
-  shape.micro_batch_tokens = tokens;
-  shape.longest_sequence = std::min(tokens, longest_of(plan));
-  // Micro-batches differ from the mean: a quarter more supervised tokens than the data set's share.
-  const double share = static_cast<double>(plan.train.supervised_tokens) /
-                       static_cast<double>(std::max<int64_t>(1, plan.train.tokens));
-  shape.supervised_tokens =
-      std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
+  shape.micro_batch_tokens = fullest.tokens;
+  shape.longest_sequence = fullest.longest;
+  shape.supervised_tokens = fullest.supervised;
+  shape.several_sequences = fullest.several;
+  shape.threads = plan.device.cuda ? 0 : *job.train.threads;
+  shape.training = training;
   return shape;
 }
 
@@ -86,7 +137,7 @@ int64_t available_bytes(const Plan& plan, const Profile& profile) {
 
 // Everything the search for a fitting plan needs to try one.
 struct Search {
-  const std::vector<int64_t>* lengths;
+  const ExampleCounts* counts;
   int64_t knee, smallest;
   bool fixed_batch, fixed_checkpointing;
 };
@@ -139,7 +190,8 @@ std::vector<Attempt> attempts(const Plan& plan, const Search& search) {
 void apply(Plan& plan, const Attempt& attempt, const Search& search, const Inventory& inventory) {
   if (attempt.tokens > 0) set_micro_batch(plan, attempt.tokens);
   plan.job.train.activation_checkpointing = attempt.checkpointing;
-  plan.memory = memory_lines(plan, inventory, most_tokens(plan, *search.lengths));
+  plan.memory = memory_lines(plan, inventory, fullest_training(plan, *search.counts),
+                             fullest_evaluation(plan, *search.counts));
   plan.predicted_peak_bytes = total_bytes(plan.memory);
 }
 
@@ -238,12 +290,12 @@ constexpr Remedy kRemedies[] = {
 
 // The first remedy under which the plan fits, tried by planning again.
 std::string remedy_for(const Plan& asked, const Search& original) {
-  static const std::vector<int64_t> unknown;
+  static const ExampleCounts unknown;
   for (const Remedy& remedy : kRemedies) {
     Plan plan = asked;
     Search search = original;
     if (!remedy.change(plan, search)) continue;
-    if (remedy.change == shorten) search.lengths = &unknown;
+    if (remedy.change == shorten) search.counts = &unknown;
     if (fits(plan, search))
       return remedy.describe(plan) + " (needs " + format_bytes(plan.predicted_peak_bytes) + ")";
   }
@@ -314,19 +366,24 @@ Inventory inventory_of(const Plan& plan) {
           adapter_sites(plan.model, job.adapter)};
 }
 
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, int64_t tokens) {
-  std::vector<MemoryLine> lines =
-      fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.storage);
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, const Fullest& train,
+                                     const Fullest& eval) {
+  std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision,
+                                              plan.storage, plan.model.tie_word_embeddings);
   const Provider& provider = provider_named(plan.provider);
-  for (MemoryLine& line : provider.activation_lines(shape_of(plan, inventory, tokens)))
-    lines.push_back(std::move(line));
+  std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
+  if (eval.tokens > 0) {
+    std::vector<MemoryLine> evaluation = provider.activation_lines(shape_of(plan, inventory, eval, false));
+    if (total_bytes(evaluation) > total_bytes(moving)) moving = std::move(evaluation);
+  }
+  for (MemoryLine& line : moving) lines.push_back(std::move(line));
   return lines;
 }
 
-void resolve_memory(Plan& plan, const Profile& profile, const std::vector<int64_t>& lengths) {
+void resolve_memory(Plan& plan, const Profile& profile, const ExampleCounts& counts) {
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
-  const Search search{&lengths, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
+  const Search search{&counts, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
                       train.micro_batch_size || train.micro_batch_tokens,
                       train.activation_checkpointing.has_value()};
   if (search.fixed_batch) complete_fixed_batch(plan);

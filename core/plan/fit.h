@@ -11,13 +11,25 @@ struct Inventory {
 };
 Inventory inventory_of(const Plan& plan);
 
-// All lines of a plan whose micro-batch and checkpointing are settled. `tokens` is the most of one
-// micro-batch.
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, int64_t tokens);
+// Tokens and supervised tokens of each example of both splits; empty where only estimated.
+struct ExampleCounts {
+  std::vector<int64_t> train, train_supervised, eval, eval_supervised;
+};
+
+// The fullest micro-batch that a run will see: the most of each, not necessarily of the same one.
+struct Fullest {
+  int64_t tokens = 1, supervised = 1, longest = 1;
+  bool several = true;  // whether one may hold more than one example
+};
+
+// All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
+// evaluation. `eval.tokens` 0: nothing to evaluate.
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, const Fullest& train,
+                                     const Fullest& eval);
 
 // Settles train.micro_batch_* and train.activation_checkpointing: no recomputation at the profile's knee if
 // that fits, else less of one or the other, in that order of cost. Throws Error(fit).
-void resolve_memory(Plan& plan, const Profile& profile, const std::vector<int64_t>& lengths);
+void resolve_memory(Plan& plan, const Profile& profile, const ExampleCounts& counts);
 
 // Error(environment) when `free_bytes` on the disk of the run folder are fewer than the plan will write.
 void require_disk(const Plan& plan, int64_t free_bytes);

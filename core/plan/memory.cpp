@@ -1,6 +1,8 @@
 #include "core/plan/memory.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -12,10 +14,14 @@ namespace {
 constexpr int64_t kBlock = 64;        // weights that share one absmax
 constexpr int64_t kOuterBlock = 256;  // absmax values that share one fp32 scale in double quantisation
 
+// Slices of the flat buffers start on 64-byte lines (core/model/trainable.h).
+constexpr int64_t kTrainableAlignment = 16;
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Counts {
-  int64_t frozen = 0, quantized = 0, quantized_bytes = 0, base_trainable = 0, adapter = 0;
+  int64_t frozen = 0, quantized = 0, quantized_bytes = 0;
+  int64_t base_trainable = 0, adapter = 0, factors = 0;  // with the padding between slices; factors without
 };
 
 bool is_adapter(const Parameter& p) {
@@ -23,11 +29,26 @@ bool is_adapter(const Parameter& p) {
          starts_with(p.name, "base_model.model.");
 }
 
-Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model) {
+// The originals that the engine lets go because a trained copy takes their place (modules_to_save). A tied
+// embedding stays: the head reads it.
+std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool tied_head) {
+  constexpr std::string_view kPrefix = "base_model.model.";
+  std::set<std::string> names;
+  for (const Parameter& p : parameters)
+    if (starts_with(p.name, kPrefix)) names.insert(p.name.substr(kPrefix.size()));
+  if (tied_head) names.erase("model.embed_tokens.weight");
+  return names;
+}
+
+Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model, bool tied_head) {
+  const std::set<std::string> gone = replaced(parameters, tied_head);
   Counts counts;
   for (const Parameter& p : parameters) {
     if (p.trainable) {
-      (is_adapter(p) ? counts.adapter : counts.base_trainable) += p.count();
+      (is_adapter(p) ? counts.adapter : counts.base_trainable) += ceil_div(p.count(), kTrainableAlignment) * kTrainableAlignment;
+      if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.count();
+    } else if (gone.count(p.name)) {
+      continue;
     } else if (p.quantized) {
       counts.quantized += p.count();
       counts.quantized_bytes += quantized_bytes(p.count(), model.quantization, model.double_quantization);
@@ -78,8 +99,8 @@ int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_qu
 }
 
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
-                                    Precision precision, Precision storage) {
-  const Counts counts = count(parameters, job.model);
+                                    Precision precision, Precision storage, bool tied_head) {
+  const Counts counts = count(parameters, job.model, tied_head);
   const int64_t trained = counts.base_trainable + counts.adapter, wide = 4, narrow = bytes_of(precision);
   const bool master = job.train.master_weights || precision == Precision::fp32;
   std::vector<MemoryLine> lines;
@@ -98,6 +119,9 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
     add(lines, "optimizer state", trained * 2 * wide, times(trained, 2 * wide) + " (two fp32 moments)");
   else if (job.optimizer.momentum > 0)
     add(lines, "optimizer state", trained * wide, times(trained, wide) + " (fp32 momentum)");
+  if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
+    add(lines, "PiSSA start", counts.factors * wide,
+        times(counts.factors, wide) + " (the first A and B, which the saved adapter subtracts)");
   return lines;
 }
 

@@ -25,9 +25,13 @@ int64_t bytes_of(Precision precision);
 int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_quantization);
 
 // What stays allocated for the whole run: frozen weights, trainable weights, gradients, optimizer state.
-// `storage` is the type of frozen weights that are not quantised.
+// `storage` is the type of frozen weights that are not quantised. `tied_head`: the embedding is the head too.
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
-                                    Precision precision, Precision storage);
+                                    Precision precision, Precision storage, bool tied_head);
+
+// Positions of the head taken at once. 512 rows keep the GEMM fast (64 rows reach a third of the rate) while the
+// logits stay near 100 MB for a vocabulary of 49,152.
+constexpr int64_t kHeadChunk = 512;
 
 // What decides the memory of one micro-batch.
 struct ActivationShape {
@@ -40,11 +44,13 @@ struct ActivationShape {
   Checkpointing checkpointing = Checkpointing::none;
   bool cuda = false;
   bool trains_base = false;        // adapter.type none
-  bool trains_head = false;        // the head, or the embedding it is tied to, has gradients
   int64_t micro_batch_tokens = 0;  // the most tokens of one micro-batch
   int64_t longest_sequence = 0;    // tokens
   int64_t supervised_tokens = 0;   // the most supervised tokens of one micro-batch
+  bool several_sequences = true;   // a micro-batch may hold more than one example
+  int64_t threads = 1;             // attention's blocks on a CPU are each thread's own
   bool needs_entropy = false;
+  bool training = true;  // dropout applies
 };
 
 }  // namespace forge

@@ -1,5 +1,7 @@
 #include "core/plan/plan.h"
 
+#include <algorithm>
+
 #include "core/base/hash.h"
 #include "core/plan/fit.h"
 #include "core/plan/resolve.h"
@@ -28,11 +30,14 @@ Plan make_plan(const PlanInput& input) {
   resolve_limits(plan);
   resolve_global_batch(plan);
   resolve_steps(plan, input.train_lengths);
-  resolve_memory(plan, input.profile, input.train_lengths);
+  resolve_memory(plan, input.profile,
+                 {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
   resolve_disk(plan);
   add_warnings(plan, input);
   return plan;
 }
+
+int64_t evaluation_tokens(const Plan& plan) { return std::max<int64_t>(1, *plan.job.train.micro_batch_tokens); }
 
 std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
 

@@ -70,8 +70,12 @@ struct PlanInput {
   int64_t model_bytes = 0;
   DataSummary train;
   DataSummary eval;
-  std::vector<int64_t> train_lengths;  // tokens of each example; may be empty while only estimating
+  // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a sample's).
+  std::vector<int64_t> train_lengths, train_supervised, eval_lengths, eval_supervised;
 };
+
+// Tokens of one batch of an evaluation: those of a training micro-batch, so that it needs no more memory.
+int64_t evaluation_tokens(const Plan& plan);
 
 // A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs
 // …, … available" naming the largest line and the cheapest remedy that would fit.

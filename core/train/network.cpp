@@ -8,6 +8,7 @@
 
 #include "core/base/random.h"
 #include "core/objective/likelihood.h"
+#include "core/plan/memory.h"
 #include "kernels/rms_norm/rms_norm.h"
 
 namespace forge {

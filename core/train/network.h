@@ -45,8 +45,4 @@ class Network {
   int64_t lowest_trained_layer_ = 0;  // nothing below wants a gradient
 };
 
-// Positions of the head taken at once. 512 rows keep the GEMM fast (64 rows reach a third of the rate) while the
-// logits stay near 100 MB for a vocabulary of 49,152.
-constexpr int64_t kHeadChunk = 512;
-
 }  // namespace forge

@@ -137,7 +137,8 @@ void export_full_model(const Session& session, const std::string& folder) {
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
   for (const Trainable& item : session.trainables->items()) {
-    host.push_back(item.master.to(at::kCPU, type).contiguous());
+    // On a CPU the leaf is that already, and nothing is copied.
+    host.push_back(item.leaf.detach().to(at::kCPU, type).contiguous());
     entries.push_back(
         {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }

@@ -120,7 +120,8 @@ class Trainer {
         break;
       } catch (const c10::OutOfMemoryError& error) {
         state_ = before;
-        halve_micro_batch(examples, error.what_without_backtrace());
+        bool smallest = cut(examples).size() == examples.size();
+        halve_micro_batch("step " + std::to_string(state_.step + 1), smallest, error.what_without_backtrace());
       }
     }
     ++state_.step;
@@ -156,9 +157,9 @@ class Trainer {
   }
 
   // Half the micro-batch, twice the accumulation: the same step in less memory.
-  void halve_micro_batch(const std::vector<int64_t>& examples, const std::string& reason) {
-    if (cut(examples).size() == examples.size())
-      throw Error(ErrorKind::fit, "step " + std::to_string(state_.step + 1) + ": out of memory with one example per micro-batch: " + reason)
+  void halve_micro_batch(const std::string& where, bool smallest, const std::string& reason) {
+    if (smallest)
+      throw Error(ErrorKind::fit, where + ": out of memory with one example per micro-batch: " + reason)
           .hint("set train.activation_checkpointing: full, or lower data.max_length");
     divisor_ *= 2;
     append_amendment(request_.run_folder, {{"kind", "out_of_memory"}, {"step", state_.step + 1}, {"micro_batch_divisor", divisor_}});
@@ -192,13 +193,25 @@ class Trainer {
   }
 
   void evaluate_now() {
-    int64_t batch_tokens = std::max<int64_t>(session_->job.data.max_length, 2048) / divisor_;
-    EvalStats stats = evaluate(*session_->network, session_->model, eval_data_, std::max<int64_t>(1, batch_tokens), stop_);
+    EvalStats stats = evaluate_within_memory();
     record({{"event", "eval"}, {"step", state_.step}, {"eval_loss", stats.loss}, {"tokens", stats.tokens},
             {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
     state_.last_eval_step = state_.step;
     if (state_.step == 0) return;
     note_evaluation(stats.loss);
+  }
+
+  EvalStats evaluate_within_memory() {
+    while (true) {
+      int64_t batch_tokens = std::max<int64_t>(1, evaluation_tokens(session_->plan) / divisor_);
+      try {
+        return evaluate(*session_->network, session_->model, eval_data_, batch_tokens, stop_);
+      } catch (const c10::OutOfMemoryError& error) {
+        // Shorter batches than the longest example do not exist.
+        bool smallest = batch_tokens <= request_.plan.eval.longest;
+        halve_micro_batch("evaluation at step " + std::to_string(state_.step), smallest, error.what_without_backtrace());
+      }
+    }
   }
 
   void note_evaluation(double loss) {

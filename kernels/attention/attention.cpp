@@ -13,23 +13,29 @@ at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   return groups == 1 ? x : x.repeat_interleave(groups, 1);
 }
 
+// One sequence. [length, heads, head_dim] each → [length, heads · head_dim]
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
+  at::Tensor out = at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), /*attn_mask=*/{},
+                                                    /*dropout_p=*/0.0, /*is_causal=*/true, scale);
+  return out.squeeze(0).transpose(0, 1).reshape({q.size(0), q.size(1) * q.size(2)});
+}
+
 }  // namespace
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int32_t>& cu_seqlens, double scale) {
   int64_t tokens = q.size(0), heads = q.size(1), width = heads * q.size(2);
+  if (tokens == 0) return q.reshape({tokens, width});
   // LibTorch's CPU flash attention does not know grouped queries; expanding here costs less than its fallback.
   at::Tensor all_k = repeat_heads(k, heads), all_v = repeat_heads(v, heads);
-  std::vector<at::Tensor> parts;
-  parts.reserve(cu_seqlens.size());
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    int64_t begin = cu_seqlens[s], length = cu_seqlens[s + 1] - begin;
-    at::Tensor out = at::scaled_dot_product_attention(
-        heads_first(q.narrow(0, begin, length)), heads_first(all_k.narrow(0, begin, length)),
-        heads_first(all_v.narrow(0, begin, length)), /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true, scale);
-    parts.push_back(out.squeeze(0).transpose(0, 1).reshape({length, width}));
-  }
-  return parts.size() == 1 ? parts[0] : parts.empty() ? q.reshape({tokens, width}) : at::cat(parts, 0);
+  if (cu_seqlens.size() == 2) return causal_attention(q, all_k, all_v, scale);
+  std::vector<int64_t> lengths;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) lengths.push_back(cu_seqlens[s + 1] - cu_seqlens[s]);
+  // Split, not narrow: the gradient of a narrow is a zeroed tensor of all tokens, once for every sequence.
+  std::vector<at::Tensor> qs = at::split_with_sizes(q, lengths), ks = at::split_with_sizes(all_k, lengths),
+                          vs = at::split_with_sizes(all_v, lengths), parts;
+  for (size_t s = 0; s < lengths.size(); ++s) parts.push_back(causal_attention(qs[s], ks[s], vs[s], scale));
+  return at::cat(parts, 0);
 }
 
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {

@@ -44,8 +44,9 @@ at::Tensor frozen_linear(const LinearSpec& spec, const at::Tensor& x, const at::
 // ‖W + scale · B A‖ per output row, detached, of the weight as it is multiplied in `type`. [out_features]
 at::Tensor row_norm(const LinearSpec& spec, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
-  at::Tensor sum = base_weight(spec, type).to(at::kFloat) +
-                   spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));
+  // One fp32 matrix of the weight's size, in place; a weight in another type is converted as it is added.
+  at::Tensor sum = at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat)).mul_(spec.scale);
+  sum.add_(base_weight(spec, type));
   return at::linalg_vector_norm(sum, 2, {1});
 }
 

@@ -1,0 +1,75 @@
+"""Small Llama models with random weights, and rows of random tokens. Standard library only.
+
+    write_model(folder, SIZES["10m"]); write_rows(path, [64] * 32, vocabulary=8192)
+"""
+import array
+import json
+import random
+import struct
+from pathlib import Path
+
+# Shapes of real small models, shrunk; "2m" and "10m" have grouped heads, "2m" an untied head.
+SIZES = {
+    "2m": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+               num_key_value_heads=2, tie_word_embeddings=False),
+    "10m": dict(vocab_size=8192, hidden_size=320, intermediate_size=896, num_hidden_layers=6, num_attention_heads=10,
+                num_key_value_heads=5, tie_word_embeddings=True),
+}
+BLOCK = 1 << 16  # random numbers drawn once and repeated: their values do not matter here
+
+
+def shapes(config: dict) -> dict:
+    hidden, inner, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    kv = hidden // config["num_attention_heads"] * config["num_key_value_heads"]
+    found = {"model.embed_tokens.weight": [vocab, hidden], "model.norm.weight": [hidden]}
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}."
+        found |= {at + "input_layernorm.weight": [hidden], at + "post_attention_layernorm.weight": [hidden]}
+        for name, out, width in (("self_attn.q_proj", hidden, hidden), ("self_attn.k_proj", kv, hidden),
+                                 ("self_attn.v_proj", kv, hidden), ("self_attn.o_proj", hidden, hidden),
+                                 ("mlp.gate_proj", inner, hidden), ("mlp.up_proj", inner, hidden),
+                                 ("mlp.down_proj", hidden, inner)):
+            found[f"{at}{name}.weight"] = [out, width]
+    if not config["tie_word_embeddings"]:
+        found["lm_head.weight"] = [vocab, hidden]
+    return found
+
+
+def count(shape: list) -> int:
+    return shape[0] * (shape[1] if len(shape) > 1 else 1)
+
+
+def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
+    """A model folder with the tokenizer of another; its rows must be tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = json.loads((tokenizer_from / "config.json").read_text()) | size
+    config |= {"max_position_embeddings": 4096, "head_dim": size["hidden_size"] // size["num_attention_heads"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    for path in tokenizer_from.iterdir():
+        if path.name not in ("config.json", "model.safetensors"):
+            (folder / path.name).write_bytes(path.read_bytes())
+    draw = random.Random(1)
+    block = array.array("f", (draw.gauss(0, 0.02) for _ in range(BLOCK))).tobytes()
+    header, offset = {}, 0
+    for name, shape in shapes(config).items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + 4 * count(shape)]}
+        offset += 4 * count(shape)
+    text = json.dumps(header).encode()
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for shape in shapes(config).values():
+            left = 4 * count(shape)
+            while left > 0:
+                file.write(block[:left])
+                left -= len(block)
+    return folder
+
+
+def write_rows(path: Path, lengths: list, vocabulary: int) -> Path:
+    draw = random.Random(2)
+    with open(path, "w") as file:
+        for length in lengths:
+            ids = [draw.randrange(vocabulary) for _ in range(length)]
+            labels = [-100] * (length // 4) + ids[length // 4:]
+            file.write(json.dumps({"input_ids": ids, "labels": labels}) + "\n")
+    return path
