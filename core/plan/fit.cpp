@@ -372,10 +372,11 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
                                               plan.storage, plan.model.tie_word_embeddings);
   const Provider& provider = provider_named(plan.provider);
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
-  if (eval.tokens > 0) {
-    std::vector<MemoryLine> evaluation = provider.activation_lines(shape_of(plan, inventory, eval, false));
-    if (total_bytes(evaluation) > total_bytes(moving)) moving = std::move(evaluation);
-  }
+  const auto consider = [&](std::vector<MemoryLine> other) {
+    if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
+  };
+  if (eval.tokens > 0) consider(provider.activation_lines(shape_of(plan, inventory, eval, false)));
+  consider(update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings));
   for (MemoryLine& line : moving) lines.push_back(std::move(line));
   return lines;
 }

@@ -125,4 +125,17 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
   return lines;
 }
 
+std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                     Precision precision, bool tied_head) {
+  const Counts counts = count(parameters, job.model, tied_head);
+  const int64_t trained = counts.base_trainable + counts.adapter;
+  std::vector<MemoryLine> lines;
+  if (!job.train.master_weights && precision != Precision::fp32)
+    add(lines, "trained weights in fp32", trained * 4, times(trained, 4) + ", while they are updated and saved");
+  if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
+    add(lines, "adapter being saved", counts.factors * 8,
+        times(counts.factors, 8) + ": A and B beside those that they started from");
+  return lines;
+}
+
 }  // namespace forge

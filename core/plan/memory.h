@@ -29,6 +29,11 @@ int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_qu
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
                                     Precision precision, Precision storage, bool tied_head);
 
+// What is alive beside the fixed lines while weights are updated and saved, when no activation is. Empty for most
+// jobs: fp32 masters are updated and written where they lie.
+std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                     Precision precision, bool tied_head);
+
 // Positions of the head taken at once. 512 rows keep the GEMM fast (64 rows reach a third of the rate) while the
 // logits stay near 100 MB for a vocabulary of 49,152.
 constexpr int64_t kHeadChunk = 512;
