@@ -109,7 +109,8 @@ Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
   return fullest;
 }
 
-ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Fullest& fullest, bool training) {
+ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Fullest& fullest,
+                         bool training) {
   const Job& job = plan.job;
   ActivationShape shape;
   shape.spec = plan.model;
@@ -376,7 +377,8 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
   if (eval.tokens > 0) consider(provider.activation_lines(shape_of(plan, inventory, eval, false)));
-  consider(update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings));
+  consider(update_lines(inventory.parameters, plan.job, *plan.job.train.precision,
+                        plan.model.tie_word_embeddings));
   for (MemoryLine& line : moving) lines.push_back(std::move(line));
   return lines;
 }

@@ -45,7 +45,8 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
   Counts counts;
   for (const Parameter& p : parameters) {
     if (p.trainable) {
-      (is_adapter(p) ? counts.adapter : counts.base_trainable) += ceil_div(p.count(), kTrainableAlignment) * kTrainableAlignment;
+      (is_adapter(p) ? counts.adapter : counts.base_trainable) +=
+          ceil_div(p.count(), kTrainableAlignment) * kTrainableAlignment;
       if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.count();
     } else if (gone.count(p.name)) {
       continue;
@@ -131,7 +132,8 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
   const int64_t trained = counts.base_trainable + counts.adapter;
   std::vector<MemoryLine> lines;
   if (!job.train.master_weights && precision != Precision::fp32)
-    add(lines, "trained weights in fp32", trained * 4, times(trained, 4) + ", while they are updated and saved");
+    add(lines, "trained weights in fp32", trained * 4,
+        times(trained, 4) + ", while they are updated and saved");
   if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
     add(lines, "adapter being saved", counts.factors * 8,
         times(counts.factors, 8) + ": A and B beside those that they started from");

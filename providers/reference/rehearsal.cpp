@@ -34,7 +34,8 @@ class Step {
     hidden.reset();
     for (int64_t l = layers - 1; l >= std::max<int64_t>(table_.lowest, 0); --l)
       grad = backward(l, std::move(saved[static_cast<size_t>(l)]));
-    if (table_.embedding && layer_.narrow()) ledger_.hold(Use::layer, 4 * layer_.tokens() * shape_.spec.hidden_size);
+    if (table_.embedding && layer_.narrow())
+      ledger_.hold(Use::layer, 4 * layer_.tokens() * shape_.spec.hidden_size);
   }
 
   void evaluate() {
@@ -49,15 +50,19 @@ class Step {
 
  private:
   int64_t row_bytes() const { return layer_.element() * shape_.supervised_tokens * shape_.spec.hidden_size; }
-  Held boundary(Use use) { return ledger_.hold(use, layer_.element() * layer_.tokens() * shape_.spec.hidden_size); }
+  Held boundary(Use use) {
+    return ledger_.hold(use, layer_.element() * layer_.tokens() * shape_.spec.hidden_size);
+  }
   Held logits(int64_t element) {
-    return ledger_.hold(Use::head, std::min(kHeadChunk, shape_.supervised_tokens) * shape_.spec.vocab_size * element);
+    return ledger_.hold(Use::head,
+                        std::min(kHeadChunk, shape_.supervised_tokens) * shape_.spec.vocab_size * element);
   }
 
   // Ids, angles, and ids, positions and weights of what is supervised.
   Held batch_tensors() {
     const int64_t angles = 2 * layer_.tokens() * (shape_.spec.head_dim / 2);
-    return ledger_.hold(Use::batch, 8 * layer_.tokens() + angles * layer_.element() + 20 * shape_.supervised_tokens);
+    return ledger_.hold(Use::batch,
+                        8 * layer_.tokens() + angles * layer_.element() + 20 * shape_.supervised_tokens);
   }
 
   Held forward(int64_t l, const Held&) {
@@ -71,7 +76,8 @@ class Step {
     saved.has_attention = checkpointing != Checkpointing::full;
     saved.has_mlp = checkpointing == Checkpointing::none;
     saved.attention.input = hidden;
-    Held middle = layer_.attention(row, Use::saved, saved.has_attention ? &saved.attention_graph : nullptr, Use::saved);
+    Held middle =
+        layer_.attention(row, Use::saved, saved.has_attention ? &saved.attention_graph : nullptr, Use::saved);
     if (saved.has_attention) saved.attention.output = middle;
     if (checkpointing != Checkpointing::full) saved.mlp.input = middle;
     Held output = layer_.mlp(row, Use::saved, saved.has_mlp ? &saved.mlp_graph : nullptr, Use::saved);
@@ -105,7 +111,8 @@ class Step {
       if (table_.head && layer_.narrow())
         ledger_.hold(Use::head, e * shape_.spec.vocab_size * shape_.spec.hidden_size);
     }
-    Held d_rows = layer_.norm_backward(Use::head, rows, graph, std::move(d_normed), false);
+    Held d_rows =
+        layer_.norm_backward(Use::head, rows, graph, d_normed, false);  // the engine's own handle lives on
     return boundary(Use::layer);
   }
 

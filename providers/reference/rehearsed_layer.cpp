@@ -40,7 +40,9 @@ void mark_trained(LayerTable& table, const Module& module) {
 
 // LibTorch's CPU flash attention works on blocks of keys and of queries, the latter by length.
 constexpr int64_t kKeyBlock = 512;
-int64_t query_block(int64_t length) { return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32); }
+int64_t query_block(int64_t length) {
+  return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
+}
 
 }  // namespace
 
@@ -177,7 +179,7 @@ Held LayerRehearsal::linear_backward(const RehearsedLinear& linear, LinearGraph&
 }
 
 // kernels/rope: two products, a sum or difference, for each half; then both together.
-Held LayerRehearsal::rope(Held x, int64_t width, Use use) {
+Held LayerRehearsal::rope(int64_t width, Use use) {
   Held first = wide(use, width / 2);
   Held a = wide(use, width / 2), b = wide(use, width / 2), second = wide(use, width / 2);
   a.reset();
@@ -200,12 +202,14 @@ Held LayerRehearsal::rope_backward(Held grad, int64_t width) {
 }
 
 int64_t LayerRehearsal::attention_forward_scratch() const {
-  const int64_t rows = query_block(shape_.longest_sequence), keys = std::min(kKeyBlock, shape_.longest_sequence);
+  const int64_t rows = query_block(shape_.longest_sequence),
+                keys = std::min(kKeyBlock, shape_.longest_sequence);
   return shape_.threads * rows * (4 * (keys + 2 + shape_.spec.head_dim) + (narrow() ? element_ * keys : 0));
 }
 
 int64_t LayerRehearsal::attention_backward_scratch() const {
-  const int64_t rows = query_block(shape_.longest_sequence), keys = std::min(kKeyBlock, shape_.longest_sequence);
+  const int64_t rows = query_block(shape_.longest_sequence),
+                keys = std::min(kKeyBlock, shape_.longest_sequence);
   return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element_ : 0)) + 4 * rows);
 }
 
@@ -215,7 +219,7 @@ Held LayerRehearsal::attention(const RehearsedLayer& layer, Use use, AttentionGr
   Held q = linear(layer.q, x, use, graph ? &graph->q : nullptr);
   Held k = linear(layer.k, x, use, graph ? &graph->k : nullptr);
   Held v = linear(layer.v, x, use, graph ? &graph->v : nullptr);
-  Held queries = rope(q, q_, use), keys = rope(k, kv_, use);
+  Held queries = rope(q_, use), keys = rope(kv_, use);
   q.reset();
   k.reset();
   Held mixed;

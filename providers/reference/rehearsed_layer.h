@@ -20,7 +20,8 @@ struct RehearsedLayer {
 
 struct LayerTable {
   std::vector<RehearsedLayer> layers;
-  int64_t lowest = 0;  // the lowest layer that keeps anything for backward; as Network's lowest_trained_layer_
+  int64_t lowest =
+      0;  // the lowest layer that keeps anything for backward; as Network's lowest_trained_layer_
   bool embedding = false, final_norm = false, head = false;  // trained
 };
 LayerTable layer_table(const ActivationShape& shape);
@@ -52,8 +53,8 @@ class LayerRehearsal {
   int64_t element() const { return element_; }
   bool narrow() const { return element_ < 4; }  // computes in bf16 or fp16, norms in fp32
 
-  // Halves, [tokens, hidden] → [tokens, hidden]. `graph` null: without autograd. `use` is where what stays for
-  // backward is counted, `out` where the result is.
+  // Halves, [tokens, hidden] → [tokens, hidden]. `graph` null: without autograd. `use` is where what stays
+  // for backward is counted, `out` where the result is.
   Held attention(const RehearsedLayer& layer, Use use, AttentionGraph* graph, Use out);
   Held mlp(const RehearsedLayer& layer, Use use, MlpGraph* graph, Use out);
   // The gradient of the half's output is the caller's and lives throughout.
@@ -70,7 +71,7 @@ class LayerRehearsal {
   // Adds to `sum`, the gradient of x so far, in place; the first one becomes it.
   Held linear_backward(const RehearsedLinear& linear, LinearGraph& graph, Held grad, Held sum,
                        std::vector<Held>& weight_grads);
-  Held rope(Held x, int64_t width, Use use);
+  Held rope(int64_t width, Use use);
   Held rope_backward(Held grad, int64_t width);
   int64_t attention_forward_scratch() const;
   int64_t attention_backward_scratch() const;
