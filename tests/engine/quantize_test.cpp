@@ -19,8 +19,8 @@ using namespace forge;
 namespace {
 
 const std::string kGoldens = std::string(FORGE_SOURCE_DIR) + "/tests/engine/goldens/quantize.safetensors";
-const char* const kCases[] = {"normal",        "many_blocks", "odd_tail", "short",
-                              "tail_of_zeros", "heavy_tails", "hard"};
+const char* const kCases[] = {"normal",        "many_blocks",    "odd_tail",    "short",
+                              "tail_of_zeros", "tail_on_limits", "heavy_tails", "hard"};
 
 struct Format {
   const char* name;

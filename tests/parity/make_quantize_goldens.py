@@ -15,6 +15,17 @@ OUTPUT = pathlib.Path(__file__).resolve().parents[1] / "engine" / "goldens" / "q
 BLOCK = 64
 
 
+def tail_on_limits():
+    """A short block whose values lie where dividing by absmax and multiplying by its inverse choose another code."""
+    nf4 = F.get_4bit_type("nf4", "cpu")
+    limits = (nf4[1:] + nf4[:-1]) / 2
+    while True:
+        absmax = torch.rand(1) + 0.1
+        x = limits * absmax
+        if ((x / absmax > limits) != (x * (1 / absmax) > limits)).sum() >= 3:
+            return torch.cat([absmax, x]).reshape(1, -1)
+
+
 def values():
     """Named fp32 matrices: ordinary weights, and blocks that invite mistakes."""
     torch.manual_seed(5)
@@ -23,6 +34,7 @@ def values():
     cases["odd_tail"] = torch.randn(3, 43)  # 129 values: two blocks and one value
     cases["short"] = torch.randn(1, 7)
     cases["tail_of_zeros"] = torch.cat([torch.randn(1, 64), torch.zeros(1, 13)], 1)
+    cases["tail_on_limits"] = tail_on_limits()
     cases["heavy_tails"] = torch.randn(16, 64) / torch.rand(16, 64).clamp(min=1e-3)
     hard = torch.zeros(12, 64)
     hard[1] = 0.5  # one value
