@@ -139,7 +139,7 @@ def an_extended_run_goes_on(lab: Lab):
     lab.run(train={"max_steps": 6}, schedule={"type": "constant"})
     lab.run("--extend", train={"max_steps": 12}, schedule={"type": "constant"})
     lab.run(name="whole", schedule={"type": "constant"})
-    assert lab.losses() == lab.losses("whole")
+    assert lab.losses() == lab.losses("whole"), (lab.losses(), lab.losses("whole"))
     assert lab.adapter() == lab.adapter("whole")
 
 
