@@ -11,21 +11,10 @@
 namespace forge {
 namespace {
 
-constexpr Option kOptions[] = {
-    kModelOptions[0],
-    kModelOptions[1],
-    kModelOptions[2],
-    kModelOptions[3],
-    kModelOptions[4],
-    kModelOptions[5],
+constexpr Option kOwnOptions[] = {
     {"--system", "TEXT", "the system message"},
-    kSamplingOptions[0],
-    kSamplingOptions[1],
-    kSamplingOptions[2],
-    kSamplingOptions[3],
-    kSamplingOptions[4],
-    kSamplingOptions[5],
 };
+constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
 
 // The next line of the user; nothing at the end. The prompt sign is for people only.
 std::optional<std::string> ask() {

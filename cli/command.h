@@ -3,6 +3,7 @@
 //
 //   constexpr Option kOptions[] = {{"--gpu", "NAME", "plan for this card instead of this machine"}};
 //   int run_plan(const Arguments& args) { auto gpu = args.text("--gpu"); … }
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,19 @@ struct Option {
   const char* help;
   bool repeats = false;
 };
+
+// One table of several, for options that commands share:
+//   constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
+template <size_t... counts>
+constexpr std::array<Option, (counts + ...)> join_options(const Option (&... tables)[counts]) {
+  std::array<Option, (counts + ...)> all{};
+  size_t next = 0;
+  const auto append = [&](const auto& table) {
+    for (const Option& option : table) all[next++] = option;
+  };
+  (append(tables), ...);
+  return all;
+}
 
 // The words of a command line, sorted by the command's table. Asking for an option that the table does not
 // have is a bug and says so.

@@ -9,6 +9,7 @@
 #include "cli/engine_process.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/plan/hardware.h"
 #include "forge_build.h"
 
 namespace forge {
@@ -42,6 +43,20 @@ Finding check_writable(const std::string& folder) {
           "work in a folder of your own, or set output_dir"};
 }
 
+std::vector<Finding> machine_findings(const Hardware& hardware) {
+  const CpuInfo& cpu = hardware.cpu;
+  std::vector<Finding> findings{
+      {"processor", "ok", cpu.name + ", " + format_count(cpu.cores) + " cores for this process", ""},
+      {"memory", "ok", format_bytes(cpu.available_bytes) + " free of " + format_bytes(cpu.memory_bytes), ""}};
+  for (const GpuInfo& gpu : hardware.gpus)
+    findings.push_back({"GPU", "ok",
+                        gpu.name + ", " + format_bytes(gpu.free_bytes) + " free of " + format_bytes(gpu.memory_bytes) +
+                            (gpu.driver.empty() ? "" : ", driver " + gpu.driver),
+                        ""});
+  if (hardware.gpus.empty()) findings.push_back({"GPU", "note", "none: " + hardware.gpu_note, ""});
+  return findings;
+}
+
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
   utsname system{};
@@ -49,6 +64,7 @@ std::vector<Finding> examine() {
   findings.push_back({"forge", "ok", std::string(kForgeVersion) + ", built with " + kCompiler, ""});
   findings.push_back(
       {"system", "ok", std::string(system.sysname) + " " + system.release + " " + system.machine, ""});
+  for (Finding& finding : machine_findings(probe_hardware())) findings.push_back(std::move(finding));
   EngineSearch search = search_engine();
   findings.push_back(search.engine_fault.empty()
                          ? Finding{"engine", "ok", search.location.program, ""}

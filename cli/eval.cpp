@@ -13,17 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Option kOptions[] = {
-    kModelOptions[0],
-    kModelOptions[1],
-    kModelOptions[2],
-    kModelOptions[3],
-    kModelOptions[4],
-    kModelOptions[5],
+constexpr Option kOwnOptions[] = {
     {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
     {"--max-length", "N", "cut longer rows at N tokens (default: nothing is cut)"},
     {"--per-example", "OUT.jsonl", "write line, tokens, supervised_tokens and loss (summed) of every row"},
 };
+constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
 
 // A folder that goes when the command ends.
 class ScratchFolder {

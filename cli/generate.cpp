@@ -7,24 +7,13 @@
 namespace forge {
 namespace {
 
-constexpr Option kOptions[] = {
-    kModelOptions[0],
-    kModelOptions[1],
-    kModelOptions[2],
-    kModelOptions[3],
-    kModelOptions[4],
-    kModelOptions[5],
+constexpr Option kOwnOptions[] = {
     {"--prompt", "TEXT", "what to answer", true},
     {"--prompts", "FILE", "one prompt a line; .jsonl: objects with prompt or messages"},
     {"--system", "TEXT", "the system message"},
     {"--raw", "", "continue the text as it is, without the chat template"},
-    kSamplingOptions[0],
-    kSamplingOptions[1],
-    kSamplingOptions[2],
-    kSamplingOptions[3],
-    kSamplingOptions[4],
-    kSamplingOptions[5],
 };
+constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
 
 constexpr int64_t kLargestPrompts = int64_t{64} << 20;
 

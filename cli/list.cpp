@@ -62,6 +62,7 @@ std::vector<Row> list_optimizers() { return choices_of("optimizer.type"); }
 std::vector<Row> list_schedules() { return choices_of("schedule.type"); }
 std::vector<Row> list_objectives() { return choices_of("objective.type"); }
 std::vector<Row> list_adapters() { return choices_of("adapter.type"); }
+std::vector<Row> list_formats() { return choices_of("data.train.format"); }
 std::vector<Row> list_quantizations() { return choices_of("model.quantization"); }
 
 std::vector<Row> list_commands() {
@@ -79,6 +80,7 @@ constexpr List kLists[] = {
     {"objectives", list_objectives, "objective.type: what is minimised"},
     {"adapters", list_adapters, "adapter.type: how weights change"},
     {"quantizations", list_quantizations, "model.quantization: how frozen weights are stored"},
+    {"formats", list_formats, "data.train.format: what a row of data looks like"},
     {"optimizers", list_optimizers, "optimizer.type"},
     {"schedules", list_schedules, "schedule.type"},
     {"providers", list_providers, "provider: who computes a layer"},

@@ -19,7 +19,7 @@ Json choice(const T& value, const std::string& reason) {
 
 Json describe(const Device& device, const Profile& profile) {
   Json json{{"profile", profile.name}, {"title", profile.title}, {"rule", profile.rule}};
-  json["device"] = device.cuda ? to_json(device.gpu) : to_json(device.cpu);
+  json["device"] = device.cuda ? Json(device.gpu) : Json(device.cpu);
   json["choices"] = {
       {"precision", choice(name_of(profile.precision.value), profile.precision.reason)},
       {"storage", choice(name_of(profile.storage.value), profile.storage.reason)},

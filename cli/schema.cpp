@@ -3,6 +3,7 @@
 #include "cli/console.h"
 #include "core/base/text.h"
 #include "core/config/emit.h"
+#include "core/plan/plan.h"
 #include "core/run/event_fields.h"
 
 namespace forge {
@@ -12,6 +13,7 @@ constexpr Option kOptions[] = {
     {"--docs", "", "the manual of job files (docs/job.md) instead"},
 };
 
+std::string plan_schema_json() { return plan_schema().dump(2) + "\n"; }
 std::string event_schema_json() { return event_schema().dump(2) + "\n"; }
 std::string report_schema_json() { return report_schema().dump(2) + "\n"; }
 
@@ -20,7 +22,11 @@ struct SchemaRow {
   std::string (*make)();
 };
 constexpr SchemaRow kSchemas[] = {
-    {"job", job_schema_json}, {"event", event_schema_json}, {"report", report_schema_json}};
+    {"job", job_schema_json},
+    {"plan", plan_schema_json},
+    {"event", event_schema_json},
+    {"report", report_schema_json},
+};
 
 int run(const Arguments& args) {
   if (args.has("--docs")) {
@@ -43,6 +49,6 @@ int run(const Arguments& args) {
 
 extern const Command kSchemaCommand;
 constexpr Command kSchemaCommand{
-    "schema", "[job|event|report]", 0, 1, "JSON Schemas of what forge reads and writes", kOptions, run};
+    "schema", "[job|plan|event|report]", 0, 1, "JSON Schemas of what forge reads and writes", kOptions, run};
 
 }  // namespace forge

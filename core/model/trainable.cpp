@@ -23,11 +23,9 @@ TrainableSet::TrainableSet(const std::vector<Parameter>& parameters, c10::Scalar
   auto options = at::TensorOptions().device(device);
   bool separate = type != at::kFloat && master_weights;
   master_ = at::zeros({elements_}, options.dtype(master_weights ? at::kFloat : type));
-  grad_ = at::zeros({elements_}, options.dtype(at::kFloat));
   if (separate) copy_ = at::zeros({elements_}, options.dtype(type));
   for (Trainable& item : items_) {
     item.master = slice(master_, item);
-    item.grad = slice(grad_, item);
     // detach(): a leaf of its own that shares the memory.
     item.leaf = slice(separate ? copy_ : master_, item).detach().requires_grad_(true);
   }
@@ -39,7 +37,14 @@ Trainable* TrainableSet::find(const std::string& name) {
   return nullptr;
 }
 
-void TrainableSet::zero_grad() { grad_.zero_(); }
+void TrainableSet::zero_grad() {
+  if (grad_.defined()) {
+    grad_.zero_();
+    return;
+  }
+  grad_ = at::zeros({elements_}, master_.options().dtype(at::kFloat));
+  for (Trainable& item : items_) item.grad = slice(grad_, item);
+}
 
 void TrainableSet::publish() {
   c10::NoGradGuard no_grad;

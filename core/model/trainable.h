@@ -14,14 +14,14 @@ struct Trainable {
   Parameter parameter;
   int64_t offset = 0;  // in elements; slices start on 64-byte lines
   at::Tensor master;   // fp32 view of the flat buffer, [shape]
-  at::Tensor grad;     // fp32 view, [shape]
+  at::Tensor grad;     // fp32 view, [shape]; from the first zero_grad() on
   at::Tensor leaf;     // what the layers read; the master itself in fp32. Wants gradients.
 };
 
 class TrainableSet {
  public:
-  // Allocates buffers for the trainable ones among `parameters`, in their order; masters are zero. `type` is the
-  // compute type. `master_weights` false keeps the weights in `type` alone (no fp32 copy).
+  // Allocates weights for the trainable ones among `parameters`, in their order, all zero. `type` is the compute
+  // type. `master_weights` false keeps the weights in `type` alone (no fp32 copy).
   TrainableSet(const std::vector<Parameter>& parameters, c10::ScalarType type, c10::Device device, bool master_weights);
 
   std::vector<Trainable>& items() { return items_; }
@@ -30,8 +30,8 @@ class TrainableSet {
   int64_t elements() const { return elements_; }
 
   at::Tensor& master() { return master_; }  // [elements]
-  at::Tensor& grad() { return grad_; }      // fp32 [elements]
-  // The fp32 slice [begin, end) of a flat buffer.
+  at::Tensor& grad() { return grad_; }      // fp32 [elements]; from the first zero_grad() on
+  // Allocates the gradients the first time, when the loaded model has let go of the weights that are trained.
   void zero_grad();
   // Copies masters into the leaves where they are separate; after every optimizer step and after loading.
   void publish();

@@ -20,7 +20,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, Trai
     else
       ranges_.push_back({items[i].offset, end, factor, decays});
   }
-  auto zeros = [&] { return at::zeros({trainables.elements()}, trainables.grad().options()); };
+  auto zeros = [&] { return at::zeros({trainables.elements()}, trainables.master().options().dtype(at::kFloat)); };
   if (config.type == OptimizerType::adamw) states_ = {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}};
   else if (config.momentum > 0) states_ = {{"momentum", zeros()}};
 }

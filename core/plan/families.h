@@ -34,6 +34,8 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name);
 // rope_parameters (transformers 5) or rope_theta and rope_scaling (transformers 4).
 RopeSpec rope_from_config(Settings& settings, int64_t max_position_embeddings);
 const char* name_of(RopeType type);
+// Throws Error(environment) for a word that name_of never says.
+RopeType rope_type_of(const std::string& name);
 
 // Consistency that no single key shows: grouping of heads, an even head_dim, sizes that multiply within 64
 // bits. Each fault is a sentence.

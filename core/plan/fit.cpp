@@ -379,6 +379,10 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
   if (eval.tokens > 0) consider(provider.activation_lines(shape_of(plan, inventory, eval, false)));
   consider(update_lines(inventory.parameters, plan.job, *plan.job.train.precision,
                         plan.model.tie_word_embeddings));
+  // A GPU's tensors are converted in the host's memory.
+  if (!plan.device.cuda)
+    consider(loading_lines(inventory.parameters, plan.job, *plan.job.train.precision,
+                           plan.model.tie_word_embeddings, *plan.job.train.threads));
   for (MemoryLine& line : moving) lines.push_back(std::move(line));
   return lines;
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "core/io/members.h"
 
 namespace forge {
 namespace {
@@ -120,6 +121,26 @@ std::vector<std::string> known_extensions(const std::string& flags) {
   return known;
 }
 
+constexpr auto kCpuMembers = [](auto& cpu, auto&& member) {
+  member("name", cpu.name, "the processor's model name");
+  member("cores", cpu.cores, "that this process may use, within affinity and the control group's quota");
+  member("memory_bytes", cpu.memory_bytes, "of the machine, or the control group's limit where that is lower");
+  member("available_bytes", cpu.available_bytes, "free for a new program within that");
+  member("isa", cpu.isa, "instruction sets that change what forge chooses");
+};
+
+constexpr auto kGpuMembers = [](auto& gpu, auto&& member) {
+  member("name", gpu.name, "the card's name");
+  member("compute_capability", gpu.compute_capability, "86 is 8.6");
+  member("memory_bytes", gpu.memory_bytes, "of the card");
+  member("free_bytes", gpu.free_bytes, "not taken by other programs; memory_bytes when nobody says");
+  member("driver", gpu.driver, "the driver's version, empty when unknown");
+  member("cuda_version", gpu.cuda_version, "the newest CUDA of the driver: 13000 is 13.0");
+  member("uuid", gpu.uuid, "the card's own name, empty when unknown");
+  member("pci", gpu.pci, "its place on the bus, empty when unknown");
+  member("probed", gpu.probed, "false: planned for a card that is not in this machine");
+};
+
 }  // namespace
 
 bool CpuInfo::has(const std::string& extension) const {
@@ -152,48 +173,12 @@ Hardware probe_hardware() {
   return hardware;
 }
 
-Json to_json(const CpuInfo& cpu) {
-  return Json{{"name", cpu.name},
-              {"cores", cpu.cores},
-              {"memory_bytes", cpu.memory_bytes},
-              {"available_bytes", cpu.available_bytes},
-              {"isa", cpu.isa}};
-}
+void to_json(Json& json, const CpuInfo& cpu) { json = write_members(cpu, kCpuMembers); }
+void from_json(const Json& json, CpuInfo& cpu) { read_members(json, cpu, kCpuMembers); }
+Json schema_of(const CpuInfo& cpu) { return members_schema(cpu, kCpuMembers); }
 
-CpuInfo cpu_info_from_json(const Json& json) {
-  CpuInfo cpu;
-  json.at("name").get_to(cpu.name);
-  json.at("cores").get_to(cpu.cores);
-  json.at("memory_bytes").get_to(cpu.memory_bytes);
-  json.at("available_bytes").get_to(cpu.available_bytes);
-  json.at("isa").get_to(cpu.isa);
-  return cpu;
-}
-
-Json to_json(const GpuInfo& gpu) {
-  return Json{{"name", gpu.name},
-              {"compute_capability", gpu.compute_capability},
-              {"memory_bytes", gpu.memory_bytes},
-              {"free_bytes", gpu.free_bytes},
-              {"driver", gpu.driver},
-              {"cuda_version", gpu.cuda_version},
-              {"uuid", gpu.uuid},
-              {"pci", gpu.pci},
-              {"probed", gpu.probed}};
-}
-
-GpuInfo gpu_info_from_json(const Json& json) {
-  GpuInfo gpu;
-  json.at("name").get_to(gpu.name);
-  json.at("compute_capability").get_to(gpu.compute_capability);
-  json.at("memory_bytes").get_to(gpu.memory_bytes);
-  json.at("free_bytes").get_to(gpu.free_bytes);
-  json.at("driver").get_to(gpu.driver);
-  json.at("cuda_version").get_to(gpu.cuda_version);
-  json.at("uuid").get_to(gpu.uuid);
-  json.at("pci").get_to(gpu.pci);
-  json.at("probed").get_to(gpu.probed);
-  return gpu;
-}
+void to_json(Json& json, const GpuInfo& gpu) { json = write_members(gpu, kGpuMembers); }
+void from_json(const Json& json, GpuInfo& gpu) { read_members(json, gpu, kGpuMembers); }
+Json schema_of(const GpuInfo& gpu) { return members_schema(gpu, kGpuMembers); }
 
 }  // namespace forge

@@ -50,9 +50,11 @@ CpuInfo probe_cpu(const SystemRoot& root = {});
 std::vector<GpuInfo> probe_gpus(std::string* note);
 Hardware probe_hardware();
 
-Json to_json(const CpuInfo& cpu);
-Json to_json(const GpuInfo& gpu);
-CpuInfo cpu_info_from_json(const Json& json);
-GpuInfo gpu_info_from_json(const Json& json);
+void to_json(Json& json, const CpuInfo& cpu);
+void from_json(const Json& json, CpuInfo& cpu);
+Json schema_of(const CpuInfo& cpu);
+void to_json(Json& json, const GpuInfo& gpu);
+void from_json(const Json& json, GpuInfo& gpu);
+Json schema_of(const GpuInfo& gpu);
 
 }  // namespace forge

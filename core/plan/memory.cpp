@@ -1,6 +1,7 @@
 #include "core/plan/memory.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -137,6 +138,27 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
   if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
     add(lines, "adapter being saved", counts.factors * 8,
         times(counts.factors, 8) + ": A and B beside those that they started from");
+  return lines;
+}
+
+std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
+                                      bool tied_head, int64_t threads) {
+  // A tensor that is not held in fp32 is read in fp32 first.
+  std::vector<int64_t> read_wide;
+  int64_t held = 0;
+  for (const Parameter& p : parameters) {
+    if (is_adapter(p)) continue;
+    held += p.quantized ? quantized_bytes(p.count(), job.model.quantization, job.model.double_quantization)
+                        : p.count() * bytes_of(precision);
+    if (p.quantized || precision != Precision::fp32) read_wide.push_back(p.count() * 4);
+  }
+  std::sort(read_wide.rbegin(), read_wide.rend());
+  read_wide.resize(std::min(read_wide.size(), static_cast<size_t>(std::max<int64_t>(threads, 1))));
+  const int64_t reading = std::accumulate(read_wide.begin(), read_wide.end(), int64_t{0});
+  std::vector<MemoryLine> lines;
+  const int64_t fixed = total_bytes(fixed_lines(parameters, job, precision, precision, tied_head));
+  add(lines, "reading the model", held + reading - fixed,
+      std::to_string(read_wide.size()) + " largest tensors in fp32 while they are converted");
   return lines;
 }
 

@@ -34,6 +34,11 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
 std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
                                      Precision precision, bool tied_head);
 
+// What is alive beyond the fixed lines while the model is read, `threads` tensors at a time; empty when the fixed lines
+// hold it: gradients and optimizer state do not exist yet.
+std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
+                                      bool tied_head, int64_t threads);
+
 // Positions of the head taken at once. 512 rows keep the GEMM fast (64 rows reach a third of the rate) while the
 // logits stay near 100 MB for a vocabulary of 49,152.
 constexpr int64_t kHeadChunk = 512;

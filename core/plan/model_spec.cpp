@@ -2,102 +2,66 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/io/members.h"
 #include "core/plan/families.h"
 #include "core/plan/gguf_spec.h"
 
 namespace forge {
 namespace {
 
-Json to_json(const RopeSpec& rope) {
-  return Json{{"type", name_of(rope.type)},
-              {"theta", rope.theta},
-              {"factor", rope.factor},
-              {"original_max_position_embeddings", rope.original_max_position_embeddings},
-              {"low_freq_factor", rope.low_freq_factor},
-              {"high_freq_factor", rope.high_freq_factor},
-              {"beta_fast", rope.beta_fast},
-              {"beta_slow", rope.beta_slow},
-              {"attention_factor", rope.attention_factor},
-              {"mscale", rope.mscale},
-              {"mscale_all_dim", rope.mscale_all_dim},
-              {"truncate", rope.truncate},
-              {"partial_rotary_factor", rope.partial_rotary_factor}};
-}
+constexpr auto kRopeMembers = [](auto& rope, auto&& member) {
+  member("type", rope.type, "as config.json names it");
+  member("theta", rope.theta, "base of the frequencies");
+  member("factor", rope.factor, "how many times longer the context is than before scaling");
+  member("original_max_position_embeddings", rope.original_max_position_embeddings, "context before scaling");
+  member("low_freq_factor", rope.low_freq_factor, "llama3");
+  member("high_freq_factor", rope.high_freq_factor, "llama3");
+  member("beta_fast", rope.beta_fast, "yarn");
+  member("beta_slow", rope.beta_slow, "yarn");
+  member("attention_factor", rope.attention_factor, "yarn; 0: derived from factor and mscale");
+  member("mscale", rope.mscale, "yarn; 0: absent");
+  member("mscale_all_dim", rope.mscale_all_dim, "yarn; 0: absent");
+  member("truncate", rope.truncate, "yarn: the bounds of the ramp are whole numbers");
+  member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is turned");
+};
 
-RopeType rope_type_of(const std::string& name) {
-  for (RopeType type :
-       {RopeType::standard, RopeType::linear, RopeType::dynamic, RopeType::llama3, RopeType::yarn})
-    if (name == name_of(type)) return type;
-  throw Error(ErrorKind::environment, "model spec: unknown rope type \"" + name + "\"");
-}
-
-RopeSpec rope_from_json(const Json& json) {
-  RopeSpec rope;
-  rope.type = rope_type_of(json.at("type").get<std::string>());
-  json.at("theta").get_to(rope.theta);
-  json.at("factor").get_to(rope.factor);
-  json.at("original_max_position_embeddings").get_to(rope.original_max_position_embeddings);
-  json.at("low_freq_factor").get_to(rope.low_freq_factor);
-  json.at("high_freq_factor").get_to(rope.high_freq_factor);
-  json.at("beta_fast").get_to(rope.beta_fast);
-  json.at("beta_slow").get_to(rope.beta_slow);
-  json.at("attention_factor").get_to(rope.attention_factor);
-  json.at("mscale").get_to(rope.mscale);
-  json.at("mscale_all_dim").get_to(rope.mscale_all_dim);
-  json.at("truncate").get_to(rope.truncate);
-  json.at("partial_rotary_factor").get_to(rope.partial_rotary_factor);
-  return rope;
-}
+constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
+  member("family", spec.family, "what forge builds");
+  member("architecture", spec.architecture, "what the file says");
+  member("vocab_size", spec.vocab_size, "rows of the embedding");
+  member("hidden_size", spec.hidden_size, "width of the residual stream");
+  member("intermediate_size", spec.intermediate_size, "width inside the MLP");
+  member("num_layers", spec.num_layers, "decoder layers");
+  member("num_heads", spec.num_heads, "attention heads");
+  member("num_kv_heads", spec.num_kv_heads, "heads of keys and values");
+  member("head_dim", spec.head_dim, "width of a head");
+  member("max_position_embeddings", spec.max_position_embeddings, "longest context");
+  member("rms_norm_eps", spec.rms_norm_eps, "added to the mean square");
+  member("tie_word_embeddings", spec.tie_word_embeddings, "the embedding is the head too");
+  member("qkv_bias", spec.qkv_bias, "q_proj, k_proj and v_proj have biases");
+  member("o_bias", spec.o_bias, "o_proj has a bias");
+  member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
+  member("rope", spec.rope, "rotary position embedding");
+  member("eos_token_ids", spec.eos_token_ids, "tokens that end a text");
+  member("bos_token_id", spec.bos_token_id, "-1: none");
+  member("pad_token_id", spec.pad_token_id, "-1: none");
+};
 
 constexpr int64_t kLargestConfig = 16 << 20;
 
 }  // namespace
 
-Json to_json(const ModelSpec& spec) {
-  return Json{{"family", spec.family},
-              {"architecture", spec.architecture},
-              {"vocab_size", spec.vocab_size},
-              {"hidden_size", spec.hidden_size},
-              {"intermediate_size", spec.intermediate_size},
-              {"num_layers", spec.num_layers},
-              {"num_heads", spec.num_heads},
-              {"num_kv_heads", spec.num_kv_heads},
-              {"head_dim", spec.head_dim},
-              {"max_position_embeddings", spec.max_position_embeddings},
-              {"rms_norm_eps", spec.rms_norm_eps},
-              {"tie_word_embeddings", spec.tie_word_embeddings},
-              {"qkv_bias", spec.qkv_bias},
-              {"o_bias", spec.o_bias},
-              {"mlp_bias", spec.mlp_bias},
-              {"rope", to_json(spec.rope)},
-              {"eos_token_ids", spec.eos_token_ids},
-              {"bos_token_id", spec.bos_token_id},
-              {"pad_token_id", spec.pad_token_id}};
-}
+void to_json(Json& json, RopeType type) { json = name_of(type); }
+void from_json(const Json& json, RopeType& type) { type = rope_type_of(json.get<std::string>()); }
+Json schema_of(RopeType) { return {{"type", "string"}}; }
 
-ModelSpec model_spec_from_json(const Json& json) {
-  ModelSpec spec;
-  json.at("family").get_to(spec.family);
-  json.at("architecture").get_to(spec.architecture);
-  json.at("vocab_size").get_to(spec.vocab_size);
-  json.at("hidden_size").get_to(spec.hidden_size);
-  json.at("intermediate_size").get_to(spec.intermediate_size);
-  json.at("num_layers").get_to(spec.num_layers);
-  json.at("num_heads").get_to(spec.num_heads);
-  json.at("num_kv_heads").get_to(spec.num_kv_heads);
-  json.at("head_dim").get_to(spec.head_dim);
-  json.at("max_position_embeddings").get_to(spec.max_position_embeddings);
-  json.at("rms_norm_eps").get_to(spec.rms_norm_eps);
-  json.at("tie_word_embeddings").get_to(spec.tie_word_embeddings);
-  json.at("qkv_bias").get_to(spec.qkv_bias);
-  json.at("o_bias").get_to(spec.o_bias);
-  json.at("mlp_bias").get_to(spec.mlp_bias);
-  spec.rope = rope_from_json(json.at("rope"));
-  json.at("eos_token_ids").get_to(spec.eos_token_ids);
-  json.at("bos_token_id").get_to(spec.bos_token_id);
-  json.at("pad_token_id").get_to(spec.pad_token_id);
-  return spec;
-}
+void to_json(Json& json, const RopeSpec& rope) { json = write_members(rope, kRopeMembers); }
+void from_json(const Json& json, RopeSpec& rope) { read_members(json, rope, kRopeMembers); }
+Json schema_of(const RopeSpec& rope) { return members_schema(rope, kRopeMembers); }
+
+void to_json(Json& json, const ModelSpec& spec) { json = write_members(spec, kSpecMembers); }
+void from_json(const Json& json, ModelSpec& spec) { read_members(json, spec, kSpecMembers); }
+Json schema_of(const ModelSpec& spec) { return members_schema(spec, kSpecMembers); }
 
 ModelSpec read_model_spec(const std::string& path) {
   if (!is_directory(path)) {

@@ -42,8 +42,9 @@ struct ModelSpec {
   int64_t bos_token_id = -1, pad_token_id = -1;
 };
 
-Json to_json(const ModelSpec& spec);
-ModelSpec model_spec_from_json(const Json& json);
+void to_json(Json& json, const ModelSpec& spec);
+void from_json(const Json& json, ModelSpec& spec);
+Json schema_of(const ModelSpec& spec);
 
 // Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture forge does not
 // know (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken

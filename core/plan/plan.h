@@ -84,6 +84,8 @@ Plan make_plan(const PlanInput& input);
 // Exact round trip. `parameters`, `memory` and `profile` are also what `forge plan --json` prints.
 Json to_json(const Plan& plan);
 Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
+// JSON Schema 2020-12 of that: schemas/plan.schema.json.
+Json plan_schema();
 
 // The keys whose values differ, "key: old → new" each; empty for the same job.
 std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan);

@@ -1,6 +1,7 @@
-// plan.json: an exact round trip, in the order in which a reader wants it.
+// plan.json: an exact round trip, in the order in which a reader wants it, and its schema.
 #include "core/config/job_json.h"
 #include "core/config/names.h"
+#include "core/io/members.h"
 #include "core/plan/plan.h"
 
 namespace forge {
@@ -8,131 +9,119 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-Json to_json(const Device& device) {
-  Json json{{"cuda", device.cuda}, {"index", device.index}, {"cpu", to_json(device.cpu)}};
-  if (device.cuda) json["gpu"] = to_json(device.gpu);
-  return json;
-}
+constexpr auto kDeviceMembers = [](auto& device, auto&& member) {
+  member("cuda", device.cuda, "the run computes on a GPU");
+  member("index", device.index, "of the GPU");
+  member("cpu", device.cpu, "the processor");
+  if (device.cuda) member("gpu", device.gpu, "the GPU, when the run computes on one");
+};
 
-Device device_from_json(const Json& json) {
-  Device device;
-  json.at("cuda").get_to(device.cuda);
-  json.at("index").get_to(device.index);
-  device.cpu = cpu_info_from_json(json.at("cpu"));
-  if (device.cuda) device.gpu = gpu_info_from_json(json.at("gpu"));
-  return device;
-}
+constexpr auto kOriginMembers = [](auto& origin, auto&& member) {
+  member("source", origin.source, "default, derived, a file's line, --set, or a profile");
+  member("reason", origin.reason, "why, for values that no person chose");
+};
 
-Json to_json(const Origins& origins) {
-  Json json = Json::object();
-  for (const auto& [key, origin] : origins)
-    json[key] = Json{{"source", origin.source}, {"reason", origin.reason}};
-  return json;
-}
+constexpr auto kLineMembers = [](auto& line, auto&& member) {
+  member("name", line.name, "what the bytes hold");
+  member("bytes", line.bytes, "at the moment of the peak");
+  member("formula", line.formula, "how they come about, with the numbers put in");
+};
 
-Origins origins_from_json(const Json& json) {
-  Origins origins;
-  for (const auto& [key, origin] : json.items())
-    origins[key] = {origin.at("source").get<std::string>(), origin.at("reason").get<std::string>()};
-  return origins;
-}
+constexpr auto kTargetMembers = [](auto& match, auto&& member) {
+  member("target", match.target, "as adapter.target_modules says it");
+  member("modules", match.modules, "linear layers that it matches");
+};
 
-Json to_json(const std::vector<MemoryLine>& lines) {
-  Json json = Json::array();
-  for (const MemoryLine& line : lines)
-    json.push_back(Json{{"name", line.name}, {"bytes", line.bytes}, {"formula", line.formula}});
-  return json;
-}
-
-Json to_json(const std::vector<TargetMatch>& targets) {
-  Json json = Json::array();
-  for (const TargetMatch& match : targets)
-    json.push_back(Json{{"target", match.target}, {"modules", match.modules}});
-  return json;
-}
-
-Json to_json(const std::map<std::string, std::string>& values) {
-  Json json = Json::object();
-  for (const auto& [key, value] : values) json[key] = value;
-  return json;
-}
-
-std::map<std::string, std::string> texts_from_json(const Json& json) {
-  std::map<std::string, std::string> values;
-  for (const auto& [key, value] : json.items()) values[key] = value.get<std::string>();
-  return values;
-}
-
-void read_memory(const Json& json, Plan& plan) {
-  json.at("predicted_peak_bytes").get_to(plan.predicted_peak_bytes);
-  json.at("available_bytes").get_to(plan.available_bytes);
-  for (const Json& line : json.at("lines"))
-    plan.memory.push_back({line.at("name").get<std::string>(), line.at("bytes").get<int64_t>(),
-                           line.at("formula").get<std::string>()});
-}
-
-Plan read_plan(const Json& json, const std::string& name) {
-  Plan plan;
-  plan.job = job_from_json(json.at("job"), name);
-  plan.origins = origins_from_json(json.at("origins"));
-  plan.device = device_from_json(json.at("device"));
-  json.at("profile").get_to(plan.profile);
-  json.at("profile_rule").get_to(plan.profile_rule);
-  json.at("engine").get_to(plan.engine);
-  json.at("provider").get_to(plan.provider);
-  plan.storage = enum_of<Precision>(json.at("storage").get<std::string>()).value();
-  json.at("attention").get_to(plan.attention);
-  json.at("loss_scaling").get_to(plan.loss_scaling);
-  plan.model = model_spec_from_json(json.at("model"));
-  json.at("model_hash").get_to(plan.model_hash);
-  json.at("model_bytes").get_to(plan.model_bytes);
-  plan.train = data_summary_from_json(json.at("data").at("train"));
-  plan.eval = data_summary_from_json(json.at("data").at("eval"));
-  json.at("parameters").at("total").get_to(plan.parameters.total);
-  json.at("parameters").at("trainable").get_to(plan.parameters.trainable);
-  for (const Json& match : json.at("targets"))
-    plan.targets.push_back({match.at("target").get<std::string>(), match.at("modules").get<int64_t>()});
-  read_memory(json.at("memory"), plan);
-  json.at("steps").get_to(plan.steps);
-  json.at("steps_per_epoch").get_to(plan.steps_per_epoch);
-  json.at("disk").at("checkpoint_bytes").get_to(plan.checkpoint_bytes);
-  json.at("disk").at("bytes").get_to(plan.disk_bytes);
-  plan.identity = texts_from_json(json.at("identity"));
-  plan.execution = texts_from_json(json.at("execution"));
-  json.at("warnings").get_to(plan.warnings);
-  return plan;
-}
+constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
+  member("profile", plan.profile, "the hardware profile's name");
+  member("profile_rule", plan.profile_rule, "why it was chosen");
+  member("engine", plan.engine, "cpu, cuda13 or cuda12");
+  member("provider", plan.provider, "who computes a layer");
+  member.group("parameters", "of the model with its adapter", [&](auto&& inner) {
+    inner("total", plan.parameters.total, "all");
+    inner("trainable", plan.parameters.trainable, "those that training changes");
+  });
+  member("steps", plan.steps, "of the whole run; 0: train.max_time ends it");
+  member("steps_per_epoch", plan.steps_per_epoch, "optimizer steps");
+  member.group("memory", "of the device, as the engine's allocator counts it", [&](auto&& inner) {
+    inner("predicted_peak_bytes", plan.predicted_peak_bytes, "the sum of the lines");
+    inner("available_bytes", plan.available_bytes, "of the device, less the runtime's reserve");
+    inner("lines", plan.memory, "what makes up the peak");
+  });
+  member.group("disk", "what the run writes", [&](auto&& inner) {
+    inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint");
+    inner("bytes", plan.disk_bytes, "everything, at its fullest moment");
+  });
+  member("storage", plan.storage, "type of frozen weights that are not quantised");
+  member("attention", plan.attention, "the attention that the profile asks for");
+  member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
+  member("targets", plan.targets, "what the adapter changes");
+  member("device", plan.device, "where the run computes");
+  member("model", plan.model, "the model's shape");
+  member("model_hash", plan.model_hash, "of the header of the model's file");
+  member("model_bytes", plan.model_bytes, "of the model's file");
+  member.group("data", "the two splits; without examples nothing is evaluated", [&](auto&& inner) {
+    inner("train", plan.train, "what is trained on");
+    inner("eval", plan.eval, "what is evaluated on");
+  });
+  member("job", plan.job, "the job, every auto resolved");
+  member("origins", plan.origins, "where each value of the job comes from, by dotted key");
+  member("identity", plan.identity, "what makes another job another job");
+  member("execution", plan.execution, "what may change at the price of planning again");
+  member("warnings", plan.warnings, "what the user should know before starting");
+};
 
 }  // namespace
 
+// Found by their arguments wherever a member of these types is written, read or described.
+static void to_json(Json& json, const Device& device) { json = write_members(device, kDeviceMembers); }
+static void from_json(const Json& json, Device& device) { read_members(json, device, kDeviceMembers); }
+static Json schema_of(const Device&) {
+  Device with_gpu;
+  with_gpu.cuda = true;
+  Json schema = members_schema(with_gpu, kDeviceMembers);
+  schema["required"].erase(schema["required"].size() - 1);  // gpu, the last
+  return schema;
+}
+
+static void to_json(Json& json, const ValueOrigin& origin) { json = write_members(origin, kOriginMembers); }
+static void from_json(const Json& json, ValueOrigin& origin) { read_members(json, origin, kOriginMembers); }
+static Json schema_of(const ValueOrigin& origin) { return members_schema(origin, kOriginMembers); }
+
+static void to_json(Json& json, const MemoryLine& line) { json = write_members(line, kLineMembers); }
+static void from_json(const Json& json, MemoryLine& line) { read_members(json, line, kLineMembers); }
+static Json schema_of(const MemoryLine& line) { return members_schema(line, kLineMembers); }
+
+static void to_json(Json& json, const TargetMatch& match) { json = write_members(match, kTargetMembers); }
+static void from_json(const Json& json, TargetMatch& match) { read_members(json, match, kTargetMembers); }
+static Json schema_of(const TargetMatch& match) { return members_schema(match, kTargetMembers); }
+
+static void to_json(Json& json, Precision precision) { json = name_of(precision); }
+static void from_json(const Json& json, Precision& precision) {
+  precision = enum_of<Precision>(json.get<std::string>()).value();
+}
+static Json schema_of(Precision precision) { return {{"enum", names(precision)}}; }
+
+static void to_json(Json& json, const DataSummary& summary) { json = to_json(summary); }
+static void from_json(const Json& json, DataSummary& summary) { summary = data_summary_from_json(json); }
+static Json schema_of(const DataSummary& summary) {
+  Json schema{{"type", "object"}};
+  const Json example = to_json(summary);
+  for (const auto& [key, value] : example.items()) {
+    const char* type = value.is_string() ? "string" : value.is_boolean() ? "boolean" : "integer";
+    schema["properties"][key] = {{"type", type}};
+  }
+  return schema;
+}
+
+static void to_json(Json& json, const Job& job) { json = to_json(job); }
+static void from_json(const Json& json, Job& job) { job = job_from_json(json, "plan.json"); }
+static Json schema_of(const Job&) { return {{"$ref", "job.schema.json"}}; }
+
 Json to_json(const Plan& plan) {
-  return Json{{"version", kVersion},
-              {"profile", plan.profile},
-              {"profile_rule", plan.profile_rule},
-              {"engine", plan.engine},
-              {"provider", plan.provider},
-              {"parameters", {{"total", plan.parameters.total}, {"trainable", plan.parameters.trainable}}},
-              {"steps", plan.steps},
-              {"steps_per_epoch", plan.steps_per_epoch},
-              {"memory",
-               {{"predicted_peak_bytes", plan.predicted_peak_bytes},
-                {"available_bytes", plan.available_bytes},
-                {"lines", to_json(plan.memory)}}},
-              {"disk", {{"checkpoint_bytes", plan.checkpoint_bytes}, {"bytes", plan.disk_bytes}}},
-              {"storage", name_of(plan.storage)},
-              {"attention", plan.attention},
-              {"loss_scaling", plan.loss_scaling},
-              {"targets", to_json(plan.targets)},
-              {"device", to_json(plan.device)},
-              {"model", to_json(plan.model)},
-              {"model_hash", plan.model_hash},
-              {"model_bytes", plan.model_bytes},
-              {"data", {{"train", to_json(plan.train)}, {"eval", to_json(plan.eval)}}},
-              {"job", to_json(plan.job)},
-              {"origins", to_json(plan.origins)},
-              {"identity", to_json(plan.identity)},
-              {"execution", to_json(plan.execution)},
-              {"warnings", plan.warnings}};
+  Json json{{"version", kVersion}};
+  json.update(write_members(plan, kPlanMembers));
+  return json;
 }
 
 Plan plan_from_json(const Json& json, const std::string& name) {
@@ -143,12 +132,25 @@ Plan plan_from_json(const Json& json, const std::string& name) {
   if (!json.is_object() || json.value("version", Json()) != kVersion)
     throw refuse("expected version " + std::to_string(kVersion));
   try {
-    return read_plan(json, name);
+    Plan plan;
+    read_members(json, plan, kPlanMembers);
+    return plan;
   } catch (const nlohmann::json::exception& fault) {
     throw refuse(fault.what());
   } catch (const std::bad_optional_access&) {
     throw refuse("storage is no precision");
   }
+}
+
+Json plan_schema() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"$id", "plan.schema.json"},
+              {"title", "forge plan"},
+              {"description", "plan.json of a run folder, and what forge plan --json prints"}};
+  schema.update(members_schema(Plan(), kPlanMembers));
+  schema["properties"]["version"] = {{"const", kVersion}, {"description", "of this format"}};
+  schema["required"].push_back("version");
+  return schema;
 }
 
 }  // namespace forge

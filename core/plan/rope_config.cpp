@@ -73,6 +73,12 @@ const char* name_of(RopeType type) {
   return "default";
 }
 
+RopeType rope_type_of(const std::string& name) {
+  for (const RopeRow& row : kRopeTypes)
+    if (name == row.name) return row.type;
+  throw Error(ErrorKind::environment, "unknown rope type \"" + name + "\"");
+}
+
 RopeSpec rope_from_config(Settings& settings, int64_t max_position_embeddings) {
   RopeSpec spec;
   const Json* scaling = settings.find("rope_scaling");

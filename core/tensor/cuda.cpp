@@ -39,7 +39,6 @@ DeviceMemory memory(int index) {
           aggregate(stats.allocated_bytes, &c10::CachingAllocator::Stat::peak)};
 }
 
-void reset_peak(int index) { c10::cuda::CUDACachingAllocator::resetPeakStats(static_cast<c10::DeviceIndex>(index)); }
 
 void synchronize(int index) { c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index)).synchronize(); }
 

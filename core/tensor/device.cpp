@@ -31,11 +31,6 @@ DeviceMemory device_memory(c10::Device device) {
   return {stats.live_bytes, stats.peak_bytes};
 }
 
-void reset_device_peak(c10::Device device) {
-  if (device.is_cuda()) return cuda::reset_peak(device.index());
-  reset_allocator_peak();
-}
-
 void synchronize(c10::Device device) {
   if (device.is_cuda()) cuda::synchronize(device.index());
 }

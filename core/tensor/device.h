@@ -16,7 +16,6 @@ struct DeviceMemory {
 // "cpu", "cuda" or "cuda:N". Throws Error(environment) when this engine cannot use it.
 c10::Device open_device(const std::string& name);
 DeviceMemory device_memory(c10::Device device);
-void reset_device_peak(c10::Device device);
 // Waits until everything queued on the device is done (CPU: nothing to wait for).
 void synchronize(c10::Device device);
 // A limit on what the run may allocate; 0: none.
@@ -30,7 +29,6 @@ bool available();
 int device_count();
 std::string describe();  // "no CUDA in this engine", or the runtime's version and the cards
 DeviceMemory memory(int index);
-void reset_peak(int index);
 void synchronize(int index);
 void limit_memory(int index, int64_t bytes);
 // A NCCL process group of one rank, opened and closed: proves that the collective library links and works.

@@ -12,7 +12,6 @@ bool available() { return false; }
 int device_count() { return 0; }
 std::string describe() { return "this engine was built without CUDA"; }
 DeviceMemory memory(int) { absent(); }
-void reset_peak(int) { absent(); }
 void synchronize(int) { absent(); }
 void limit_memory(int, int64_t) { absent(); }
 void check_collectives() { absent(); }

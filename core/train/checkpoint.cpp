@@ -57,7 +57,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.job.model,
                  session.residual);
   write_tensors(writer.path() + "/optimizer.safetensors", moments);
-  write_file_durably(writer.path() + "/state.json", to_json(state).dump(2));
+  write_file_durably(writer.path() + "/state.json", Json(state).dump(2));
   return writer.commit({{"run", session.plan.identity_hash()}});
 }
 
@@ -87,8 +87,8 @@ TrainState load_checkpoint(Session& session, const std::string& path) {
     for (Optimizer::State& moment : session.optimizer->states())
       read_tensor(*file, file_path, moment.name + "." + item.parameter.name, slice_of(moment.flat, item));
   std::string state_path = path + "/state.json";
-  return train_state_from_json(
-      parse_json(read_file(state_path, 16 << 20, ErrorKind::environment), state_path, ErrorKind::environment));
+  return parse_json(read_file(state_path, 16 << 20, ErrorKind::environment), state_path, ErrorKind::environment)
+      .get<TrainState>();
 }
 
 }  // namespace forge

@@ -75,6 +75,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   Session& s = *session;
   auto start = std::chrono::steady_clock::now();
   s.device = open_device(plan.device_name());
+  limit_device_memory(s.device, plan.memory_limit());
   set_threads(*s.job.train.threads);
   at::globalContext().setDeterministicAlgorithms(s.job.train.deterministic, /*warn_only=*/false);
   emit({{"event", "loading"}, {"what", s.job.model.path}});

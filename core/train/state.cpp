@@ -1,43 +1,38 @@
 #include "core/train/state.h"
 
+#include "core/io/members.h"
+
 namespace forge {
+namespace {
 
-Json to_json(const TrainState& state) {
-  Json best = Json::array();
-  for (const EvalPoint& point : state.best) best.push_back({{"step", point.step}, {"loss", point.loss}});
-  return {{"step", state.step},
-          {"updates", state.updates},
-          {"tokens", state.tokens},
-          {"supervised_tokens", state.supervised_tokens},
-          {"examples", state.examples},
-          {"consecutive_skips", state.consecutive_skips},
-          {"loss_scale", state.loss_scale},
-          {"steps_since_overflow", state.steps_since_overflow},
-          {"best", best},
-          {"last_eval_step", state.last_eval_step},
-          {"evals_without_improvement", state.evals_without_improvement},
-          {"stopped_early", state.stopped_early},
-          {"metrics_bytes", state.metrics_bytes},
-          {"train_seconds", state.train_seconds}};
-}
+constexpr auto kPointMembers = [](auto& point, auto&& member) {
+  member("step", point.step, "optimizer steps done before the evaluation");
+  member("loss", point.loss, "mean over its supervised tokens");
+};
 
-TrainState train_state_from_json(const Json& json) {
-  TrainState state;
-  state.step = json.at("step");
-  state.updates = json.at("updates");
-  state.tokens = json.at("tokens");
-  state.supervised_tokens = json.at("supervised_tokens");
-  state.examples = json.at("examples");
-  state.consecutive_skips = json.at("consecutive_skips");
-  state.loss_scale = json.at("loss_scale");
-  state.steps_since_overflow = json.at("steps_since_overflow");
-  for (const Json& point : json.at("best")) state.best.push_back({point.at("step"), point.at("loss")});
-  state.last_eval_step = json.at("last_eval_step");
-  state.evals_without_improvement = json.at("evals_without_improvement");
-  state.stopped_early = json.at("stopped_early");
-  state.metrics_bytes = json.at("metrics_bytes");
-  state.train_seconds = json.at("train_seconds");
-  return state;
-}
+constexpr auto kStateMembers = [](auto& state, auto&& member) {
+  member("step", state.step, "completed optimizer steps");
+  member("updates", state.updates, "steps that changed weights");
+  member("tokens", state.tokens, "trained on, repetitions counted");
+  member("supervised_tokens", state.supervised_tokens, "whose prediction was trained");
+  member("examples", state.examples, "trained on, repetitions counted");
+  member("consecutive_skips", state.consecutive_skips, "steps just left out for a loss that was not finite");
+  member("loss_scale", state.loss_scale, "of fp16");
+  member("steps_since_overflow", state.steps_since_overflow, "of the loss scale");
+  member("best", state.best, "best evaluations, ascending loss");
+  member("last_eval_step", state.last_eval_step, "-1: none yet");
+  member("evals_without_improvement", state.evals_without_improvement, "for early stopping");
+  member("stopped_early", state.stopped_early, "early stopping ended the run");
+  member("metrics_bytes", state.metrics_bytes, "length of metrics.jsonl that belongs to this state");
+  member("train_seconds", state.train_seconds, "over all sessions of the run");
+};
+
+}  // namespace
+
+void to_json(Json& json, const EvalPoint& point) { json = write_members(point, kPointMembers); }
+void from_json(const Json& json, EvalPoint& point) { read_members(json, point, kPointMembers); }
+
+void to_json(Json& json, const TrainState& state) { json = write_members(state, kStateMembers); }
+void from_json(const Json& json, TrainState& state) { read_members(json, state, kStateMembers); }
 
 }  // namespace forge

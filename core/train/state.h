@@ -28,7 +28,9 @@ struct TrainState {
   double train_seconds = 0;            // over all sessions of the run
 };
 
-Json to_json(const TrainState& state);
-TrainState train_state_from_json(const Json& json);
+void to_json(Json& json, const EvalPoint& point);
+void from_json(const Json& json, EvalPoint& point);
+void to_json(Json& json, const TrainState& state);
+void from_json(const Json& json, TrainState& state);
 
 }  // namespace forge

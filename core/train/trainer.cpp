@@ -38,8 +38,6 @@ class Trainer {
     log_ = std::make_unique<RunLog>(paths_, state_.metrics_bytes, job().log.tensorboard);
     train_data_ = DataSet::open(request_.plan.train.cache_path);
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
-    limit_device_memory(session_->device, session_->plan.memory_limit());
-    reset_device_peak(session_->device);
     try {
       // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
       while (true) {

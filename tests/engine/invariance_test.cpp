@@ -61,6 +61,7 @@ Run run(const std::vector<std::vector<int64_t>>& cut, Checkpointing checkpointin
   }
   auto provider = make_layer_provider("reference", model, trainables, checkpointing);
   Network network(model, trainables, *provider, job);
+  trainables.zero_grad();
   auto all = examples(spec.vocab_size);
   std::vector<Batch> batches;
   double normalizer = 0;

@@ -1,5 +1,6 @@
 #include "core/plan/plan.h"
 
+#include "core/base/file.h"
 #include "core/plan/explain.h"
 #include "core/plan/fit.h"
 #include "core/plan/gpu_database.h"
@@ -244,6 +245,12 @@ TEST_CASE("plan.json is an exact round trip") {
                plan_from_json(Json{{"version", 1}});
              }),
              Catch::Contains("not a plan of this forge"));
+}
+
+// To renew: forge schema plan > schemas/plan.schema.json
+TEST_CASE("schemas/plan.schema.json is what the members say") {
+  const std::string file = FORGE_SOURCE_DIR "/schemas/plan.schema.json";
+  CHECK((read_file(file, 1 << 20, ErrorKind::environment) == plan_schema().dump(2) + "\n"));
 }
 
 TEST_CASE("identity names what makes another job") {

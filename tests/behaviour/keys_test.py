@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""No key of a job is accepted and ignored: a value other than the default changes what a run does.
+
+    python3 tests/behaviour/keys_test.py build/bin/forge [--only KEY]
+
+Every key of the job schema stands in KEYS with another value, and with the settings under which it has a meaning. The job
+runs with and without that value; what was seen of the two runs must differ. The job, its origins and its identity as
+plan.json repeats them do not count as seen. Standard library only; prints "N passed, N failed".
+"""
+import argparse
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"
+OTHER_ADAPTER = ROOT / "tests" / "parity" / "goldens" / "adapter-init-lora"
+
+LORA = {"adapter": {"type": "lora", "rank": 4, "alpha": 8}}
+ALL = {"objective": {"train_on": "all"}}
+EVAL = {"data": {"eval": "eval.jsonl"}, "eval": {"every_steps": 1}, "checkpoint": {"every_steps": 1}}
+NARROW = {"train": {"precision": "bf16"}}
+LONG = {"data": {"max_length": 40}}
+
+# key -> (value, settings of both runs)
+KEYS = {
+    "name": ("other", {}),
+    "seed": (7, {}),
+    "output_dir": ("elsewhere", {}),
+    "model.path": ("other-model", {}),
+    "model.quantization": ("nf4", {}),
+    "model.double_quantization": (True, {"model": {"quantization": "nf4"}}),
+    "adapter.type": ("none", {"adapter": {"rank": None, "alpha": None}}),
+    "adapter.rank": (8, {}),
+    "adapter.alpha": (16, {}),
+    "adapter.dropout": (0.5, {}),
+    "adapter.target_modules": (["q_proj"], {}),
+    "adapter.exclude_modules": (["q_proj"], {}),
+    "adapter.modules_to_save": (["lm_head"], {}),
+    "adapter.use_rslora": (True, {}),
+    "adapter.use_dora": (True, {}),
+    "adapter.init": ("gaussian", {}),
+    "adapter.lora_plus_ratio": (16, {}),
+    "adapter.rank_pattern": ({"q_proj": 8}, {}),
+    "adapter.alpha_pattern": ({"q_proj": 32}, {}),
+    "adapter.layers_to_transform": ([0], {}),
+    "adapter.init_from": (str(OTHER_ADAPTER), {"adapter": {"type": "lora", "rank": 4, "alpha": 8}}),
+    "objective.type": ("pretrain", {}),
+    "objective.train_on": ("all", {}),
+    "objective.label_smoothing": (0.3, {}),
+    "objective.z_loss": (0.1, {}),
+    "data.train.path": ("other.jsonl", {}),
+    "data.train.format": ("text", {**ALL, "data": {"train": [{"path": "both.jsonl", "format": "messages"}]}}),
+    "data.train.limit": (6, {}),
+    "data.eval.path": ("other.jsonl", EVAL),
+    "data.eval.format": ("text", {**EVAL, **ALL, "data": {"eval": [{"path": "both.jsonl", "format": "messages"}]}}),
+    "data.eval.limit": (2, EVAL),
+    "data.eval_fraction": (0.25, {}),
+    "data.template": ("llama3", {}),
+    "data.max_length": (40, {}),
+    "data.overlong": ("drop", LONG),
+    "data.truncation_side": ("left", LONG),
+    "data.packing": (False, {"train": {"micro_batch_size": 2}}),
+    "data.group_by_length": (True, {}),
+    "data.shuffle": (False, {}),
+    "data.on_bad_row": ("skip", {"data": {"train": "bad.jsonl"}}),
+    "train.epochs": (2, {"train": {"max_steps": None, "epochs": 1}}),
+    "train.max_steps": (2, {}),
+    "train.max_tokens": (100, {}),
+    "train.max_time": (0.001, {}),
+    "train.global_batch_size": (2, {}),
+    "train.global_batch_tokens": (150, {"train": {"global_batch_size": None}}),
+    "train.micro_batch_size": (1, {"data": {"packing": False}}),
+    "train.micro_batch_tokens": (64, {}),
+    "train.activation_checkpointing": ("full", {}),
+    "train.precision": ("bf16", {}),
+    "train.master_weights": (False, NARROW),
+    "train.max_grad_norm": (0.01, {}),
+    "train.neftune_alpha": (5, {}),
+    "train.on_nan": ("skip", {"optimizer": {"learning_rate": 1e30}, "train": {"max_grad_norm": 0}}),
+    "train.deterministic": (True, {}),
+    "train.threads": (1, {}),
+    "optimizer.type": ("sgd", {}),
+    "optimizer.learning_rate": (1e-3, {}),
+    "optimizer.betas": ([0.5, 0.6], {}),
+    "optimizer.eps": (1e-2, {}),
+    "optimizer.weight_decay": (0.5, {}),
+    "optimizer.momentum": (0.9, {"optimizer": {"type": "sgd"}}),
+    "schedule.type": ("constant", {}),
+    "schedule.warmup_steps": (2, {}),
+    "schedule.warmup_ratio": (0.5, {}),
+    "schedule.min_lr_ratio": (0.5, {}),
+    "schedule.decay_ratio": (0.9, {"schedule": {"type": "wsd"}}),
+    "checkpoint.every_steps": (1, {}),
+    "checkpoint.keep_last": (1, {"checkpoint": {"every_steps": 1, "keep_best": 0}}),
+    "checkpoint.keep_best": (3, {**EVAL, "checkpoint": {"every_steps": 1, "keep_last": 1}}),
+    "eval.every_steps": (1, {"data": {"eval": "eval.jsonl"}}),
+    "eval.at_start": (True, {"data": {"eval": "eval.jsonl"}}),
+    "eval.early_stopping.patience": (1, {**EVAL, "optimizer": {"learning_rate": 1e-12}}),
+    "eval.early_stopping.min_delta": (100, {**EVAL, "eval": {"every_steps": 1, "early_stopping": {"patience": 1}}}),
+    "log.every_steps": (2, {}),
+    "log.tensorboard": (False, {}),
+    "hardware.profile": ("cpu", {}),
+    "hardware.device": ("cuda", {}),
+    "hardware.memory_limit": ("1GiB", {}),
+    "provider": ("fused", {}),
+    "extends": (["base.yaml"], {}),
+}
+
+# Keys whose other values cannot be seen on a machine without a GPU, and why.
+UNSEEN = {
+    "version": "there is one version",
+    "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
+    "hardware.profile": "a CPU has one profile that fits",
+}
+
+
+def merged(below: dict, above: dict) -> dict:
+    """`above` over `below`; None takes a key away."""
+    result = dict(below)
+    for key, value in above.items():
+        result[key] = merged(result[key], value) if isinstance(value, dict) and isinstance(result.get(key), dict) else value
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def with_value(job: dict, key: str, value) -> dict:
+    job = json.loads(json.dumps(job))
+    *path, last = key.split(".")
+    place = job
+    if path[:2] in (["data", "train"], ["data", "eval"]):
+        sources = job["data"][path[1]]
+        job["data"][path[1]] = sources = [{"path": sources}] if isinstance(sources, str) else sources
+        sources[0][last] = value
+        return job
+    for part in path:
+        place = place.setdefault(part, {})
+    place[last] = value
+    return job
+
+
+def rows(first: int, count: int) -> str:
+    words = "the devil lends a small lamp to whoever asks why a lamp burns".split()
+    lines = []
+    for i in range(first, first + count):
+        question = " ".join(words[(i * 3 + j) % len(words)] for j in range(3 + i % 5))
+        answers = [" ".join(words[(i * 5 + j + k) % len(words)] for j in range(2 + i % 7)) for k in range(2)]
+        turns = [{"role": "user", "content": question}, {"role": "assistant", "content": answers[0]}]
+        if i % 3 == 0:
+            turns += [{"role": "user", "content": "and?"}, {"role": "assistant", "content": answers[1]}]
+        lines.append(json.dumps({"messages": turns, "text": question}))
+    return "\n".join(lines) + "\n"
+
+
+def write_inputs(folder: Path) -> None:
+    (folder / "train.jsonl").write_text(rows(0, 24))
+    (folder / "eval.jsonl").write_text(rows(40, 6))
+    (folder / "other.jsonl").write_text(rows(60, 24))
+    (folder / "both.jsonl").write_text(rows(0, 24))
+    (folder / "bad.jsonl").write_text(rows(0, 24) + '{"messages": []}\n')
+    (folder / "base.yaml").write_text("optimizer: {learning_rate: 1e-4}\n")
+    other = folder / "other-model"
+    other.mkdir(exist_ok=True)
+    for file in MODEL.iterdir():
+        content = file.read_bytes()
+        if file.name == "config.json":
+            content = content.replace(b'"rms_norm_eps": 1e-05', b'"rms_norm_eps": 1e-02')
+        (other / file.name).write_bytes(content)
+
+
+def seen(forge: str, folder: Path, job: dict) -> dict:
+    """Everything that tells two runs apart, but for times and for what merely repeats the job."""
+    folder.mkdir()
+    write_inputs(folder)
+    (folder / "run.json").write_text(json.dumps(job))
+    done = subprocess.run([forge, "run", str(folder / "run.json"), "--json"], capture_output=True, text=True, timeout=120)
+    facts = {"exit": done.returncode, "error": (done.stdout + done.stderr if done.returncode else "").replace(str(folder), "")}
+    facts["threads"] = [e.get("threads") for e in map(json.loads, done.stdout.splitlines()) if e.get("event") == "hello"]
+    files = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if ".cache" not in p.parts and not p.name.endswith(".lost.jsonl")]
+    facts["files"] = sorted("events" if "tfevents" in f else f for f in files)
+    for plan in folder.rglob("plan.json"):
+        facts["plan"] = json.loads(plan.read_text())
+        for echo in ("job", "origins", "identity", "execution", "device"):
+            facts["plan"].pop(echo)
+        facts["plan"]["memory"].pop("available_bytes")
+        for split in facts["plan"]["data"].values():
+            split.pop("cache_path"), split.pop("lost_rows_path")
+    for metrics in folder.rglob("metrics.jsonl"):
+        timeless = lambda e: {k: v for k, v in e.items() if "second" not in k and k not in ("path", "bytes")}  # noqa: E731
+        facts["metrics"] = [timeless(json.loads(line)) for line in metrics.read_text().splitlines()]
+    for result in folder.glob("**/adapter/adapter_model.safetensors"):
+        facts["adapter"] = hashlib.sha256(result.read_bytes()).hexdigest()
+    return facts
+
+
+def memory_of(forge: str, folder: Path, job: dict) -> int:
+    write_inputs(folder)
+    (folder / "run.json").write_text(json.dumps(job))
+    done = subprocess.run([forge, "plan", str(folder / "run.json"), "--json"], capture_output=True, text=True, timeout=60)
+    return json.loads(done.stdout)["memory"]["available_bytes"]
+
+
+def base_job() -> dict:
+    return {"version": 1, "name": "run", "output_dir": "runs", "model": {"path": str(MODEL)}, **LORA,
+            "data": {"train": "train.jsonl", "max_length": 200},
+            "train": {"max_steps": 4, "global_batch_size": 4, "precision": "fp32"}, "optimizer": {"learning_rate": 5e-3}}
+
+
+def check(forge: str, folder: Path, key: str, unchanged) -> str:
+    """What is wrong, or nothing. `unchanged` runs a job, and the same job only once."""
+    value, settings = KEYS[key]
+    before = merged(base_job(), settings)
+    after = with_value(before, key, value)
+    if key == "hardware.memory_limit":
+        without, limited = memory_of(forge, folder, before), memory_of(forge, folder, after)
+        return "" if limited < without else "the limit does not show in the plan"
+    first, second = unchanged(json.dumps(before)), seen(forge, folder / "after", after)
+    wanted = 6 if key == "data.on_bad_row" else 7 if key == "train.on_nan" else 0
+    if first["exit"] != wanted:
+        return f"the job without it ends with {first['exit']}: {first['error'][-600:]}"
+    if second["exit"] in (2, 3, 70) and key not in ("provider",):
+        return f"the job with it ends with {second['exit']}: {second['error'][-600:]}"
+    return "" if first != second else "makes no difference"
+
+
+def leaves(node: dict, prefix: str = ""):
+    for key, value in node["properties"].items():
+        forms = [value, *value.get("anyOf", [])]
+        forms += [inner for form in forms if form.get("type") == "array" for inner in (form["items"], *form["items"].get("anyOf", []))]
+        inner = next((form for form in forms if "properties" in form), None)
+        if inner:
+            yield from leaves(inner, prefix + key + ".")
+        else:
+            yield prefix + key
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("forge")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    forge = os.path.abspath(args.forge)
+    schema = json.loads(subprocess.run([forge, "schema", "job"], capture_output=True, text=True, check=True).stdout)
+    known = list(leaves(schema))
+    faults = {key: "stands in no test" for key in known if key not in KEYS and key not in UNSEEN}
+    faults |= {key: "is no key of a job" for key in KEYS if key not in known}
+    keys = [key for key in KEYS if key in known and key not in UNSEEN and args.only in key]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        @functools.lru_cache(None)
+        def unchanged(job: str) -> dict:
+            return seen(forge, Path(tempfile.mkdtemp(dir=folder)) / "before", json.loads(job))
+
+        unchanged(json.dumps(base_job()))  # before two threads want it
+        places = [Path(folder) / key for key in keys]
+        for place in places:
+            place.mkdir()
+        for key, fault in zip(keys, pool.map(lambda pair: check(forge, *pair, unchanged), zip(places, keys))):
+            if fault:
+                faults[key] = fault
+    for key, fault in faults.items():
+        print(f"FAIL {key}: {fault}")
+    for key, reason in UNSEEN.items():
+        print(f"not seen here: {key}: {reason}")
+    print(f"{len(keys) - len([k for k in faults if k in keys])} passed, {len(faults)} failed")
+    return len(faults) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
