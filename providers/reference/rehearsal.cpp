@@ -107,9 +107,12 @@ class Step {
     Held d_normed = ledger_.hold(Use::head, row_bytes());
     {
       Held chunk = logits(4 + (layer_.narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));
+      layer_.product_scratch(Use::head, std::min(kHeadChunk, rows), shape_.spec.hidden_size);
       // In fp32 the head's gradient is added where it belongs; else it is a matrix of its own first.
-      if (table_.head && layer_.narrow())
-        ledger_.hold(Use::head, e * shape_.spec.vocab_size * shape_.spec.hidden_size);
+      if (table_.head && layer_.narrow()) {
+        Held gradient = ledger_.hold(Use::head, e * shape_.spec.vocab_size * shape_.spec.hidden_size);
+        layer_.product_scratch(Use::head, shape_.spec.vocab_size, shape_.spec.hidden_size);
+      }
     }
     Held d_rows =
         layer_.norm_backward(Use::head, rows, graph, d_normed, false);  // the engine's own handle lives on

@@ -124,7 +124,7 @@ Held LayerRehearsal::norm_backward(Use use, int64_t rows, NormGraph& graph, Held
 Held LayerRehearsal::linear(const RehearsedLinear& linear, const Held& x, Use use, LinearGraph* graph) {
   if (linear.rank == 0) {
     if (graph && linear.trained) graph->x = x;
-    return wide(use, linear.out);
+    return product(use, linear.out);
   }
   Held dropped = x;
   if (training_ && shape_.adapter.dropout > 0) {
@@ -133,7 +133,7 @@ Held LayerRehearsal::linear(const RehearsedLinear& linear, const Held& x, Use us
     dropped = wide(use, linear.in);
     if (graph) graph->mask = converted;
   }
-  Held s = wide(use, linear.rank), y = wide(use, linear.out);
+  Held s = product(use, linear.rank), y = product(use, linear.out);
   if (graph) {
     graph->x = dropped;
     graph->s = s;
@@ -156,22 +156,22 @@ Held LayerRehearsal::linear_backward(const RehearsedLinear& linear, LinearGraph&
   }
   Held ds;
   if (linear.rank > 0) {
-    Held product = wide(Use::layer, linear.rank);
+    Held unscaled = product(Use::layer, linear.rank);
     ds = wide(Use::layer, linear.rank);
-    weight_grads.push_back(ledger_.hold(Use::weight_grads, element_ * linear.rank * linear.out));
+    weight_grads.push_back(weight_grad(linear.rank, linear.out));
     graph.s.reset();
   }
-  Held dx = wide(Use::layer, linear.in);
+  Held dx = product(Use::layer, linear.in);
   if (linear.trained) {
-    weight_grads.push_back(ledger_.hold(Use::weight_grads, element_ * linear.in * linear.out));
+    weight_grads.push_back(weight_grad(linear.in, linear.out));
     graph.x.reset();
   }
   grad.reset();
   if (!sum) sum = dx;
   dx.reset();
   if (linear.rank == 0) return sum;
-  dx = wide(Use::layer, linear.in);
-  weight_grads.push_back(ledger_.hold(Use::weight_grads, element_ * linear.rank * linear.in));
+  dx = product(Use::layer, linear.in);
+  weight_grads.push_back(weight_grad(linear.rank, linear.in));
   graph.x.reset();
   if (graph.mask) wide(Use::layer, linear.in);
   graph.mask.reset();

@@ -64,9 +64,24 @@ class LayerRehearsal {
   Held norm(Use use, int64_t rows, NormGraph* graph);
   // `residual`: the input has the half's own gradient besides.
   Held norm_backward(Use use, int64_t rows, NormGraph& graph, Held grad, bool residual);
+  // LibTorch sums products of bf16 on a CPU in fp32 beside their result; oneDNN's AMX kernels do without.
+  void product_scratch(Use use, int64_t rows, int64_t width) {
+    if (narrow() && !shape_.cuda) ledger_.hold(use, 4 * rows * width);
+  }
 
  private:
   Held wide(Use use, int64_t width) { return ledger_.hold(use, element_ * tokens_ * width); }
+  // The result of a matrix product.
+  Held product(Use use, int64_t width) {
+    Held result = wide(use, width);
+    product_scratch(use, tokens_, width);
+    return result;
+  }
+  Held weight_grad(int64_t in, int64_t out) {
+    Held result = ledger_.hold(Use::weight_grads, element_ * in * out);
+    product_scratch(Use::weight_grads, in, out);
+    return result;
+  }
   Held linear(const RehearsedLinear& linear, const Held& x, Use use, LinearGraph* graph);
   // Adds to `sum`, the gradient of x so far, in place; the first one becomes it.
   Held linear_backward(const RehearsedLinear& linear, LinearGraph& graph, Held grad, Held sum,
