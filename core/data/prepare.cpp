@@ -162,7 +162,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   if (auto found = cached(path, paths)) return std::move(*found);
 
   RowStream stream(sources, options.estimate_bytes);
-  const bool estimate = options.estimate_bytes && stream.total_bytes() > *options.estimate_bytes;
+  const bool estimate = stream.partial();
   require_template(stream, split, chat_template);
   const ExampleMaker maker(tokenizer, chat_template, job);
   const ChunkWorker worker(maker, paths, share_of(job, split));
@@ -191,7 +191,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     progress.examples += static_cast<int64_t>(result.examples.size());
     if (options.progress) options.progress(progress);
   });
-  progress.bytes = estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
+  progress.bytes =
+      estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
   if (options.progress) options.progress(progress);
   lost.throw_if_any(progress.rows);
 

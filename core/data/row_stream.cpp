@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/io/compressed.h"
 
 namespace forge {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr size_t kChunkRows = 4096;
 constexpr size_t kDetectionRows = 32;
+constexpr int64_t kTypicalRatio = 4;  // of JSON under gzip
 
 // The job's format, or what the first rows that parse look like.
 RowFormat settle_format(const DataSource& source) {
@@ -42,15 +44,17 @@ RowFormat settle_format(const DataSource& source) {
 
 RowStream::RowStream(std::vector<DataSource> sources, std::optional<int64_t> byte_budget)
     : sources_(std::move(sources)) {
+  int64_t text_bytes = 0;
   for (const DataSource& source : sources_) {
     formats_.push_back(settle_format(source));
     sizes_.push_back(file_size(source.path));
     total_bytes_ += sizes_.back();
+    text_bytes += sizes_.back() * (InputFile(source.path).compressed() ? kTypicalRatio : 1);
   }
+  partial_ = byte_budget && text_bytes > *byte_budget;
   for (int64_t size : sizes_) {
-    const double share = static_cast<double>(size) / static_cast<double>(std::max<int64_t>(1, total_bytes_));
-    budgets_.push_back(byte_budget ? static_cast<int64_t>(share * static_cast<double>(*byte_budget))
-                                   : INT64_MAX);
+    const double share = partial_ ? static_cast<double>(*byte_budget) / static_cast<double>(text_bytes) : 1;
+    budgets_.push_back(partial_ ? static_cast<int64_t>(share * static_cast<double>(size)) : INT64_MAX);
   }
 }
 
@@ -67,13 +71,14 @@ bool RowStream::next(RowChunk& chunk) {
     chunk.plain_text = source_kind(source.path) == SourceKind::plain_text;
     SourceRow row;
     // The first row comes whatever the budget is.
-    while (chunk.bytes < kChunkBytes && chunk.rows.size() < kChunkRows &&
+    int64_t text_bytes = 0;
+    while (text_bytes < kChunkBytes && chunk.rows.size() < kChunkRows &&
            (!source.limit || rows_ < *source.limit) && (rows_ == 0 || bytes_ < budgets_[current_]) &&
            open_->next(row)) {
-      const auto row_bytes = static_cast<int64_t>(row.text.size()) + 1;
+      text_bytes += static_cast<int64_t>(row.text.size());
       ++rows_;
-      bytes_ += row_bytes;
-      chunk.bytes += row_bytes;
+      chunk.bytes += open_->file_position() - bytes_;
+      bytes_ = open_->file_position();
       chunk.rows.push_back(std::move(row));
     }
     if (!chunk.rows.empty()) return true;

@@ -5,7 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/data/byte_reader.h"
+#include "core/io/byte_reader.h"
 
 namespace forge {
 namespace {
@@ -34,6 +34,7 @@ class JsonLines : public RowSource {
     } while (trim(row.text).empty());
     return true;
   }
+  int64_t file_position() const override { return reader_.file_position(); }
 
  private:
   ByteReader reader_;
@@ -58,6 +59,7 @@ class JsonArray : public RowSource {
     read_value(row);
     return true;
   }
+  int64_t file_position() const override { return reader_.file_position(); }
 
  private:
   void skip_blanks() {
@@ -163,26 +165,35 @@ class JsonArray : public RowSource {
 
 class PlainText : public RowSource {
  public:
-  explicit PlainText(const std::string& path) : path_(path) {}
+  explicit PlainText(const std::string& path) : reader_(path) {}
 
   bool next(SourceRow& row) override {
     if (done_) return false;
     done_ = true;
-    row = SourceRow{1, 1, read_file(path_, kMaxDocumentBytes, ErrorKind::data)};
-    if (starts_with(row.text, "\xEF\xBB\xBF")) row.text.erase(0, 3);
-    size_t bad = 0;
-    if (!valid_utf8(row.text, &bad)) {
-      const std::string_view before = std::string_view(row.text).substr(0, bad);
-      const auto newline = before.rfind('\n');
-      const int64_t line = 1 + std::count(before.begin(), before.end(), '\n');
-      fail(path_, line, static_cast<int64_t>(newline == std::string_view::npos ? bad : bad - newline - 1) + 1,
-           "not valid UTF-8");
+    row = SourceRow{1, 1, ""};
+    for (std::string line; reader_.read_line(line, kMaxDocumentBytes);) {
+      row.text += line;
+      if (reader_.column() == 1) row.text += '\n';
+      if (static_cast<int64_t>(row.text.size()) > kMaxDocumentBytes)
+        fail(reader_.path(), reader_.line(), 1, "a document of more than " + format_bytes(kMaxDocumentBytes));
     }
+    check_utf8(row);
     return true;
   }
+  int64_t file_position() const override { return reader_.file_position(); }
 
  private:
-  std::string path_;
+  void check_utf8(const SourceRow& row) {
+    size_t bad = 0;
+    if (valid_utf8(row.text, &bad)) return;
+    const std::string_view before = std::string_view(row.text).substr(0, bad);
+    const auto newline = before.rfind('\n');
+    const auto column = newline == std::string_view::npos ? bad : bad - newline - 1;
+    fail(reader_.path(), row.line + std::count(before.begin(), before.end(), '\n'),
+         static_cast<int64_t>(column) + 1, "not valid UTF-8");
+  }
+
+  ByteReader reader_;
   bool done_ = false;
 };
 

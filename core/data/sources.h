@@ -32,6 +32,8 @@ class RowSource {
   // Fills `row` and says whether there was one. Throws Error(data) "file:line:col: what" when the file itself
   // cannot be cut into rows (a broken array, a row of more than kMaxRowBytes, an unreadable file).
   virtual bool next(SourceRow& row) = 0;
+  // How many bytes of the file itself were used, for progress.
+  virtual int64_t file_position() const = 0;
 };
 
 // Throws Error(data) for a missing file, a folder, a device or an unknown extension.

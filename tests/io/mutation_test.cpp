@@ -3,11 +3,12 @@
 #include <array>
 
 #include "core/base/random.h"
+#include "core/io/byte_reader.h"
 #include "core/io/gguf_tensors.h"
-#include "core/io/jsonl.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
 #include "tests/io/bytes.h"
+#include "tests/io/pack.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -143,10 +144,22 @@ TEST_CASE("a damaged index of shards is read or refused") {
 TEST_CASE("damaged lines are read or refused") {
   mutate("\xef\xbb\xbf{\"a\": \"é😀\"}\r\n\n[1, 2]\nlast", [](const std::string& path) {
     read_or_refused([&] {
-      LineReader reader(path);
+      ByteReader reader(path);
       int64_t bytes = 0;
-      for (Line line; reader.next(&line);) bytes += static_cast<int64_t>(line.text.size());
-      REQUIRE(bytes <= reader.file_bytes());
+      for (std::string line; reader.read_line(line, 1 << 20);) bytes += static_cast<int64_t>(line.size());
+      REQUIRE(bytes <= reader.file_position());
     });
   });
+}
+
+TEST_CASE("damaged compressed files are read or refused") {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "{\"row\": " + std::to_string(i * i) + "}\n";
+  for (const std::string& packed : {gzip_of(text), zstd_of(text), gzip_of("a\n") + gzip_of("b\n")})
+    mutate(packed, [](const std::string& path) {
+      read_or_refused([&] {
+        ByteReader reader(path);
+        for (std::string line; reader.read_line(line, 1 << 20);) REQUIRE(line.size() <= (1 << 21));
+      });
+    });
 }

@@ -1,18 +1,24 @@
 #pragma once
-// Bytes of a regular file in order, through one buffer, with the line and column of the next byte.
+// The text of a file in order, through one buffer, with the line and column of the next byte. gzip and zstd
+// files are decompressed on the way (compressed.h).
+//
+//   ByteReader reader("train.jsonl.zst");
+//   for (std::string line; reader.read_line(line, kMaxRowBytes);) …
+//
+// A UTF-8 byte order mark at the start is skipped. Throws Error(data): "path: what" for a file that is
+// missing, not regular, or of a kind that is no text (zip, UTF-16, …), "path:line:col: what" where it is
+// damaged.
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "core/io/compressed.h"
 
 namespace forge {
 
 class ByteReader {
  public:
-  // Throws Error(data) when the file is missing or not a regular file. A UTF-8 byte order mark is skipped.
   explicit ByteReader(const std::string& path);
-  ~ByteReader();
-  ByteReader(const ByteReader&) = delete;
-  ByteReader& operator=(const ByteReader&) = delete;
 
   // The next byte, or -1 at the end.
   int peek() { return position_ < filled_ || fill() ? static_cast<unsigned char>(buffer_[position_]) : -1; }
@@ -29,14 +35,19 @@ class ByteReader {
   // `text` longer than `limit` when the line is.
   bool read_line(std::string& text, int64_t limit);
   int64_t line() const { return line_; }
-  int64_t column() const { return column_; }
+  int64_t column() const { return column_; }  // in characters, from 1
   const std::string& path() const { return path_; }
+
+  // How much of the file itself was used, for progress: exact for plain files, by the decoder's buffer for
+  // compressed ones.
+  int64_t file_position() const;
 
  private:
   bool fill();
+  void check_start();
 
   std::string path_;
-  int descriptor_ = -1;
+  InputFile file_;
   std::vector<char> buffer_;
   size_t position_ = 0, filled_ = 0;
   int64_t line_ = 1, column_ = 1;

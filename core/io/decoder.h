@@ -1,0 +1,28 @@
+#pragma once
+// Streaming decompression behind one face, so that InputFile knows no format.
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace forge {
+
+struct Decoded {
+  size_t consumed = 0, produced = 0;
+  std::string problem;  // why the data cannot be decoded further; what was produced is good
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  virtual const char* name() const = 0;
+  // Neither consumes nor produces anything only when it needs more input.
+  virtual Decoded decode(std::string_view input, char* into, size_t size) = 0;
+  // Whether the data may end here: after a whole member or frame.
+  virtual bool complete() const = 0;
+};
+
+// The decoder for a file that begins so; null when it is not compressed.
+std::unique_ptr<Decoder> decoder_for(std::string_view start);
+
+}  // namespace forge
