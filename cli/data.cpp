@@ -1,8 +1,10 @@
 // forge data: what the model will see.
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/data_html.h"
 #include "cli/line.h"
 #include "core/base/text.h"
+#include "core/data/report.h"
 #include "core/data/show.h"
 
 namespace forge {
@@ -11,6 +13,8 @@ namespace {
 constexpr Option kOptions[] = {
     {"--show", "N", "print the first N examples with the trained text in colour"},
     {"--dump", "OUT.jsonl", "write every example: source line text ids mask"},
+    {"--html", "FILE", "write findings and examples, token by token, as one page"},
+    {"--prepare", "", "make the token caches and look no further"},
     {"--split", "NAME", "train (default) or eval"},
     {"--set", "KEY=VALUE", "change a value, as in --set data.max_length=512", true},
 };
@@ -35,6 +39,10 @@ std::string summary_text(const DataSummary& summary) {
       {"trained tokens",
        format_count(summary.supervised_tokens) + share(summary.supervised_tokens, summary.tokens)},
       {"longest", format_count(summary.longest) + " tokens"}};
+  const std::pair<const char*, int64_t> kCuts[] = {{"prompts cut", summary.cuts.prompts},
+                                                   {"completions cut", summary.cuts.completions},
+                                                   {"tokens cut", summary.cuts.tokens},
+                                                   {"tokens dropped", summary.cuts.dropped_tokens}};
   const std::pair<const char*, int64_t> kLosses[] = {{"truncated", summary.truncated},
                                                      {"dropped", summary.dropped},
                                                      {"split", summary.split},
@@ -42,7 +50,41 @@ std::string summary_text(const DataSummary& summary) {
                                                      {"nothing to train", summary.untrained}};
   for (const auto& [name, count] : kLosses)
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
+  for (const auto& [name, count] : kCuts)
+    if (count > 0) rows.push_back({name, format_count(count)});
   return format_table(rows);
+}
+
+// A split that rows with faults stopped: what they are is in the report, and the error still ends the
+// command.
+struct Looked {
+  std::optional<Prepared> prepared;
+  std::optional<Error> error;
+};
+
+Looked look_at_split(const Job& job, Split split, const ModelText& text, Progress& progress,
+                     DataReport& report) {
+  const int64_t before = report.rows();
+  try {
+    return {prepare_split(job, split, text, false, progress, &report), {}};
+  } catch (const Error& error) {
+    progress.clear();
+    if (error.kind() != ErrorKind::data || report.rows() == before) throw;
+    return {{}, error};
+  }
+}
+
+Json json_of(const Looked& looked, const DataReport& report) {
+  Json json = looked.prepared ? to_json(looked.prepared->summary) : Json::object();
+  const Json found = to_json(report);
+  for (const auto& [key, value] : found.items()) json[key] = value;
+  return json;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  OutputFile out(path);
+  out.write(text);
+  out.sync_and_close();
 }
 
 int run(const Arguments& args) {
@@ -55,20 +97,39 @@ int run(const Arguments& args) {
     throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data")
         .hint("set data.eval or data.eval_fraction");
   ModelText text = open_model_text(job.model.path, job.data.template_name);
-  Prepared prepared = prepare_split(job, split, text, false, progress);
-  const DataSet& data = *prepared.data;
-  if (std::optional<std::string> path = args.text("--dump")) {
+  if (args.has("--prepare")) {
+    PreparedData prepared = prepare_data(job, text, false, progress);
+    const DataSummary& summary =
+        split == Split::eval ? prepared.eval->summary : prepared.train.summary;
+    if (args.json())
+      print_json(to_json(summary));
+    else
+      print(summary_text(summary));
+    return 0;
+  }
+  DataReport report(job);
+  Looked train = look_at_split(job, Split::train, text, progress, report), eval;
+  if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report);
+  report.finish();
+  const Looked& chosen = split == Split::eval ? eval : train;
+  const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;
+  if (std::optional<std::string> path = args.text("--html"))
+    write_text(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20}));
+  if (std::optional<std::string> path = args.text("--dump"); path && data) {
     OutputFile out(*path);
-    dump_dataset(data, text.tokenizer, out);
+    dump_dataset(*data, text.tokenizer, out);
     out.sync_and_close();
   }
   if (args.json()) {
-    print_json(to_json(prepared.summary));
-    return 0;
+    print_json(json_of(chosen, report));
+  } else {
+    for (int64_t index = 0; data && index < std::min(shown, data->size()); ++index)
+      print(show_example(*data, index, text.tokenizer, stdout_has_color()) + "\n");
+    if (data) print(summary_text(chosen.prepared->summary));
+    print(report_text(report, stdout_has_color()));
   }
-  for (int64_t index = 0; index < std::min(shown, data.size()); ++index)
-    print(show_example(data, index, text.tokenizer, stdout_has_color()) + "\n");
-  print(summary_text(prepared.summary));
+  for (const Looked* looked : {&train, &eval})
+    if (looked->error) throw *looked->error;
   return 0;
 }
 

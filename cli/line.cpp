@@ -28,9 +28,10 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared) {
 
 std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
 
-Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate,
-                       Progress& progress) {
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress,
+                       DataReport* report) {
   PrepareOptions options;
+  options.report = report;
   options.cache_folder = token_cache_folder(job);
   if (estimate) options.estimate_bytes = kEstimateBytes;
   options.progress = [&](const PrepareProgress& now) {

@@ -78,6 +78,8 @@ struct DataConfig {
   int64_t max_length = 1024;           // tokens
   Overlong overlong = Overlong::truncate;
   TruncationSide truncation_side = TruncationSide::right;
+  std::optional<int64_t> max_prompt_length;      // tokens before the first trained one
+  std::optional<int64_t> max_completion_length;  // tokens from the first trained one on
   bool packing = true;
   bool group_by_length = false;
   bool shuffle = true;

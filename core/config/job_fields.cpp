@@ -133,6 +133,16 @@ std::vector<Field> data_fields() {
       key("overlong", &DataConfig::overlong,
           "What happens to a longer example; every cut is counted and shown."),
       key("truncation_side", &DataConfig::truncation_side, "The side on which truncate cuts."),
+      key("max_prompt_length", &DataConfig::max_prompt_length,
+          "Longest prompt: what stands before the first trained token. Cutting takes its beginning.")
+          .range(1, 1 << 24)
+          .unit("tokens")
+          .when_unset("no limit of its own"),
+      key("max_completion_length", &DataConfig::max_completion_length,
+          "Longest completion: from the first trained token on. Cutting takes its end.")
+          .range(1, 1 << 24)
+          .unit("tokens")
+          .when_unset("no limit of its own"),
       key("packing", &DataConfig::packing,
           "Several examples share a row without seeing each other. Changes speed, "
           "not the training."),
@@ -177,7 +187,9 @@ std::vector<Field> train_fields() {
           .automatic()
           .range(1, 1 << 24)
           .unit("examples"),
-      key("micro_batch_tokens", &TrainConfig::micro_batch_tokens, "Tokens computed at once, with packing.")
+      key("micro_batch_tokens", &TrainConfig::micro_batch_tokens,
+          "Tokens computed at once: packed as full as they get, or without packing as many examples in order "
+          "as fit.")
           .automatic()
           .at_least(1)
           .unit("tokens"),

@@ -165,8 +165,6 @@ class Rules {
       fault("train.micro_batch_size", std::to_string(*train.micro_batch_size) +
                                           " is more than global_batch_size, " +
                                           std::to_string(*train.global_batch_size));
-    if (train.micro_batch_tokens && !job_.data.packing)
-      fault("train.micro_batch_tokens", "needs data.packing: true", "or set micro_batch_size");
   }
 
   void objective() {
@@ -200,6 +198,13 @@ class Rules {
       fault("data.eval_fraction", "data.eval is set too", "keep one of them");
     if (data.overlong != Overlong::truncate)
       no_effect("data.truncation_side", "data.overlong is " + name_of(data.overlong) + ", not truncate");
+    const bool all =
+        job_.objective.type == ObjectiveType::pretrain || job_.objective.train_on == TrainOn::all;
+    for (const char* key : {"data.max_prompt_length", "data.max_completion_length"}) {
+      if (all) no_effect(key, "everything is trained, so a row has no prompt", "set data.max_length");
+      if (!all && data.overlong == Overlong::split)
+        no_effect(key, "split cuts parts of data.max_length", "take truncate, drop or error");
+    }
     if (data.group_by_length && !data.shuffle)
       fault("data.group_by_length", "changes the order that data.shuffle: false keeps", "keep one of them");
   }

@@ -21,8 +21,9 @@ LostRow located(const std::string& path, const Error& error, int64_t line) {
 
 }  // namespace
 
-ChunkWorker::ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share)
-    : maker_(maker), paths_(std::move(paths)), share_(share) {}
+ChunkWorker::ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share,
+                         bool look)
+    : maker_(maker), paths_(std::move(paths)), share_(share), look_(look) {}
 
 // The content decides, not the bytes: blanks and the kind of file do not matter. 60 bits of the hash as a
 // fraction.
@@ -56,7 +57,12 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
   ++result.rows;
   RowFaults faults;
   const auto row = convert_row(json, chunk.format, {maker_.has_template(), maker_.vocab_size()}, faults);
-  if (row) return add(source, maker_.make(*row), result);
+  if (row) {
+    RoleTokens roles;
+    RowExamples made = maker_.make(*row, look_ ? &roles : nullptr);
+    if (look_) result.looks.push_back(look_at(source, *row, made, roles));
+    return add(source, std::move(made), result);
+  }
   ++result.skipped;
   for (const RowFault& fault : faults)
     result.lost.push_back(
@@ -68,10 +74,10 @@ void ChunkWorker::add(const SourceRow& source, RowExamples made, ChunkResult& re
   result.split += made.split;
   result.dropped += made.dropped;
   result.untrained += made.untrained;
-  result.skipped += !made.problem.empty() && !made.untrained;
+  result.cuts += made.cuts;
+  result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = std::to_string(source.line) + ":" + std::to_string(source.column);
-  if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, true});
-  if (made.dropped) result.lost.push_back({source.line, place, "longer than data.max_length", false});
+  if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});
   for (Example& example : made.examples) result.examples.push_back({std::move(example), source.line});
 }
 

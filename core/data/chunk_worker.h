@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/data/examples.h"
+#include "core/data/row_look.h"
 #include "core/data/row_stream.h"
 
 namespace forge {
@@ -37,12 +38,15 @@ struct ChunkResult {
   std::vector<LocatedExample> examples;
   std::vector<LostRow> lost;
   int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
+  CutCounts cuts;
+  std::vector<RowLook> looks;  // of rows with a meaning, when asked for
 };
 
 class ChunkWorker {
  public:
   // Keeps a reference to `maker`. `paths` are those of the sources, for messages.
-  ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share);
+  // `look`: also look at what the rows say.
+  ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share, bool look = false);
   // May be called from any number of threads at once.
   ChunkResult run(const RowChunk& chunk) const;
 
@@ -54,6 +58,7 @@ class ChunkWorker {
   const ExampleMaker& maker_;
   std::vector<std::string> paths_;
   EvalShare share_;
+  bool look_;
 };
 
 }  // namespace forge

@@ -8,11 +8,7 @@ namespace forge {
 
 struct DataSet::State {
   explicit State(const std::string& path) : cache(path) {}
-  const CacheEntry& entry(int64_t index) const {
-    FORGE_CHECK(index >= 0 && index < static_cast<int64_t>(cache.index.size()),
-                "example " << index << " of " << cache.index.size());
-    return cache.index[static_cast<size_t>(index)];
-  }
+  CacheEntry entry(int64_t index) const { return cache.entry(index); }
   TokenCache cache;
   std::vector<int64_t> lengths;
   std::vector<std::string> sources;
@@ -22,12 +18,13 @@ struct DataSet::State {
 
 DataSet DataSet::open(const std::string& path, const std::vector<std::string>& source_paths) {
   auto state = std::make_shared<State>(path);
-  const Json& meta = state->cache.meta;
+  const Json& meta = state->cache.meta();
   state->content_hash = meta.at("summary").at("content_hash").get<std::string>();
   for (const Json& source : meta.at("sources")) state->sources.push_back(source.get<std::string>());
   if (source_paths.size() == state->sources.size()) state->sources = source_paths;
-  state->lengths.reserve(state->cache.index.size());
-  for (const CacheEntry& entry : state->cache.index) {
+  state->lengths.reserve(static_cast<size_t>(state->cache.examples()));
+  for (int64_t i = 0; i < state->cache.examples(); ++i) {
+    const CacheEntry entry = state->entry(i);
     state->lengths.push_back(entry.length);
     state->tokens += entry.length;
     state->supervised_tokens += entry.supervised;
@@ -37,13 +34,14 @@ DataSet DataSet::open(const std::string& path, const std::vector<std::string>& s
   return result;
 }
 
+void DataSet::verify() const { state_->cache.verify(); }
 int64_t DataSet::size() const { return static_cast<int64_t>(state_->lengths.size()); }
 int64_t DataSet::length(int64_t index) const { return state_->entry(index).length; }
 int64_t DataSet::supervised(int64_t index) const { return state_->entry(index).supervised; }
 
 Example DataSet::example(int64_t index) const {
-  const CacheEntry& entry = state_->entry(index);
-  const char* record = state_->cache.file.data() + entry.offset;
+  const CacheEntry entry = state_->entry(index);
+  const char* record = state_->cache.record(entry);
   const auto length = static_cast<size_t>(entry.length);
   Example example{index, std::vector<int32_t>(length), std::vector<uint8_t>(length)};
   std::memcpy(example.ids.data(), record, length * sizeof(int32_t));
@@ -56,11 +54,11 @@ std::string DataSet::source_path(int64_t index) const {
 }
 int64_t DataSet::source_line(int64_t index) const { return state_->entry(index).line; }
 const std::vector<int64_t>& DataSet::lengths() const { return state_->lengths; }
-const std::string& DataSet::path() const { return state_->cache.file.path(); }
+const std::string& DataSet::path() const { return state_->cache.path(); }
 const std::string& DataSet::content_hash() const { return state_->content_hash; }
 int64_t DataSet::total_tokens() const { return state_->tokens; }
 int64_t DataSet::total_supervised_tokens() const { return state_->supervised_tokens; }
-DataSummary DataSet::summary() const { return data_summary_from_json(state_->cache.meta.at("summary")); }
+DataSummary DataSet::summary() const { return data_summary_from_json(state_->cache.meta().at("summary")); }
 
 Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices) {
   Batch batch;

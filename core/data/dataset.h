@@ -10,6 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/data/batch.h"
+#include "core/data/cuts.h"
 #include "core/io/json.h"
 
 namespace forge {
@@ -23,11 +24,12 @@ struct DataSummary {
   int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of
   int64_t examples = 0;        // kept
   int64_t tokens = 0, supervised_tokens = 0, longest = 0;
-  int64_t truncated = 0;   // rows cut to max_length
-  int64_t split = 0;       // rows cut into several examples
-  int64_t dropped = 0;     // rows left out because they are longer than max_length
-  int64_t skipped = 0;     // rows with faults, left out by data.on_bad_row: skip
-  int64_t untrained = 0;   // rows without a supervised token, left out likewise
+  int64_t truncated = 0;  // rows cut to max_length or to the limits of prompt and completion
+  int64_t split = 0;      // rows cut into several examples
+  int64_t dropped = 0;    // rows left out because they are longer than a limit
+  int64_t skipped = 0;    // rows with faults, left out by data.on_bad_row: skip
+  int64_t untrained = 0;  // rows without a supervised token, left out likewise
+  CutCounts cuts;
   bool estimated = false;  // from the first `sampled_rows` rows only
   int64_t sampled_rows = 0;
 };
@@ -37,10 +39,12 @@ DataSummary data_summary_from_json(const Json& json);
 // One split as a memory-mapped token cache. The file's layout is in token_cache.h.
 class DataSet {
  public:
-  // Opens and verifies a cache file (reads all of it once); throws Error(data) when it is not whole.
-  // `source_paths` replace the paths of the data files that the cache was made from, when the same content
-  // now lies elsewhere.
+  // Opens a cache file and verifies what opening reads; example() verifies what it reads. Both throw
+  // Error(data) when it is not whole. `source_paths` replace the paths of the data files that the cache was
+  // made from, when the same content now lies elsewhere.
   static DataSet open(const std::string& path, const std::vector<std::string>& source_paths = {});
+  // Verifies all of it; throws Error(data).
+  void verify() const;
   int64_t size() const;                     // examples
   int64_t length(int64_t index) const;      // tokens of an example
   int64_t supervised(int64_t index) const;  // supervised tokens of an example

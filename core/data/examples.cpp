@@ -32,6 +32,41 @@ Example slice(const Example& example, size_t begin, size_t end) {
   return part;
 }
 
+// Which message each run of text that came with the data belongs to: the next one that holds it. What no
+// message holds (a tool's schema) counts as the template's.
+void count_roles(const ChatRow& chat, const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
+                 const Example& example, RoleTokens& roles) {
+  size_t run = 0, message = 0;
+  std::string role = "template";
+  int64_t begin = 0;
+  const auto enter_run = [&] {
+    role = "template";
+    if (rendered.runs[run].trusted) return;
+    const auto length = static_cast<size_t>(rendered.runs[run].end - begin);
+    const std::string_view said =
+        trim(std::string_view(rendered.text).substr(static_cast<size_t>(begin), length));
+    for (size_t i = message; i < chat.messages.size(); ++i) {
+      const std::string content = chat.messages[i].value("content", Json("")).is_string()
+                                      ? chat.messages[i].value("content", "")
+                                      : dump_json(chat.messages[i].value("content", Json("")));
+      if (content.find(said) == std::string::npos) continue;
+      role = chat.messages[i].value("role", "");
+      message = i;
+      return;
+    }
+  };
+  if (!rendered.runs.empty()) enter_run();
+  for (size_t i = 0; i < spans.size(); ++i) {
+    while (run + 1 < rendered.runs.size() && spans[i].begin >= rendered.runs[run].end) {
+      begin = rendered.runs[run++].end;
+      enter_run();
+    }
+    RoleCount& count = roles[role];
+    ++count.all;
+    count.trained += example.supervised[i];
+  }
+}
+
 }  // namespace
 
 ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job)
@@ -39,6 +74,8 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
       chat_template_(chat_template),
       objective_(job.objective),
       max_length_(job.data.max_length),
+      max_prompt_(job.data.max_prompt_length),
+      max_completion_(job.data.max_completion_length),
       overlong_(job.data.overlong),
       side_(job.data.truncation_side) {
   FORGE_CHECK(max_length_ >= 2, "data.max_length " << max_length_ << " leaves nothing to predict");
@@ -48,7 +85,7 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
         .hint("add eos_token to tokenizer_config.json");
 }
 
-Example ExampleMaker::tokenise(const RenderedRow& rendered) const {
+Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans) const {
   std::vector<TextSegment> segments;
   int64_t begin = 0;
   for (const RenderedRow::Run& run : rendered.runs) {
@@ -62,7 +99,9 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered) const {
     example.ids.push_back(*tokenizer_.bos_id());
     example.supervised.push_back(0);
   }
-  mark_trained(tokenizer_.encode_segments(segments), rendered.trained, example);
+  std::vector<TokenSpan> made = tokenizer_.encode_segments(segments);
+  mark_trained(made, rendered.trained, example);
+  if (spans) *spans = std::move(made);
   if (rendered.document) {
     example.ids.push_back(*tokenizer_.eos_id());
     example.supervised.push_back(1);
@@ -70,29 +109,87 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered) const {
   return example;
 }
 
-Example ExampleMaker::tokens_of(const Row& row) const {
+Example ExampleMaker::tokens_by_kind(const Row& row, RoleTokens* roles) const {
+  std::vector<TokenSpan> spans;
+  const auto count_as = [&](const char* role, const Example& example, size_t begin, size_t end) {
+    if (!roles || begin >= end) return;
+    RoleCount& count = (*roles)[role];
+    count.all += static_cast<int64_t>(end - begin);
+    for (size_t i = begin; i < end; ++i) count.trained += example.supervised[i];
+  };
   Example example;
   if (const auto* chat = std::get_if<ChatRow>(&row)) {
     // Lists of messages in prompt and completion are found only when they are read.
     if (!chat_template_)
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
-    example = tokenise(render_chat(*chat, *chat_template_, objective_));
+    const RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
+    example = tokenise(rendered, roles ? &spans : nullptr);
+    if (roles) count_roles(*chat, rendered, spans, example, *roles);
   } else if (const auto* pair = std::get_if<PairRow>(&row)) {
-    example = tokenise(render_pair(*pair, objective_));
+    example = tokenise(render_pair(*pair, objective_), roles ? &spans : nullptr);
+    const bool bos = example.ids.size() > spans.size() + 1;
+    const auto in_prompt = std::count_if(spans.begin(), spans.end(), [&](const TokenSpan& span) {
+      return span.begin < static_cast<int64_t>(pair->prompt.size());
+    });
+    const size_t prompt = static_cast<size_t>(in_prompt) + bos;
+    count_as("prompt", example, 0, prompt);
+    count_as("completion", example, prompt, example.ids.size());
   } else if (const auto* text = std::get_if<TextRow>(&row)) {
     example = tokenise(render_text(*text));
+    count_as("text", example, 0, example.ids.size());
   } else {
     const auto& tokens = std::get<TokensRow>(row);
     example = Example{0, tokens.ids, tokens.supervised};
+    count_as("tokens", example, 0, example.ids.size());
   }
+  return example;
+}
+
+Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles) const {
+  Example example = tokens_by_kind(row, roles);
+  if (roles && objective_.type == ObjectiveType::pretrain)
+    for (auto& [role, count] : *roles) count.trained = count.all;
   if (objective_.type == ObjectiveType::pretrain)
     std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
   if (!example.supervised.empty()) example.supervised[0] = 0;
   return example;
 }
 
+// drop and error: `tokens` exceed `limit` ("data.max_length 1,024") in a row of `whole` tokens.
+bool ExampleMaker::refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const {
+  made.problem = format_count(tokens) + " tokens, expected at most " + limit;
+  made.dropped = overlong_ == Overlong::drop;
+  if (made.dropped) made.cuts.dropped_tokens += whole;
+  return false;
+}
+
+bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
+  const auto first = std::find(whole.supervised.begin(), whole.supervised.end(), 1);
+  const int64_t prompt = first - whole.supervised.begin(), length = static_cast<int64_t>(whole.ids.size());
+  const int64_t completion = length - prompt;
+  const bool long_prompt = max_prompt_ && prompt > *max_prompt_;
+  const bool long_completion = max_completion_ && completion > *max_completion_;
+  if (!long_prompt && !long_completion) return true;
+  if (overlong_ != Overlong::truncate)
+    return long_prompt ? refuse(prompt, length, "data.max_prompt_length " + format_count(*max_prompt_), made)
+                       : refuse(completion, length,
+                                "data.max_completion_length " + format_count(*max_completion_), made);
+  const int64_t begin = long_prompt ? prompt - *max_prompt_ : 0;
+  const int64_t end = long_completion ? prompt + *max_completion_ : length;
+  const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
+  const int32_t opening = whole.ids[0];
+  whole = slice(whole, static_cast<size_t>(begin), static_cast<size_t>(end));
+  if (bos) whole.ids[0] = opening;
+  made.truncated = true;
+  made.cuts.prompts += long_prompt;
+  made.cuts.completions += long_completion;
+  made.cuts.tokens += length - (end - begin);
+  return true;
+}
+
 // One of the four ways of data.overlong; `made` gets the examples and what happened.
 void ExampleMaker::cut(Example whole, RowExamples& made) const {
+  if (!cut_parts(whole, made)) return;
   const size_t length = whole.ids.size(), limit = static_cast<size_t>(max_length_);
   if (length <= limit) {
     made.examples.push_back(std::move(whole));
@@ -101,28 +198,27 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
   switch (overlong_) {
     case Overlong::truncate:
       made.truncated = true;
+      made.cuts.tokens += static_cast<int64_t>(length - limit);
       made.examples.push_back(side_ == TruncationSide::right ? slice(whole, 0, limit)
                                                              : slice(whole, length - limit, length));
-      return;
-    case Overlong::drop:
-      made.dropped = true;
       return;
     case Overlong::split:
       made.split = true;
       for (size_t begin = 0; begin < length; begin += limit)
         made.examples.push_back(slice(whole, begin, std::min(length, begin + limit)));
       return;
+    case Overlong::drop:
     case Overlong::error:
-      made.problem = format_count(static_cast<int64_t>(length)) +
-                     " tokens, expected at most data.max_length " + format_count(max_length_);
+      refuse(static_cast<int64_t>(length), static_cast<int64_t>(length),
+             "data.max_length " + format_count(max_length_), made);
       return;
   }
 }
 
-RowExamples ExampleMaker::make(const Row& row) const {
+RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   try {
-    Example whole = tokens_of(row);
+    Example whole = tokens_of(row, roles);
     if (!trains(whole)) {
       made.untrained = true;
       made.problem = "no token of the row is trained";

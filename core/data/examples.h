@@ -24,12 +24,23 @@
 //   text              everything (a document has no roles)
 //   tokens            by its own labels or mask
 // Turn flags (`train`, `weight`) win over train_on: assistant, last_assistant and completion.
+//
+// Lengths. The prompt is what stands before the first trained token, the completion the rest. Each is held to
+// its own limit (data.max_prompt_length, data.max_completion_length) before both are held to data.max_length.
+//   truncate   a prompt loses its beginning (but not its bos) and a completion its end, so that what is left
+//   meets
+//              where they met; past max_length truncation_side decides
+//   drop       the row is left out, whichever limit it exceeds; error: it is a fault
+//   split      parts of max_length; the other two limits do not go with it
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config/job.h"
 #include "core/data/batch.h"
+#include "core/data/cuts.h"
 #include "core/data/render.h"
 
 namespace forge {
@@ -37,27 +48,40 @@ namespace forge {
 struct RowExamples {
   std::vector<Example> examples;  // none when the row has a problem, is dropped or is untrained; ids are 0
   bool truncated = false, split = false, dropped = false, untrained = false;
-  std::string problem;  // why the row cannot be used; why it is untrained
+  CutCounts cuts;
+  std::string problem;  // why the row cannot be used; why it is untrained; why it was dropped
 };
+
+// Tokens of a row by who wrote them, before any cut: the roles of a conversation, "template" for what the
+// chat template adds, "prompt" and "completion" of pairs, "text" of documents, "tokens" of finished ones.
+struct RoleCount {
+  int64_t all = 0, trained = 0;
+};
+using RoleTokens = std::map<std::string, RoleCount>;
 
 class ExampleMaker {
  public:
   // Keeps references. Throws Error(environment) when the tokenizer has no eos.
   ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job);
-  RowExamples make(const Row& row) const;
+  RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
   // The tokens of the row before any cut; throws Error(data).
-  Example tokens_of(const Row& row) const;
+  Example tokens_of(const Row& row, RoleTokens* roles = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
   int64_t vocab_size() const { return tokenizer_.vocab_size(); }
 
  private:
-  Example tokenise(const RenderedRow& rendered) const;
+  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
+  Example tokens_by_kind(const Row& row, RoleTokens* roles) const;
   void cut(Example whole, RowExamples& made) const;
+  // False when the row ends here.
+  bool cut_parts(Example& whole, RowExamples& made) const;
+  bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_template_;
   ObjectiveConfig objective_;
   int64_t max_length_;
+  std::optional<int64_t> max_prompt_, max_completion_;
   Overlong overlong_;
   TruncationSide side_;
 };

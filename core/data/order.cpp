@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
@@ -10,6 +12,8 @@ namespace forge {
 namespace {
 
 constexpr int64_t kGroupWindow = 50;  // steps whose examples are sorted together; transformers' mega-batch
+constexpr int64_t kPackWindow = 64;   // steps whose examples are packed together
+constexpr double kFullStep = 0.98;    // a step with less of its budget waits for the next window
 
 // The examples of an epoch in the order of reading, before any grouping.
 std::vector<int64_t> epoch_order(int64_t count, const Job& job, int64_t epoch) {
@@ -53,38 +57,49 @@ void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& le
   if (longest != order.end()) std::iter_swap(order.begin(), longest);
 }
 
-// Cuts `order` in order: a part is closed when the next example would exceed the budget. A part holds at
-// least one.
-std::vector<std::vector<int64_t>> fill(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths,
-                                       int64_t token_budget) {
-  std::vector<std::vector<int64_t>> parts;
-  int64_t tokens = 0;
-  for (int64_t index : order) {
-    const int64_t length = lengths.at(static_cast<size_t>(index));
-    if (parts.empty() || tokens + length > token_budget) {
-      parts.emplace_back();
-      tokens = 0;
-    }
-    parts.back().push_back(index);
-    tokens += length;
-  }
-  return parts;
+// A window's steps as the run takes them: best_fit puts them in an order that knows their lengths.
+void append_shuffled(Parts& steps, Parts window, const Job& job, int64_t epoch) {
+  const auto seed = static_cast<uint64_t>(job.seed);
+  const std::string name = "step order/" + std::to_string(epoch) + "/" + std::to_string(steps.size());
+  for (int64_t index : permutation(seed, stream_of(name), static_cast<int64_t>(window.size())))
+    steps.push_back(std::move(window[static_cast<size_t>(index)]));
 }
 
-std::vector<std::vector<int64_t>> chunks(const std::vector<int64_t>& order, int64_t size) {
-  std::vector<std::vector<int64_t>> parts;
-  for (size_t begin = 0; begin < order.size(); begin += static_cast<size_t>(size)) {
-    const auto end = std::min(order.size(), begin + static_cast<size_t>(size));
-    parts.emplace_back(order.begin() + static_cast<int64_t>(begin),
-                       order.begin() + static_cast<int64_t>(end));
+// Steps of a token budget by best fit over windows of the order. Examples of a step that its window leaves
+// part empty go into the next window, once, so that only the last window's gaps remain.
+Parts packed_steps(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths, const Job& job,
+                   int64_t epoch) {
+  const int64_t budget = *job.train.global_batch_tokens;
+  Parts steps;
+  std::vector<int64_t> waiting;
+  for (size_t next = 0; next < order.size();) {
+    const std::set<int64_t> waited(waiting.begin(), waiting.end());
+    std::vector<int64_t> window = std::move(waiting);
+    waiting.clear();
+    for (int64_t tokens = 0; next < order.size() && tokens / budget < kPackWindow; ++next) {
+      window.push_back(order[next]);
+      tokens += lengths[static_cast<size_t>(order[next])];
+    }
+    Parts full;
+    for (auto& part : best_fit(window, lengths, budget)) {
+      BatchFill fill;
+      fill.add({part}, lengths, budget);
+      const bool waits =
+          next < order.size() && fill.share() < kFullStep &&
+          std::none_of(part.begin(), part.end(), [&](int64_t i) { return waited.count(i) > 0; });
+      if (waits)
+        waiting.insert(waiting.end(), part.begin(), part.end());
+      else
+        full.push_back(std::move(part));
+    }
+    append_shuffled(steps, std::move(full), job, epoch);
   }
-  return parts;
+  return steps;
 }
 
 }  // namespace
 
-std::vector<std::vector<int64_t>> epoch_steps(const std::vector<int64_t>& lengths, const Job& job,
-                                              int64_t epoch) {
+Parts epoch_steps(const std::vector<int64_t>& lengths, const Job& job, int64_t epoch) {
   const auto& train = job.train;
   FORGE_CHECK(train.global_batch_tokens || train.global_batch_size, "the global batch is not planned yet");
   const int64_t size = train.global_batch_tokens ? *train.global_batch_tokens : *train.global_batch_size;
@@ -92,14 +107,18 @@ std::vector<std::vector<int64_t>> epoch_steps(const std::vector<int64_t>& length
   std::vector<int64_t> order = epoch_order(static_cast<int64_t>(lengths.size()), job, epoch);
   if (job.data.group_by_length && !order.empty())
     group_by_length(order, lengths, window_examples(lengths, job));
-  return train.global_batch_tokens ? fill(order, lengths, size) : chunks(order, size);
+  if (!train.global_batch_tokens) return fill_in_order(order, lengths, INT64_MAX, size);
+  // An order that was asked for is kept.
+  const bool free = job.data.shuffle && !job.data.group_by_length;
+  return free ? packed_steps(order, lengths, job, epoch) : fill_in_order(order, lengths, size);
 }
 
-std::vector<std::vector<int64_t>> micro_batches(const std::vector<int64_t>& step,
-                                                const std::vector<int64_t>& lengths, const Job& job) {
-  const Auto<int64_t>& size = job.data.packing ? job.train.micro_batch_tokens : job.train.micro_batch_size;
-  FORGE_CHECK(size && *size >= 1, "the micro-batch is not planned yet");
-  return job.data.packing ? fill(step, lengths, *size) : chunks(step, *size);
+Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, const Job& job) {
+  const auto& [size, tokens] = std::tie(job.train.micro_batch_size, job.train.micro_batch_tokens);
+  FORGE_CHECK(job.data.packing ? tokens && *tokens >= 1 : size && *size >= 1,
+              "the micro-batch is not planned yet");
+  if (job.data.packing) return best_fit(step, lengths, *tokens);
+  return fill_in_order(step, lengths, tokens.value_or(INT64_MAX), *size);
 }
 
 }  // namespace forge

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/data/chunk_worker.h"
 #include "core/data/lost_rows.h"
+#include "core/data/report.h"
 #include "core/data/row_stream.h"
 #include "core/data/token_cache.h"
 
@@ -16,7 +17,10 @@ namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 1;
+constexpr int64_t kPipelineVersion = 2;
+// A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
+// damaged. Of a larger one what is read is verified when it is read.
+constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
 
 const std::vector<DataSource>& sources_of(const Job& job, Split split) {
   return split == Split::eval && !job.data.eval.empty() ? job.data.eval : job.data.train;
@@ -55,6 +59,7 @@ std::string cache_key(const Job& job, Split split, const Tokenizer& tokenizer,
   hasher.add(format_number(share.fraction)).add(static_cast<int64_t>(share.eval));
   hasher.add(static_cast<int64_t>(job.objective.type)).add(static_cast<int64_t>(job.objective.train_on));
   hasher.add(job.data.max_length).add(static_cast<int64_t>(job.data.overlong));
+  hasher.add(job.data.max_prompt_length.value_or(-1)).add(job.data.max_completion_length.value_or(-1));
   hasher.add(static_cast<int64_t>(job.data.truncation_side)).add(static_cast<int64_t>(job.data.on_bad_row));
   return hasher.hex();
 }
@@ -71,6 +76,7 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   try {
     Prepared prepared;
     prepared.data = DataSet::open(path, sources);
+    if (file_size(path) <= kVerifiedBytes) prepared.data->verify();
     prepared.summary = prepared.data->summary();
     prepared.summary.cache_path = path;
     if (!prepared.summary.lost_rows_path.empty()) prepared.summary.lost_rows_path = lost_rows_path(path);
@@ -116,6 +122,9 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
                      &DataSummary::supervised_tokens, &DataSummary::truncated, &DataSummary::split,
                      &DataSummary::dropped, &DataSummary::skipped, &DataSummary::untrained})
     total.*count += scaled(part.*count);
+  for (auto count :
+       {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens, &CutCounts::dropped_tokens})
+    total.cuts.*count += scaled(part.cuts.*count);
   total.longest = std::max(total.longest, part.longest);
   total.sampled_rows += part.rows;
 }
@@ -127,6 +136,7 @@ void count(DataSummary& summary, const ChunkResult& result) {
   summary.dropped += result.dropped;
   summary.skipped += result.skipped;
   summary.untrained += result.untrained;
+  summary.cuts += result.cuts;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
     ++summary.examples;
@@ -159,16 +169,17 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   const std::vector<std::string> paths = paths_of(sources);
   const std::string path =
       options.cache_folder + "/" + cache_key(job, split, tokenizer, chat_template) + ".tokens";
-  if (auto found = cached(path, paths)) return std::move(*found);
+  std::optional<Prepared> found = cached(path, paths);
+  if (found && !options.report) return std::move(*found);
 
   RowStream stream(sources, options.estimate_bytes);
   const bool estimate = stream.partial();
   require_template(stream, split, chat_template);
   const ExampleMaker maker(tokenizer, chat_template, job);
-  const ChunkWorker worker(maker, paths, share_of(job, split));
+  const ChunkWorker worker(maker, paths, share_of(job, split), options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;
-  if (!estimate) writer.emplace(path);
+  if (!estimate && !found) writer.emplace(path);
 
   Prepared prepared;
   std::vector<DataSummary> by_source(sources.size());
@@ -180,6 +191,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     count(summary, result);
     bytes_read[result.source] += result.bytes;
     lost.add(result, paths[result.source]);
+    if (options.report) options.report->add(result, paths[result.source], split == Split::eval);
     for (const LocatedExample& made : result.examples) {
       const auto& [ids, supervised] = std::tie(made.example.ids, made.example.supervised);
       prepared.lengths.push_back(static_cast<int64_t>(ids.size()));
@@ -209,6 +221,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     summary.estimated = true;
     return prepared;
   }
+  if (found) return std::move(*found);
   summary.cache_path = path;
   summary.content_hash = writer->content_hash();
   summary.lost_rows_path = lost.finish();

@@ -35,6 +35,8 @@ struct PrepareProgress {
   int64_t rows = 0, examples = 0, tokens = 0;
 };
 
+class DataReport;
+
 struct PrepareOptions {
   std::string cache_folder;
   int64_t threads = 0;  // 0: one for each processor
@@ -42,6 +44,8 @@ struct PrepareOptions {
   // usual.
   std::optional<int64_t> estimate_bytes;
   std::function<void(const PrepareProgress&)> progress;  // called on the caller's thread
+  // Looks at every row; then all rows are read even if the cache is there.
+  DataReport* report = nullptr;
 };
 constexpr int64_t kEstimateBytes = int64_t{32} << 20;
 

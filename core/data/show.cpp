@@ -12,7 +12,8 @@ constexpr const char* kTrained = "\x1b[32m";
 constexpr const char* kContext = "\x1b[2m";
 constexpr const char* kReset = "\x1b[0m";
 
-// C0, DEL and, as UTF-8, the C1 control characters (U+0080 to U+009F).
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -31,8 +32,6 @@ std::string printable(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer) {
   const Example example = data.example(index);

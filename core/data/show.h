@@ -2,6 +2,7 @@
 // Examples for people and for other programs: exactly what the model sees.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/file.h"
 #include "core/data/dataset.h"
@@ -14,6 +15,9 @@ namespace forge {
 std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer);
 // Every example, in order.
 void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out);
+
+// The text with C0, DEL and C1 control characters (U+0080 to U+009F) other than newline and tab as escapes.
+std::string printable(std::string_view text);
 
 // A title line ("train.jsonl:12: 85 tokens, 60 trained") and the text. Trained text is green and the rest
 // dim; without colour trained text stands in ⟦ ⟧. Control characters other than newline and tab are shown as

@@ -27,12 +27,28 @@ constexpr CountField kCounts[] = {{"rows", &DataSummary::rows},
                                   {"untrained", &DataSummary::untrained},
                                   {"sampled_rows", &DataSummary::sampled_rows}};
 
+// Absent in plans of older runs.
+struct CutField {
+  const char* key;
+  int64_t CutCounts::*member;
+};
+constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
+                              {"completions_cut", &CutCounts::completions},
+                              {"tokens_cut", &CutCounts::tokens},
+                              {"tokens_dropped", &CutCounts::dropped_tokens}};
+
 }  // namespace
+
+CutCounts& CutCounts::operator+=(const CutCounts& other) {
+  for (const CutField& field : kCuts) this->*field.member += other.*field.member;
+  return *this;
+}
 
 Json to_json(const DataSummary& summary) {
   Json json = Json::object();
   for (const TextField& field : kTexts) json[field.key] = summary.*field.member;
   for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
+  for (const CutField& field : kCuts) json[field.key] = summary.cuts.*field.member;
   json["estimated"] = summary.estimated;
   return json;
 }
@@ -42,6 +58,7 @@ DataSummary data_summary_from_json(const Json& json) {
   try {
     for (const TextField& field : kTexts) summary.*field.member = json.at(field.key).get<std::string>();
     for (const CountField& field : kCounts) summary.*field.member = json.at(field.key).get<int64_t>();
+    for (const CutField& field : kCuts) summary.cuts.*field.member = json.value(field.key, int64_t{0});
     summary.estimated = json.at("estimated").get<bool>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorKind::data,

@@ -1,8 +1,10 @@
 #include "core/data/token_cache.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -17,25 +19,38 @@ static_assert(std::endian::native == std::endian::little, "the cache is written 
 
 constexpr char kMagic[] = "forgetok";
 constexpr char kEndMagic[] = "forgeend";
-constexpr int64_t kVersion = 1;
-constexpr int64_t kHeaderBytes = 16, kFooterBytes = 80;
-constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr int64_t kVersion = 2;
+constexpr int64_t kHeaderBytes = 16, kFooterBytes = 80, kEntryBytes = sizeof(CacheEntry), kHashBytes = 32;
+constexpr int64_t kBlockBytes = int64_t{256} << 10;
 
 struct Footer {
-  int64_t index_offset = 0, meta_offset = 0, meta_size = 0, examples = 0;
-  char hash[32] = {};
+  int64_t index_offset = 0, hashes_offset = 0, meta_offset = 0, meta_size = 0, examples = 0;
+  char hash[kHashBytes] = {};
   char magic[8] = {};
-  char zeros[8] = {};
 };
 static_assert(sizeof(Footer) == kFooterBytes);
 
+int64_t blocks_of(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
+
+// Between a file's name and a process's id. The name of the machine, since folders may be shared by several.
+std::string temporary_mark() {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  std::string name(host);
+  std::erase_if(name,
+                [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-'; });
+  return ".tmp-" + name + "-";
+}
+
 }  // namespace
 
-std::string temporary_of(const std::string& path) { return path + ".tmp-" + std::to_string(::getpid()); }
+std::string temporary_of(const std::string& path) {
+  return path + temporary_mark() + std::to_string(::getpid());
+}
 
 void remove_abandoned_temporaries(const std::string& path) {
   const std::filesystem::path whole(path);
-  const std::string prefix = whole.filename().string() + ".tmp-";
+  const std::string prefix = whole.filename().string() + temporary_mark();
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(whole.parent_path(), ignored)) {
     const std::string name = entry.path().filename().string();
@@ -62,15 +77,22 @@ TokenCacheWriter::~TokenCacheWriter() {
 }
 
 void TokenCacheWriter::put(const void* bytes, size_t size) {
-  buffer_.append(static_cast<const char*>(bytes), size);
+  const char* next = static_cast<const char*>(bytes);
   written_ += static_cast<int64_t>(size);
-  if (buffer_.size() >= kBufferBytes) flush();
+  while (size > 0) {
+    const size_t part = std::min(size, static_cast<size_t>(kBlockBytes) - block_.size());
+    block_.append(next, part);
+    next += part;
+    size -= part;
+    if (block_.size() == static_cast<size_t>(kBlockBytes)) end_block();
+  }
 }
 
-void TokenCacheWriter::flush() {
-  whole_.add(buffer_.data(), buffer_.size());
-  file_->write(buffer_);
-  buffer_.clear();
+void TokenCacheWriter::end_block() {
+  if (block_.empty()) return;
+  block_hashes_ += hash_hex(block_);
+  file_->write(block_);
+  block_.clear();
 }
 
 void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<uint8_t>& supervised,
@@ -90,17 +112,24 @@ void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<ui
 }
 
 void TokenCacheWriter::finish(const Json& meta) {
+  end_block();
+  const std::string text = dump_json(meta);
   Footer footer;
   footer.index_offset = written_;
   footer.examples = static_cast<int64_t>(index_.size());
-  put(index_.data(), index_.size() * sizeof(CacheEntry));
-  const std::string text = dump_json(meta);
-  footer.meta_offset = written_;
+  footer.hashes_offset = footer.index_offset + footer.examples * kEntryBytes;
+  footer.meta_offset = footer.hashes_offset + static_cast<int64_t>(block_hashes_.size());
   footer.meta_size = static_cast<int64_t>(text.size());
-  put(text.data(), text.size());
-  put(&footer, offsetof(Footer, hash));
-  flush();
-  std::memcpy(footer.hash, whole_.hex().data(), sizeof footer.hash);
+  Hasher tail;
+  const auto write = [&](const void* bytes, size_t size) {
+    tail.add(bytes, size);
+    file_->write(bytes, size);
+  };
+  write(index_.data(), index_.size() * sizeof(CacheEntry));
+  write(block_hashes_.data(), block_hashes_.size());
+  write(text.data(), text.size());
+  write(&footer, offsetof(Footer, hash));
+  std::memcpy(footer.hash, tail.hex().data(), sizeof footer.hash);
   std::memcpy(footer.magic, kEndMagic, sizeof footer.magic);
   file_->write(footer.hash, sizeof(Footer) - offsetof(Footer, hash));
   file_->sync_and_close();
@@ -111,47 +140,123 @@ void TokenCacheWriter::finish(const Json& meta) {
   sync_directory(std::filesystem::path(path_).parent_path().string());
 }
 
-TokenCache::TokenCache(const std::string& path) : file(path) {
-  auto fail = [&](const std::string& problem) {
-    throw Error(ErrorKind::data, path + ": damaged token cache: " + problem)
-        .hint("delete the file; it is made again from the data");
-  };
-  const int64_t size = file.size();
-  if (size < kHeaderBytes + kFooterBytes || std::memcmp(file.data(), kMagic, 8) != 0)
-    fail("it does not begin as one, or is cut off");
-  int64_t version = 0;
-  std::memcpy(&version, file.data() + 8, sizeof version);
-  if (version != kVersion)
-    fail("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
+TokenCache::TokenCache(const std::string& path) : file_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) throw Error(ErrorKind::environment, path + ": cannot read");
+  try {
+    const int64_t size = file_.size();
+    if (size < kHeaderBytes + kFooterBytes) fail("it is cut off");
+    const std::string header = read(0, kHeaderBytes), end = read(size - kFooterBytes, kFooterBytes);
+    if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin as one");
+    int64_t version = 0;
+    std::memcpy(&version, header.data() + 8, sizeof version);
+    if (version != kVersion)
+      fail("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
+    Footer footer;
+    std::memcpy(&footer, end.data(), sizeof footer);
+    if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("it is cut off");
+    // Every subtraction is between numbers that were compared before.
+    const int64_t body = size - kFooterBytes;
+    const bool ordered =
+        kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.hashes_offset &&
+        footer.hashes_offset <= footer.meta_offset && footer.meta_offset <= body &&
+        footer.meta_size == body - footer.meta_offset && footer.examples >= 0 &&
+        footer.examples <= body / kEntryBytes &&
+        footer.examples * kEntryBytes == footer.hashes_offset - footer.index_offset &&
+        blocks_of(footer.index_offset) * kHashBytes == footer.meta_offset - footer.hashes_offset;
+    if (!ordered) fail("its parts do not fit together");
+    examples_ = footer.examples;
+    index_offset_ = footer.index_offset;
+    hashes_offset_ = footer.hashes_offset;
+    meta_offset_ = footer.meta_offset;
+    read_tail(std::string(footer.hash, sizeof footer.hash), body);
+    verified_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(blocks_of(index_offset_)));
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
 
-  Footer footer;
-  std::memcpy(&footer, file.data() + size - kFooterBytes, sizeof footer);
-  if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("cut off");
-  const int64_t body = size - kFooterBytes;
-  const bool ordered = kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.meta_offset &&
-                       footer.meta_offset <= body && footer.meta_size == body - footer.meta_offset &&
-                       footer.examples >= 0 && footer.examples <= body / 32 &&
-                       footer.examples * 32 == footer.meta_offset - footer.index_offset;
-  if (!ordered) fail("its parts do not fit together");
-  const auto hashed = static_cast<size_t>(body) + offsetof(Footer, hash);
-  if (hash_hex(file.bytes().substr(0, hashed)) != std::string_view(footer.hash, sizeof footer.hash))
-    fail("its content does not have the hash it states");
+TokenCache::~TokenCache() { ::close(descriptor_); }
 
-  meta = parse_json(
-      file.bytes().substr(static_cast<size_t>(footer.meta_offset), static_cast<size_t>(footer.meta_size)),
-      path, ErrorKind::data);
-  if (!meta.is_object() || !meta.contains("sources") || !meta["sources"].is_array())
+void TokenCache::fail(const std::string& problem) const {
+  throw Error(ErrorKind::data, path() + ": damaged token cache: " + problem)
+      .hint("delete the file; it is made again from the data");
+}
+
+std::string TokenCache::read(int64_t offset, int64_t size) const {
+  std::string bytes(static_cast<size_t>(size), 0);
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail("it cannot be read to its end");
+    done += static_cast<size_t>(got);
+  }
+  return bytes;
+}
+
+// Index, hashes and JSON, `end` being where the footer begins.
+void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
+  const std::string text = read(meta_offset_, end - meta_offset_);
+  block_hashes_ = read(hashes_offset_, meta_offset_ - hashes_offset_);
+  Hasher hasher;
+  for (int64_t offset = index_offset_; offset < hashes_offset_; offset += kBlockBytes) {
+    const std::string part = read(offset, std::min(kBlockBytes, hashes_offset_ - offset));
+    hasher.add(part.data(), part.size());
+  }
+  hasher.add(block_hashes_.data(), block_hashes_.size()).add(text.data(), text.size());
+  const std::string numbers = read(end, offsetof(Footer, hash));
+  if (hasher.add(numbers.data(), numbers.size()).hex() != stated_hash)
+    fail("its index does not have the hash it states");
+  meta_ = parse_json(text, path(), ErrorKind::data);
+  if (!meta_.is_object() || !meta_.contains("sources") || !meta_["sources"].is_array())
     fail("it lists no sources");
-  index.resize(static_cast<size_t>(footer.examples));
-  if (!index.empty())
-    std::memcpy(index.data(), file.data() + footer.index_offset, index.size() * sizeof(CacheEntry));
-  for (const CacheEntry& entry : index) {
+  for (int64_t offset = index_offset_; offset < hashes_offset_; offset += kBlockBytes) {
+    const std::string part = read(offset, std::min(kBlockBytes, hashes_offset_ - offset));
+    check_index(part.data(), static_cast<int64_t>(part.size()) / kEntryBytes);
+  }
+}
+
+void TokenCache::check_index(const char* entries, int64_t count) const {
+  for (int64_t i = 0; i < count; ++i) {
+    CacheEntry entry;
+    std::memcpy(&entry, entries + i * kEntryBytes, sizeof entry);
     const bool inside = entry.length > 0 && entry.offset >= kHeaderBytes && entry.offset % 4 == 0 &&
-                        entry.offset <= footer.index_offset - int64_t{entry.length} * 5;
+                        entry.offset <= index_offset_ - int64_t{entry.length} * 5;
     if (!inside || entry.supervised < 0 || entry.supervised >= entry.length || entry.source < 0 ||
-        entry.source >= static_cast<int64_t>(meta["sources"].size()))
+        entry.source >= static_cast<int64_t>(meta_["sources"].size()))
       fail("an entry of its index points outside");
   }
+}
+
+CacheEntry TokenCache::entry(int64_t index) const {
+  FORGE_CHECK(index >= 0 && index < examples_, "example " << index << " of " << examples_);
+  CacheEntry entry;
+  std::memcpy(&entry, file_.data() + index_offset_ + index * kEntryBytes, sizeof entry);
+  return entry;
+}
+
+const char* TokenCache::record(const CacheEntry& entry) const {
+  const int64_t last = entry.offset + int64_t{entry.length} * 5 - 1;
+  for (int64_t block = entry.offset / kBlockBytes; block <= last / kBlockBytes; ++block) verify_block(block);
+  return file_.data() + entry.offset;
+}
+
+// Two threads may check the same block at once; both come to the same answer.
+void TokenCache::verify_block(int64_t block) const {
+  std::atomic<bool>& verified = verified_[static_cast<size_t>(block)];
+  if (verified.load(std::memory_order_relaxed)) return;
+  const int64_t begin = block * kBlockBytes;
+  const std::string bytes = read(begin, std::min(kBlockBytes, index_offset_ - begin));
+  if (hash_hex(bytes) !=
+      std::string_view(block_hashes_).substr(static_cast<size_t>(block * kHashBytes), kHashBytes))
+    fail("the bytes from " + format_count(begin) + " on do not have the hash it states");
+  verified.store(true, std::memory_order_relaxed);
+}
+
+void TokenCache::verify() const {
+  for (int64_t block = 0; block < blocks_of(index_offset_); ++block) verify_block(block);
 }
 
 }  // namespace forge

@@ -14,6 +14,7 @@
 namespace forge {
 namespace {
 
+constexpr int64_t kMostExamples = int64_t{1} << 24;  // the largest train.micro_batch_size
 constexpr int64_t kMostVisits =
     200'000;  // examples whose batches are laid out exactly; beyond that a bound serves
 
@@ -71,8 +72,8 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
           visit(fullest, batch, lengths, counts.train_supervised);
       }
   } else {
-    const int64_t budget = plan.job.data.packing ? std::max(*train.micro_batch_tokens, longest_of(plan))
-                                                 : *train.micro_batch_size * longest_of(plan);
+    int64_t budget = std::max(*train.micro_batch_tokens, longest_of(plan));
+    if (!plan.job.data.packing) budget = std::min(budget, *train.micro_batch_size * longest_of(plan));
     fullest.tokens = std::min(budget, step_bound(plan, lengths));
     fullest.longest = std::min(fullest.tokens, longest_of(plan));
   }
@@ -355,7 +356,13 @@ void complete_fixed_batch(Plan& plan) {
     const int64_t tokens = *train.micro_batch_tokens;
     set_micro_batch(plan, tokens);
     train.micro_batch_tokens = tokens;
-    derived(plan, "train.micro_batch_size", "about as many examples; with packing tokens decide");
+    // Without packing both limits hold, so the one that was not asked for must never be reached first.
+    if (!plan.job.data.packing)
+      train.micro_batch_size = train.global_batch_tokens ? std::min(tokens, kMostExamples)
+                                                         : std::min(tokens, *train.global_batch_size);
+    derived(plan, "train.micro_batch_size",
+            plan.job.data.packing ? "about as many examples; with packing tokens decide"
+                                  : "as many examples in order as train.micro_batch_tokens holds");
   }
 }
 

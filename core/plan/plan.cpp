@@ -32,6 +32,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_steps(plan, input.train_lengths);
   resolve_memory(plan, input.profile,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
+  if (!plan.train.estimated) measure_packing(plan, input.train_lengths);
   resolve_disk(plan);
   add_warnings(plan, input);
   return plan;

@@ -26,6 +26,14 @@ struct ValueOrigin {
 };
 using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
 
+// How full steps and micro-batches are, over the first steps of the first epoch. Nothing is padded either
+// way: a micro-batch that is half full takes half the time, so this tells how few launches the tokens take.
+struct PackingFacts {
+  double micro_batches_per_step = 0;  // 0: not known, the data are only estimated
+  double micro_batch_fill = 0;        // tokens over train.micro_batch_tokens
+  double step_fill = 0;               // tokens over train.global_batch_tokens; 0 without it
+};
+
 struct Plan {
   Job job;  // every Auto holds a value
   Origins origins;
@@ -40,6 +48,7 @@ struct Plan {
   int64_t model_bytes = 0;  // TensorFile::file_bytes
   DataSummary train;
   DataSummary eval;  // examples 0: nothing to evaluate
+  PackingFacts packing;
   ParameterCounts parameters;
   std::vector<TargetMatch> targets;  // adapted linears by target
   std::vector<MemoryLine> memory;
@@ -70,7 +79,8 @@ struct PlanInput {
   int64_t model_bytes = 0;
   DataSummary train;
   DataSummary eval;
-  // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a sample's).
+  // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a
+  // sample's).
   std::vector<int64_t> train_lengths, train_supervised, eval_lengths, eval_supervised;
 };
 

@@ -63,6 +63,11 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member.group("data", "the two splits; without examples nothing is evaluated", [&](auto&& inner) {
     inner("train", plan.train, "what is trained on");
     inner("eval", plan.eval, "what is evaluated on");
+    inner.group("packing", "how full batches are, over the first steps", [&](auto&& packing) {
+      packing("micro_batches_per_step", plan.packing.micro_batches_per_step, "0 while only estimated");
+      packing("micro_batch_fill", plan.packing.micro_batch_fill, "tokens over train.micro_batch_tokens");
+      packing("step_fill", plan.packing.step_fill, "tokens over train.global_batch_tokens; 0 without it");
+    });
   });
   member("job", plan.job, "the job, every auto resolved");
   member("origins", plan.origins, "where each value of the job comes from, by dotted key");

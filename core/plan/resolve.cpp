@@ -133,6 +133,20 @@ void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths) {
   plan.steps = steps;
 }
 
+void measure_packing(Plan& plan, const std::vector<int64_t>& lengths) {
+  constexpr size_t kMeasuredSteps = 1000;
+  const TrainConfig& train = plan.job.train;
+  if (lengths.empty()) return;
+  Parts steps = epoch_steps(lengths, plan.job, 0);
+  steps.resize(std::min(steps.size(), kMeasuredSteps));
+  BatchFill step_fill, micro_fill;
+  if (train.global_batch_tokens) step_fill.add(steps, lengths, *train.global_batch_tokens);
+  for (const auto& step : steps)
+    micro_fill.add(micro_batches(step, lengths, plan.job), lengths, *train.micro_batch_tokens);
+  plan.packing = {static_cast<double>(micro_fill.parts) / static_cast<double>(steps.size()),
+                  micro_fill.share(), step_fill.share()};
+}
+
 void resolve_disk(Plan& plan) {
   const Job& job = plan.job;
   const bool adamw = job.optimizer.type == OptimizerType::adamw;

@@ -18,6 +18,8 @@ void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 // Steps per epoch and of the run, from the examples' lengths where they are known.
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths);
+// Needs the micro-batch.
+void measure_packing(Plan& plan, const std::vector<int64_t>& lengths);
 void resolve_disk(Plan& plan);
 // Fills identity and execution from the job as the user wrote it.
 void fill_identity(Plan& plan, const Job& asked);

@@ -66,6 +66,8 @@ KEYS = {
     "data.max_length": (40, {}),
     "data.overlong": ("drop", LONG),
     "data.truncation_side": ("left", LONG),
+    "data.max_prompt_length": (5, {}),
+    "data.max_completion_length": (3, {}),
     "data.packing": (False, {"train": {"micro_batch_size": 2}}),
     "data.group_by_length": (True, {}),
     "data.shuffle": (False, {}),

@@ -221,6 +221,12 @@ const Case kCases[] = {
      "objective.train_on: all)"},
     {"objective: {type: pretrain, train_on: assistant}\n",
      "job.yaml:4:39: objective.train_on: has no effect: pretrain trains on every token (remove it)"},
+    {"!model: m\nobjective: pretrain\ndata: {train: a, max_prompt_length: 9}\n",
+     "job.yaml:3:37: data.max_prompt_length: has no effect: everything is trained, so a row has no prompt (set "
+     "data.max_length)"},
+    {"!model: m\ndata: {train: a, max_completion_length: 9, overlong: split}\n",
+     "job.yaml:2:41: data.max_completion_length: has no effect: split cuts parts of data.max_length (take truncate, "
+     "drop or error)"},
     {"!model: m\ndata: {train: a, eval: b, eval_fraction: 0.1}\n",
      "job.yaml:2:42: data.eval_fraction: data.eval is set too (keep one of them)"},
     {"!model: m\ndata: {train: a, overlong: drop, truncation_side: left}\n",

@@ -221,11 +221,53 @@ TEST_CASE("overlong rows are cut, dropped, split or refused") {
   CHECK(made(Overlong::truncate, left, 2) == "truncated [6,7][0,1] ");
   CHECK(made(Overlong::truncate, right, 2) ==
         "the trained tokens all lie past data.max_length 2 and were cut (untrained)");
-  CHECK(made(Overlong::drop, right, 4) == "dropped ");
+  CHECK(made(Overlong::drop, right, 4) == "7 tokens, expected at most data.max_length 4dropped ");
   CHECK(made(Overlong::error, right, 4) == "7 tokens, expected at most data.max_length 4");
   // Parts begin anew, so the first token of each is not trained; a part that trains nothing is left out.
   CHECK(made(Overlong::split, right, 4) == "split [1,2,3,4][0,0,1,0] [5,6,7][0,1,1] ");
   CHECK(made(Overlong::split, right, 2) == "split [5,6][0,1] ");
+}
+
+TEST_CASE("prompt and completion have limits of their own") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const Row row = TokensRow{{1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 1, 0, 1, 1}};  // 3 and 4
+  auto made = [&](Overlong overlong, std::optional<int64_t> prompt, std::optional<int64_t> completion,
+                  int64_t limit = 100) {
+    Job job = job_of(TrainOn::assistant, limit);
+    job.data.overlong = overlong;
+    job.data.max_prompt_length = prompt;
+    job.data.max_completion_length = completion;
+    const RowExamples result = ExampleMaker(tokenizer, nullptr, job).make(row);
+    std::string text = result.problem;
+    if (result.dropped) text += " dropped " + std::to_string(result.cuts.dropped_tokens);
+    for (const Example& example : result.examples)
+      text += dump_json(example.ids) + dump_json(example.supervised) + " ";
+    if (result.truncated)
+      text += dump_json({result.cuts.prompts, result.cuts.completions, result.cuts.tokens});
+    return text;
+  };
+  CHECK(made(Overlong::truncate, 3, 4) == "[1,2,3,4,5,6,7][0,0,0,1,0,1,1] ");
+  CHECK(made(Overlong::truncate, 2, {}) == "[2,3,4,5,6,7][0,0,1,0,1,1] [1,0,1]");
+  CHECK(made(Overlong::truncate, {}, 3) == "[1,2,3,4,5,6][0,0,0,1,0,1] [0,1,1]");
+  CHECK(made(Overlong::truncate, 1, 1) == "[3,4][0,1] [1,1,5]");
+  CHECK(made(Overlong::truncate, 2, 3, 4) == "[2,3,4,5][0,0,1,0] [1,1,3]");  // then max_length
+  CHECK(made(Overlong::drop, 2, {}) == "3 tokens, expected at most data.max_prompt_length 2 dropped 7");
+  CHECK(made(Overlong::drop, {}, 3) == "4 tokens, expected at most data.max_completion_length 3 dropped 7");
+  CHECK(made(Overlong::error, 2, 3) == "3 tokens, expected at most data.max_prompt_length 2");
+}
+
+TEST_CASE("a cut prompt keeps its bos") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer_bos");
+  const ChatTemplate chat = template_of("plain");
+  Job job = job_of(TrainOn::assistant);
+  job.data.max_prompt_length = 2;
+  const ExampleMaker maker(tokenizer, &chat, job);
+  const RowExamples made = maker.make(chat_of(
+      R"({"messages": [{"role": "user", "content": "the cat sat"}, {"role": "assistant", "content": "b"}]})"));
+  REQUIRE(made.examples.size() == 1);
+  CHECK(made.cuts.prompts == 1);
+  CHECK(made.examples[0].ids[0] == *tokenizer.bos_id());
+  CHECK(made.examples[0].supervised[2] == 1);
 }
 
 TEST_CASE("a row that trains on nothing is named") {

@@ -1,6 +1,7 @@
 #include "core/data/order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/base/random.h"
@@ -16,6 +17,16 @@ std::vector<int64_t> random_lengths(int64_t count, uint64_t seed) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < count; ++i)
     lengths.push_back(1 + static_cast<int64_t>(uniform(seed, 1, static_cast<uint64_t>(i)) * 300));
+  return lengths;
+}
+
+// Most answers are short, a few reach the limit: a log-normal with median 300, cut.
+std::vector<int64_t> chat_lengths(int64_t count, int64_t limit) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < count; ++i) {
+    const double length = 300 * std::exp(0.9 * normal(9, 2, static_cast<uint64_t>(i)));
+    lengths.push_back(std::clamp(static_cast<int64_t>(length), int64_t{8}, limit));
+  }
   return lengths;
 }
 
@@ -36,6 +47,20 @@ int64_t tokens_of(const std::vector<int64_t>& part, const std::vector<int64_t>& 
   int64_t tokens = 0;
   for (int64_t index : part) tokens += lengths[static_cast<size_t>(index)];
   return tokens;
+}
+
+// The fewest parts, by trying all assignments.
+size_t optimal_parts(const std::vector<int64_t>& lengths, int64_t budget, size_t next = 0,
+                     std::vector<int64_t> parts = {}) {
+  if (next == lengths.size()) return parts.size();
+  size_t best = lengths.size();
+  for (size_t i = 0; i <= parts.size(); ++i) {
+    std::vector<int64_t> tried = parts;
+    if (i == parts.size()) tried.push_back(0);
+    if ((tried[i] += lengths[next]) <= budget)
+      best = std::min(best, optimal_parts(lengths, budget, next + 1, tried));
+  }
+  return best;
 }
 
 Job job_of(std::optional<int64_t> size, std::optional<int64_t> tokens = {}) {
@@ -83,6 +108,44 @@ TEST_CASE("a token budget fills steps in order and lets an overlong example stan
   job.data.shuffle = true;
   for (const auto& step : epoch_steps(lengths, job, 0))
     CHECK((tokens_of(step, lengths) <= 1000 || step.size() == 1));
+}
+
+TEST_CASE("steps of a token budget use at least 98 % of it on lengths like those of chats") {
+  const auto lengths = chat_lengths(20000, 2048);
+  for (int64_t budget : {2048, 4096, 8192, 32768})
+    for (int64_t epoch : {0, 1}) {
+      CAPTURE(budget, epoch);
+      const Job job = job_of({}, budget);
+      const Steps steps = epoch_steps(lengths, job, epoch);
+      CHECK(each_once(steps, lengths.size()));
+      BatchFill fill, in_order;
+      fill.add(steps, lengths, budget);
+      in_order.add(fill_in_order(flat(epoch_steps(lengths, job_of(1), epoch)), lengths, budget), lengths,
+                   budget);
+      CHECK(fill.share() >= 0.98);
+      CHECK(fill.share() > in_order.share());
+    }
+}
+
+TEST_CASE("packed steps do not go from long examples to short ones") {
+  const auto lengths = chat_lengths(20000, 2048);
+  const Steps steps = epoch_steps(lengths, job_of({}, 8192), 0);
+  auto longest = [&](size_t begin, size_t end) {
+    double sum = 0;
+    for (size_t i = begin; i < end; ++i)
+      for (int64_t index : steps[i]) sum += static_cast<double>(lengths[static_cast<size_t>(index)] > 1500);
+    return sum / static_cast<double>(end - begin);
+  };
+  const double first = longest(0, steps.size() / 2), second = longest(steps.size() / 2, steps.size());
+  CHECK(first < 1.15 * second);
+  CHECK(second < 1.15 * first);
+}
+
+TEST_CASE("examples of half the budget and a bit more go alone and none waits for ever") {
+  const std::vector<int64_t> lengths(5000, 600);
+  const Steps steps = epoch_steps(lengths, job_of({}, 1000), 0);
+  CHECK(steps.size() == 5000);
+  CHECK(each_once(steps, lengths.size()));
 }
 
 TEST_CASE("the order is a function of seed and epoch alone") {
@@ -136,7 +199,7 @@ TEST_CASE("group_by_length puts like lengths together and the longest example fi
   CHECK(grouped != epoch_steps(lengths, job, 1));
 }
 
-TEST_CASE("micro-batches cut a step in order and lose nothing") {
+TEST_CASE("packed micro-batches are never more than in order, fuller, and lose nothing") {
   const auto lengths = random_lengths(100, 7);
   Job job = job_of(32);
   for (const auto& step : epoch_steps(lengths, job, 0)) {
@@ -144,17 +207,42 @@ TEST_CASE("micro-batches cut a step in order and lose nothing") {
       job.data.packing = true;
       job.train.micro_batch_tokens = budget;
       const Steps parts = micro_batches(step, lengths, job);
-      CHECK(flat(parts) == step);
+      std::vector<int64_t> sorted = flat(parts), expected = step;
+      std::sort(sorted.begin(), sorted.end());
+      std::sort(expected.begin(), expected.end());
+      CHECK(sorted == expected);
       for (const auto& part : parts) CHECK((tokens_of(part, lengths) <= budget || part.size() == 1));
-      // No part could have taken the first example of the next one.
-      for (size_t i = 0; i + 1 < parts.size(); ++i)
-        CHECK(tokens_of(parts[i], lengths) + lengths[static_cast<size_t>(parts[i + 1][0])] > budget);
+      CHECK(parts.size() <= fill_in_order(step, lengths, budget).size());
     }
     job.data.packing = false;
     job.train.micro_batch_size = 5;
     const Steps parts = micro_batches(step, lengths, job);
     CHECK(flat(parts) == step);
     for (size_t i = 0; i + 1 < parts.size(); ++i) CHECK(parts[i].size() == 5);
+    // A token budget without packing: in order, and no part could have taken the first example of the next.
+    job.train.micro_batch_size = 32;
+    job.train.micro_batch_tokens = 400;
+    const Steps dynamic = micro_batches(step, lengths, job);
+    CHECK(flat(dynamic) == step);
+    for (size_t i = 0; i + 1 < dynamic.size(); ++i)
+      CHECK(tokens_of(dynamic[i], lengths) + lengths[static_cast<size_t>(dynamic[i + 1][0])] > 400);
+  }
+}
+
+TEST_CASE("best fit finds the packing that in-order filling misses") {
+  const std::vector<int64_t> lengths{6, 6, 4, 4, 5, 5, 10, 12};
+  CHECK(best_fit({0, 1, 2, 3, 4, 5}, lengths, 10) == Parts{{0, 2}, {1, 3}, {4, 5}});
+  CHECK(fill_in_order({0, 1, 2, 3, 4, 5}, lengths, 10).size() == 4);
+  CHECK(best_fit({7, 6, 0}, lengths, 10) == Parts{{7}, {6}, {0}});
+  CHECK(best_fit({}, lengths, 10).empty());
+  BatchFill fill;
+  fill.add({{0, 2}, {7}, {5}}, lengths, 10);
+  CHECK(fill.share() == Approx(25.0 / 30));
+  // Against the best of all 203 partitions of six examples into sets.
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto six = random_lengths(6, seed);
+    const auto parts = best_fit({0, 1, 2, 3, 4, 5}, six, 400);
+    CHECK(parts.size() <= (11 * optimal_parts(six, 400) + 8) / 9);
   }
 }
 

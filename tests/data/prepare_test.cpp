@@ -123,6 +123,8 @@ TEST_CASE("whatever changes examples changes the cache's name, and nothing else 
   CHECK(changed([](Job& job) { job.objective.type = ObjectiveType::pretrain; }));
   CHECK(changed([](Job& job) { job.data.overlong = Overlong::drop; }));
   CHECK(changed([](Job& job) { job.data.truncation_side = TruncationSide::left; }));
+  CHECK(changed([](Job& job) { job.data.max_prompt_length = 7; }));
+  CHECK(changed([](Job& job) { job.data.max_completion_length = 7; }));
   CHECK(changed([](Job& job) { job.data.train[0].limit = 3; }));
   CHECK(changed([](Job& job) { job.data.eval_fraction = 0.3; }));
   CHECK(changed([](Job& job) { job.data.on_bad_row = BadRow::skip; }));

@@ -1,5 +1,6 @@
 #include "core/data/token_cache.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -85,12 +86,61 @@ TEST_CASE("a cache that is cut or changed anywhere is refused") {
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string changed = whole;
     changed[i] = static_cast<char>(changed[i] ^ 0x40);
-    // The last 8 bytes are zeros that mean nothing.
-    if (i + 8 >= whole.size()) continue;
     const std::string file = folder.write("changed.tokens", changed);
     CAPTURE(i);
-    CHECK_THAT(error_of([&] { DataSet::open(file); }), Catch::Contains("damaged token cache"));
+    auto use = [&] {
+      const DataSet data = DataSet::open(file);
+      for (int64_t index = 0; index < data.size(); ++index) data.example(index);
+    };
+    CHECK_THAT(error_of(use), Catch::Contains("damaged token cache"));
+    CHECK_THAT(error_of([&] { DataSet::open(file).verify(); }), Catch::Contains("damaged token cache"));
   }
+}
+
+TEST_CASE("a large cache is verified block by block as it is read") {
+  TemporaryFolder folder;
+  const std::string path = folder.path("a.tokens");
+  TokenCacheWriter writer(path);
+  const std::vector<int32_t> ids(1000, 7);
+  std::vector<uint8_t> supervised(1000, 1);
+  supervised[0] = 0;
+  for (int64_t i = 0; i < 200; ++i)
+    writer.add(ids, supervised, 0, i + 1);  // about a million bytes: four blocks
+  writer.finish({{"sources", {"a.jsonl"}}, {"summary", to_json(summary_with("x"))}});
+  {
+    const DataSet data = DataSet::open(path);
+    data.verify();
+    for (int64_t i = 0; i < 200; ++i) CHECK(data.example(i).ids == ids);
+  }
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(600'000) << 'x';
+  const DataSet data = DataSet::open(path);
+  CHECK(data.example(0).ids == ids);
+  CHECK(data.example(199).ids == ids);
+  CHECK_THAT(error_of([&] { data.example(119); }), Catch::Contains("the bytes from 524,288 on do not have"));
+  CHECK_THAT(error_of([&] { data.example(105); }), Catch::Contains("damaged token cache"));
+  CHECK_THAT(error_of([&] { data.verify(); }), Catch::Contains("damaged token cache"));
+}
+
+TEST_CASE("two writers of one cache do not disturb each other") {
+  TemporaryFolder folder;
+  const std::string path = folder.path("cache/a.tokens");
+  const pid_t child = ::fork();
+  auto write = [&] {
+    for (int64_t round = 0; round < 20; ++round) {
+      write_cache(folder);
+      DataSet::open(path).verify();
+    }
+  };
+  if (child == 0) {
+    const bool sound = error_of(write) == "no error";
+    ::_exit(sound ? 0 : 1);
+  }
+  CHECK(error_of(write) == "no error");
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  const std::filesystem::directory_iterator files(folder.path("cache"));
+  CHECK(std::distance(begin(files), end(files)) == 1);
 }
 
 TEST_CASE("an unfinished cache leaves nothing, and litter of dead writers is removed") {
@@ -101,13 +151,17 @@ TEST_CASE("an unfinished cache leaves nothing, and litter of dead writers is rem
     writer.add({1, 2}, {0, 1}, 0, 1);
   }
   CHECK(std::filesystem::is_empty(folder.path("cache")));
-  folder.write("cache/a.tokens.tmp-999999999", "left by a killed process");
-  folder.write("cache/a.tokens.tmp-1", "process 1 is alive");
-  folder.write("cache/b.tokens.tmp-999999999", "another cache");
+  const std::string own = temporary_of("a.tokens");
+  const std::string mark = own.substr(0, own.rfind('-') + 1).substr(8);  // ".tmp-machine-"
+  const std::string dead = "cache/a.tokens" + mark + "999999999", alive = "cache/a.tokens" + mark + "1";
+  const std::string other = "cache/b.tokens" + mark + "999999999";
+  const std::string elsewhere = "cache/a.tokens.tmp-another.machine-999999999";
+  for (const std::string& name : {dead, alive, other, elsewhere}) folder.write(name, "litter");
   write_cache(folder);
-  CHECK_FALSE(file_exists(folder.path("cache/a.tokens.tmp-999999999")));
-  CHECK(file_exists(folder.path("cache/a.tokens.tmp-1")));
-  CHECK(file_exists(folder.path("cache/b.tokens.tmp-999999999")));
+  CHECK_FALSE(file_exists(folder.path(dead)));
+  CHECK(file_exists(folder.path(alive)));
+  CHECK(file_exists(folder.path(other)));
+  CHECK(file_exists(folder.path(elsewhere)));
 }
 
 TEST_CASE("summaries survive JSON") {

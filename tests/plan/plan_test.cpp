@@ -182,6 +182,30 @@ TEST_CASE("without packing a micro-batch is counted in examples") {
   CHECK(plan.job.train.micro_batch_tokens == 2048);
   asked.job.train.micro_batch_size = 5;
   CHECK(make_plan(asked).job.train.micro_batch_tokens == 5120);
+  // Or by tokens: then the count of examples is never what ends a micro-batch.
+  asked.job.train.micro_batch_size.reset();
+  asked.job.train.micro_batch_tokens = 3000;
+  plan = make_plan(asked);
+  CHECK(plan.job.train.micro_batch_tokens == 3000);
+  CHECK(plan.job.train.micro_batch_size == 32);
+}
+
+TEST_CASE("the plan says how full steps and micro-batches are") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.global_batch_tokens = 2000;
+  asked.job.train.micro_batch_tokens = 1000;
+  asked.train_lengths.assign(1000, 250);
+  asked.train.tokens = 250'000;
+  asked.train.longest = 250;
+  const Plan plan = make_plan(asked);
+  CHECK(plan.steps_per_epoch == 125);
+  CHECK(plan.packing.micro_batches_per_step == 2);
+  CHECK(plan.packing.micro_batch_fill == 1);
+  CHECK(plan.packing.step_fill == 1);
+  CHECK_THAT(explain(plan, false),
+             Catch::Contains("2 micro-batches a step, 100 % of 1,000 tokens used; steps "
+                             "use 100 % of 2,000 tokens"));
+  CHECK(plan_from_json(to_json(plan)).packing.micro_batches_per_step == 2);
 }
 
 TEST_CASE("known lengths make the prediction exact where the bound is loose") {

@@ -1,0 +1,23 @@
+#pragma once
+// `forge data --html`: the report and examples, token by token, as one file without network or script.
+#include <string>
+
+#include "core/data/dataset.h"
+#include "core/data/report.h"
+#include "core/text/tokenizer.h"
+
+namespace forge {
+
+struct DataPage {
+  std::string title;
+  const DataReport* report = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  const DataSet* data = nullptr;  // null when rows stopped the preparation
+  int64_t examples = 20;          // shown
+};
+
+// Everything that came with the data is escaped; a policy in the page forbids scripts and connections
+// besides.
+std::string data_html(const DataPage& page);
+
+}  // namespace forge

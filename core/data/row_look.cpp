@@ -1,0 +1,64 @@
+#include "core/data/row_look.h"
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/data/checks.h"
+
+namespace forge {
+namespace {
+
+uint64_t short_hash(std::string_view text) {
+  return text.empty() ? 0 : std::stoull(hash_hex(text).substr(0, 16), nullptr, 16);
+}
+
+// Ids of a row of finished tokens stand for what was said.
+std::string words_of(const Row& row, const RowText& text) {
+  if (const auto* tokens = std::get_if<TokensRow>(&row)) return dump_json(tokens->ids);
+  std::string all;
+  for (const Turn& turn : text) all += turn.role + "\n" + std::string(trim(turn.text)) + "\n";
+  return all;
+}
+
+// What happened to the row, in the words of the checks.
+void note_fate(const RowExamples& made, RowLook& look) {
+  const auto note = [&](const char* check, const std::string& detail) {
+    look.notes.push_back({check_named(check), look.place, detail});
+  };
+  if (made.untrained) note("trains_nothing", made.problem);
+  if (made.dropped) note("dropped", made.problem);
+  if (made.truncated)
+    note("cut", format_count(made.cuts.tokens) + " of " + format_count(look.tokens) + " tokens cut away");
+}
+
+}  // namespace
+
+RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles) {
+  RowLook look;
+  look.place = std::to_string(source.line) + ":" + std::to_string(source.column);
+  look.roles = roles;
+  for (const auto& [role, tokens] : roles) look.tokens += tokens.all;
+  note_fate(made, look);
+  const RowText text = text_of(row);
+  const auto checks = data_checks();
+  for (size_t i = 0; i < checks.size(); ++i) {
+    if (!checks[i].run) continue;
+    checks[i].run(text, [&](const std::string& pointer, const std::string& detail) {
+      look.notes.push_back({i, place_of(source, pointer), detail});
+    });
+  }
+  look.content = short_hash(words_of(row, text));
+  std::string prompt, said;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool last_answer = i + 1 == text.size() && text[i].role == "assistant";
+    if (last_answer)
+      look.answer = short_hash(trim(text[i].text));
+    else
+      prompt += text[i].role + "\n" + std::string(trim(text[i].text)) + "\n";
+    if (text[i].role != "system") said += text[i].text + "\n";
+  }
+  if (look.answer != 0) look.prompt = short_hash(prompt);
+  look.sketch = sketch_of(said);
+  return look;
+}
+
+}  // namespace forge

@@ -1,0 +1,32 @@
+#pragma once
+// What `forge data` notes of one row while it is made into examples: on a worker's thread, a few hundred
+// bytes.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/data/examples.h"
+#include "core/data/similar.h"
+#include "core/data/sources.h"
+
+namespace forge {
+
+struct RowNote {
+  size_t check = 0;   // in data_checks()
+  std::string place;  // "line:col"
+  std::string detail;
+};
+
+struct RowLook {
+  std::string place;  // of the row, "line:col"
+  std::vector<RowNote> notes;
+  RoleTokens roles;
+  int64_t tokens = 0;                            // before any cut
+  uint64_t content = 0, prompt = 0, answer = 0;  // hashes of what was said; 0: nothing
+  Sketch sketch;                                 // of all but system turns
+};
+
+RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles);
+
+}  // namespace forge

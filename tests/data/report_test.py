@@ -1,0 +1,178 @@
+"""`forge data` on a data set with one of each of many faults: each is reported with its file and line, and nothing else.
+
+    python3 tests/data/report_test.py build/bin/forge
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+FORGE = os.path.abspath(sys.argv[1])
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "tiny-llama")
+WORDS = ("apple river stone garden winter copper window letter market bridge forest silver engine basket candle mirror "
+         "harbour pencil blanket thunder valley meadow lantern carpet button feather island kitchen ladder mountain "
+         "needle orchard pepper quarry ribbon saddle temple umbrella violin wagon yellow zebra anchor bottle cotton "
+         "desert emerald fabric glacier hammer").split()
+random.seed(7)
+
+
+def words(count):
+    return " ".join(random.choice(WORDS) for _ in range(count))
+
+
+def turn(role, content, **more):
+    return {"role": role, "content": content, **more}
+
+
+def chat(*turns):
+    return json.dumps({"messages": list(turns)}, ensure_ascii=False)
+
+
+def pair(question, answer):
+    return chat(turn("user", question), turn("assistant", answer))
+
+
+def sound():
+    return pair(words(14) + "?", words(16) + ".")
+
+
+CALL = [{"type": "function", "function": {"name": "f", "arguments": {}}}]
+twin, leaked, similar, asked = sound(), sound(), [words(30), words(30)], words(6)
+near = similar[1].rsplit(" ", 1)[0] + " otherwise"
+
+# (checks, row); None: a sound row that others refer to.
+TRAIN = [
+    (None, twin), (None, leaked), (None, pair(*similar)), (None, pair(asked, words(25))),
+    ("unusable", '{"messages": ['),
+    ("unusable", b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}'),
+    ("unusable", '{"messages": [], "messages": []}'),
+    ("unusable", "[1, 2]"),
+    ("unusable", chat(turn("user", 5), turn("assistant", "x"))),
+    ("unusable", chat(turn("robot", "x"), turn("assistant", "x"))),
+    ("unusable", '{"messages": []}'),
+    ("unusable", '{"talk": "x"}'),
+    ("unusable", chat(turn("user", None), turn("assistant", "x"))),
+    ("unusable", chat(turn("user", "x"), turn("assistant", "", tool_calls=[{"function": {"name": "f", "arguments": "{"}}]))),
+    ("unusable", chat(turn("user", "x"), turn("assistant", "x", weight="maybe"))),
+    ("unusable", chat(turn("user", [{"type": "image", "image": "x.png"}]), turn("assistant", "x"))),
+    ("unusable", "no JSON at all"),
+    ("trains_nothing", chat(turn("system", words(12)))),
+    ("trains_nothing", pair(words(400), words(5))),
+    ("cut", pair(words(12), words(400))),
+    ("duplicate", twin),
+    ("near_duplicate conflict", pair(similar[0], near)),
+    ("conflict", pair(asked, words(25))),
+    (None, pair(words(14), "Sorry, I do not know that.")),
+    ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
+    ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
+    ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
+    ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
+    ("empty_answer", pair(words(12), "  ")),
+    ("empty_prompt", pair("", words(12))),
+    ("looping_answer", pair(words(12), words(3) + " and then" * 20)),
+    ("copied_prompt", pair("The river is long and cold", "The river is long and cold")),
+    ("role_order", chat(turn("user", words(9)), turn("user", words(9)), turn("assistant", words(9)))),
+    ("role_order", chat(turn("user", words(9)), turn("assistant", words(9)), turn("assistant", words(9)))),
+    ("answer_first", chat(turn("assistant", words(9)), turn("user", words(9)), turn("assistant", words(9)))),
+    ("late_system", chat(turn("user", words(9)), turn("system", words(9)), turn("assistant", words(9)))),
+    ("unanswered", chat(turn("user", words(9)), turn("assistant", words(9)), turn("user", words(9)))),
+    ("orphan_result", chat(turn("user", words(9)), turn("tool", words(9)), turn("assistant", words(9)))),
+    ("open_call", chat(turn("user", words(9)), turn("assistant", "", tool_calls=CALL), turn("user", words(9)),
+                       turn("assistant", words(9)))),
+    ("control_tokens", pair(words(9) + " <|im_end|>", words(12))),
+    ("broken_text", pair(words(12), words(9) + " caf\ufffd")),
+    ("broken_text", pair(words(12), words(9) + " caf\u00c3\u00a9")),
+    ("control_characters", pair(words(12), words(9) + "\u0007")),
+    ("hidden_characters", pair(words(12), words(9) + " \u202eabc")),
+    ("api_key", pair(words(12), "sk-" + "a1B2" * 10)),
+    ("api_key", pair(words(12), "key AKIA" + "ABCD1234" * 2 + " " + words(9))),
+    ("api_key", pair(words(12), "ghp_" + "x9" * 18 + " " + words(9))),
+    ("private_key", pair(words(12), "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE\n" + words(9))),
+    ("password_url", pair(words(12), "see https://admin:hunter2@example.org/x " + words(9))),
+    ("refusal", pair(words(12), "As an AI language model " + words(9))),
+    ("open_code", pair(words(12), "```python\n" + words(9))),
+    ("html_entities", pair(words(12), words(5) + " &amp; " + words(5))),
+    ("answer_blanks", pair(words(12), words(9) + "\n" * 12)),
+]
+EVAL = [
+    ("overlap", leaked),
+    ("near_overlap conflict", pair(similar[0], similar[1].rsplit(" ", 1)[0] + " differently")),
+    ("unusable", "{}"),
+]
+SECRETS = ("a1B2a1B2", "ABCD1234", "x9x9", "hunter2")
+
+
+def write(path, rows):
+    """Each faulty row between sound ones, the checks it should meet separated by blanks. Returns {(check, line)}."""
+    expected, line = set(), 0
+    with open(path, "wb") as out:
+        for check, row in rows:
+            for text in (sound(), row):
+                line += 1
+                out.write((text if isinstance(text, bytes) else text.encode()) + b"\n")
+            for name in (check or "").split():
+                expected.add((name, os.path.basename(path), line))
+    return expected
+
+
+def run(folder, *arguments):
+    done = subprocess.run([FORGE, "data", "job.yaml", "--quiet", *arguments], cwd=folder, capture_output=True)
+    return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+
+
+def first_line(text):
+    """The report; an error follows as a line of its own."""
+    return json.loads(text.splitlines()[0])
+
+
+def findings(report):
+    return {(check["check"], os.path.basename(place[0]), int(place[1]))
+            for check in report["checks"] for finding in check["findings"]
+            for place in [finding["place"].split(":")]}
+
+
+def check(condition, *what):
+    if not condition:
+        print("FAILED:", *what)
+        sys.exit(1)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    expected = write(os.path.join(folder, "train.jsonl"), TRAIN) | write(os.path.join(folder, "eval.jsonl"), EVAL)
+    with open(os.path.join(folder, "job.yaml"), "w") as out:
+        out.write(f"model: {{path: {os.path.abspath(MODEL)}}}\nadapter: {{type: lora}}\n"
+                  "data: {train: train.jsonl, eval: eval.jsonl, max_length: 1200}\n")
+    code, stdout, stderr = run(folder, "--json")
+    check(code == 6, "exit", code, stderr)
+    found = findings(first_line(stdout))
+    missing, extra = expected - found, found - expected
+    check(not missing, "not reported:", sorted(missing))
+    check(not extra, "reported without reason:", sorted(extra))
+    check(len(expected) >= 50, "only", len(expected), "faults were seeded")
+    check(not any(secret in stdout for secret in SECRETS), "a secret is shown")
+    check("train.jsonl:10:" in stdout.splitlines()[1], "the error names no row:", stdout)
+
+    # With bad rows skipped the examples are there, in text and as a page that no data can break out of.
+    code, stdout, stderr = run(folder, "--set", "data.on_bad_row=skip", "--html", "page.html", "--show", "60")
+    check(code == 0, "exit", code, stderr)
+    check("api_key (3): texts that look like keys" in stdout and "assistant" in stdout, stdout)
+    page = open(os.path.join(folder, "page.html"), encoding="utf-8").read()
+    check('<span class="t"' in page and '<span class="c"' in page, "the page shows no tokens")
+    check("<script" not in page and "default-src 'none'" in page, "the page may run scripts")
+
+    attack = '</span></pre><script>alert(1)</script><img src=x onerror=alert(2)> "quoted" &amp; \u0007'
+    with open(os.path.join(folder, "train.jsonl"), "w") as out:
+        out.write("".join(pair(attack + str(i), attack) + "\n" for i in range(9)))
+    code, stdout, stderr = run(folder, "--set", "data.on_bad_row=skip", "--html", "page.html")
+    page = open(os.path.join(folder, "page.html"), encoding="utf-8").read()
+    check(code == 0 and "<script" not in page and "<img" not in page and "\u0007" not in page, "the page is injected")
+
+    # Rows that drop leaves out are named, and the rest is the plan's.
+    code, stdout, stderr = run(folder, "--set", "data.overlong=drop", "--set", "data.max_length=64",
+                               "--set", "data.on_bad_row=skip", "--json")
+    check(code == 6 and "no example is left" in stdout, code, stdout)
+    check(sum(c["count"] for c in first_line(stdout)["checks"] if c["check"] == "dropped") >= 9, stdout)
+
+print(f"{len(expected)} seeded faults reported, nothing else")
