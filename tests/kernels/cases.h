@@ -1,0 +1,11 @@
+#pragma once
+// One function per op, defined in kernels/<op>/<op>_cases.cpp.
+#include "tests/kernels/case.h"
+
+namespace forge::kernel_test {
+
+void add_rms_norm_cases(std::vector<Case>& cases);
+void add_rope_cases(std::vector<Case>& cases);
+void add_swiglu_cases(std::vector<Case>& cases);
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,29 @@
+// The CPU versions as backends, one for each level of instructions that this machine has.
+#include "kernels/cpu/level.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/swiglu/swiglu_args.h"
+#include "tests/kernels/backend.h"
+
+namespace forge::kernel_test {
+namespace {
+
+Backend cpu_backend(CpuLevel level) {
+  Backend cpu(std::string("cpu/") + name_of(level));
+  cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
+  cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
+  cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
+  cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
+  cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
+  return cpu;
+}
+
+}  // namespace
+
+std::vector<Backend> cpu_backends() {
+  std::vector<Backend> backends;
+  for (CpuLevel level : cpu_levels()) backends.push_back(cpu_backend(level));
+  return backends;
+}
+
+}  // namespace forge::kernel_test
