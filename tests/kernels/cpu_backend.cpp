@@ -1,5 +1,6 @@
 // The CPU versions as backends, one for each level of instructions that this machine has.
-#include "kernels/cpu/level.h"
+#include "kernels/attention/attention_args.h"
+#include "kernels/lm_head/lm_head_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/swiglu/swiglu_args.h"
@@ -12,6 +13,11 @@ Backend cpu_backend(CpuLevel level) {
   Backend cpu(std::string("cpu/") + name_of(level));
   cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
   cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
+  cpu.add<AttentionForward>([=](const AttentionForward& a) { attention_forward_cpu(a, level); },
+                            attention_forward_cpu_workspace);
+  cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },
+                             attention_backward_cpu_workspace);
+  cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
