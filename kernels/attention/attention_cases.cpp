@@ -90,6 +90,41 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
       });
 }
 
+// Errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's error, some units of Σ |q k|
+// scale, and by that of lse, rounded when it was stored; a d s by that and by its own rounding; d_out · out
+// by the rounding with which `out` arrived.
+Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
+  std::vector<at::Tensor> qs, ks, vs;
+  int64_t begin = 0, group = s.heads / s.kv_heads;
+  for (int64_t length : s.lengths) {
+    auto part = [&](const char* name) {
+      at::Tensor x = heads_of(in.at(name), s).narrow(0, begin, length).transpose(0, 1);
+      return x.size(0) == s.heads ? x : x.repeat_interleave(group, 0);
+    };
+    at::Tensor q = part("q"), k = part("k"), v = part("v"), d_out = part("d_out"), out = part("out");
+    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
+    at::Tensor score = (at::bmm(q, k.transpose(1, 2)) * s.scale()).masked_fill(hidden, -HUGE_VAL),
+               p = at::softmax(score, 2);
+    at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) +
+                       at::logsumexp(score, {2}, true).abs() + 8;
+    at::Tensor at_out = (d_out * out).abs().sum(2, true);
+    at::Tensor reach =
+        p * (units * (at::bmm(d_out.abs(), v.abs().transpose(1, 2)) + at_out) + out_unit * at_out) *
+        s.scale();
+    auto gather = [&](const at::Tensor& x) {  // [heads, length, d] → [length, kv_heads · d]
+      return x.view({s.kv_heads, group, length, s.head_dim})
+          .sum(1)
+          .transpose(0, 1)
+          .reshape({length, s.kv_heads * s.head_dim});
+    };
+    qs.push_back(at::bmm(reach, k.abs()).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
+    ks.push_back(gather(at::bmm(reach.transpose(1, 2), q.abs())));
+    vs.push_back(gather(at::bmm((p * units).transpose(1, 2), d_out.abs())));
+    begin += length;
+  }
+  return {{"d_q.size", at::cat(qs, 0)}, {"d_k.size", at::cat(ks, 0)}, {"d_v.size", at::cat(vs, 0)}};
+}
+
 Case backward_case(Store type, const Setting& s, const Layout& layout) {
   int64_t tokens = s.tokens(), wide = s.heads * s.head_dim, narrow = s.kv_heads * s.head_dim;
   std::vector<Operand> operands = inputs(type, s, layout);
@@ -103,18 +138,13 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
   operands.push_back(laid(input("out", type, forward.at("out")), layout));
   operands.push_back(input("lse", Store::f32, forward.at("lse")));
   operands.push_back(laid(input("d_out", type, normal({tokens, wide}, 4)), layout));
-  // `out` arrives rounded to its type: d_out · out is off by that much, and every d s with it.
-  double out_error = type == Store::f32 ? 0 : (type == Store::bf16 ? 0x1p-8 : 0x1p-11) * 0x1p24 * 0.5;
-  Tolerance grad{.roundings = 1.01,
-                 .sums = 40 * (s.spread + 1) + out_error,
-                 .reason = "one rounding; scores, d s and sums in fp32; the rounding of out"};
+  Tolerance grad{.roundings = 1.01, .sums = 1, .reason = "one rounding; what gradient_sizes counts"};
   operands.push_back(laid(output("d_q", type, {tokens, wide}, grad), layout));
   operands.push_back(laid(output("d_k", type, {tokens, narrow}, grad), layout));
-  operands.push_back(laid(output("d_v", type, {tokens, narrow},
-                                 {.roundings = 1.01,
-                                  .sums = 40 * (s.spread + 1),
-                                  .reason = "one rounding; scores and a sum in fp32"}),
-                          layout));
+  operands.push_back(laid(output("d_v", type, {tokens, narrow}, grad), layout));
+  double out_unit = type == Store::f32    ? 1
+                    : type == Store::bf16 ? 0x1p16
+                                          : 0x1p13;  // of its rounding, in 2⁻²⁴
   auto oracle = [=](const Tensors& in) {
     Forward function = [=](const Tensors& v) {
       return attend(heads_of(v.at("q"), s), heads_of(v.at("k"), s), heads_of(v.at("v"), s), s);
@@ -122,20 +152,7 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
     Tensors grads = gradients(function, {{"q", in.at("q")}, {"k", in.at("k")}, {"v", in.at("v")}},
                               {"q", "k", "v"}, {{"out", in.at("d_out")}});
     Tensors out{{"d_q", grads.at("q")}, {"d_k", grads.at("k")}, {"d_v", grads.at("v")}};
-    // |d s| ≤ p · 2 max|d_out · v|; a row of p sums to one, a column to at most the later rows.
-    double reach =
-        in.at("d_out").numel() == 0
-            ? 0
-            : (heads_of(in.at("d_out"), s).norm(2, -1).max() * heads_of(in.at("v"), s).norm(2, -1).max())
-                  .item<double>();
-    double q_size = in.at("q").numel() == 0 ? 0 : in.at("q").abs().max().item<double>(),
-           k_size = in.at("k").numel() == 0 ? 0 : in.at("k").abs().max().item<double>();
-    double rows = 1;
-    for (int64_t length : s.lengths) rows = std::max(rows, std::log2(static_cast<double>(length) + 1));
-    rows *= static_cast<double>(s.heads / s.kv_heads);
-    out["d_q.size"] = at::full({1}, s.scale() * reach * k_size, at::kDouble);
-    out["d_k.size"] = at::full({1}, s.scale() * reach * q_size * rows, at::kDouble);
-    out["d_v.size"] = at::full({1}, 4 * rows, at::kDouble);
+    for (const auto& [name, size] : gradient_sizes(in, s, out_unit)) out[name] = size;
     return out;
   };
   return make_case<AttentionBackward>("attention", title("backward ", s, layout, type), operands, oracle,

@@ -85,12 +85,15 @@ Case head_case(Store type, const Setting& s) {
     force = force * (1 + 2 * s.z_loss * out.at("logsumexp").abs()) * kept / s.temperature;
     Tensors grads = gradients(forward, values, {"hidden", "weight"}, cotangents);
     out["d_hidden"] = grads.at("hidden");
-    // |d z| ≤ 2 force, with a relative error of the logits' absolute one.
-    at::Tensor spread = (force * size).unsqueeze(1);
-    out["d_hidden.size"] = spread * in.at("weight").abs().amax(0).unsqueeze(0);
+    // |d z| ≤ force (p + one-hot + 1 / V), each with a relative error of the logits' absolute one.
+    at::Tensor z = logits(in.at("hidden"), in.at("weight"), s),
+               shares = at::softmax(z, 1) + 1.0 / static_cast<double>(s.vocab);
+    shares = shares.scatter_add(1, y.unsqueeze(1), at::ones({s.positions, 1}, at::kDouble)) *
+             (force * size).unsqueeze(1);
+    out["d_hidden.size"] = shares.mm(in.at("weight").abs());
     if (!s.weight) return out;
     out["d_weight"] = in.at("d_weight") + grads.at("weight");
-    out["d_weight.size"] = (spread * in.at("hidden").abs()).sum(0).unsqueeze(0) + in.at("d_weight").abs();
+    out["d_weight.size"] = shares.t().mm(in.at("hidden").abs()) + in.at("d_weight").abs();
     return out;
   };
   return make_case<LmHead>("lm_head", s.name + " " + name_of(type), operands, oracle, [=](Pointers& p) {

@@ -171,7 +171,6 @@ void tile_gradient(Block& b, int64_t first, int64_t rows) {
       Cotangents g = cotangents(a, row, b.space.lse[row]);
       lse[i] = b.space.lse[row], p[i] = g.probability, each[i] = g.each, entropy[i] = g.entropy;
       expected[i] = b.space.expected[row];
-      // The one-hot part goes in through p's row: see below.
     }
     for (int64_t v = 0; v < rows; ++v) {
       float* at_v = b.s.z + v * b.space.ldm + t;
@@ -188,7 +187,6 @@ void tile_gradient(Block& b, int64_t first, int64_t rows) {
   for (int64_t v = 0; v < rows; ++v)
     for (int64_t t = 0; t < b.lanes; t += kLanes) {
       float* z = b.s.z + v * b.space.ldm + t;
-      // Lanes past the last position must not reach the weight's gradient.
       store(z, load(z) * load(b.s.other + v * b.space.ldm + t));
     }
 }

@@ -6,6 +6,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   add_attention_cases(cases);
   add_lm_head_cases(cases);
+  add_optimizer_cases(cases);
   add_rms_norm_cases(cases);
   add_rope_cases(cases);
   add_swiglu_cases(cases);

@@ -57,3 +57,31 @@ TEST_CASE("results do not depend on the number of threads") {
   omp_set_num_threads(before);
   CHECK(compared > 10);
 }
+
+// A tolerance that lets anything pass proves nothing: results off by a few units of their type must be
+// refused.
+TEST_CASE("every case notices a result that is slightly wrong") {
+  std::vector<Case> cases = all_cases();
+  Backend backend = cpu_backends().back();
+  std::vector<std::string> blind;
+  int64_t tried = 0;
+  for (const Case& c : cases) {
+    Tensors expected = expected_outputs(c);
+    for (const Operand& operand : c.operands) {
+      if (operand.role == Role::in || operand.value.numel() <= 1)
+        continue;  // one value may be all cancellation
+      at::Tensor& value = expected.at(operand.name);
+      double largest = value.to(at::kDouble).nan_to_num(0, 0, 0).abs().max().item<double>();
+      if (largest < 1e-6 || value.scalar_type() == at::kLong) continue;
+      double off = operand.store == Store::bf16 ? 0x1p-5 : operand.store == Store::f16 ? 0x1p-8 : 0x1p-10;
+      at::Tensor right = value;
+      value = right * (1 + off);
+      ++tried;
+      if (run_case(c, backend, expected).empty()) blind.push_back(c.op + " " + c.name + ": " + operand.name);
+      value = right;
+    }
+  }
+  for (size_t i = 0; i < std::min<size_t>(blind.size(), 40); ++i) UNSCOPED_INFO(blind[i]);
+  INFO(blind.size() << " of " << tried << " outputs");
+  CHECK(blind.empty());
+}

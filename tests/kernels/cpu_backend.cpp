@@ -1,6 +1,7 @@
 // The CPU versions as backends, one for each level of instructions that this machine has.
 #include "kernels/attention/attention_args.h"
 #include "kernels/lm_head/lm_head_args.h"
+#include "kernels/optimizer/optimizer_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/swiglu/swiglu_args.h"
@@ -18,6 +19,11 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },
                              attention_backward_cpu_workspace);
   cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
+  cpu.add<GradientNorm>([=](const GradientNorm& a) { gradient_norm_cpu(a, level); },
+                        gradient_norm_cpu_workspace);
+  cpu.add<AdamW>([=](const AdamW& a) { adamw_cpu(a, level); });
+  cpu.add<Lion>([=](const Lion& a) { lion_cpu(a, level); });
+  cpu.add<AdamW8bit>([=](const AdamW8bit& a) { adamw_8bit_cpu(a, level); });
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
