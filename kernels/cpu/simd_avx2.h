@@ -51,6 +51,8 @@ FORGE_INLINE F operator-(F a, F b) { return {_mm256_sub_ps(a.v, b.v)}; }
 FORGE_INLINE F operator*(F a, F b) { return {_mm256_mul_ps(a.v, b.v)}; }
 FORGE_INLINE F operator/(F a, F b) { return {_mm256_div_ps(a.v, b.v)}; }
 FORGE_INLINE F fma(F a, F b, F c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+// The estimate has 12 bits here; one step of Newton would leave four units.
+FORGE_INLINE F reciprocal(F a) { return {_mm256_div_ps(_mm256_set1_ps(1.0f), a.v)}; }
 FORGE_INLINE F sqrt(F a) { return {_mm256_sqrt_ps(a.v)}; }
 FORGE_INLINE F max(F a, F b) { return {_mm256_max_ps(a.v, b.v)}; }
 FORGE_INLINE F min(F a, F b) { return {_mm256_min_ps(a.v, b.v)}; }

@@ -46,6 +46,12 @@ FORGE_INLINE F operator-(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
 FORGE_INLINE F operator*(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
 FORGE_INLINE F operator/(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
 FORGE_INLINE F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+// 1 / a to a unit of the last place for normal a and 1 / a, without the division's 16 cycles: an estimate of
+// 14 bits and one step of Newton.
+FORGE_INLINE F reciprocal(F a) {
+  __m512 r = _mm512_rcp14_ps(a.v);
+  return {_mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1.0f)), r, r)};
+}
 FORGE_INLINE F sqrt(F a) { return {_mm512_sqrt_ps(a.v)}; }
 // A NaN in b is kept, one in a is not.
 FORGE_INLINE F max(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }

@@ -48,6 +48,7 @@ FORGE_INLINE F operator/(F a, F b) {
   return each_lane([&](int i) { return a.v[i] / b.v[i]; });
 }
 FORGE_INLINE F fma(F a, F b, F c) { return a * b + c; }
+FORGE_INLINE F reciprocal(F a) { return set(1.0f) / a; }
 FORGE_INLINE F sqrt(F a) {
   return each_lane([&](int i) { return std::sqrt(a.v[i]); });
 }

@@ -20,13 +20,15 @@ FORGE_INLINE void store_n(T* p, F x, int n) {
   else
     store_part(p, x, n);
 }
-// The value after it was stored as T: what a reader of that memory will compute with.
-FORGE_INLINE F rounded(F x, const float*) { return x; }
+// Stores and returns the value that a reader of that memory will compute with.
+FORGE_INLINE F store_and_read(float* p, F x, int n) {
+  store_n(p, x, n);
+  return x;
+}
 template <class T>
-FORGE_INLINE F rounded(F x, const T*) {
-  T buffer[kLanes];
-  store(buffer, x);
-  return load(buffer);
+FORGE_INLINE F store_and_read(T* p, F x, int n) {
+  store_n(p, x, n);
+  return load_n(p, n);
 }
 
 // eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of degree 6
@@ -44,8 +46,11 @@ FORGE_INLINE F exp(F x) {
   p = fma(p, r, set(5.0000001201e-1f));
   return scale2(fma(p, r * r, r) + set(1.0f), n);
 }
-FORGE_INLINE F sigmoid(F x) { return set(1.0f) / (set(1.0f) + exp(set(0.0f) - x)); }
+// e⁸⁷ is the largest whose reciprocal is still normal.
+FORGE_INLINE F sigmoid(F x) { return reciprocal(set(1.0f) + exp(min(set(87.0f), set(0.0f) - x))); }
 // Exact to rounding for large x; near 0 the subtraction costs an absolute 1e-7, which gelu multiplies by x.
-FORGE_INLINE F tanh(F x) { return set(1.0f) - set(2.0f) / (exp(x + x) + set(1.0f)); }
+FORGE_INLINE F tanh(F x) {
+  return set(1.0f) - set(2.0f) * reciprocal(exp(min(set(87.0f), x + x)) + set(1.0f));
+}
 
 }  // namespace forge::FORGE_ISA

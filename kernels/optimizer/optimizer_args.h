@@ -64,7 +64,7 @@ struct AdamW8bit {
   const float* grad = nullptr;
   uint8_t *mean = nullptr, *square = nullptr;                  // codes
   float *mean_absmax = nullptr, *square_absmax = nullptr;      // [ceil(count / 256)]
-  const float *signed_map = nullptr, *unsigned_map = nullptr;  // [256], ascending
+  const float *signed_map = nullptr, *unsigned_map = nullptr;  // state_map's
   Element copy_type = Element::bf16;
   void* copy = nullptr;
   const float* verdict = nullptr;

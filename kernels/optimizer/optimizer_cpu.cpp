@@ -55,29 +55,45 @@ void store_copy(Element type, void* copy, int64_t i, F weight, int n) {
     store_n(static_cast<float*>(copy) + i, weight, n);
 }
 
-// Codes of the nearest entries for values / absmax: eight steps of bisection, all values of the block at
-// once.
-void nearest_codes(const float* map, const float* values, int64_t count, float absmax, uint8_t* codes) {
-  int32_t lower[kStateBlock], upper[kStateBlock];
-  float unit[kStateBlock];
-  for (int64_t i = 0; i < count; ++i) {
-    // A block of zeros is divided by zero; its codes are those of 0, as a maximum of zero has no other.
-    unit[i] = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
-    lower[i] = 0;
-    upper[i] = 255;
+// Finds the nearest entry of a map. Cells of the float line, 256 between powers of two, know the last entry
+// not above their lower edge; entries of the maps lie further apart than a cell, so one step up decides.
+class Nearest {
+ public:
+  explicit Nearest(const float* map) : map_(map) {
+    for (int negative = 0; negative < 2; ++negative)
+      for (int32_t cell = 0; cell <= kCells; ++cell) {
+        float edge = cell == 0 && !negative ? 0.0f : edge_of(cell + negative);
+        auto above = std::upper_bound(map, map + 256, negative ? -edge : edge);
+        floor_[negative][cell] = static_cast<uint8_t>(std::clamp<std::ptrdiff_t>(above - map - 1, 0, 254));
+      }
   }
-  for (int round = 0; round < 8; ++round)
+
+  // Codes of values / absmax; a middle between two entries goes to the lower. A block of zeros has the codes
+  // of 0.
+  void codes(const float* values, int64_t count, float absmax, uint8_t* out) const {
     for (int64_t i = 0; i < count; ++i) {
-      int32_t middle = (lower[i] + upper[i]) / 2;
-      bool higher = unit[i] > map[middle];
-      lower[i] = higher ? middle : lower[i];
-      upper[i] = higher ? upper[i] : middle;
+      float x = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
+      int32_t bits;
+      std::memcpy(&bits, &x, sizeof bits);
+      int32_t cell = std::max(0, ((bits & 0x7fffffff) >> 15) - kFirst);
+      int32_t code = floor_[static_cast<uint32_t>(bits) >> 31][cell];
+      code += code < 254 && x > map_[code + 1];
+      out[i] = static_cast<uint8_t>(code + (x - map_[code] > map_[code + 1] - x));
     }
-  for (int64_t i = 0; i < count; ++i) {
-    float below = std::fabs(unit[i] - map[lower[i]]), above = std::fabs(unit[i] - map[upper[i]]);
-    codes[i] = static_cast<uint8_t>(below <= above ? lower[i] : upper[i]);
   }
-}
+
+ private:
+  static constexpr int32_t kFirst = (127 - 24) << 8, kCells = 24 << 8;  // from 2⁻²⁴, below every entry, to 1
+  static float edge_of(int32_t cell) {
+    int32_t bits = (cell + kFirst) << 15;
+    float edge;
+    std::memcpy(&edge, &bits, sizeof edge);
+    return edge;
+  }
+
+  const float* map_;
+  uint8_t floor_[2][kCells + 1];
+};
 
 float largest(const float* values, int64_t count) {
   float result = 0;
@@ -118,6 +134,7 @@ void lion_range(const Lion& a, int64_t begin, int64_t end) {
 
 void adamw_8bit_range(const AdamW8bit& a, int64_t begin, int64_t end) {
   update::Rates r = update::rates_of(a);
+  const update::Nearest means(a.signed_map), squares(a.unsigned_map);
   float mean[kStateBlock], square[kStateBlock];
   for (int64_t first = begin; first < end; first += kStateBlock) {
     int64_t block = first / kStateBlock, count = std::min(kStateBlock, end - first);
@@ -139,8 +156,8 @@ void adamw_8bit_range(const AdamW8bit& a, int64_t begin, int64_t end) {
     });
     a.mean_absmax[block] = update::largest(mean, count);
     a.square_absmax[block] = update::largest(square, count);
-    update::nearest_codes(a.signed_map, mean, count, a.mean_absmax[block], a.mean + first);
-    update::nearest_codes(a.unsigned_map, square, count, a.square_absmax[block], a.square + first);
+    means.codes(mean, count, a.mean_absmax[block], a.mean + first);
+    squares.codes(square, count, a.square_absmax[block], a.square + first);
   }
 }
 

@@ -35,8 +35,7 @@ template <class T>
 float add_residual(const T* x, const T* residual, T* h, int64_t width) {
   F total = set(0);
   for_lanes(width, [&](int64_t i, int n) FORGE_LAMBDA {
-    F v = rounded(load_n(x + i, n) + load_n(residual + i, n), h);
-    store_n(h + i, v, n);
+    F v = store_and_read(h + i, load_n(x + i, n) + load_n(residual + i, n), n);
     total = fma(v, v, total);
   });
   return sum(total);

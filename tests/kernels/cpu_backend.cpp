@@ -1,5 +1,6 @@
 // The CPU versions as backends, one for each level of instructions that this machine has.
 #include "kernels/attention/attention_args.h"
+#include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
@@ -24,6 +25,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AdamW>([=](const AdamW& a) { adamw_cpu(a, level); });
   cpu.add<Lion>([=](const Lion& a) { lion_cpu(a, level); });
   cpu.add<AdamW8bit>([=](const AdamW8bit& a) { adamw_8bit_cpu(a, level); });
+  cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
+  cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
