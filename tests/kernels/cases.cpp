@@ -7,6 +7,7 @@ std::vector<Case> all_cases() {
   add_attention_cases(cases);
   add_embedding_cases(cases);
   add_lm_head_cases(cases);
+  add_lora_cases(cases);
   add_optimizer_cases(cases);
   add_rms_norm_cases(cases);
   add_rope_cases(cases);

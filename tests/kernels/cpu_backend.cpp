@@ -2,6 +2,7 @@
 #include "kernels/attention/attention_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
@@ -27,6 +28,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AdamW8bit>([=](const AdamW8bit& a) { adamw_8bit_cpu(a, level); });
   cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
   cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
+  cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
+  cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); }, lora_backward_cpu_workspace);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
