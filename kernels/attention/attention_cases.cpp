@@ -1,0 +1,202 @@
+#include <limits>
+
+#include "kernels/attention/attention_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+struct Setting {
+  std::string name;
+  std::vector<int64_t> lengths;
+  int64_t heads, kv_heads, head_dim;
+  double spread = 1;  // of q: large ones make one key win
+
+  int64_t tokens() const {
+    int64_t sum = 0;
+    for (int64_t length : lengths) sum += length;
+    return sum;
+  }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
+};
+
+// q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [tokens, heads], float64
+Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Setting& s) {
+  std::vector<at::Tensor> outs, lses;
+  int64_t begin = 0, group = s.heads / s.kv_heads;
+  for (int64_t length : s.lengths) {
+    auto part = [&](const at::Tensor& x) {
+      return x.narrow(0, begin, length).transpose(0, 1);
+    };  // [heads, length, d]
+    at::Tensor keys = part(k).repeat_interleave(group, 0), values = part(v).repeat_interleave(group, 0);
+    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
+    at::Tensor score = at::bmm(part(q), keys.transpose(1, 2)) * s.scale();
+    score = score.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    outs.push_back(
+        at::bmm(at::softmax(score, 2), values).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
+    lses.push_back(at::logsumexp(score, {2}).t());
+    begin += length;
+  }
+  return {{"out", at::cat(outs, 0)}, {"lse", at::cat(lses, 0)}};
+}
+
+at::Tensor offsets(const Setting& s) {
+  at::Tensor cu = at::zeros({static_cast<int64_t>(s.lengths.size()) + 1}, at::kLong);
+  for (size_t i = 0; i < s.lengths.size(); ++i)
+    cu[static_cast<int64_t>(i) + 1] = cu[static_cast<int64_t>(i)] + s.lengths[i];
+  return cu;
+}
+
+at::Tensor heads_of(const at::Tensor& x, const Setting& s) { return x.view({x.size(0), -1, s.head_dim}); }
+
+AttentionShape shape_of(Store type, const Setting& s, Pointers& p) {
+  return {element(type), static_cast<int64_t>(s.lengths.size()), p["cu_seqlens"], s.heads, s.kv_heads,
+          s.head_dim,    static_cast<float>(s.scale())};
+}
+
+std::vector<Operand> inputs(Store type, const Setting& s, const Layout& layout) {
+  int64_t tokens = s.tokens(), narrow = s.kv_heads * s.head_dim;
+  return {input("cu_seqlens", Store::i32, offsets(s)),
+          laid(input("q", type, normal({tokens, s.heads * s.head_dim}, 1, s.spread)), layout),
+          laid(input("k", type, normal({tokens, narrow}, 2)), layout),
+          laid(input("v", type, normal({tokens, narrow}, 3)), layout)};
+}
+
+std::string title(const char* direction, const Setting& s, const Layout& layout, Store type) {
+  return std::string(direction) + s.name + " " + layout.name + " " + name_of(type);
+}
+
+Case forward_case(Store type, const Setting& s, const Layout& layout) {
+  std::vector<Operand> operands = inputs(type, s, layout);
+  // A score of size 30 has an absolute error of 30 · 2⁻²⁴ times a few, which is the relative error of its
+  // exponential.
+  double score = 4 * s.spread + 4;
+  operands.push_back(laid(
+      output("out", type, {s.tokens(), s.heads * s.head_dim},
+             {.roundings = 1.01, .sums = 6 * score, .reason = "one rounding; scores and two sums in fp32"}),
+      layout));
+  operands.push_back(output("lse", Store::f32, {s.tokens(), s.heads},
+                            {.roundings = 4, .sums = 4 * score, .reason = "scores in fp32"}));
+  auto oracle = [=](const Tensors& in) {
+    Tensors out = attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v"), s), s);
+    out["lse.size"] = at::ones_like(out.at("lse"));
+    return out;
+  };
+  return make_case<AttentionForward>(
+      "attention", title("forward ", s, layout, type), operands, oracle, [=](Pointers& p) {
+        return AttentionForward{shape_of(type, s, p), p["q"],  p.stride("q"), p["k"],
+                                p.stride("k"),        p["v"],  p.stride("v"), p["out"],
+                                p.stride("out"),      p["lse"]};
+      });
+}
+
+// Errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's error, some units of Σ |q k|
+// scale, and by that of lse, rounded when it was stored; a d s by that and by its own rounding; d_out · out
+// by the rounding with which `out` arrived.
+Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
+  std::vector<at::Tensor> qs, ks, vs;
+  int64_t begin = 0, group = s.heads / s.kv_heads;
+  for (int64_t length : s.lengths) {
+    auto part = [&](const char* name) {
+      at::Tensor x = heads_of(in.at(name), s).narrow(0, begin, length).transpose(0, 1);
+      return x.size(0) == s.heads ? x : x.repeat_interleave(group, 0);
+    };
+    at::Tensor q = part("q"), k = part("k"), v = part("v"), d_out = part("d_out"), out = part("out");
+    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
+    at::Tensor score = (at::bmm(q, k.transpose(1, 2)) * s.scale()).masked_fill(hidden, -HUGE_VAL),
+               p = at::softmax(score, 2);
+    at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) +
+                       at::logsumexp(score, {2}, true).abs() + 8;
+    at::Tensor at_out = (d_out * out).abs().sum(2, true);
+    at::Tensor reach =
+        p * (units * (at::bmm(d_out.abs(), v.abs().transpose(1, 2)) + at_out) + out_unit * at_out) *
+        s.scale();
+    auto gather = [&](const at::Tensor& x) {  // [heads, length, d] → [length, kv_heads · d]
+      return x.view({s.kv_heads, group, length, s.head_dim})
+          .sum(1)
+          .transpose(0, 1)
+          .reshape({length, s.kv_heads * s.head_dim});
+    };
+    qs.push_back(at::bmm(reach, k.abs()).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
+    ks.push_back(gather(at::bmm(reach.transpose(1, 2), q.abs())));
+    vs.push_back(gather(at::bmm((p * units).transpose(1, 2), d_out.abs())));
+    begin += length;
+  }
+  return {{"d_q.size", at::cat(qs, 0)}, {"d_k.size", at::cat(ks, 0)}, {"d_v.size", at::cat(vs, 0)}};
+}
+
+Case backward_case(Store type, const Setting& s, const Layout& layout) {
+  int64_t tokens = s.tokens(), wide = s.heads * s.head_dim, narrow = s.kv_heads * s.head_dim;
+  std::vector<Operand> operands = inputs(type, s, layout);
+  Tensors stored;  // out and lse of the values as they are stored
+  for (const Operand& operand : operands) {
+    auto to = type == Store::bf16 ? at::kBFloat16 : type == Store::f16 ? at::kHalf : at::kFloat;
+    stored[operand.name] =
+        operand.value.scalar_type() == at::kLong ? operand.value : operand.value.to(to).to(at::kDouble);
+  }
+  Tensors forward = attend(heads_of(stored["q"], s), heads_of(stored["k"], s), heads_of(stored["v"], s), s);
+  operands.push_back(laid(input("out", type, forward.at("out")), layout));
+  operands.push_back(input("lse", Store::f32, forward.at("lse")));
+  operands.push_back(laid(input("d_out", type, normal({tokens, wide}, 4)), layout));
+  Tolerance grad{.roundings = 1.01, .sums = 1, .reason = "one rounding; what gradient_sizes counts"};
+  operands.push_back(laid(output("d_q", type, {tokens, wide}, grad), layout));
+  operands.push_back(laid(output("d_k", type, {tokens, narrow}, grad), layout));
+  operands.push_back(laid(output("d_v", type, {tokens, narrow}, grad), layout));
+  double out_unit = type == Store::f32    ? 1
+                    : type == Store::bf16 ? 0x1p16
+                                          : 0x1p13;  // of its rounding, in 2⁻²⁴
+  auto oracle = [=](const Tensors& in) {
+    Forward function = [=](const Tensors& v) {
+      return attend(heads_of(v.at("q"), s), heads_of(v.at("k"), s), heads_of(v.at("v"), s), s);
+    };
+    Tensors grads = gradients(function, {{"q", in.at("q")}, {"k", in.at("k")}, {"v", in.at("v")}},
+                              {"q", "k", "v"}, {{"out", in.at("d_out")}});
+    Tensors out{{"d_q", grads.at("q")}, {"d_k", grads.at("k")}, {"d_v", grads.at("v")}};
+    for (const auto& [name, size] : gradient_sizes(in, s, out_unit)) out[name] = size;
+    return out;
+  };
+  return make_case<AttentionBackward>("attention", title("backward ", s, layout, type), operands, oracle,
+                                      [=](Pointers& p) {
+                                        return AttentionBackward{shape_of(type, s, p),
+                                                                 p["q"],
+                                                                 p.stride("q"),
+                                                                 p["k"],
+                                                                 p.stride("k"),
+                                                                 p["v"],
+                                                                 p.stride("v"),
+                                                                 p["out"],
+                                                                 p.stride("out"),
+                                                                 p["lse"],
+                                                                 p["d_out"],
+                                                                 p.stride("d_out"),
+                                                                 p["d_q"],
+                                                                 p.stride("d_q"),
+                                                                 p["d_k"],
+                                                                 p.stride("d_k"),
+                                                                 p["d_v"],
+                                                                 p.stride("d_v")};
+                                      });
+}
+
+}  // namespace
+
+void add_attention_cases(std::vector<Case>& cases) {
+  const Setting settings[] = {{"one token", {1}, 1, 1, 8},
+                              {"5,1,12", {5, 1, 12}, 6, 2, 16},
+                              {"odd head", {7, 3}, 3, 1, 21},
+                              {"85,40 of nine heads", {85, 40}, 9, 3, 64},
+                              {"127,128,129", {127, 128, 129}, 2, 1, 8},
+                              {"300", {300}, 2, 2, 12},
+                              {"an empty one", {4, 0, 6}, 2, 1, 32},
+                              {"one key wins", {20, 33}, 4, 1, 16, 25},
+                              {"many heads a key", {19}, 128, 1, 4}};
+  for (Store type : kFloats)
+    for (const Setting& setting : settings)
+      for (const Layout& layout : kLayouts) {
+        if (&layout != kLayouts && setting.tokens() > 60) continue;
+        cases.push_back(forward_case(type, setting, layout));
+        cases.push_back(backward_case(type, setting, layout));
+      }
+}
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,61 @@
+// Compiles one file once for every instruction set, each in its own namespace. No include guard: every
+// <op>_cpu.cpp includes it once.
+//
+//   #ifdef FORGE_ISA                     // the loops, compiled per instruction set
+//   namespace forge::FORGE_ISA { void rows(const Args&, int64_t begin, int64_t end) { … F x = load(p) … } }
+//   #else                                // once: checks, threads, choice
+//   #define FORGE_KERNEL_FILE "kernels/x/x_cpu.cpp"
+//   #include "kernels/cpu/each_isa.h"
+//   namespace forge { void x_cpu(const Args& a, CpuLevel level) { auto rows = FORGE_PICK(level, rows); … } }
+//   #endif
+//
+// A pragma and not a flag: code of the standard library, included before, stays compiled for every machine,
+// so the linker cannot pick an AVX-512 copy of it. Vector types as function arguments never leave the file.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+#define FORGE_INLINE inline __attribute__((always_inline))
+#define FORGE_LAMBDA __attribute__((always_inline))  // after a lambda's parameters
+
+#define FORGE_ISA isa_baseline
+#include "kernels/cpu/simd_baseline.h"
+#include "kernels/cpu/simd_math.h"
+#include FORGE_KERNEL_FILE
+#undef FORGE_ISA
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#define FORGE_ISA isa_avx2
+#include "kernels/cpu/simd_avx2.h"
+#include "kernels/cpu/simd_math.h"
+#include FORGE_KERNEL_FILE
+#undef FORGE_ISA
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#define FORGE_ISA isa_avx512
+#include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/simd_math.h"
+#include FORGE_KERNEL_FILE
+#undef FORGE_ISA
+#pragma GCC pop_options
+
+#define FORGE_PICK(level, function)                             \
+  ((level) == ::forge::CpuLevel::avx512 ? &isa_avx512::function \
+   : (level) == ::forge::CpuLevel::avx2 ? &isa_avx2::function   \
+                                        : &isa_baseline::function)
+#else
+#define FORGE_PICK(level, function) (static_cast<void>(level), &isa_baseline::function)
+#endif

@@ -1,0 +1,44 @@
+#pragma once
+// Work split over the OpenMP threads of the process. What a range computes never depends on how many there
+// are.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace forge {
+
+// work(begin, end) over [0, count) in one contiguous range a thread; ranges are multiples of `grain`.
+template <class Work>
+void parallel_ranges(int64_t count, int64_t grain, Work work) {
+  int64_t grains = (count + grain - 1) / grain;
+  int threads = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), grains));
+  if (threads <= 1 || omp_in_parallel()) {
+    if (count > 0) work(int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    int64_t index = omp_get_thread_num(), total = omp_get_num_threads();
+    int64_t begin = grains * index / total * grain,
+            end = std::min(count, grains * (index + 1) / total * grain);
+    if (begin < end) work(begin, end);
+  }
+}
+
+// How many threads parallel_tasks may use: workspaces have one part for each.
+inline int64_t task_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
+
+// work(task, thread) for every task, taken one by one by whoever is free; for tasks of unequal size.
+template <class Work>
+void parallel_tasks(int64_t count, Work work) {
+  int threads = static_cast<int>(std::min<int64_t>(task_threads(), count));
+  if (threads <= 1) {
+    for (int64_t task = 0; task < count; ++task) work(task, int64_t{0});
+    return;
+  }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (int64_t task = 0; task < count; ++task) work(task, static_cast<int64_t>(omp_get_thread_num()));
+}
+
+}  // namespace forge

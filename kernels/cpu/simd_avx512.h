@@ -1,0 +1,72 @@
+// Sixteen fp32 lanes. Included by each_isa.h; the other two files have the same names.
+namespace forge::FORGE_ISA {
+
+constexpr int kLanes = 16;
+constexpr int kTileRows = 6, kTileVectors = 4;  // a GEMM tile: 24 sums, 4 of B and 1 of A in 32 registers
+
+struct F {
+  __m512 v;
+};
+
+FORGE_INLINE F set(float x) { return {_mm512_set1_ps(x)}; }
+FORGE_INLINE F load(const float* p) { return {_mm512_loadu_ps(p)}; }
+FORGE_INLINE F widen(__m256i bits) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+FORGE_INLINE F load(const Bf16* p) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+FORGE_INLINE F load(const F16* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+
+FORGE_INLINE __m256i narrow(F x) {
+  __m512i bits = _mm512_castps_si512(x.v);
+  __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
+  rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+FORGE_INLINE __m256i narrow_half(F x) { return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT); }
+FORGE_INLINE void store(float* p, F x) { _mm512_storeu_ps(p, x.v); }
+FORGE_INLINE void store(Bf16* p, F x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(x)); }
+FORGE_INLINE void store(F16* p, F x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_half(x)); }
+
+FORGE_INLINE __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1); }
+FORGE_INLINE F load_part(const float* p, int n) { return {_mm512_maskz_loadu_ps(first(n), p)}; }
+FORGE_INLINE F load_part(const Bf16* p, int n) { return widen(_mm256_maskz_loadu_epi16(first(n), p)); }
+FORGE_INLINE F load_part(const F16* p, int n) {
+  return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p))};
+}
+FORGE_INLINE void store_part(float* p, F x, int n) { _mm512_mask_storeu_ps(p, first(n), x.v); }
+FORGE_INLINE void store_part(Bf16* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), narrow(x)); }
+FORGE_INLINE void store_part(F16* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), narrow_half(x)); }
+
+FORGE_INLINE F operator+(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
+FORGE_INLINE F operator-(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
+FORGE_INLINE F operator*(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
+FORGE_INLINE F operator/(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
+FORGE_INLINE F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+// 1 / a to a unit of the last place for normal a and 1 / a, without the division's 16 cycles: an estimate of
+// 14 bits and one step of Newton.
+FORGE_INLINE F reciprocal(F a) {
+  __m512 r = _mm512_rcp14_ps(a.v);
+  return {_mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1.0f)), r, r)};
+}
+FORGE_INLINE F sqrt(F a) { return {_mm512_sqrt_ps(a.v)}; }
+// A NaN in b is kept, one in a is not.
+FORGE_INLINE F max(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
+FORGE_INLINE F min(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
+FORGE_INLINE F round(F a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+FORGE_INLINE F abs(F a) { return {_mm512_abs_ps(a.v)}; }
+// a < b ? x : y, lane by lane.
+FORGE_INLINE F less(F a, F b, F x, F y) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
+}
+// x · 2ⁿ for a whole n.
+FORGE_INLINE F scale2(F x, F n) { return {_mm512_scalef_ps(x.v, n.v)}; }
+FORGE_INLINE float sum(F a) { return _mm512_reduce_add_ps(a.v); }
+FORGE_INLINE float max_of(F a) { return _mm512_reduce_max_ps(a.v); }
+
+}  // namespace forge::FORGE_ISA

@@ -1,0 +1,77 @@
+// Four fp32 lanes in plain C++, for any machine. The same names as simd_avx512.h, which has the comments.
+namespace forge::FORGE_ISA {
+
+constexpr int kLanes = 4;
+constexpr int kTileRows = 4, kTileVectors = 2;
+
+struct F {
+  float v[kLanes];
+};
+
+template <class Function>
+FORGE_INLINE F each_lane(Function function) {
+  F result;
+  for (int i = 0; i < kLanes; ++i) result.v[i] = function(i);
+  return result;
+}
+
+FORGE_INLINE F set(float x) {
+  return each_lane([&](int) { return x; });
+}
+template <class T>
+FORGE_INLINE F load(const T* p) {
+  return each_lane([&](int i) { return to_float(p[i]); });
+}
+template <class T>
+FORGE_INLINE F load_part(const T* p, int n) {
+  return each_lane([&](int i) { return i < n ? to_float(p[i]) : 0.0f; });
+}
+template <class T>
+FORGE_INLINE void store_part(T* p, F x, int n) {
+  for (int i = 0; i < n; ++i) from_float(x.v[i], p[i]);
+}
+template <class T>
+FORGE_INLINE void store(T* p, F x) {
+  store_part(p, x, kLanes);
+}
+
+FORGE_INLINE F operator+(F a, F b) {
+  return each_lane([&](int i) { return a.v[i] + b.v[i]; });
+}
+FORGE_INLINE F operator-(F a, F b) {
+  return each_lane([&](int i) { return a.v[i] - b.v[i]; });
+}
+FORGE_INLINE F operator*(F a, F b) {
+  return each_lane([&](int i) { return a.v[i] * b.v[i]; });
+}
+FORGE_INLINE F operator/(F a, F b) {
+  return each_lane([&](int i) { return a.v[i] / b.v[i]; });
+}
+FORGE_INLINE F fma(F a, F b, F c) { return a * b + c; }
+FORGE_INLINE F reciprocal(F a) { return set(1.0f) / a; }
+FORGE_INLINE F sqrt(F a) {
+  return each_lane([&](int i) { return std::sqrt(a.v[i]); });
+}
+FORGE_INLINE F max(F a, F b) {
+  return each_lane([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+FORGE_INLINE F min(F a, F b) {
+  return each_lane([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+FORGE_INLINE F round(F a) {
+  return each_lane([&](int i) { return std::nearbyint(a.v[i]); });
+}
+FORGE_INLINE F abs(F a) {
+  return each_lane([&](int i) { return std::fabs(a.v[i]); });
+}
+FORGE_INLINE F less(F a, F b, F x, F y) {
+  return each_lane([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : y.v[i]; });
+}
+FORGE_INLINE F scale2(F x, F n) {
+  return each_lane(
+      [&](int i) { return std::ldexp(x.v[i], std::isnan(n.v[i]) ? 0 : static_cast<int>(n.v[i])); });
+}
+FORGE_INLINE float sum(F a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
+FORGE_INLINE float max_of(F a) { return std::max(std::max(a.v[0], a.v[2]), std::max(a.v[1], a.v[3])); }
+
+}  // namespace forge::FORGE_ISA

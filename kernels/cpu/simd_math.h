@@ -1,0 +1,56 @@
+// Functions over F, the vector of the instruction set at hand. Included by each_isa.h after simd_<set>.h.
+namespace forge::FORGE_ISA {
+
+// body(i, n) for i = 0, kLanes, …; n is kLanes but for the last. In the main loop n is a constant, so load_n
+// and store_n lose their branch.
+template <class Body>
+FORGE_INLINE void for_lanes(int64_t count, Body body) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) body(i, kLanes);
+  if (i < count) body(i, static_cast<int>(count - i));
+}
+template <class T>
+FORGE_INLINE F load_n(const T* p, int n) {
+  return n == kLanes ? load(p) : load_part(p, n);
+}
+template <class T>
+FORGE_INLINE void store_n(T* p, F x, int n) {
+  if (n == kLanes)
+    store(p, x);
+  else
+    store_part(p, x, n);
+}
+// Stores and returns the value that a reader of that memory will compute with.
+FORGE_INLINE F store_and_read(float* p, F x, int n) {
+  store_n(p, x, n);
+  return x;
+}
+template <class T>
+FORGE_INLINE F store_and_read(T* p, F x, int n) {
+  store_n(p, x, n);
+  return load_n(p, n);
+}
+
+// eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of degree 6
+// in r (Cephes expf). 0 below −104, infinite above 88.72, NaN stays.
+FORGE_INLINE F exp(F x) {
+  x = max(set(-104.0f), min(set(89.0f), x));
+  F n = round(x * set(1.44269504088896341f));
+  F r = fma(n, set(-0.693359375f), x);
+  r = fma(n, set(2.12194440e-4f), r);
+  F p = set(1.9875691500e-4f);
+  p = fma(p, r, set(1.3981999507e-3f));
+  p = fma(p, r, set(8.3334519073e-3f));
+  p = fma(p, r, set(4.1665795894e-2f));
+  p = fma(p, r, set(1.6666665459e-1f));
+  p = fma(p, r, set(5.0000001201e-1f));
+  return scale2(fma(p, r * r, r) + set(1.0f), n);
+}
+// e⁸⁷ is the largest whose reciprocal is still normal.
+FORGE_INLINE F sigmoid(F x) { return reciprocal(set(1.0f) + exp(min(set(87.0f), set(0.0f) - x))); }
+// Exact to rounding for large x; near 0 the subtraction costs an absolute 1e-7, which gelu multiplies by x.
+FORGE_INLINE F tanh(F x) {
+  return set(1.0f) - set(2.0f) * reciprocal(exp(min(set(87.0f), x + x)) + set(1.0f));
+}
+
+}  // namespace forge::FORGE_ISA

@@ -1,0 +1,37 @@
+#pragma once
+// Lookup of token embeddings and its gradient, on plain memory.
+//
+//   y_t = table[ids_t]            d table[v] += Σ over t with ids_t = v of d y_t, t ascending
+//
+// The gradient adds in the order of the tokens whatever the number of threads, so it is the same bit for bit;
+// a thread owns the rows of its residue class and walks all ids. fp32 sums. Bytes: forward 2 · tokens · width
+// elements; backward reads d y once and reads and writes the rows that occur, once a token.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+struct EmbeddingForward {
+  Element type = Element::f32;
+  int64_t tokens = 0, width = 0, vocab = 0;
+  const int64_t* ids = nullptr;  // [tokens], 0 … vocab − 1
+  const void* table = nullptr;   // [vocab, width]
+  void* y = nullptr;
+  int64_t y_stride = 0;
+};
+
+struct EmbeddingBackward {
+  Element type = Element::f32;  // of d_y
+  int64_t tokens = 0, width = 0, vocab = 0;
+  const int64_t* ids = nullptr;
+  const void* d_y = nullptr;
+  int64_t d_y_stride = 0;
+  float* d_table = nullptr;  // [vocab, width], added to
+};
+
+void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level = cpu_level());
+void embedding_backward_cpu(const EmbeddingBackward& args, CpuLevel level = cpu_level());
+
+}  // namespace forge

@@ -1,0 +1,65 @@
+#include "kernels/embedding/embedding_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+at::Tensor some_ids(int64_t tokens, int64_t vocab) {
+  at::Tensor ids = at::arange(tokens, at::kLong).mul(5).add(3);
+  return (ids * ids).remainder(vocab);  // some words often, some never
+}
+
+Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout) {
+  return make_case<EmbeddingForward>(
+      "embedding",
+      "forward " + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " +
+          name_of(type),
+      {input("ids", Store::i64, some_ids(tokens, vocab)), input("table", type, normal({vocab, width}, 1)),
+       laid(output("y", type, {tokens, width}, {.roundings = 0, .sums = 0, .reason = "a copy"}), layout)},
+      [](const Tensors& in) {
+        return Tensors{{"y", in.at("table").index_select(0, in.at("ids"))}};
+      },
+      [=](Pointers& p) {
+        return EmbeddingForward{element(type), tokens,     width,  vocab,
+                                p["ids"],      p["table"], p["y"], p.stride("y")};
+      });
+}
+
+Case backward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout) {
+  auto oracle = [=](const Tensors& in) {
+    Forward forward = [&](const Tensors& v) {
+      return Tensors{{"y", at::embedding(v.at("table"), in.at("ids"))}};
+    };
+    at::Tensor grad = gradients(forward, {{"table", at::ones({vocab, width}, at::kDouble)}}, {"table"},
+                                {{"y", in.at("d_y")}})
+                          .at("table");
+    at::Tensor size = in.at("d_table").abs().index_add(0, in.at("ids"), in.at("d_y").abs());
+    return Tensors{{"d_table", in.at("d_table") + grad}, {"d_table.size", size}};
+  };
+  return make_case<EmbeddingBackward>(
+      "embedding",
+      "backward " + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " +
+          name_of(type),
+      {input("ids", Store::i64, some_ids(tokens, vocab)),
+       laid(input("d_y", type, normal({tokens, width}, 2)), layout),
+       in_out("d_table", Store::f32, normal({vocab, width}, 3),
+              {.roundings = 1, .sums = 8, .reason = "an fp32 sum of the tokens that share a word"})},
+      oracle, [=](Pointers& p) {
+        return EmbeddingBackward{element(type), tokens,   width,           vocab,
+                                 p["ids"],      p["d_y"], p.stride("d_y"), p["d_table"]};
+      });
+}
+
+}  // namespace
+
+void add_embedding_cases(std::vector<Case>& cases) {
+  const int64_t shapes[][3] = {{1, 1, 1}, {7, 33, 5}, {40, 64, 11}, {0, 8, 4}, {300, 20, 50}};
+  for (Store type : kFloats)
+    for (auto [tokens, width, vocab] : shapes)
+      for (const Layout& layout : kLayouts) {
+        cases.push_back(forward_case(type, tokens, width, vocab, layout));
+        cases.push_back(backward_case(type, tokens, width, vocab, layout));
+      }
+}
+
+}  // namespace forge::kernel_test

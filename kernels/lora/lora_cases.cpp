@@ -1,0 +1,170 @@
+#include "core/base/random.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/lora/lora_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+struct Setting {
+  std::string name;
+  int64_t tokens, width, rank;
+  std::vector<int64_t> outs;
+  double dropout = 0;
+  bool d_x = true;
+};
+
+constexpr double kScale = 1.7;
+constexpr uint64_t kSeed = 77;
+constexpr int64_t kStep = 5;
+
+at::Tensor examples(int64_t tokens) { return at::arange(tokens, at::kLong).floor_divide(4); }
+at::Tensor positions(int64_t tokens) { return at::arange(tokens, at::kLong).remainder(4); }
+
+// The mask of kernels/dropout, which the reference uses.
+at::Tensor mask_of(const Setting& s) {
+  RowKeys rows{.seed = kSeed, .step = kStep};
+  for (int64_t t = 0; t < s.tokens; ++t) {
+    rows.example.push_back(t / 4);
+    rows.position.push_back(static_cast<int32_t>(t % 4));
+  }
+  return counter_dropout(at::ones({s.tokens, s.width}, at::kDouble), s.dropout, stream_of("group"), rows);
+}
+
+std::string numbered(const char* name, size_t i) { return name + std::to_string(i); }
+
+// y_i = scale drop(x) A_iᵀ B_iᵀ, and S
+Tensors products(const Tensors& v, const Setting& s) {
+  at::Tensor all = (v.at("x") * mask_of(s)).mm(v.at("a").t());
+  Tensors out{{"s", all}};
+  for (size_t i = 0; i < s.outs.size(); ++i)
+    out[numbered("y", i)] =
+        kScale * all.narrow(1, static_cast<int64_t>(i) * s.rank, s.rank).mm(v.at(numbered("b", i)).t());
+  return out;
+}
+
+std::vector<Operand> shared(Store type, const Setting& s, const Layout& layout) {
+  int64_t members = static_cast<int64_t>(s.outs.size());
+  std::vector<Operand> operands{laid(input("x", type, normal({s.tokens, s.width}, 1)), layout),
+                                input("a", type, normal({members * s.rank, s.width}, 2, 0.2)),
+                                input("example", Store::i64, examples(s.tokens)),
+                                input("position", Store::i32, positions(s.tokens))};
+  for (size_t i = 0; i < s.outs.size(); ++i)
+    operands.push_back(input(numbered("b", i), type, normal({s.outs[i], s.rank}, 3 + i, 0.3)));
+  return operands;
+}
+
+LoraGroup group_of(Store type, const Setting& s, Pointers& p) {
+  LoraGroup g{element(type),
+              s.tokens,
+              s.width,
+              s.rank,
+              static_cast<int64_t>(s.outs.size()),
+              static_cast<float>(kScale)};
+  g.x = p["x"], g.x_stride = p.stride("x"), g.a = p["a"], g.s = p["s"];
+  g.dropout = {s.dropout, kSeed, stream_of("group"), kStep, p["example"], p["position"]};
+  for (size_t i = 0; i < s.outs.size(); ++i) {
+    std::string y = numbered("y", i);
+    g.member[i] = {s.outs[i], p[numbered("b", i)], p[y], p.stride(y)};
+  }
+  return g;
+}
+
+Case forward_case(Store type, const Setting& s, const Layout& layout) {
+  std::vector<Operand> operands = shared(type, s, layout);
+  int64_t ranks = static_cast<int64_t>(s.outs.size()) * s.rank;
+  operands.push_back(output("s", Store::f32, {s.tokens, ranks},
+                            {.roundings = 1, .sums = 8, .reason = "an fp32 sum over width"}));
+  for (size_t i = 0; i < s.outs.size(); ++i)
+    operands.push_back(
+        laid(in_out(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 6 + i),
+                    {.roundings = 1.01, .sums = 12, .reason = "one rounding; fp32 sums over width and rank"}),
+             layout));
+  auto oracle = [=](const Tensors& in) {
+    Tensors out = products(in, s), sizes = in;
+    for (auto& [name, value] : sizes) value = value.abs();
+    Tensors reach = products(sizes, s);
+    out["s.size"] = reach.at("s");
+    for (size_t i = 0; i < s.outs.size(); ++i) {
+      std::string y = numbered("y", i);
+      out[y] = out.at(y) + in.at(y);
+      out[y + ".size"] = reach.at(y) + in.at(y).abs();
+    }
+    return out;
+  };
+  return make_case<LoraForward>("lora", "forward " + s.name + " " + layout.name + " " + name_of(type),
+                                operands, oracle,
+                                [=](Pointers& p) { return LoraForward{group_of(type, s, p)}; });
+}
+
+Case backward_case(Store type, const Setting& s, const Layout& layout) {
+  std::vector<Operand> operands = shared(type, s, layout);
+  int64_t ranks = static_cast<int64_t>(s.outs.size()) * s.rank;
+  Tolerance sum{.roundings = 1.01,
+                .sums = 16,
+                .reason = "one rounding; fp32 sums over outputs or tokens, and S in fp32"};
+  Tensors stored;
+  for (const Operand& operand : operands) {
+    auto to = type == Store::bf16 ? at::kBFloat16 : type == Store::f16 ? at::kHalf : at::kFloat;
+    stored[operand.name] =
+        operand.value.scalar_type() == at::kLong ? operand.value : operand.value.to(to).to(at::kDouble);
+  }
+  operands.push_back(input("s", Store::f32, products(stored, s).at("s")));
+  operands.push_back(in_out("d_a", Store::f32, normal({ranks, s.width}, 8), sum));
+  if (s.d_x) operands.push_back(laid(in_out("d_x", type, normal({s.tokens, s.width}, 9), sum), layout));
+  for (size_t i = 0; i < s.outs.size(); ++i) {
+    operands.push_back(laid(input(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 20 + i)), layout));
+    operands.push_back(in_out(numbered("d_b", i), Store::f32, normal({s.outs[i], s.rank}, 30 + i), sum));
+  }
+  auto oracle = [=](const Tensors& in) {
+    Tensors values{{"x", in.at("x")}, {"a", in.at("a")}}, cotangents, sizes, size_cotangents;
+    std::vector<std::string> names{"x", "a"};
+    for (size_t i = 0; i < s.outs.size(); ++i) {
+      names.push_back(numbered("b", i));
+      values[names.back()] = in.at(names.back());
+      cotangents[numbered("y", i)] = in.at(numbered("y", i));
+      size_cotangents[numbered("y", i)] = in.at(numbered("y", i)).abs();
+    }
+    for (const auto& [name, value] : values) sizes[name] = value.abs();
+    Forward forward = [&](const Tensors& v) { return products(v, s); };
+    // The same gradient of magnitudes is the sum of the terms' sizes.
+    Tensors grads = gradients(forward, values, names, cotangents),
+            reach = gradients(forward, sizes, names, size_cotangents), out;
+    for (const std::string& name : names) {
+      std::string d = "d_" + name;
+      if (name == "x" && !s.d_x) continue;
+      out[d] = in.at(d) + grads.at(name);
+      out[d + ".size"] = in.at(d).abs() + reach.at(name);
+    }
+    return out;
+  };
+  return make_case<LoraBackward>("lora", "backward " + s.name + " " + layout.name + " " + name_of(type),
+                                 operands, oracle, [=](Pointers& p) {
+                                   LoraBackward a{group_of(type, s, p), p["d_a"]};
+                                   if (s.d_x) a.d_x = p["d_x"], a.d_x_stride = p.stride("d_x");
+                                   for (size_t i = 0; i < s.outs.size(); ++i)
+                                     a.group.member[i].d_b = p[numbered("d_b", i)];
+                                   return a;
+                                 });
+}
+
+}  // namespace
+
+void add_lora_cases(std::vector<Case>& cases) {
+  const Setting settings[] = {{"1x1", 1, 1, 1, {1}},
+                              {"qkv", 70, 64, 16, {64, 32, 32}},
+                              {"gate and up", 9, 33, 4, {50, 50}},
+                              {"dropout", 65, 140, 8, {24, 150}, 0.3},
+                              {"dropout, no d_x", 7, 20, 3, {5}, 0.5, false},
+                              {"several chunks", 600, 12, 2, {9}},
+                              {"no tokens", 0, 8, 2, {4}}};
+  for (Store type : kFloats)
+    for (const Setting& setting : settings)
+      for (const Layout& layout : kLayouts) {
+        if (setting.tokens > 100 && layout.row_gap == 0 && layout.offset != 0) continue;
+        cases.push_back(forward_case(type, setting, layout));
+        cases.push_back(backward_case(type, setting, layout));
+      }
+}
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,84 @@
+#pragma once
+// The update of a flat buffer of trainable weights: norm of the gradient, clipping and loss scaling, AdamW,
+// Lion, and AdamW with 8-bit state. Two calls a step (one norm, one update a range of equal settings) and
+// nothing read back between them: the norm leaves its verdict in memory and the update obeys it.
+//
+//   norm   = ‖grad‖₂ · unscale        unscale: 1 / (loss scale · what else the gradients were multiplied
+//   with) scale  = unscale · min(1, max_norm / (norm + 1e-6))       max_norm ≤ 0: unscale finite = 0 when any
+//   gradient is infinite or NaN, else 1: then the update changes nothing
+//
+//   AdamW (Loshchilov & Hutter, 2019), g = grad · scale, p ← p (1 − lr λ) first:
+//     m ← m + (1 − β₁)(g − m)   v ← β₂ v + (1 − β₂) g²   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
+//   Lion (Chen et al., 2023): p ← p − lr · sign(β₁ m + (1 − β₁) g)   m ← β₂ m + (1 − β₂) g
+//   8-bit state (Dettmers et al., 2022): blocks of 256 values; m = map[code] · absmax of its block, by a
+//   signed and an
+//     unsigned map of 256 ascending values; after the update each block is given its new absmax and nearest
+//     codes.
+//
+// Settings are double, since 1 − β in fp32 would be off by a hundred units; state and arithmetic are fp32;
+// `copy`, if given, is the weight rounded to the type that the forward computes with. Bytes an element: norm
+// 4; AdamW 28 (read p, g, m, v; write p, m, v) + the copy; Lion 20; 8-bit 16.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+struct GradientNorm {
+  int64_t count = 0;
+  const float* grad = nullptr;
+  float unscale = 1, max_norm = 0;
+  float* verdict = nullptr;  // [3]: norm, scale, finite
+  void* workspace = nullptr;
+};
+
+struct AdamW {
+  int64_t count = 0;
+  float* weight = nullptr;
+  const float* grad = nullptr;
+  float *mean = nullptr, *square = nullptr;  // m, v
+  Element copy_type = Element::bf16;
+  void* copy = nullptr;            // or null
+  const float* verdict = nullptr;  // of GradientNorm
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  int64_t step = 1;  // t, from 1
+};
+
+struct Lion {
+  int64_t count = 0;
+  float* weight = nullptr;
+  const float* grad = nullptr;
+  float* mean = nullptr;
+  Element copy_type = Element::bf16;
+  void* copy = nullptr;
+  const float* verdict = nullptr;
+  double lr = 0, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+};
+
+constexpr int64_t kStateBlock = 256;
+
+struct AdamW8bit {
+  int64_t count = 0;
+  float* weight = nullptr;
+  const float* grad = nullptr;
+  uint8_t *mean = nullptr, *square = nullptr;                  // codes
+  float *mean_absmax = nullptr, *square_absmax = nullptr;      // [ceil(count / 256)]
+  const float *signed_map = nullptr, *unsigned_map = nullptr;  // state_map's
+  Element copy_type = Element::bf16;
+  void* copy = nullptr;
+  const float* verdict = nullptr;
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  int64_t step = 1;
+};
+
+int64_t gradient_norm_cpu_workspace(const GradientNorm& args);
+void gradient_norm_cpu(const GradientNorm& args, CpuLevel level = cpu_level());
+void adamw_cpu(const AdamW& args, CpuLevel level = cpu_level());
+void lion_cpu(const Lion& args, CpuLevel level = cpu_level());
+void adamw_8bit_cpu(const AdamW8bit& args, CpuLevel level = cpu_level());
+
+// bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
+const float* state_map(bool with_sign);
+
+}  // namespace forge

@@ -1,0 +1,54 @@
+#pragma once
+// Residual addition and RMS normalisation on plain memory, forward and backward, for every backend.
+//
+//   h = x + residual (or x)           rounded to the type: it is the next residual stream
+//   y = h · r · (weight + weight_offset),   r = 1 / sqrt(mean(h²) + eps)
+//   d h = r (g − h r · mean(g h r)) + d_h,   g = d y (weight + weight_offset)        d weight += Σ d y h r
+//
+// Arithmetic in fp32, every result rounded once. weight_offset is 1 in Gemma, else 0. Strides are elements
+// from row to row. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:
+// 4 passes of rows · width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h,
+// d_h; write d_h: 4 passes; the weight gradient reads d y and h once more.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+struct RmsNormForward {
+  Element type = Element::f32;  // of x, residual, weight, h, y
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  const void* residual = nullptr;  // or null: h = x, and h is not written
+  int64_t residual_stride = 0;
+  void* h = nullptr;  // with a residual; may be x or residual
+  int64_t h_stride = 0;
+  const void* weight = nullptr;  // [width]
+  float weight_offset = 0, eps = 1e-6f;
+  void* y = nullptr;  // may be x, or residual when that is not h
+  int64_t y_stride = 0;
+  float* inverse = nullptr;  // [rows] r for the backward, or null
+};
+
+struct RmsNormBackward {
+  Element type = Element::f32;  // of d_y, h, weight, d_h
+  int64_t rows = 0, width = 0;
+  const void* d_y = nullptr;
+  int64_t d_y_stride = 0;
+  const void* h = nullptr;
+  int64_t h_stride = 0;
+  const void* weight = nullptr;  // [width]
+  float weight_offset = 0;
+  const float* inverse = nullptr;  // [rows], of the forward
+  void* d_h = nullptr;             // may be d_y
+  int64_t d_h_stride = 0;
+  bool accumulate = false;    // add to d_h, the gradient of the residual stream, instead of writing it
+  float* d_weight = nullptr;  // [width], added to; or null. Then d_h may not be d_y
+};
+
+void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level = cpu_level());
+void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level = cpu_level());
+
+}  // namespace forge

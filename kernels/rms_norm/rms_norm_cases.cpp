@@ -1,0 +1,151 @@
+#include <limits>
+
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+constexpr double kEps = 1e-5;
+
+struct Setting {
+  std::string name;
+  at::Tensor x;
+  bool residual;
+  double offset;
+  Layout layout;
+};
+
+// h and y of the header, in float64. h is rounded to the type before it is normalised: the oracle receives
+// that h.
+at::Tensor normalise(const at::Tensor& h, const at::Tensor& weight, double offset) {
+  at::Tensor inverse = (h.square().mean(-1, true) + kEps).rsqrt();
+  return h * inverse * (weight + offset);
+}
+
+at::Tensor as_type(const at::Tensor& x, Store type) {
+  return type == Store::f32
+             ? x.to(at::kFloat).to(at::kDouble)
+             : x.to(at::kFloat).to(type == Store::bf16 ? at::kBFloat16 : at::kHalf).to(at::kDouble);
+}
+
+// A row's sum of squares has `width` positive terms in 16 to 32 partial sums; its relative error is far below
+// 8 units.
+const Tolerance kOnce{.roundings = 1.01,
+                      .sums = 8,
+                      .reason = "one rounding; an fp32 sum over the row, a root and two products"};
+// The residual's rounding may fall to the other side when a tie is broken by fp32's own rounding.
+const Tolerance kAdded{.roundings = 1, .sums = 0, .reason = "one addition, rounded once"};
+
+Case forward_case(Store type, const Setting& s) {
+  int64_t rows = s.x.size(0), width = s.x.size(1);
+  std::vector<Operand> operands{
+      laid(input("x", type, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
+      laid(output("y", type, {rows, width}, kOnce), s.layout),
+      output("inverse", Store::f32, {rows}, {.roundings = 4, .sums = 8, .reason = "fp32 sum and root"})};
+  if (s.residual) {
+    operands.push_back(laid(input("residual", type, normal({rows, width}, 9)), s.layout));
+    operands.push_back(laid(output("h", type, {rows, width}, kAdded), s.layout));
+  }
+  double offset = s.offset;
+  auto oracle = [=](const Tensors& in) {
+    at::Tensor h = in.at("x");
+    if (in.count("residual")) h = as_type(h + in.at("residual"), type);
+    return Tensors{{"h", h},
+                   {"y", normalise(h, in.at("weight"), offset)},
+                   {"inverse", (h.square().mean(-1) + kEps).rsqrt()}};
+  };
+  bool residual = s.residual;
+  return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(type), operands, oracle,
+                                   [=](Pointers& p) {
+                                     RmsNormForward a{element(type), rows, width, p["x"], p.stride("x")};
+                                     if (residual) {
+                                       a.residual = p["residual"], a.residual_stride = p.stride("residual");
+                                       a.h = p["h"], a.h_stride = p.stride("h");
+                                     }
+                                     a.weight = p["weight"], a.weight_offset = static_cast<float>(offset),
+                                     a.eps = static_cast<float>(kEps);
+                                     a.y = p["y"], a.y_stride = p.stride("y"), a.inverse = p["inverse"];
+                                     return a;
+                                   });
+}
+
+// d h cancels: its error is relative to the two terms that are subtracted.
+Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_grad) {
+  int64_t rows = s.x.size(0), width = s.x.size(1);
+  at::Tensor h = s.x, inverse = (as_type(h, type).square().mean(-1) + kEps).rsqrt();
+  Tolerance exact{
+      .roundings = 1.01, .sums = 16, .reason = "one rounding; two fp32 terms with sums over the row"};
+  at::Tensor incoming = normal({rows, width}, 12);
+  std::vector<Operand> operands{
+      laid(input("d_y", type, normal({rows, width}, 11)), s.layout), laid(input("h", type, h), s.layout),
+      input("weight", type, uniform_values({width}, 5, 0.5, 1.5)), input("inverse", Store::f32, inverse),
+      laid(accumulate ? in_out("d_h", type, incoming, exact) : output("d_h", type, {rows, width}, exact),
+           s.layout)};
+  if (weight_grad)
+    operands.push_back(
+        in_out("d_weight", Store::f32, normal({width}, 13),
+               {.roundings = 1, .sums = 16, .reason = "an fp32 sum over the rows in parts of 32"}));
+  double offset = s.offset;
+  auto oracle = [=](const Tensors& in) {
+    Tensors leaves{{"h", in.at("h")}, {"weight", in.at("weight")}};
+    Forward forward = [=](const Tensors& v) {
+      return Tensors{{"y", normalise(v.at("h"), v.at("weight"), offset)}};
+    };
+    Tensors grads = gradients(forward, leaves, {"h", "weight"}, {{"y", in.at("d_y")}});
+    at::Tensor g = in.at("d_y") * (in.at("weight") + offset), r = in.at("inverse").unsqueeze(1);
+    at::Tensor before = accumulate ? in.at("d_h") : at::zeros_like(g);
+    Tensors out{{"d_h", grads.at("h") + before}};
+    at::Tensor second = (in.at("h") * r * (g * in.at("h") * r).abs().mean(-1, true)).abs();
+    out["d_h.size"] = r * (g.abs() + second) + before.abs();
+    if (weight_grad) {
+      at::Tensor terms = in.at("d_y") * in.at("h") * r;
+      out["d_weight"] = in.at("d_weight") + grads.at("weight");
+      out["d_weight.size"] = in.at("d_weight").abs() + terms.abs().sum(0);
+    }
+    return out;
+  };
+  return make_case<RmsNormBackward>(
+      "rms_norm",
+      "backward " + s.name + (accumulate ? " accumulate" : "") + (weight_grad ? " weight " : " ") +
+          name_of(type),
+      operands, oracle, [=](Pointers& p) {
+        RmsNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
+        a.weight = p["weight"], a.weight_offset = static_cast<float>(offset), a.inverse = p["inverse"];
+        a.d_h = p["d_h"], a.d_h_stride = p.stride("d_h"), a.accumulate = accumulate;
+        if (weight_grad) a.d_weight = p["d_weight"];
+        return a;
+      });
+}
+
+at::Tensor with_bad_row(double bad) {
+  at::Tensor x = normal({3, 20}, 21);
+  x[1][7] = bad;
+  return x;
+}
+
+}  // namespace
+
+void add_rms_norm_cases(std::vector<Case>& cases) {
+  const int64_t shapes[][2] = {{1, 1},   {3, 7},    {5, 16}, {2, 33},  {17, 64},
+                               {1, 576}, {70, 100}, {0, 12}, {4, 1023}};
+  for (Store type : kFloats) {
+    for (auto [rows, width] : shapes)
+      for (const Layout& layout : kLayouts) {
+        std::string name = std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name;
+        at::Tensor x = normal({rows, width}, 2);
+        bool gemma = width % 2 == 0;
+        cases.push_back(forward_case(type, {name, x, false, 0.0, layout}));
+        cases.push_back(forward_case(type, {name + " residual", x, true, gemma ? 1.0 : 0.0, layout}));
+        cases.push_back(
+            backward_case(type, {name, x, false, gemma ? 1.0 : 0.0, layout}, rows % 2 == 0, width % 3 != 1));
+      }
+    cases.push_back(forward_case(type, {"extreme", extreme({12, 48}, 8), false, 0, kDense}));
+    cases.push_back(backward_case(type, {"extreme", extreme({12, 48}, 8), false, 0, kDense}, true, false));
+    cases.push_back(
+        forward_case(type, {"nan", with_bad_row(std::numeric_limits<double>::quiet_NaN()), true, 0, kDense}));
+    cases.push_back(forward_case(type, {"infinite", with_bad_row(HUGE_VAL), false, 0, kDense}));
+  }
+}
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,159 @@
+// Two passes over a row that lies in the first-level cache after the first: sums, then results. Memory sees
+// the bytes that the header states.
+#ifdef FORGE_ISA
+
+namespace forge::FORGE_ISA {
+namespace rms {
+
+template <class T>
+const T* row_of(const void* base, int64_t stride, int64_t row) {
+  return static_cast<const T*>(base) + row * stride;
+}
+template <class T>
+T* row_of(void* base, int64_t stride, int64_t row) {
+  return static_cast<T*>(base) + row * stride;
+}
+
+template <class T>
+float sum_of_squares(const T* h, int64_t width) {
+  F total[2] = {set(0), set(0)};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= width; i += 2 * kLanes)
+    for (int j = 0; j < 2; ++j) {
+      F v = load(h + i + j * kLanes);
+      total[j] = fma(v, v, total[j]);
+    }
+  for_lanes(width - i, [&](int64_t k, int n) FORGE_LAMBDA {
+    F v = load_n(h + i + k, n);
+    total[0] = fma(v, v, total[0]);
+  });
+  return sum(total[0] + total[1]);
+}
+
+// h = x + residual; → Σ h² of what was stored.
+template <class T>
+float add_residual(const T* x, const T* residual, T* h, int64_t width) {
+  F total = set(0);
+  for_lanes(width, [&](int64_t i, int n) FORGE_LAMBDA {
+    F v = store_and_read(h + i, load_n(x + i, n) + load_n(residual + i, n), n);
+    total = fma(v, v, total);
+  });
+  return sum(total);
+}
+
+template <class T>
+void forward(const RmsNormForward& a, int64_t begin, int64_t end) {
+  const T* weight = static_cast<const T*>(a.weight);
+  for (int64_t row = begin; row < end; ++row) {
+    const T* h = row_of<T>(a.x, a.x_stride, row);
+    float squares;
+    if (a.residual) {
+      T* stored = row_of<T>(a.h, a.h_stride, row);
+      squares = add_residual(h, row_of<T>(a.residual, a.residual_stride, row), stored, a.width);
+      h = stored;
+    } else {
+      squares = sum_of_squares(h, a.width);
+    }
+    float inverse = 1.0f / std::sqrt(squares / static_cast<float>(a.width) + a.eps);
+    T* y = row_of<T>(a.y, a.y_stride, row);
+    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
+      store_n(y + i, load_n(h + i, n) * set(inverse) * (load_n(weight + i, n) + set(a.weight_offset)), n);
+    });
+    if (a.inverse) a.inverse[row] = inverse;
+  }
+}
+
+template <class T>
+void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
+  const T* weight = static_cast<const T*>(a.weight);
+  for (int64_t row = begin; row < end; ++row) {
+    const T *h = row_of<T>(a.h, a.h_stride, row), *d_y = row_of<T>(a.d_y, a.d_y_stride, row);
+    T* d_h = row_of<T>(a.d_h, a.d_h_stride, row);
+    float inverse = a.inverse[row];
+    F total = set(0);
+    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
+      F g = load_n(d_y + i, n) * (load_n(weight + i, n) + set(a.weight_offset));
+      total = fma(g, load_n(h + i, n) * set(inverse), total);
+    });
+    F mean = set(sum(total) / static_cast<float>(a.width));
+    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
+      F g = load_n(d_y + i, n) * (load_n(weight + i, n) + set(a.weight_offset));
+      F d = (g - load_n(h + i, n) * set(inverse) * mean) * set(inverse);
+      store_n(d_h + i, a.accumulate ? d + load_n(d_h + i, n) : d, n);
+    });
+  }
+}
+
+// Columns [begin, end) of the weight gradient. Sums of 32 rows first: the error grows with the root of fewer
+// terms, and no split of the columns changes the order.
+template <class T>
+void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
+  for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
+    int64_t column = begin + k;
+    F total = load_n(a.d_weight + column, n);
+    for (int64_t first = 0; first < a.rows; first += 32) {
+      F part = set(0);
+      for (int64_t row = first; row < std::min(a.rows, first + 32); ++row)
+        part = fma(load_n(row_of<T>(a.d_y, a.d_y_stride, row) + column, n),
+                   load_n(row_of<T>(a.h, a.h_stride, row) + column, n) * set(a.inverse[row]), part);
+      total = total + part;
+    }
+    store_n(a.d_weight + column, total, n);
+  });
+}
+
+}  // namespace rms
+
+void rms_norm_forward(const RmsNormForward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    rms::forward<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    rms::forward<Bf16>(a, begin, end);
+  else
+    rms::forward<F16>(a, begin, end);
+}
+void rms_norm_backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    rms::backward<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    rms::backward<Bf16>(a, begin, end);
+  else
+    rms::backward<F16>(a, begin, end);
+}
+void rms_norm_weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    rms::weight_gradient<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    rms::weight_gradient<Bf16>(a, begin, end);
+  else
+    rms::weight_gradient<F16>(a, begin, end);
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#define FORGE_KERNEL_FILE "kernels/rms_norm/rms_norm_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+
+void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
+  auto rows = FORGE_PICK(level, rms_norm_forward);
+  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
+  // The weight's gradient first: the rest may overwrite nothing that it reads.
+  auto columns = FORGE_PICK(level, rms_norm_weight_gradient);
+  if (args.d_weight)
+    parallel_ranges(args.width, 64, [&](int64_t begin, int64_t end) { columns(args, begin, end); });
+  auto rows = FORGE_PICK(level, rms_norm_backward);
+  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+}  // namespace forge
+
+#endif

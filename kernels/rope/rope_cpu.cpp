@@ -1,0 +1,72 @@
+// A token's row is small: its cosines stay in the first-level cache for all its heads.
+#ifdef FORGE_ISA
+
+namespace forge::FORGE_ISA {
+namespace turn {
+
+template <class T>
+FORGE_INLINE void half_split(T* head, const float* cosine, const float* sine, F sign, int64_t half) {
+  for_lanes(half, [&](int64_t i, int n) FORGE_LAMBDA {
+    F c = load_n(cosine + i, n), s = load_n(sine + i, n) * sign;
+    F a = load_n(head + i, n), b = load_n(head + half + i, n);
+    store_n(head + i, fma(a, c, set(0.0f) - b * s), n);
+    store_n(head + half + i, fma(b, c, a * s), n);
+  });
+}
+
+template <class T>
+FORGE_INLINE void interleaved(T* head, const float* cosine, const float* sine, float sign, int64_t half) {
+  for (int64_t i = 0; i < half; ++i) {
+    float c = cosine[i], s = sine[i] * sign, a = to_float(head[2 * i]), b = to_float(head[2 * i + 1]);
+    from_float(a * c - b * s, head[2 * i]);
+    from_float(b * c + a * s, head[2 * i + 1]);
+  }
+}
+
+template <class T>
+void tokens(const Rope& a, int64_t begin, int64_t end) {
+  int64_t half = a.rotary_dim / 2;
+  float sign = a.backward ? -1.0f : 1.0f;
+  for (int64_t token = begin; token < end; ++token) {
+    int64_t position = a.positions ? a.positions[token] : token;
+    const float *cosine = a.cosine + position * half, *sine = a.sine + position * half;
+    T* head = static_cast<T*>(a.qkv) + token * a.stride;
+    for (int64_t i = 0; i < a.heads + a.kv_heads; ++i, head += a.head_dim) {
+      if (a.layout == RopeLayout::half_split)
+        half_split(head, cosine, sine, set(sign), half);
+      else
+        interleaved(head, cosine, sine, sign, half);
+    }
+  }
+}
+
+}  // namespace turn
+
+void rope_tokens(const Rope& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    turn::tokens<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    turn::tokens<Bf16>(a, begin, end);
+  else
+    turn::tokens<F16>(a, begin, end);
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/rope/rope_args.h"
+#define FORGE_KERNEL_FILE "kernels/rope/rope_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+
+void rope_cpu(const Rope& args, CpuLevel level) {
+  auto tokens = FORGE_PICK(level, rope_tokens);
+  parallel_ranges(args.tokens, 8, [&](int64_t begin, int64_t end) { tokens(args, begin, end); });
+}
+
+}  // namespace forge
+
+#endif

@@ -1,0 +1,100 @@
+#include <limits>
+
+#include "kernels/swiglu/swiglu_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+at::Tensor activate(const at::Tensor& x, GateFunction function) {
+  return function == GateFunction::silu ? at::silu(x) : at::gelu(x, "tanh");
+}
+
+// gelu's tanh is 1 − 2 / (e²ᵘ + 1): an absolute 1e-7 of the gate times up, whatever the value itself is.
+Tolerance tolerance(GateFunction function) {
+  return function == GateFunction::silu
+             ? Tolerance{.roundings = 1.01,
+                         .sums = 12,
+                         .reason = "one rounding; exp to 2 units and a few products"}
+             : Tolerance{.roundings = 1.01,
+                         .sums = 24,
+                         .reason = "one rounding; tanh from exp to an absolute 1e-7"};
+}
+
+std::string title(const std::string& name, GateFunction function, Store type) {
+  return name + (function == GateFunction::silu ? " silu " : " gelu ") + name_of(type);
+}
+
+Case forward_case(Store type, GateFunction function, const std::string& name, const at::Tensor& gate,
+                  const Layout& layout) {
+  int64_t rows = gate.size(0), width = gate.size(1);
+  auto oracle = [=](const Tensors& in) {
+    at::Tensor y = activate(in.at("gate"), function) * in.at("up");
+    return Tensors{{"y", y}, {"y.size", (in.at("gate") * in.at("up")).abs()}};
+  };
+  return make_case<SwigluForward>(
+      "swiglu", title("forward " + name, function, type),
+      {laid(input("gate", type, gate), layout), laid(input("up", type, normal({rows, width}, 4)), layout),
+       laid(output("y", type, {rows, width}, tolerance(function)), layout)},
+      oracle, [=](Pointers& p) {
+        return SwigluForward{element(type),    function, rows,           width,  p["gate"],
+                             p.stride("gate"), p["up"],  p.stride("up"), p["y"], p.stride("y")};
+      });
+}
+
+Case backward_case(Store type, GateFunction function, const std::string& name, const at::Tensor& gate,
+                   const Layout& layout, bool with_y) {
+  int64_t rows = gate.size(0), width = gate.size(1);
+  std::vector<Operand> operands{
+      laid(input("d_y", type, normal({rows, width}, 6)), layout),
+      laid(in_out("gate", type, gate, tolerance(function)), layout),
+      laid(in_out("up", type, normal({rows, width}, 4), tolerance(function)), layout)};
+  if (with_y) operands.push_back(laid(output("y", type, {rows, width}, tolerance(function)), layout));
+  auto oracle = [=](const Tensors& in) {
+    Forward forward = [=](const Tensors& v) {
+      return Tensors{{"y", activate(v.at("gate"), function) * v.at("up")}};
+    };
+    Tensors values{{"gate", in.at("gate")}, {"up", in.at("up")}};
+    Tensors out = gradients(forward, values, {"gate", "up"}, {{"y", in.at("d_y")}});
+    out["y"] = forward(values).at("y");
+    out["gate.size"] = (in.at("d_y") * in.at("up")).abs() * (1 + in.at("gate").abs().clamp_max(12));
+    out["up.size"] = (in.at("d_y") * in.at("gate")).abs();
+    out["y.size"] = (in.at("up") * in.at("gate")).abs();
+    return out;
+  };
+  return make_case<SwigluBackward>(
+      "swiglu", title("backward " + name + (with_y ? " y" : ""), function, type), operands, oracle,
+      [=](Pointers& p) {
+        SwigluBackward a{element(type), function,         rows,    width,         p["d_y"], p.stride("d_y"),
+                         p["gate"],     p.stride("gate"), p["up"], p.stride("up")};
+        if (with_y) a.y = p["y"], a.y_stride = p.stride("y");
+        return a;
+      });
+}
+
+}  // namespace
+
+void add_swiglu_cases(std::vector<Case>& cases) {
+  const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 16}, {5, 33}, {9, 130}, {1, 1536}, {0, 5}};
+  for (Store type : kFloats)
+    for (GateFunction function : {GateFunction::silu, GateFunction::gelu_tanh}) {
+      for (auto [rows, width] : shapes)
+        for (const Layout& layout : kLayouts) {
+          std::string name = std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name;
+          at::Tensor gate = normal({rows, width}, 3, 3);
+          cases.push_back(forward_case(type, function, name, gate, layout));
+          cases.push_back(backward_case(type, function, name, gate, layout, width % 2 == 1));
+        }
+      // Every gate from where f is 0 to where it is x, and past what exp can hold.
+      at::Tensor sweep = at::linspace(-120, 120, 482, at::kDouble).view({2, 241});
+      cases.push_back(forward_case(type, function, "sweep", sweep, kDense));
+      cases.push_back(backward_case(type, function, "sweep", sweep, kDense, true));
+      cases.push_back(forward_case(type, function, "extreme", extreme({6, 20}, 5).clamp(-100, 100), kDense));
+      at::Tensor bad = normal({2, 20}, 7);
+      bad[1][3] = std::numeric_limits<double>::quiet_NaN();
+      bad[0][2] = HUGE_VAL;
+      cases.push_back(forward_case(type, function, "not finite", bad, kDense));
+    }
+}
+
+}  // namespace forge::kernel_test

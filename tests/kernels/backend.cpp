@@ -1,0 +1,30 @@
+#include "tests/kernels/backend.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace forge::kernel_test {
+
+Memory::~Memory() { Memory::clear(); }
+
+void* Memory::allocate(int64_t bytes) {
+  blocks_.push_back(std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256 + 256)));
+  return blocks_.back();
+}
+void Memory::write(void* to, const void* host, int64_t bytes) {
+  std::memcpy(to, host, static_cast<size_t>(bytes));
+}
+void Memory::read(void* host, const void* from, int64_t bytes) {
+  std::memcpy(host, from, static_cast<size_t>(bytes));
+}
+void Memory::clear() {
+  for (void* block : blocks_) std::free(block);
+  blocks_.clear();
+}
+
+std::vector<Backend> all_backends() {
+  std::vector<Backend> backends = cpu_backends();
+  return backends;
+}
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,90 @@
+#pragma once
+// Who executes ops under test. An op is known by the type of its arguments: one struct of pointers and sizes
+// that the CPU version, the CUDA launcher and the emulated launcher all take.
+//
+//   Backend cpu("cpu/avx2");
+//   cpu.add<RmsNormForward>([](const RmsNormForward& a) { rms_norm_forward_cpu(a, CpuLevel::avx2); });
+//   if (cpu.has<RmsNormForward>()) cpu.run(arguments);
+//
+// A backend whose pointers are not plain host memory, or that wants to know the bounds of every operand,
+// brings its own Memory. A new backend is one more entry of all_backends().
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <typeindex>
+#include <vector>
+
+namespace forge::kernel_test {
+
+// What an op may touch of one operand: from its first to past its last element, gaps between rows included.
+struct Region {
+  std::string name;
+  void* begin = nullptr;
+  int64_t bytes = 0;
+  bool writable = false;
+};
+
+// Where the pointers live that a backend receives. This one: host memory.
+class Memory {
+ public:
+  virtual ~Memory();
+  virtual void* allocate(int64_t bytes);  // aligned to 256 bytes
+  virtual void write(void* to, const void* host, int64_t bytes);
+  virtual void read(void* host, const void* from, int64_t bytes);
+  virtual void expose(const Region&) {}  // before the run, once for each operand and the workspace
+  virtual void clear();                  // after the comparison: frees all and forgets all regions
+
+ private:
+  std::vector<void*> blocks_;
+};
+
+class Backend {
+ public:
+  explicit Backend(std::string name, std::shared_ptr<Memory> memory = std::make_shared<Memory>())
+      : name_(std::move(name)), memory_(std::move(memory)) {}
+
+  // `workspace` says how many bytes `run` wants behind Args::workspace.
+  template <class Args>
+  Backend& add(std::function<void(const Args&)> run, std::function<int64_t(const Args&)> workspace = {}) {
+    Op& op = ops_[typeid(Args)];
+    op.run = [run](const void* args) { run(*static_cast<const Args*>(args)); };
+    op.workspace = [workspace](const void* args) {
+      return workspace ? workspace(*static_cast<const Args*>(args)) : int64_t{0};
+    };
+    return *this;
+  }
+  template <class Args>
+  bool has() const {
+    return ops_.count(typeid(Args)) > 0;
+  }
+  // Returns when the results can be read; throws what the backend finds wrong (a deadlock, a wild pointer).
+  template <class Args>
+  void run(const Args& args) const {
+    ops_.at(typeid(Args)).run(&args);
+  }
+  template <class Args>
+  int64_t workspace_bytes(const Args& args) const {
+    return ops_.at(typeid(Args)).workspace(&args);
+  }
+
+  const std::string& name() const { return name_; }
+  Memory& memory() const { return *memory_; }
+
+ private:
+  struct Op {
+    std::function<void(const void*)> run;
+    std::function<int64_t(const void*)> workspace;
+  };
+  std::string name_;
+  std::shared_ptr<Memory> memory_;
+  std::map<std::type_index, Op> ops_;
+};
+
+// The CPU versions at every level this machine has.
+std::vector<Backend> cpu_backends();
+// Everything that this build can execute.
+std::vector<Backend> all_backends();
+
+}  // namespace forge::kernel_test

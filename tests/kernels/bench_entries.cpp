@@ -1,0 +1,290 @@
+// What kernels_bench times. Memory-bound ops have operands past any cache; head and attention have the shapes
+// of SmolLM2-135M on 1,024 packed tokens.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+#include "kernels/attention/attention_args.h"
+#include "kernels/lm_head/lm_head.h"
+#include "kernels/lm_head/lm_head_args.h"
+#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/swiglu/swiglu.h"
+#include "kernels/swiglu/swiglu_args.h"
+#include "tests/kernels/bench.h"
+
+namespace forge::kernel_bench {
+namespace {
+
+struct Type {
+  const char* name;
+  at::ScalarType scalar;
+  Element element;
+};
+constexpr Type kTypes[] = {{" fp32", at::kFloat, Element::f32}, {" bf16", at::kBFloat16, Element::bf16}};
+
+class Bench {
+ public:
+  Bench(std::string filter, int rounds) : filter_(std::move(filter)), rounds_(rounds) {}
+  bool wants(const std::string& name) const { return name.find(filter_) != std::string::npos; }
+  void add(const Entry& entry) const { measure(entry, rounds_); }
+
+ private:
+  std::string filter_;
+  int rounds_;
+};
+
+at::Tensor bytes(int64_t count) { return at::empty({count + 1}, at::kByte); }
+
+void norms(const Bench& bench, const Type& type) {
+  if (!bench.wants("rms_norm")) return;
+  const int64_t rows = 16384, width = 1536;
+  double pass = static_cast<double>(rows * width * bytes_of(type.element));
+  at::Tensor x = at::randn({rows, width}).to(type.scalar),
+             residual = at::randn({rows, width}).to(type.scalar);
+  at::Tensor h = at::empty_like(x), y = at::empty_like(x), weight = at::ones({width}).to(type.scalar),
+             inverse = at::empty({rows});
+  RmsNormForward a{type.element, rows, width, pointer(x), width, pointer(residual), width, pointer(h), width};
+  a.weight = pointer(weight), a.y = pointer(y), a.y_stride = width, a.inverse = inverse.data_ptr<float>();
+  bench.add({"rms_norm + residual forward 16384x1536" + std::string(type.name),
+             {.bytes = 4 * pass},
+             at::kFloat,
+             [&] { rms_norm_forward_cpu(a); },
+             [&] { rms_norm(x + residual, weight, 1e-6); }});
+  at::Tensor d_y = at::randn({rows, width}).to(type.scalar), d_h = at::zeros_like(x);
+  RmsNormBackward b{type.element, rows, width, pointer(d_y), width, pointer(h), width, pointer(weight)};
+  b.inverse = inverse.data_ptr<float>(), b.d_h = pointer(d_h), b.d_h_stride = width, b.accumulate = true;
+  bench.add({"rms_norm backward 16384x1536" + std::string(type.name),
+             {.bytes = 4 * pass},
+             at::kFloat,
+             [&] { rms_norm_backward_cpu(b); },
+             [&] {
+               at::Tensor g = (d_y * weight).to(at::kFloat), hat = h.to(at::kFloat) * inverse.unsqueeze(1);
+               d_h.add_(((g - hat * (g * hat).mean(-1, true)) * inverse.unsqueeze(1)).to(type.scalar));
+             }});
+}
+
+void gates(const Bench& bench, const Type& type) {
+  if (!bench.wants("swiglu")) return;
+  const int64_t rows = 8192, width = 3072;
+  double pass = static_cast<double>(rows * width * bytes_of(type.element));
+  at::Tensor gate = at::randn({rows, width}).to(type.scalar), up = at::randn({rows, width}).to(type.scalar),
+             y = at::empty_like(gate), d_y = at::randn({rows, width}).to(type.scalar);
+  SwigluForward a{type.element, GateFunction::silu, rows,  width,      pointer(gate),
+                  width,        pointer(up),        width, pointer(y), width};
+  bench.add({"swiglu forward 8192x3072" + std::string(type.name),
+             {.bytes = 3 * pass},
+             at::kFloat,
+             [&] { swiglu_forward_cpu(a); },
+             [&] { swiglu(gate, up); }});
+  // In place: the gradients of one round are the inputs of the next, small enough to stay finite.
+  SwigluBackward b{type.element, GateFunction::silu, rows,  width,       pointer(d_y),
+                   width,        pointer(gate),      width, pointer(up), width};
+  bench.add({"swiglu backward 8192x3072" + std::string(type.name),
+             {.bytes = 5 * pass},
+             at::kFloat,
+             [&] { swiglu_backward_cpu(b); },
+             [&] { at::Tensor d_gate = at::silu_backward(d_y * up, gate), d_up = d_y * at::silu(gate); }});
+}
+
+void ropes(const Bench& bench, const Type& type) {
+  if (!bench.wants("rope")) return;
+  const int64_t tokens = 16384, heads = 27, kv_heads = 9, dim = 64, row = (heads + 2 * kv_heads) * dim;
+  double pass = static_cast<double>(tokens * (heads + kv_heads) * dim * bytes_of(type.element)),
+         tables = static_cast<double>(tokens * dim * 4);
+  at::Tensor qkv = at::randn({tokens, row}).to(type.scalar), angle = at::rand({tokens, dim / 2}),
+             cosine = angle.cos(), sine = angle.sin();
+  at::Tensor c = cosine.to(type.scalar), s = sine.to(type.scalar);
+  Rope a{type.element,
+         RopeLayout::half_split,
+         false,
+         tokens,
+         heads,
+         kv_heads,
+         dim,
+         dim,
+         pointer(qkv),
+         row,
+         cosine.data_ptr<float>(),
+         sine.data_ptr<float>()};
+  at::Tensor q = qkv.narrow(1, 0, heads * dim).view({tokens, heads, dim}),
+             k = qkv.narrow(1, heads * dim, kv_heads * dim).view({tokens, kv_heads, dim});
+  bench.add({"rope 16384 x (27 + 9) x 64" + std::string(type.name),
+             {.bytes = 2 * pass + tables},
+             at::kFloat,
+             [&] { rope_cpu(a); },
+             [&] {
+               rope(q, c, s);
+               rope(k, c, s);
+             }});
+}
+
+void updates(const Bench& bench) {
+  const int64_t count = 1 << 24;
+  at::Tensor weight = at::randn({count}), grad = at::randn({count}), mean = at::zeros({count}),
+             square = at::zeros({count}), copy = at::empty({count}, at::kBFloat16);
+  at::Tensor verdict = at::tensor({1.0f, 1.0f, 1.0f}), step = at::full({}, 5.0);
+  double n = static_cast<double>(count);
+  float* w = weight.data_ptr<float>();
+  const float *g = grad.data_ptr<float>(), *v = verdict.data_ptr<float>();
+  if (bench.wants("gradient norm")) {
+    GradientNorm a{count, g, 1, 1, verdict.data_ptr<float>()};
+    at::Tensor workspace = bytes(gradient_norm_cpu_workspace(a));
+    a.workspace = pointer(workspace);
+    bench.add({"gradient norm 16.8 M",
+               {.bytes = 4 * n},
+               at::kFloat,
+               [&] { gradient_norm_cpu(a); },
+               [&] { grad.norm(); }});
+  }
+  if (bench.wants("adamw")) {
+    AdamW a{count,         w, g,   mean.data_ptr<float>(), square.data_ptr<float>(), Element::bf16,
+            pointer(copy), v, 1e-4};
+    bench.add({"adamw + bf16 copy 16.8 M",
+               {.bytes = 30 * n},
+               at::kFloat,
+               [&] { adamw_cpu(a); },
+               [&] {
+                 at::_fused_adamw_({weight}, {grad}, {mean}, {square}, {}, {step}, 1e-4, 0.9, 0.999, 0.01,
+                                   1e-8, false, false);
+                 copy.copy_(weight);
+               }});
+  }
+  if (bench.wants("lion")) {
+    Lion a{count, w, g, mean.data_ptr<float>(), Element::bf16, pointer(copy), v, 1e-4};
+    bench.add({"lion + bf16 copy 16.8 M",
+               {.bytes = 22 * n},
+               at::kFloat,
+               [&] { lion_cpu(a); },
+               [&] {
+                 weight.mul_(0.999).add_((mean * 0.9).add_(grad, 0.1).sign_(), -1e-4);
+                 mean.mul_(0.99).add_(grad, 0.01);
+                 copy.copy_(weight);
+               }});
+  }
+  if (bench.wants("8-bit adamw")) {
+    at::Tensor mean8 = at::zeros({count}, at::kByte), square8 = at::zeros({count}, at::kByte),
+               max1 = at::zeros({count / 256}), max2 = at::zeros({count / 256});
+    AdamW8bit a{count,
+                w,
+                g,
+                mean8.data_ptr<uint8_t>(),
+                square8.data_ptr<uint8_t>(),
+                max1.data_ptr<float>(),
+                max2.data_ptr<float>(),
+                state_map(true),
+                state_map(false),
+                Element::bf16,
+                pointer(copy),
+                v,
+                1e-4};
+    bench.add(
+        {"8-bit adamw + bf16 copy 16.8 M", {.bytes = 18 * n}, at::kFloat, [&] { adamw_8bit_cpu(a); }, {}});
+  }
+}
+
+void heads(const Bench& bench, const Type& type) {
+  if (!bench.wants("head")) return;
+  const int64_t positions = 1024, width = 576, vocab = 49152;
+  at::Tensor hidden = at::randn({positions, width}).to(type.scalar),
+             weight = (at::randn({vocab, width}) * 0.05).to(type.scalar), d_hidden = at::empty_like(hidden);
+  at::Tensor targets = at::randint(vocab, {positions}, at::kLong), loss = at::empty({positions}),
+             weights = at::full({positions}, 1.0f / 1024);
+  LmHead a{type.element,    positions,       width,
+           vocab,           pointer(hidden), width,
+           pointer(weight), width,           targets.data_ptr<int64_t>()};
+  a.loss = loss.data_ptr<float>(), a.loss_weight = weights.data_ptr<float>(), a.d_hidden = pointer(d_hidden),
+  a.d_hidden_stride = width;
+  at::Tensor workspace = bytes(lm_head_cpu_workspace(a));
+  a.workspace = pointer(workspace);
+  double operations = 4.0 * positions * width * vocab;
+  auto composed = [&] {
+    head_forward_backward(hidden, weight, targets, {},
+                          [&](int64_t, const TokenOutputs& out) {
+                            return TokenGrads{.logp = at::full_like(out.logp, -1.0 / 1024)};
+                          },
+                          512, {});
+  };
+  bench.add({"head + cross-entropy 1024x49152x576" + std::string(type.name),
+             {.operations = operations},
+             type.scalar,
+             [&] { lm_head_cpu(a); },
+             composed});
+}
+
+void attentions(const Bench& bench, const Type& type) {
+  if (!bench.wants("attention")) return;
+  const int64_t sequences = 12, length = 85, tokens = sequences * length, heads = 9, kv_heads = 3, dim = 64;
+  std::vector<int32_t> cu;
+  for (int64_t i = 0; i <= sequences; ++i) cu.push_back(static_cast<int32_t>(i * length));
+  auto make = [&](int64_t n) { return at::randn({tokens, n * dim}).to(type.scalar); };
+  at::Tensor q = make(heads), k = make(kv_heads), v = make(kv_heads), out = make(heads), d_out = make(heads),
+             d_q = make(heads), d_k = make(kv_heads), d_v = make(kv_heads), lse = at::empty({tokens, heads});
+  AttentionShape shape{type.element, sequences, cu.data(), heads, kv_heads, dim, 0.125f};
+  const int64_t wide = heads * dim, narrow = kv_heads * dim;
+  AttentionForward f{shape,      pointer(q), wide,         pointer(k), narrow,
+                     pointer(v), narrow,     pointer(out), wide,       lse.data_ptr<float>()};
+  AttentionBackward b{shape,          pointer(q),   wide,         pointer(k), narrow,
+                      pointer(v),     narrow,       pointer(out), wide,       lse.data_ptr<float>(),
+                      pointer(d_out), wide,         pointer(d_q), wide,       pointer(d_k),
+                      narrow,         pointer(d_v), narrow};
+  at::Tensor workspace =
+      bytes(std::max(attention_forward_cpu_workspace(f), attention_backward_cpu_workspace(b)));
+  f.workspace = b.workspace = pointer(workspace);
+  // [sequences, heads, padded, dim]; the padding of a batch of equal lengths is nothing, of a longest one of
+  // 128 a third.
+  for (int64_t padded : {length, int64_t{128}}) {
+    auto pad = [&](const at::Tensor& x, int64_t n) {
+      at::Tensor batch =
+          at::constant_pad_nd(x.view({sequences, length, n, dim}), {0, 0, 0, 0, 0, padded - length});
+      return batch.repeat_interleave(heads / n, 2).transpose(1, 2).contiguous().requires_grad_(true);
+    };
+    at::Tensor pq = pad(q, heads), pk = pad(k, kv_heads), pv = pad(v, kv_heads),
+               pd = pad(d_out, heads).detach();
+    double pairs = static_cast<double>(sequences * heads * length * (length + 1) / 2);
+    std::string against = "SDPA padded to " + std::to_string(padded);
+    bench.add({"attention forward 12 x 85, 9/3 x 64" + std::string(type.name),
+               {.operations = 4 * pairs * dim},
+               at::kFloat,
+               [&] { attention_forward_cpu(f); },
+               [&] { at::scaled_dot_product_attention(pq, pk, pv, {}, 0.0, true, 0.125); },
+               against});
+    bench.add({"attention forward + backward" + std::string(type.name),
+               {.operations = 14 * pairs * dim},
+               at::kFloat,
+               [&] {
+                 attention_forward_cpu(f);
+                 attention_backward_cpu(b);
+               },
+               [&] {
+                 at::AutoGradMode grad(true);
+                 at::Tensor y = at::scaled_dot_product_attention(pq, pk, pv, {}, 0.0, true, 0.125);
+                 torch::autograd::grad({y}, {pq, pk, pv}, {pd});
+               },
+               against});
+  }
+}
+
+}  // namespace
+
+void run_entries(const std::string& filter, int rounds) {
+  at::manual_seed(1);
+  Bench bench(filter, rounds);
+  for (const Type& type : kTypes) {
+    norms(bench, type);
+    gates(bench, type);
+    ropes(bench, type);
+  }
+  updates(bench);
+  for (const Type& type : kTypes) {
+    attentions(bench, type);
+    heads(bench, type);
+  }
+}
+
+}  // namespace forge::kernel_bench

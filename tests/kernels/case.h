@@ -1,0 +1,141 @@
+#pragma once
+// A case: one set of inputs for one op, what the outputs must be, and how close. Kernels' <op>_cases.cpp make
+// them; run_case() executes one on one backend.
+//
+//   void add_double_cases(std::vector<Case>& cases) {
+//     for (Store type : kFloats)
+//       cases.push_back(make_case<DoubleArgs>(
+//           "double", "3x5",
+//           {input("x", type, normal({3, 5}, 1)), output("y", type, {3, 5}, {.roundings = 1, .reason = "one
+//           multiply"})},
+//           [](const Tensors& in) { return Tensors{{"y", in.at("x") * 2}}; },
+//           [=](Pointers& p) { return DoubleArgs{element(type), 3, 5, p["x"], p["y"]}; }));
+//   }
+//
+// The oracle receives what the backend receives: values after rounding to their type, as float64 (whole
+// numbers as int64). It is composed ATen, so a backward's oracle is autograd of the forward's (gradients(),
+// which also compares with finite differences).
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/common/element.h"
+#include "tests/kernels/backend.h"
+
+namespace forge::kernel_test {
+
+enum class Store { f32, bf16, f16, i64, i32, u8 };
+constexpr Store kFloats[] = {Store::f32, Store::bf16, Store::f16};
+Element element(Store store);
+const char* name_of(Store store);
+
+// |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
+// is half the type's epsilon and size the largest |oracle| of the row, or what the oracle returns as
+// "<name>.size": the sum of the magnitudes of the terms, where they cancel.
+struct Tolerance {
+  double roundings = 1;
+  double sums = 4;
+  const char* reason = "";
+};
+
+enum class Role { in, out, in_out };
+
+struct Operand {
+  std::string name;
+  Store store = Store::f32;
+  Role role = Role::in;
+  at::Tensor value;     // inputs: float64 or int64; outputs: only its shape counts
+  Tolerance tolerance;  // outputs
+  int64_t row_gap = 0;  // elements between the rows (of the last dimension) that nobody may touch
+  int64_t offset = 0;   // elements that its begin is off a 256-byte boundary
+};
+
+Operand input(std::string name, Store store, at::Tensor value);
+Operand output(std::string name, Store store, at::IntArrayRef shape, Tolerance tolerance);
+Operand in_out(std::string name, Store store, at::Tensor value, Tolerance tolerance);
+// How operands lie in memory; every op with rows is tried in all three.
+struct Layout {
+  const char* name;
+  int64_t row_gap, offset;
+};
+constexpr Layout kLayouts[] = {{"dense", 0, 0}, {"strided", 5, 0}, {"misaligned", 0, 1}};
+constexpr Layout kDense = kLayouts[0];
+Operand laid(Operand operand, const Layout& layout);
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+// Pointers to the operands' first elements, in the backend's memory.
+class Pointers {
+ public:
+  struct Placed {
+    void* pointer;
+    int64_t stride;  // elements from row to row
+  };
+  // For one argument of any pointer type.
+  struct Any {
+    void* pointer;
+    template <class T>
+    operator T*() const {
+      return static_cast<T*>(pointer);
+    }
+  };
+  Any operator[](const std::string& name) const { return {placed.at(name).pointer}; }
+  int64_t stride(const std::string& name) const { return placed.at(name).stride; }
+
+  std::map<std::string, Placed> placed;
+  std::function<void*(int64_t bytes)> new_workspace;
+};
+
+struct Case {
+  std::string op, name;
+  std::vector<Operand> operands;
+  std::function<Tensors(const Tensors&)> oracle;
+  std::function<bool(const Backend&)> supported;
+  std::function<void(const Backend&, Pointers&)> run;
+};
+
+template <class Args>
+Case make_case(std::string op, std::string name, std::vector<Operand> operands,
+               std::function<Tensors(const Tensors&)> oracle, std::function<Args(Pointers&)> arguments) {
+  auto run = [arguments](const Backend& backend, Pointers& pointers) {
+    Args args = arguments(pointers);
+    if constexpr (requires { args.workspace; })
+      args.workspace = pointers.new_workspace(backend.workspace_bytes(args));
+    backend.run(args);
+  };
+  return {std::move(op),
+          std::move(name),
+          std::move(operands),
+          std::move(oracle),
+          [](const Backend& backend) { return backend.has<Args>(); },
+          run};
+}
+
+// The case's outputs as the oracle has them, float64; the same for every backend.
+Tensors expected_outputs(const Case& c);
+// Faults, one line each; none when the backend is right: values, untouched guards and gaps, unchanged inputs,
+// every output written.
+std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected);
+// The outputs as they lie in memory: what must be the same bit for bit from run to run.
+std::vector<unsigned char> output_bytes(const Case& c, const Backend& backend);
+
+// Inputs of a given shape, float64, the same on every machine.
+at::Tensor normal(at::IntArrayRef shape, uint64_t seed, double scale = 1);
+at::Tensor uniform_values(at::IntArrayRef shape, uint64_t seed, double low, double high);
+// Rows of very large, very small, equal and alternating values and zeros, inside every type's range.
+at::Tensor extreme(at::IntArrayRef shape, uint64_t seed);
+
+// A forward in float64: named inputs → named outputs.
+using Forward = std::function<Tensors(const Tensors&)>;
+// d Σ cotangents · outputs / d inputs[name], by autograd, checked along one random direction against central
+// differences; throws when they differ. Cotangents are named like the outputs.
+Tensors gradients(const Forward& forward, const Tensors& inputs, const std::vector<std::string>& names,
+                  const Tensors& cotangents);
+
+// Every op's cases: one function per op, listed in cases.cpp.
+std::vector<Case> all_cases();
+
+}  // namespace forge::kernel_test

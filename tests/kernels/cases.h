@@ -1,0 +1,16 @@
+#pragma once
+// One function per op, defined in kernels/<op>/<op>_cases.cpp.
+#include "tests/kernels/case.h"
+
+namespace forge::kernel_test {
+
+void add_attention_cases(std::vector<Case>& cases);
+void add_embedding_cases(std::vector<Case>& cases);
+void add_lm_head_cases(std::vector<Case>& cases);
+void add_lora_cases(std::vector<Case>& cases);
+void add_optimizer_cases(std::vector<Case>& cases);
+void add_rms_norm_cases(std::vector<Case>& cases);
+void add_rope_cases(std::vector<Case>& cases);
+void add_swiglu_cases(std::vector<Case>& cases);
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,87 @@
+// Every case on every backend.
+#include <ATen/ATen.h>
+#include <omp.h>
+
+#include <cstdio>
+
+#include "tests/kernels/case.h"
+#include "tests/test.h"
+
+using namespace forge;
+using namespace forge::kernel_test;
+
+TEST_CASE("every op equals its float64 oracle on every backend") {
+  std::vector<Case> cases = all_cases();
+  std::vector<Backend> backends = all_backends();
+  REQUIRE(!cases.empty());
+  REQUIRE(!backends.empty());
+  std::map<std::string, int64_t> runs, of_op;
+  std::vector<std::string> faults;
+  for (const Case& c : cases) {
+    Tensors expected = expected_outputs(c);
+    ++of_op[c.op];
+    for (const Backend& backend : backends) {
+      if (!c.supported(backend)) continue;
+      ++runs[backend.name()];
+      for (const std::string& fault : run_case(c, backend, expected))
+        faults.push_back(backend.name() + ": " + c.op + " " + c.name + ": " + fault);
+    }
+  }
+  for (const auto& [op, count] : of_op)
+    std::printf("%5lld cases of %s\n", static_cast<long long>(count), op.c_str());
+  for (const auto& [backend, count] : runs)
+    std::printf("%5lld runs on %s\n", static_cast<long long>(count), backend.c_str());
+  for (size_t i = 0; i < std::min<size_t>(faults.size(), 40); ++i) UNSCOPED_INFO(faults[i]);
+  INFO(faults.size() << " faults");
+  CHECK(faults.empty());
+}
+
+// Resume is bit-exact and says nothing about threads: a result may not depend on how work was split.
+TEST_CASE("results do not depend on the number of threads") {
+  std::vector<Case> cases = all_cases();
+  Backend backend = cpu_backends().back();
+  int before = omp_get_max_threads();
+  int64_t compared = 0;
+  for (const Case& c : cases) {
+    if (!c.supported(backend)) continue;
+    auto bytes_with = [&](int threads) {
+      omp_set_num_threads(threads);
+      return output_bytes(c, backend);
+    };
+    INFO(c.op << " " << c.name);
+    auto one = bytes_with(1);
+    CHECK(one == bytes_with(2));
+    CHECK(one == bytes_with(3));
+    ++compared;
+  }
+  omp_set_num_threads(before);
+  CHECK(compared > 10);
+}
+
+// A tolerance that lets anything pass proves nothing: results off by a few units of their type must be
+// refused.
+TEST_CASE("every case notices a result that is slightly wrong") {
+  std::vector<Case> cases = all_cases();
+  Backend backend = cpu_backends().back();
+  std::vector<std::string> blind;
+  int64_t tried = 0;
+  for (const Case& c : cases) {
+    Tensors expected = expected_outputs(c);
+    for (const Operand& operand : c.operands) {
+      if (operand.role == Role::in || operand.value.numel() <= 1)
+        continue;  // one value may be all cancellation
+      at::Tensor& value = expected.at(operand.name);
+      double largest = value.to(at::kDouble).nan_to_num(0, 0, 0).abs().max().item<double>();
+      if (largest < 1e-6 || value.scalar_type() == at::kLong) continue;
+      double off = operand.store == Store::bf16 ? 0x1p-5 : operand.store == Store::f16 ? 0x1p-8 : 0x1p-10;
+      at::Tensor right = value;
+      value = right * (1 + off);
+      ++tried;
+      if (run_case(c, backend, expected).empty()) blind.push_back(c.op + " " + c.name + ": " + operand.name);
+      value = right;
+    }
+  }
+  for (size_t i = 0; i < std::min<size_t>(blind.size(), 40); ++i) UNSCOPED_INFO(blind[i]);
+  INFO(blind.size() << " of " << tried << " outputs");
+  CHECK(blind.empty());
+}

@@ -1,0 +1,47 @@
+// The CPU versions as backends, one for each level of instructions that this machine has.
+#include "kernels/attention/attention_args.h"
+#include "kernels/embedding/embedding_args.h"
+#include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lora/lora_args.h"
+#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/swiglu/swiglu_args.h"
+#include "tests/kernels/backend.h"
+
+namespace forge::kernel_test {
+namespace {
+
+Backend cpu_backend(CpuLevel level) {
+  Backend cpu(std::string("cpu/") + name_of(level));
+  cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
+  cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
+  cpu.add<AttentionForward>([=](const AttentionForward& a) { attention_forward_cpu(a, level); },
+                            attention_forward_cpu_workspace);
+  cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },
+                             attention_backward_cpu_workspace);
+  cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
+  cpu.add<GradientNorm>([=](const GradientNorm& a) { gradient_norm_cpu(a, level); },
+                        gradient_norm_cpu_workspace);
+  cpu.add<AdamW>([=](const AdamW& a) { adamw_cpu(a, level); });
+  cpu.add<Lion>([=](const Lion& a) { lion_cpu(a, level); });
+  cpu.add<AdamW8bit>([=](const AdamW8bit& a) { adamw_8bit_cpu(a, level); });
+  cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
+  cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
+  cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
+  cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); }, lora_backward_cpu_workspace);
+  cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
+  cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
+  cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
+  return cpu;
+}
+
+}  // namespace
+
+std::vector<Backend> cpu_backends() {
+  std::vector<Backend> backends;
+  for (CpuLevel level : cpu_levels()) backends.push_back(cpu_backend(level));
+  return backends;
+}
+
+}  // namespace forge::kernel_test
