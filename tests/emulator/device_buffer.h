@@ -1,5 +1,6 @@
 #pragma once
 // Device memory with a lifetime, for tests: DeviceBuffer<float> x({1, 2, 3}, "x").
+#include <stdexcept>
 #include <string>
 #include <vector>
 
