@@ -443,6 +443,7 @@ void check_access(Allocation* allocation, const void* address, size_t bytes, siz
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
     fault("unaligned: " + std::string(verb) + at() + ", which needs a multiple of " +
           std::to_string(alignment));
+  if (writes && !allocation->writable) fault("write to an input:" + at());
   uint8_t* written = allocation->written.data() + offset;
   if (writes)
     std::memset(written, 1, bytes);

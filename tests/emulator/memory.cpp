@@ -59,6 +59,15 @@ void release(void* pointer) {
   registry().erase(static_cast<unsigned char*>(pointer));
 }
 
+void expose(void* begin, size_t bytes, const std::string& name, bool writable) {
+  auto entry = std::make_unique<Owned>();
+  auto* first = static_cast<unsigned char*>(begin);
+  entry->allocation = {
+      .name = name, .begin = first, .bytes = bytes, .written = std::vector<uint8_t>(bytes, 1), .writable = writable};
+  std::lock_guard lock(mutex());
+  registry()[first] = std::move(entry);
+}
+
 Allocation* find_allocation(const void* pointer) {
   const auto* address = static_cast<const unsigned char*>(pointer);
   std::lock_guard lock(mutex());

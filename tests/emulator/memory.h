@@ -14,6 +14,7 @@ struct Allocation {
   size_t bytes = 0;
   std::vector<uint8_t> written;  // [bytes], 1 where a value was stored
   bool shared = false;
+  bool writable = true;
 
   // Last write and last read of each byte of shared memory, to find accesses that no barrier orders.
   struct Access {
@@ -26,6 +27,8 @@ struct Allocation {
 // `misalign` bytes past a 256-byte boundary; filled with a pattern that is NaN in every float type.
 void* allocate(size_t bytes, const std::string& name, size_t misalign = 0);
 void release(void* pointer);
+// Memory that somebody else owns and guards, taken for written; release() forgets it.
+void expose(void* begin, size_t bytes, const std::string& name, bool writable);
 // Marks the bytes as written: what a copy to the device does.
 void mark_written(void* pointer, size_t bytes);
 // The offset of the first byte that nobody wrote, or -1.
