@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/emulator/backend.h"
+
 namespace forge::kernel_test {
 
 Memory::~Memory() { Memory::clear(); }
@@ -24,6 +26,7 @@ void Memory::clear() {
 
 std::vector<Backend> all_backends() {
   std::vector<Backend> backends = cpu_backends();
+  for (Backend& backend : emulated_backends()) backends.push_back(std::move(backend));
   return backends;
 }
 

@@ -1,0 +1,61 @@
+#pragma once
+// From run-time values to template arguments: launchers name their kernel once, and the instantiations are
+// those of kernels/instantiations.txt.
+#include <initializer_list>
+
+#include "kernels/common/element.h"
+#include "kernels/device/numbers.cuh"
+
+namespace forge {
+
+// A type as a value.
+template <class T>
+struct Type {
+  using type = T;
+};
+
+// action(Type<float>{}) or that of bf16 or fp16.
+template <class Action>
+void dispatch_element(Element type, Action action) {
+  if (type == Element::f32)
+    action(Type<float>{});
+  else if (type == Element::bf16)
+    action(Type<bf16>{});
+  else
+    action(Type<fp16>{});
+}
+
+template <int N>
+struct Width {
+  static constexpr int value = N;
+};
+
+// Whether all addresses and strides (in elements) allow accesses of 16 bytes.
+template <class T>
+bool sixteen_byte(std::initializer_list<const void*> pointers,
+                  std::initializer_list<int64_t> element_counts) {
+  for (const void* pointer : pointers)
+    if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) return false;
+  for (int64_t count : element_counts)
+    if (count % kWidest<T> != 0) return false;
+  return true;
+}
+
+// action(Width<16 / sizeof(T)>{}) when wide, else action(Width<1>{}).
+template <class T, class Action>
+void dispatch_width(bool wide, Action action) {
+  if (wide)
+    action(Width<kWidest<T>>{});
+  else
+    action(Width<1>{});
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Threads for a row of `items`: whole warps, no more than are busy, at most `limit`.
+inline unsigned threads_for(int64_t items, int64_t limit) {
+  int64_t warps = ceil_div(items, 32);
+  return static_cast<unsigned>(32 * (warps < 1 ? 1 : warps > limit / 32 ? limit / 32 : warps));
+}
+
+}  // namespace forge

@@ -1,0 +1,81 @@
+#pragma once
+// Element types of device memory. Kernels load them, compute in fp32 and store them rounded once; the
+// operators are for code that must round after every operation.
+#include "device_model.cuh"
+
+namespace forge {
+
+struct bf16 {
+  uint16_t bits;
+};
+struct fp16 {
+  uint16_t bits;
+};
+
+__device__ __forceinline__ float widen(float value) { return value; }
+__device__ __forceinline__ float widen(bf16 value) { return __uint_as_float(uint32_t(value.bits) << 16); }
+__device__ __forceinline__ float widen(fp16 value) { return fp16_value(value.bits); }
+
+template <class T>
+__device__ __forceinline__ T narrow(float value);
+template <>
+__device__ __forceinline__ float narrow<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ bf16 narrow<bf16>(float value) {
+  return {bf16_bits(value)};
+}
+template <>
+__device__ __forceinline__ fp16 narrow<fp16>(float value) {
+  return {fp16_bits(value)};
+}
+
+// The value after a round trip through T.
+template <class T>
+__device__ __forceinline__ float rounded(float value) {
+  return widen(narrow<T>(value));
+}
+
+#define FORGE_ROUNDED_OPERATORS(T)                                                            \
+  __device__ __forceinline__ T operator+(T a, T b) { return narrow<T>(widen(a) + widen(b)); } \
+  __device__ __forceinline__ T operator-(T a, T b) { return narrow<T>(widen(a) - widen(b)); } \
+  __device__ __forceinline__ T operator*(T a, T b) { return narrow<T>(widen(a) * widen(b)); } \
+  __device__ __forceinline__ T operator/(T a, T b) { return narrow<T>(widen(a) / widen(b)); } \
+  __device__ __forceinline__ bool operator<(T a, T b) { return widen(a) < widen(b); }         \
+  __device__ __forceinline__ bool operator==(T a, T b) { return widen(a) == widen(b); }
+FORGE_ROUNDED_OPERATORS(bf16)
+FORGE_ROUNDED_OPERATORS(fp16)
+#undef FORGE_ROUNDED_OPERATORS
+
+// N neighbours in one access: 16 bytes when N = 16 / sizeof(T), for the full rate of the memory.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Vector {
+  T values[N];
+  __device__ __forceinline__ T& operator[](int i) { return values[i]; }
+  __device__ __forceinline__ const T& operator[](int i) const { return values[i]; }
+};
+
+template <class T>
+struct NotConst {
+  using Type = T;
+};
+template <class T>
+struct NotConst<const T> {
+  using Type = T;
+};
+
+// Elements of the widest vector of T.
+template <class T>
+constexpr int kWidest = 16 / static_cast<int>(sizeof(T));
+
+template <int N, class T>
+__device__ __forceinline__ Vector<typename NotConst<T>::Type, N> load_vector(Global<T> p) {
+  return load_packed<Vector<typename NotConst<T>::Type, N>>(p);
+}
+template <int N, class T>
+__device__ __forceinline__ void store_vector(Global<T> p, const Vector<T, N>& value) {
+  store_packed<Vector<T, N>>(p, value);
+}
+
+}  // namespace forge

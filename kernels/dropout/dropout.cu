@@ -1,0 +1,35 @@
+#include "kernels/dropout/dropout.cuh"
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/dropout/dropout_cuda.h"
+
+namespace forge {
+
+void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
+  if (args.rows == 0 || args.features == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    DropoutArgs<T> a{static_cast<const T*>(args.x),
+                     static_cast<T*>(args.y),
+                     args.example,
+                     args.position,
+                     args.rows,
+                     args.features,
+                     args.x_stride,
+                     args.y_stride,
+                     args.seed,
+                     args.stream,
+                     static_cast<uint32_t>(args.probability * 0x1p32),
+                     static_cast<float>(1 / (1 - args.probability))};
+    const int64_t groups = ceil_div(args.features, 4);
+    const unsigned threads = threads_for(groups, 256);
+    LaunchShape shape{static_cast<unsigned>(ceil_div(groups, threads)), threads, 0,
+                      static_cast<unsigned>(args.rows < 65535 ? args.rows : 65535)};
+    if (sixteen_byte<float>({args.x, args.y}, {args.features, args.x_stride, args.y_stride}))
+      launch("dropout", dropout_kernel<T, 4>, shape, stream, a);
+    else
+      launch("dropout", dropout_kernel<T, 1>, shape, stream, a);
+  });
+}
+
+}  // namespace forge

@@ -1,0 +1,74 @@
+#include "kernels/quantize/quantize.cuh"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/quantize/quantize_cuda.h"
+
+namespace forge {
+namespace {
+
+// Enough blocks to fill any GPU several times; a thread then takes several items.
+constexpr int64_t kBlocks = 4096;
+
+LaunchShape shape_of(int64_t items) {
+  return {static_cast<unsigned>(std::min(kBlocks, ceil_div(items, 256))), 256};
+}
+
+// 256 threads hold eight warps, a block of values each.
+LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(blocks, 8)), 256}; }
+
+}  // namespace
+
+void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
+  const int64_t count = args.rows * args.columns;
+  if (count == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    DequantizeArgs<T> a{
+        args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
+        args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.block,
+        args.out_stride,  args.absmax_mean};
+    // Eight values: whole bytes, one row, one absmax.
+    const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
+                       sixteen_byte<T>({args.out}, {args.out_stride}) &&
+                       reinterpret_cast<uintptr_t>(args.codes) % 8 == 0;
+    auto run = [&](auto four_bit) {
+      constexpr bool kFourBit = decltype(four_bit)::value == 4;
+      if (eight)
+        launch("dequantize", dequantize_kernel<T, kFourBit, 8>, shape_of(count / 8), stream, a);
+      else
+        launch("dequantize", dequantize_kernel<T, kFourBit, 1>, shape_of(count), stream, a);
+    };
+    if (args.four_bit)
+      run(Width<4>{});
+    else
+      run(Width<8>{});
+  });
+}
+
+void quantize_blocks_cuda(const QuantizeBlocks& args, CudaStream stream) {
+  if (args.count == 0) return;
+  QuantizeArgs a{args.values, args.limits, args.book,  args.ranked,
+                 args.codes,  args.absmax, args.count, args.subtract};
+  LaunchShape shape = warps_for(ceil_div(args.count, args.block));
+  if (args.four_bit)
+    launch("quantize_four_bit", quantize_four_bit_kernel, shape, stream, a);
+  else if (args.block == 64)
+    launch("quantize_bytes", quantize_bytes_kernel<64>, shape, stream, a);
+  else
+    launch("quantize_bytes", quantize_bytes_kernel<256>, shape, stream, a);
+}
+
+FourBitLimits four_bit_limits(const std::array<float, 16>& book) {
+  FourBitLimits result{};
+  std::iota(result.ranked.begin(), result.ranked.end(), uint8_t{0});
+  std::stable_sort(result.ranked.begin(), result.ranked.end(),
+                   [&](uint8_t a, uint8_t b) { return book[a] < book[b]; });
+  for (size_t i = 0; i < 15; ++i)
+    result.limits[i] = (book[result.ranked[i]] + book[result.ranked[i + 1]]) / 2;
+  return result;
+}
+
+}  // namespace forge

@@ -1,0 +1,66 @@
+#include "kernels/rms_norm/rms_norm.cuh"
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/rms_norm/rms_norm_cuda.h"
+
+namespace forge {
+
+void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    RmsNormForwardArgs<T> a{static_cast<const T*>(args.x),
+                            static_cast<const T*>(args.residual),
+                            static_cast<const T*>(args.weight),
+                            static_cast<T*>(args.h),
+                            static_cast<T*>(args.y),
+                            args.inverse,
+                            args.width,
+                            args.x_stride,
+                            args.residual_stride,
+                            args.h_stride,
+                            args.y_stride,
+                            args.weight_offset,
+                            args.eps};
+    bool wide =
+        sixteen_byte<T>({args.x, args.residual, args.weight, args.h, args.y},
+                        {args.width, args.x_stride, args.residual_stride, args.h_stride, args.y_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), 1024)};
+      launch("rms_norm_forward", rms_norm_forward_kernel<T, N>, shape, stream, a);
+    });
+  });
+}
+
+void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    RmsNormBackwardArgs<T> a{static_cast<const T*>(args.d_y),
+                             static_cast<const T*>(args.h),
+                             static_cast<const T*>(args.weight),
+                             static_cast<T*>(args.d_h),
+                             args.inverse,
+                             args.width,
+                             args.d_y_stride,
+                             args.h_stride,
+                             args.d_h_stride,
+                             args.weight_offset,
+                             args.accumulate};
+    // Before d_h is written: it may be d_y.
+    if (args.d_weight != nullptr) {
+      LaunchShape columns{static_cast<unsigned>(ceil_div(args.width, kWarp)), kWeightWarps * kWarp};
+      launch("rms_norm_weight", rms_norm_weight_kernel<T>, columns, stream, a, args.rows, args.d_weight);
+    }
+    bool wide = sixteen_byte<T>({args.d_y, args.h, args.weight, args.d_h},
+                                {args.width, args.d_y_stride, args.h_stride, args.d_h_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), 1024)};
+      launch("rms_norm_backward", rms_norm_backward_kernel<T, N>, shape, stream, a);
+    });
+  });
+}
+
+}  // namespace forge

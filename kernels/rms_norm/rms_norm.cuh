@@ -1,0 +1,170 @@
+#pragma once
+// One block a row. The first kHeld vectors of each thread stay in registers between the two passes over the
+// row (width up to 32,768 in 16-bit types at 1,024 threads); longer rows are read again, from L2.
+#include "kernels/device/reduce.cuh"
+
+namespace forge {
+
+constexpr int kHeld = 4;
+
+template <class T>
+struct RmsNormForwardArgs {
+  Global<const T> x, residual, weight;
+  Global<T> h, y;
+  Global<float> inverse;
+  int64_t width, x_stride, residual_stride, h_stride, y_stride;
+  float weight_offset, eps;
+};
+
+// h of N neighbours: the sum rounded as it is stored.
+template <class T, int N>
+__device__ __forceinline__ Vector<T, N> add_residual(const RmsNormForwardArgs<T>& a, int64_t row, int64_t i) {
+  Vector<T, N> value = load_vector<N>(a.x + row * a.x_stride + i);
+  if (a.residual == nullptr) return value;
+  const Vector<T, N> other = load_vector<N>(a.residual + row * a.residual_stride + i);
+#pragma unroll
+  for (int k = 0; k < N; ++k) value[k] = narrow<T>(widen(value[k]) + widen(other[k]));
+  store_vector<N>(a.h + row * a.h_stride + i, value);
+  return value;
+}
+
+template <class T, int N>
+__device__ __forceinline__ float sum_of_squares(const Vector<T, N>& value) {
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < N; ++k) sum += widen(value[k]) * widen(value[k]);
+  return sum;
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store_normalised(const RmsNormForwardArgs<T>& a, int64_t row, int64_t i,
+                                                 const Vector<T, N>& h, float inverse) {
+  const Vector<T, N> weight = load_vector<N>(a.weight + i);
+  Vector<T, N> y;
+#pragma unroll
+  for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(h[k]) * inverse * (widen(weight[k]) + a.weight_offset));
+  store_vector<N>(a.y + row * a.y_stride + i, y);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(1024) rms_norm_forward_kernel(RmsNormForwardArgs<T> a) {
+  FORGE_SHARED(float, scratch, kWarp);
+  const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
+  Vector<T, N> held[kHeld];
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int64_t i = first + j * step;
+    if (i >= a.width) break;
+    held[j] = add_residual<T, N>(a, row, i);
+    sum += sum_of_squares<T, N>(held[j]);
+  }
+  for (int64_t i = first + kHeld * step; i < a.width; i += step)
+    sum += sum_of_squares<T, N>(add_residual<T, N>(a, row, i));
+  sum = reduce_block(sum, 0.0f, Sum(), scratch);
+  const float inverse = 1.0f / __fsqrt_rn(sum / static_cast<float>(a.width) + a.eps);
+  if (threadIdx.x == 0 && a.inverse != nullptr) a.inverse[row] = inverse;
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int64_t i = first + j * step;
+    if (i >= a.width) break;
+    store_normalised<T, N>(a, row, i, held[j], inverse);
+  }
+  // A thread reads again what it stored itself, so h may lie over its sources.
+  const Global<const T> h =
+      a.residual != nullptr ? Global<const T>(a.h + row * a.h_stride) : a.x + row * a.x_stride;
+  for (int64_t i = first + kHeld * step; i < a.width; i += step)
+    store_normalised<T, N>(a, row, i, load_vector<N>(h + i), inverse);
+}
+
+template <class T>
+struct RmsNormBackwardArgs {
+  Global<const T> d_y, h, weight;
+  Global<T> d_h;
+  Global<const float> inverse;
+  int64_t width, d_y_stride, h_stride, d_h_stride;
+  float weight_offset;
+  int accumulate;
+};
+
+// Σ g h of N neighbours, g = d y (weight + offset).
+template <class T, int N>
+__device__ __forceinline__ float weighted_dot(const RmsNormBackwardArgs<T>& a, int64_t i,
+                                              const Vector<T, N>& d_y, const Vector<T, N>& h) {
+  const Vector<T, N> weight = load_vector<N>(a.weight + i);
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < N; ++k) sum += widen(d_y[k]) * (widen(weight[k]) + a.weight_offset) * widen(h[k]);
+  return sum;
+}
+
+// `mean` is mean(g h r).
+template <class T, int N>
+__device__ __forceinline__ void store_gradient(const RmsNormBackwardArgs<T>& a, int64_t row, int64_t i,
+                                               const Vector<T, N>& d_y, const Vector<T, N>& h, float inverse,
+                                               float mean) {
+  const Vector<T, N> weight = load_vector<N>(a.weight + i);
+  const Global<T> target = a.d_h + row * a.d_h_stride + i;
+  Vector<T, N> d_h{};
+  if (a.accumulate) d_h = load_vector<N>(target);
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const float g = widen(d_y[k]) * (widen(weight[k]) + a.weight_offset);
+    const float d = (g - widen(h[k]) * inverse * mean) * inverse;
+    d_h[k] = narrow<T>(a.accumulate ? d + widen(d_h[k]) : d);
+  }
+  store_vector<N>(target, d_h);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(1024) rms_norm_backward_kernel(RmsNormBackwardArgs<T> a) {
+  FORGE_SHARED(float, scratch, kWarp);
+  const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
+  const Global<const T> d_y_row = a.d_y + row * a.d_y_stride, h_row = a.h + row * a.h_stride;
+  Vector<T, N> d_y[kHeld], h[kHeld];
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int64_t i = first + j * step;
+    if (i >= a.width) break;
+    d_y[j] = load_vector<N>(d_y_row + i);
+    h[j] = load_vector<N>(h_row + i);
+    sum += weighted_dot<T, N>(a, i, d_y[j], h[j]);
+  }
+  for (int64_t i = first + kHeld * step; i < a.width; i += step)
+    sum += weighted_dot<T, N>(a, i, load_vector<N>(d_y_row + i), load_vector<N>(h_row + i));
+  const float inverse = a.inverse[row];
+  const float mean = reduce_block(sum, 0.0f, Sum(), scratch) * inverse / static_cast<float>(a.width);
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int64_t i = first + j * step;
+    if (i >= a.width) break;
+    store_gradient<T, N>(a, row, i, d_y[j], h[j], inverse, mean);
+  }
+  for (int64_t i = first + kHeld * step; i < a.width; i += step)
+    store_gradient<T, N>(a, row, i, load_vector<N>(d_y_row + i), load_vector<N>(h_row + i), inverse, mean);
+}
+
+// d weight of 32 columns a block: warp w adds rows w, w + 8, …, and the warps are added in order.
+constexpr int kWeightWarps = 8;
+
+template <class T>
+__global__ void __launch_bounds__(kWeightWarps* kWarp)
+    rms_norm_weight_kernel(RmsNormBackwardArgs<T> a, int64_t rows, Global<float> d_weight) {
+  FORGE_SHARED(float, part, kWeightWarps* kWarp);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int64_t column = int64_t(blockIdx.x) * kWarp + lane;
+  float sum = 0;
+  if (column < a.width)
+    for (int64_t row = warp; row < rows; row += kWeightWarps)
+      sum += widen(a.d_y[row * a.d_y_stride + column]) *
+             (widen(a.h[row * a.h_stride + column]) * a.inverse[row]);
+  part[threadIdx.x] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= a.width) return;
+  sum = d_weight[column];
+  for (int w = 0; w < kWeightWarps; ++w) sum += part[w * kWarp + lane];
+  d_weight[column] = sum;
+}
+
+}  // namespace forge

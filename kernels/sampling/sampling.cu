@@ -1,0 +1,29 @@
+#include "kernels/sampling/sampling.cuh"
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/sampling/sampling_cuda.h"
+
+namespace forge {
+
+void sampling_cuda(const Sampling& args, CudaStream stream) {
+  if (args.rows == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    SamplingArgs<T> a{static_cast<const T*>(args.logits),
+                      args.streams,
+                      args.indices,
+                      args.tokens,
+                      args.logp,
+                      args.vocab,
+                      args.stride,
+                      args.top_k,
+                      args.temperature,
+                      args.top_p,
+                      args.min_p,
+                      args.seed};
+    LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(args.vocab, kSamplingThreads)};
+    launch("sampling", sampling_kernel<T>, shape, stream, a);
+  });
+}
+
+}  // namespace forge

@@ -1,0 +1,78 @@
+#include "kernels/swiglu/swiglu.cuh"
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/swiglu/swiglu_cuda.h"
+
+namespace forge {
+namespace {
+
+// 256 threads: several blocks a multiprocessor hide the latency of the loads, and short rows waste few lanes.
+LaunchShape shape_of(int64_t rows, int64_t width, int vector) {
+  const int64_t vectors = ceil_div(width, vector);
+  const unsigned threads = threads_for(vectors, 256);
+  return {static_cast<unsigned>(ceil_div(vectors, threads)), threads, 0,
+          static_cast<unsigned>(rows < 65535 ? rows : 65535)};
+}
+
+template <class Action>
+void dispatch_function(GateFunction function, Action action) {
+  if (function == GateFunction::silu)
+    action(Silu{});
+  else
+    action(GeluTanh{});
+}
+
+}  // namespace
+
+void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    SwigluForwardArgs<T> a{static_cast<const T*>(args.gate),
+                           static_cast<const T*>(args.up),
+                           static_cast<T*>(args.y),
+                           args.rows,
+                           args.width,
+                           args.gate_stride,
+                           args.up_stride,
+                           args.y_stride};
+    bool wide = sixteen_byte<T>({args.gate, args.up, args.y},
+                                {args.width, args.gate_stride, args.up_stride, args.y_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      dispatch_function(args.function, [&](auto function) {
+        launch("swiglu_forward", swiglu_forward_kernel<T, N, decltype(function)>,
+               shape_of(args.rows, args.width, N), stream, a);
+      });
+    });
+  });
+}
+
+void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    SwigluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
+                            static_cast<T*>(args.gate),
+                            static_cast<T*>(args.up),
+                            static_cast<T*>(args.y),
+                            args.rows,
+                            args.width,
+                            args.d_y_stride,
+                            args.gate_stride,
+                            args.up_stride,
+                            args.y_stride};
+    bool wide =
+        sixteen_byte<T>({args.d_y, args.gate, args.up, args.y},
+                        {args.width, args.d_y_stride, args.gate_stride, args.up_stride, args.y_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      dispatch_function(args.function, [&](auto function) {
+        launch("swiglu_backward", swiglu_backward_kernel<T, N, decltype(function)>,
+               shape_of(args.rows, args.width, N), stream, a);
+      });
+    });
+  });
+}
+
+}  // namespace forge

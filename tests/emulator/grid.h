@@ -1,0 +1,95 @@
+#pragma once
+// Executes a grid of emulated CUDA threads, one fiber each, block after block.
+//
+// A barrier releases when all live threads of the block arrived; a warp collective when all lanes of its mask
+// did. Anything else is a deadlock, reported with thread, line and barrier. Within a round every runnable
+// thread runs until it waits, warps in the order asked for: forward, reverse, or shuffled anew each round by
+// a seed. One order alone would hide races.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "tests/emulator/memory.h"
+
+namespace forge::emulator {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  unsigned count() const { return x * y * z; }
+};
+
+enum class Order { forward, reverse, seeded };
+
+struct Schedule {
+  Order order = Order::forward;
+  uint64_t seed = 1;
+};
+
+// The schedule of the launches of this operating-system thread.
+Schedule& schedule();
+
+// What a kernel did wrong: names kernel, block, thread and line.
+class Fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Grid {
+  const char* kernel = "kernel";
+  Dim3 grid, block;
+  size_t shared_bytes = 0;  // dynamic shared memory
+};
+
+// Calls body() once per CUDA thread. Throws Fault.
+void run_grid(const Grid& grid, const std::function<void()>& body);
+
+// ---- What the running thread sees. Valid inside run_grid only.
+struct ThreadIndices {
+  Dim3 thread, block, block_dim, grid_dim;
+};
+ThreadIndices& indices();
+
+// Reports a fault of the running thread; the launch ends.
+[[noreturn]] void fault(const std::string& what);
+
+struct Site {
+  const char* file;
+  int line;
+};
+
+enum class BarrierKind { sync, count, any, all };
+int block_barrier(BarrierKind kind, int predicate, Site site);
+
+enum class CollectiveKind {
+  sync,
+  shuffle,
+  shuffle_up,
+  shuffle_down,
+  shuffle_xor,
+  ballot,
+  any,
+  all,
+  reduce_add,
+  reduce_min,
+  reduce_max,
+  reduce_min_signed,
+  reduce_max_signed,
+  reduce_and,
+  reduce_or,
+  reduce_xor
+};
+// `value` in, the lane's result out; `operand` is the source lane, delta or lane mask of a shuffle.
+uint64_t warp_collective(CollectiveKind kind, uint32_t mask, uint64_t value, int operand, int width,
+                         Site site);
+
+// The static shared array with this key in the running block, made at first use; poisoned.
+Allocation* shared_array(const void* key, size_t bytes, size_t alignment);
+Allocation* dynamic_shared_array();
+
+// Checks an access of the running thread and records it. `what` names the array when it is not in bounds.
+void check_access(Allocation* allocation, const void* address, size_t bytes, size_t alignment, bool writes,
+                  bool atomic);
+
+}  // namespace forge::emulator

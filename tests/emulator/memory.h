@@ -1,0 +1,41 @@
+#pragma once
+// The memory that emulated kernels may touch. Every allocation knows which of its bytes were ever written,
+// has guard regions around it, and is found again from any address in it.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace forge::emulator {
+
+struct Allocation {
+  std::string name;
+  unsigned char* begin = nullptr;
+  size_t bytes = 0;
+  std::vector<uint8_t> written;  // [bytes], 1 where a value was stored
+  bool shared = false;
+  bool writable = true;
+
+  // Last write and last read of each byte of shared memory, to find accesses that no barrier orders.
+  struct Access {
+    uint32_t block_epoch = 0, warp_epoch = 0;
+    int32_t thread = -1;
+  };
+  std::vector<Access> writes, reads;  // [bytes], shared memory only
+};
+
+// `misalign` bytes past a 256-byte boundary; filled with a pattern that is NaN in every float type.
+void* allocate(size_t bytes, const std::string& name, size_t misalign = 0);
+void release(void* pointer);
+// Memory that somebody else owns and guards, taken for written; release() forgets it.
+void expose(void* begin, size_t bytes, const std::string& name, bool writable);
+// Marks the bytes as written: what a copy to the device does.
+void mark_written(void* pointer, size_t bytes);
+// The offset of the first byte that nobody wrote, or -1.
+int64_t first_unwritten(const void* pointer);
+// Throws when a guard region around an allocation was touched.
+void check_guards(const void* pointer);
+// The allocation that holds `pointer`, or null.
+Allocation* find_allocation(const void* pointer);
+
+}  // namespace forge::emulator
