@@ -10,5 +10,5 @@ step=$SECONDS
 "$root/scripts/build.sh"
 echo "== build: $((SECONDS - step)) s" >&2
 step=$SECONDS
-ctest --test-dir "$build" --output-on-failure "$@"
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@"
 echo "== tests: $((SECONDS - step)) s, all together $((SECONDS - began)) s" >&2
