@@ -1,7 +1,10 @@
 // What must not matter: how an optimizer step is cut into micro-batches, and recompute.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/adapter/lora.h"
+#include "core/data/order.h"
 #include "core/io/model_file.h"
 #include "core/train/network.h"
 #include "core/train/step.h"
@@ -98,6 +101,62 @@ TEST_CASE("losses and gradients do not depend on how a step is cut into micro-ba
   check_equal(run({{0, 1, 2, 3}, {4, 5, 6, 7}}, Checkpointing::none, lora), whole);
   check_equal(run({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, Checkpointing::none, lora), whole);
   check_equal(run({{0, 1, 2}, {3, 4, 5, 6, 7}}, Checkpointing::none, lora), whole);
+}
+
+TEST_CASE("packing on and off give the same gradient of a step") {
+  bool lora = GENERATE(true, false);
+  Job job;
+  job.train.micro_batch_tokens = 40;
+  job.train.micro_batch_size = 2;
+  std::vector<int64_t> lengths, step{0, 1, 2, 3, 4, 5, 6, 7};
+  for (const Example& example : examples(100)) lengths.push_back(static_cast<int64_t>(example.ids.size()));
+  Parts packed = micro_batches(step, lengths, job);
+  job.data.packing = false;
+  Parts alone = micro_batches(step, lengths, job);
+  REQUIRE(packed.size() < alone.size());
+  REQUIRE(packed.front() != std::vector<int64_t>({0, 1}));  // examples share batches otherwise, in another order
+  check_equal(run(packed, Checkpointing::none, lora), run(alone, Checkpointing::none, lora));
+}
+
+TEST_CASE("packing on and off give the same loss of every token") {
+  ModelSpec spec = read_model_spec(kModel);
+  Job job;
+  Model model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
+  job.adapter.type = AdapterType::lora;
+  job.adapter.rank = 4;
+  TrainableSet trainables(run_parameters(spec, job.adapter, Quantization::none), at::kFloat, model.device, true);
+  c10::NoGradGuard no_grad;
+  auto sites = adapter_sites(spec, job.adapter);
+  attach_adapter(model, trainables, sites, job.adapter);
+  initialize_adapter(model, trainables, sites, job.adapter, 1);
+  auto provider = make_layer_provider("reference", model, trainables, Checkpointing::none);
+  Network network(model, trainables, *provider, job);
+  auto losses = [&](const std::vector<Example>& list) {
+    Batch batch;
+    for (const Example& example : list) batch.append(example);
+    std::vector<double> values;
+    for (const ExampleLoss& loss : network.evaluate(to_tensors(batch, spec, at::kFloat, model.device)))
+      values.push_back(loss.loss);
+    return values;
+  };
+  // Examples that train one token each: the loss of an example is the loss of that token.
+  auto all = examples(spec.vocab_size);
+  int64_t tokens = 0;
+  for (size_t position = 1; position < 19; ++position) {  // the longest has 19 tokens
+    std::vector<Example> list;
+    for (Example example : all) {
+      if (position >= example.ids.size()) continue;
+      std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{0});
+      example.supervised[position] = 1;
+      list.push_back(example);
+    }
+    std::vector<double> together = losses(list);
+    for (size_t i = 0; i < list.size(); ++i, ++tokens) {
+      CAPTURE(position, i);
+      CHECK(together[i] == Approx(losses({list[i]})[0]).epsilon(1e-5));
+    }
+  }
+  CHECK(tokens > 60);
 }
 
 TEST_CASE("recompute changes nothing, dropout and noise included") {
