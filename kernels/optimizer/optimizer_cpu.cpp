@@ -71,14 +71,18 @@ class Nearest {
   // Codes of values / absmax; a middle between two entries goes to the lower. A block of zeros has the codes
   // of 0.
   void codes(const float* values, int64_t count, float absmax, uint8_t* out) const {
+    float unit[kStateBlock];
+    for (int64_t i = 0; i < count; ++i)
+      unit[i] = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
     for (int64_t i = 0; i < count; ++i) {
-      float x = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
+      float x = unit[i];
       int32_t bits;
       std::memcpy(&bits, &x, sizeof bits);
       int32_t cell = std::max(0, ((bits & 0x7fffffff) >> 15) - kFirst);
       int32_t code = floor_[static_cast<uint32_t>(bits) >> 31][cell];
-      code += code < 254 && x > map_[code + 1];
-      out[i] = static_cast<uint8_t>(code + (x - map_[code] > map_[code + 1] - x));
+      code += static_cast<int32_t>(code < 254) &
+              static_cast<int32_t>(x > map_[code + 1]);  // no branch: it would be random
+      out[i] = static_cast<uint8_t>(code + static_cast<int32_t>(x - map_[code] > map_[code + 1] - x));
     }
   }
 

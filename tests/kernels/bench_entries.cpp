@@ -49,7 +49,8 @@ void norms(const Bench& bench, const Type& type) {
              residual = at::randn({rows, width}).to(type.scalar);
   at::Tensor h = at::empty_like(x), y = at::empty_like(x), weight = at::ones({width}).to(type.scalar),
              inverse = at::empty({rows});
-  RmsNormForward a{type.element, rows, width, pointer(x), width, pointer(residual), width, pointer(h), width};
+  RmsNormForward a{type.element,      rows,  width,      pointer(x), width,
+                   pointer(residual), width, pointer(x), width};  // the residual stream, in place
   a.weight = pointer(weight), a.y = pointer(y), a.y_stride = width, a.inverse = inverse.data_ptr<float>();
   bench.add({"rms_norm + residual forward 16384x1536" + std::string(type.name),
              {.bytes = 4 * pass},
