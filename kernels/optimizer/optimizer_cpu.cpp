@@ -107,7 +107,7 @@ float largest(const float* values, int64_t count) {
 
 }  // namespace update
 
-void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
+void adamw_range(const AdamWUpdate& a, int64_t begin, int64_t end) {
   update::Rates r = update::rates_of(a);
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
     int64_t i = begin + k;
@@ -122,7 +122,7 @@ void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
   });
 }
 
-void lion_range(const Lion& a, int64_t begin, int64_t end) {
+void lion_range(const LionUpdate& a, int64_t begin, int64_t end) {
   F scale = set(a.verdict[1]), decay = update::narrow_to(1 - a.lr * a.weight_decay), zero = set(0);
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
     int64_t i = begin + k;
@@ -136,7 +136,7 @@ void lion_range(const Lion& a, int64_t begin, int64_t end) {
   });
 }
 
-void adamw_8bit_range(const AdamW8bit& a, int64_t begin, int64_t end) {
+void adamw_8bit_range(const AdamW8bitUpdate& a, int64_t begin, int64_t end) {
   update::Rates r = update::rates_of(a);
   const update::Nearest means(a.signed_map), squares(a.unsigned_map);
   float mean[kStateBlock], square[kStateBlock];
@@ -189,9 +189,9 @@ void update(const Args& args, int64_t grain, Range range) {
 
 }  // namespace
 
-int64_t gradient_norm_cpu_workspace(const GradientNorm& args) { return 8 * blocks_of(args.count) + 8; }
+int64_t gradient_norm_cpu_workspace(const FlatNorm& args) { return 8 * blocks_of(args.count) + 8; }
 
-void gradient_norm_cpu(const GradientNorm& args, CpuLevel level) {
+void gradient_norm_cpu(const FlatNorm& args, CpuLevel level) {
   auto squares = FORGE_PICK(level, squares_of);
   double* partial = reinterpret_cast<double*>((reinterpret_cast<uintptr_t>(args.workspace) + 7) / 8 * 8);
   parallel_ranges(blocks_of(args.count), 1, [&](int64_t begin, int64_t end) {
@@ -209,9 +209,11 @@ void gradient_norm_cpu(const GradientNorm& args, CpuLevel level) {
   args.verdict[2] = std::isfinite(total) ? 1.0f : 0.0f;
 }
 
-void adamw_cpu(const AdamW& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, adamw_range)); }
-void lion_cpu(const Lion& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, lion_range)); }
-void adamw_8bit_cpu(const AdamW8bit& args, CpuLevel level) {
+void adamw_cpu(const AdamWUpdate& args, CpuLevel level) {
+  update(args, 4096, FORGE_PICK(level, adamw_range));
+}
+void lion_cpu(const LionUpdate& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, lion_range)); }
+void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level) {
   update(args, 16 * kStateBlock, FORGE_PICK(level, adamw_8bit_range));
 }
 
