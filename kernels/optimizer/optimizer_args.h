@@ -25,7 +25,7 @@
 
 namespace forge {
 
-struct GradientNorm {
+struct FlatNorm {
   int64_t count = 0;
   const float* grad = nullptr;
   float unscale = 1, max_norm = 0;
@@ -33,19 +33,19 @@ struct GradientNorm {
   void* workspace = nullptr;
 };
 
-struct AdamW {
+struct AdamWUpdate {
   int64_t count = 0;
   float* weight = nullptr;
   const float* grad = nullptr;
   float *mean = nullptr, *square = nullptr;  // m, v
   Element copy_type = Element::bf16;
   void* copy = nullptr;            // or null
-  const float* verdict = nullptr;  // of GradientNorm
+  const float* verdict = nullptr;  // of FlatNorm
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;  // t, from 1
 };
 
-struct Lion {
+struct LionUpdate {
   int64_t count = 0;
   float* weight = nullptr;
   const float* grad = nullptr;
@@ -58,7 +58,7 @@ struct Lion {
 
 constexpr int64_t kStateBlock = 256;
 
-struct AdamW8bit {
+struct AdamW8bitUpdate {
   int64_t count = 0;
   float* weight = nullptr;
   const float* grad = nullptr;
@@ -72,11 +72,11 @@ struct AdamW8bit {
   int64_t step = 1;
 };
 
-int64_t gradient_norm_cpu_workspace(const GradientNorm& args);
-void gradient_norm_cpu(const GradientNorm& args, CpuLevel level = cpu_level());
-void adamw_cpu(const AdamW& args, CpuLevel level = cpu_level());
-void lion_cpu(const Lion& args, CpuLevel level = cpu_level());
-void adamw_8bit_cpu(const AdamW8bit& args, CpuLevel level = cpu_level());
+int64_t gradient_norm_cpu_workspace(const FlatNorm& args);
+void gradient_norm_cpu(const FlatNorm& args, CpuLevel level = cpu_level());
+void adamw_cpu(const AdamWUpdate& args, CpuLevel level = cpu_level());
+void lion_cpu(const LionUpdate& args, CpuLevel level = cpu_level());
+void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level = cpu_level());
 
 // bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
 const float* state_map(bool with_sign);

@@ -22,14 +22,14 @@ Case norm_case(const std::string& name, const at::Tensor& grad, double unscale, 
     bool finite = at::isfinite(g).all().item<bool>();
     return Tensors{{"verdict", at::tensor({norm, scale, finite ? 1.0 : 0.0}, at::kDouble).unsqueeze(1)}};
   };
-  return make_case<GradientNorm>(
+  return make_case<FlatNorm>(
       "optimizer", "norm " + name,
       {input("grad", Store::f32, grad),
        output("verdict", Store::f32, {3, 1},
               {.roundings = 2, .sums = 2, .reason = "fp32 sums of 64 squares a lane, then double"})},
       oracle, [=](Pointers& p) {
-        return GradientNorm{grad.size(0), p["grad"], static_cast<float>(unscale),
-                            static_cast<float>(max_norm), p["verdict"]};
+        return FlatNorm{grad.size(0), p["grad"], static_cast<float>(unscale), static_cast<float>(max_norm),
+                        p["verdict"]};
       });
 }
 
@@ -69,9 +69,10 @@ Case adamw_case(const Setting& s) {
     at::Tensor p = in.at("weight") * (1 - kLr * kDecay) - kLr / c1 * m / ((v / c2).sqrt() + kEps);
     return Tensors{{"weight", p}, {"mean", m}, {"square", v}, {"copy", p}};
   };
-  return make_case<AdamW>("optimizer", "adamw " + s.name, operands, oracle, [=](Pointers& p) {
-    return AdamW{s.count,      p["weight"], p["grad"], p["mean"], p["square"], element(s.copy), p["copy"],
-                 p["verdict"], kLr,         kBeta1,    kBeta2,    kEps,        kDecay,          s.step};
+  return make_case<AdamWUpdate>("optimizer", "adamw " + s.name, operands, oracle, [=](Pointers& p) {
+    return AdamWUpdate{s.count,         p["weight"], p["grad"],    p["mean"], p["square"],
+                       element(s.copy), p["copy"],   p["verdict"], kLr,       kBeta1,
+                       kBeta2,          kEps,        kDecay,       s.step};
   });
 }
 
@@ -85,9 +86,9 @@ Case lion_case(const Setting& s) {
     at::Tensor p = in.at("weight") * (1 - kLr * kDecay) - kLr * (m * kBeta1 + g * (1 - kBeta1)).sign();
     return Tensors{{"weight", p}, {"mean", m * kBeta2 + g * (1 - kBeta2)}, {"copy", p}};
   };
-  return make_case<Lion>("optimizer", "lion " + s.name, operands, oracle, [=](Pointers& p) {
-    return Lion{s.count,      p["weight"], p["grad"], p["mean"], element(s.copy), p["copy"],
-                p["verdict"], kLr,         kBeta1,    kBeta2,    kDecay};
+  return make_case<LionUpdate>("optimizer", "lion " + s.name, operands, oracle, [=](Pointers& p) {
+    return LionUpdate{s.count,      p["weight"], p["grad"], p["mean"], element(s.copy), p["copy"],
+                      p["verdict"], kLr,         kBeta1,    kBeta2,    kDecay};
   });
 }
 
@@ -146,25 +147,25 @@ Case adamw_8bit_case(const Setting& s) {
                    {"square", square_codes},
                    {"square_absmax", square_max}};
   };
-  return make_case<AdamW8bit>("optimizer", "adamw_8bit " + s.name, operands, oracle, [=](Pointers& p) {
-    return AdamW8bit{s.count,
-                     p["weight"],
-                     p["grad"],
-                     p["mean"],
-                     p["square"],
-                     p["mean_absmax"],
-                     p["square_absmax"],
-                     p["signed_map"],
-                     p["unsigned_map"],
-                     element(s.copy),
-                     p["copy"],
-                     p["verdict"],
-                     kLr,
-                     kBeta1,
-                     kBeta2,
-                     kEps,
-                     kDecay,
-                     s.step};
+  return make_case<AdamW8bitUpdate>("optimizer", "adamw_8bit " + s.name, operands, oracle, [=](Pointers& p) {
+    return AdamW8bitUpdate{s.count,
+                           p["weight"],
+                           p["grad"],
+                           p["mean"],
+                           p["square"],
+                           p["mean_absmax"],
+                           p["square_absmax"],
+                           p["signed_map"],
+                           p["unsigned_map"],
+                           element(s.copy),
+                           p["copy"],
+                           p["verdict"],
+                           kLr,
+                           kBeta1,
+                           kBeta2,
+                           kEps,
+                           kDecay,
+                           s.step};
   });
 }
 

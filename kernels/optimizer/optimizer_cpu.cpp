@@ -71,14 +71,18 @@ class Nearest {
   // Codes of values / absmax; a middle between two entries goes to the lower. A block of zeros has the codes
   // of 0.
   void codes(const float* values, int64_t count, float absmax, uint8_t* out) const {
+    float unit[kStateBlock];
+    for (int64_t i = 0; i < count; ++i)
+      unit[i] = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
     for (int64_t i = 0; i < count; ++i) {
-      float x = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
+      float x = unit[i];
       int32_t bits;
       std::memcpy(&bits, &x, sizeof bits);
       int32_t cell = std::max(0, ((bits & 0x7fffffff) >> 15) - kFirst);
       int32_t code = floor_[static_cast<uint32_t>(bits) >> 31][cell];
-      code += code < 254 && x > map_[code + 1];
-      out[i] = static_cast<uint8_t>(code + (x - map_[code] > map_[code + 1] - x));
+      code += static_cast<int32_t>(code < 254) &
+              static_cast<int32_t>(x > map_[code + 1]);  // no branch: it would be random
+      out[i] = static_cast<uint8_t>(code + static_cast<int32_t>(x - map_[code] > map_[code + 1] - x));
     }
   }
 
@@ -103,7 +107,7 @@ float largest(const float* values, int64_t count) {
 
 }  // namespace update
 
-void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
+void adamw_range(const AdamWUpdate& a, int64_t begin, int64_t end) {
   update::Rates r = update::rates_of(a);
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
     int64_t i = begin + k;
@@ -118,7 +122,7 @@ void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
   });
 }
 
-void lion_range(const Lion& a, int64_t begin, int64_t end) {
+void lion_range(const LionUpdate& a, int64_t begin, int64_t end) {
   F scale = set(a.verdict[1]), decay = update::narrow_to(1 - a.lr * a.weight_decay), zero = set(0);
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
     int64_t i = begin + k;
@@ -132,7 +136,7 @@ void lion_range(const Lion& a, int64_t begin, int64_t end) {
   });
 }
 
-void adamw_8bit_range(const AdamW8bit& a, int64_t begin, int64_t end) {
+void adamw_8bit_range(const AdamW8bitUpdate& a, int64_t begin, int64_t end) {
   update::Rates r = update::rates_of(a);
   const update::Nearest means(a.signed_map), squares(a.unsigned_map);
   float mean[kStateBlock], square[kStateBlock];
@@ -185,9 +189,9 @@ void update(const Args& args, int64_t grain, Range range) {
 
 }  // namespace
 
-int64_t gradient_norm_cpu_workspace(const GradientNorm& args) { return 8 * blocks_of(args.count) + 8; }
+int64_t gradient_norm_cpu_workspace(const FlatNorm& args) { return 8 * blocks_of(args.count) + 8; }
 
-void gradient_norm_cpu(const GradientNorm& args, CpuLevel level) {
+void gradient_norm_cpu(const FlatNorm& args, CpuLevel level) {
   auto squares = FORGE_PICK(level, squares_of);
   double* partial = reinterpret_cast<double*>((reinterpret_cast<uintptr_t>(args.workspace) + 7) / 8 * 8);
   parallel_ranges(blocks_of(args.count), 1, [&](int64_t begin, int64_t end) {
@@ -205,9 +209,11 @@ void gradient_norm_cpu(const GradientNorm& args, CpuLevel level) {
   args.verdict[2] = std::isfinite(total) ? 1.0f : 0.0f;
 }
 
-void adamw_cpu(const AdamW& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, adamw_range)); }
-void lion_cpu(const Lion& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, lion_range)); }
-void adamw_8bit_cpu(const AdamW8bit& args, CpuLevel level) {
+void adamw_cpu(const AdamWUpdate& args, CpuLevel level) {
+  update(args, 4096, FORGE_PICK(level, adamw_range));
+}
+void lion_cpu(const LionUpdate& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, lion_range)); }
+void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level) {
   update(args, 16 * kStateBlock, FORGE_PICK(level, adamw_8bit_range));
 }
 

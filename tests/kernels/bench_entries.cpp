@@ -49,7 +49,8 @@ void norms(const Bench& bench, const Type& type) {
              residual = at::randn({rows, width}).to(type.scalar);
   at::Tensor h = at::empty_like(x), y = at::empty_like(x), weight = at::ones({width}).to(type.scalar),
              inverse = at::empty({rows});
-  RmsNormForward a{type.element, rows, width, pointer(x), width, pointer(residual), width, pointer(h), width};
+  RmsNormForward a{type.element,      rows,  width,      pointer(x), width,
+                   pointer(residual), width, pointer(x), width};  // the residual stream, in place
   a.weight = pointer(weight), a.y = pointer(y), a.y_stride = width, a.inverse = inverse.data_ptr<float>();
   bench.add({"rms_norm + residual forward 16384x1536" + std::string(type.name),
              {.bytes = 4 * pass},
@@ -133,7 +134,7 @@ void updates(const Bench& bench) {
   float* w = weight.data_ptr<float>();
   const float *g = grad.data_ptr<float>(), *v = verdict.data_ptr<float>();
   if (bench.wants("gradient norm")) {
-    GradientNorm a{count, g, 1, 1, verdict.data_ptr<float>()};
+    FlatNorm a{count, g, 1, 1, verdict.data_ptr<float>()};
     at::Tensor workspace = bytes(gradient_norm_cpu_workspace(a));
     a.workspace = pointer(workspace);
     bench.add({"gradient norm 16.8 M",
@@ -143,8 +144,8 @@ void updates(const Bench& bench) {
                [&] { grad.norm(); }});
   }
   if (bench.wants("adamw")) {
-    AdamW a{count,         w, g,   mean.data_ptr<float>(), square.data_ptr<float>(), Element::bf16,
-            pointer(copy), v, 1e-4};
+    AdamWUpdate a{count,         w, g,   mean.data_ptr<float>(), square.data_ptr<float>(), Element::bf16,
+                  pointer(copy), v, 1e-4};
     bench.add({"adamw + bf16 copy 16.8 M",
                {.bytes = 30 * n},
                at::kFloat,
@@ -156,7 +157,7 @@ void updates(const Bench& bench) {
                }});
   }
   if (bench.wants("lion")) {
-    Lion a{count, w, g, mean.data_ptr<float>(), Element::bf16, pointer(copy), v, 1e-4};
+    LionUpdate a{count, w, g, mean.data_ptr<float>(), Element::bf16, pointer(copy), v, 1e-4};
     bench.add({"lion + bf16 copy 16.8 M",
                {.bytes = 22 * n},
                at::kFloat,
@@ -170,19 +171,19 @@ void updates(const Bench& bench) {
   if (bench.wants("8-bit adamw")) {
     at::Tensor mean8 = at::zeros({count}, at::kByte), square8 = at::zeros({count}, at::kByte),
                max1 = at::zeros({count / 256}), max2 = at::zeros({count / 256});
-    AdamW8bit a{count,
-                w,
-                g,
-                mean8.data_ptr<uint8_t>(),
-                square8.data_ptr<uint8_t>(),
-                max1.data_ptr<float>(),
-                max2.data_ptr<float>(),
-                state_map(true),
-                state_map(false),
-                Element::bf16,
-                pointer(copy),
-                v,
-                1e-4};
+    AdamW8bitUpdate a{count,
+                      w,
+                      g,
+                      mean8.data_ptr<uint8_t>(),
+                      square8.data_ptr<uint8_t>(),
+                      max1.data_ptr<float>(),
+                      max2.data_ptr<float>(),
+                      state_map(true),
+                      state_map(false),
+                      Element::bf16,
+                      pointer(copy),
+                      v,
+                      1e-4};
     bench.add(
         {"8-bit adamw + bf16 copy 16.8 M", {.bytes = 18 * n}, at::kFloat, [&] { adamw_8bit_cpu(a); }, {}});
   }

@@ -21,15 +21,15 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },
                              attention_backward_cpu_workspace);
   cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
-  cpu.add<GradientNorm>([=](const GradientNorm& a) { gradient_norm_cpu(a, level); },
-                        gradient_norm_cpu_workspace);
-  cpu.add<AdamW>([=](const AdamW& a) { adamw_cpu(a, level); });
-  cpu.add<Lion>([=](const Lion& a) { lion_cpu(a, level); });
-  cpu.add<AdamW8bit>([=](const AdamW8bit& a) { adamw_8bit_cpu(a, level); });
+  cpu.add<FlatNorm>([=](const FlatNorm& a) { gradient_norm_cpu(a, level); }, gradient_norm_cpu_workspace);
+  cpu.add<AdamWUpdate>([=](const AdamWUpdate& a) { adamw_cpu(a, level); });
+  cpu.add<LionUpdate>([=](const LionUpdate& a) { lion_cpu(a, level); });
+  cpu.add<AdamW8bitUpdate>([=](const AdamW8bitUpdate& a) { adamw_8bit_cpu(a, level); });
   cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
   cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
   cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
-  cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); }, lora_backward_cpu_workspace);
+  cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); },
+                        lora_backward_cpu_workspace);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
