@@ -123,10 +123,10 @@ void bench_quantised() {
 
 void bench_update() {
   const int64_t count = 42 << 20;
-  GradientNorm norm{count, buffer<float>(count), 1, 1, buffer<float>(3)};
+  FlatNorm norm{count, buffer<float>(count), 1, 1, buffer<float>(3)};
   norm.workspace = buffer<char>(gradient_norm_cuda_workspace(norm));
   report("gradient_norm", 4.0 * count, [&] { gradient_norm_cuda(norm, nullptr); });
-  AdamW adamw{count, buffer<float>(count), norm.grad, buffer<float>(count), buffer<float>(count)};
+  AdamWUpdate adamw{count, buffer<float>(count), norm.grad, buffer<float>(count), buffer<float>(count)};
   adamw.copy = halves(count), adamw.verdict = norm.verdict, adamw.lr = 1e-4;
   report("adamw", 30.0 * count, [&] { adamw_cuda(adamw, nullptr, nullptr); });
 }

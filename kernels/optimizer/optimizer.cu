@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/device/dispatch.cuh"
 #include "kernels/optimizer/adamw_8bit.cuh"
@@ -20,7 +21,7 @@ UpdateRates rates_of(const Args& a) {
   r.lr = narrow_to(a.lr), r.decay = narrow_to(1 - a.lr * a.weight_decay);
   r.beta1 = narrow_to(a.beta1), r.one_beta1 = narrow_to(1 - a.beta1);
   r.beta2 = narrow_to(a.beta2), r.one_beta2 = narrow_to(1 - a.beta2);
-  if constexpr (!std::is_same_v<Args, Lion>) {
+  if constexpr (!std::is_same_v<Args, LionUpdate>) {
     r.rate = narrow_to(a.lr / (1 - std::pow(a.beta1, static_cast<double>(a.step))));
     r.root = narrow_to(1 / std::sqrt(1 - std::pow(a.beta2, static_cast<double>(a.step))));
     r.eps = narrow_to(a.eps);
@@ -56,9 +57,9 @@ void update(const char* name, const UpdateArgs& a, std::initializer_list<const v
 
 }  // namespace
 
-int64_t gradient_norm_cuda_workspace(const GradientNorm&) { return (kNormBlocks + 1) * 8; }
+int64_t gradient_norm_cuda_workspace(const FlatNorm&) { return (kNormBlocks + 1) * 8; }
 
-void gradient_norm_cuda(const GradientNorm& args, CudaStream stream) {
+void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
   double* partial = static_cast<double*>(args.workspace);
   auto* finished = reinterpret_cast<uint32_t*>(partial + kNormBlocks);
   clear_device(finished, sizeof *finished, stream);
@@ -70,7 +71,7 @@ void gradient_norm_cuda(const GradientNorm& args, CudaStream stream) {
   });
 }
 
-void adamw_cuda(const AdamW& args, const UpdateRange* ranges, CudaStream stream) {
+void adamw_cuda(const AdamWUpdate& args, const UpdateRange* ranges, CudaStream stream) {
   if (args.count == 0) return;
   UpdateArgs a{args.grad, args.weight,  args.mean,  args.square,
                ranges,    args.verdict, args.count, rates_of(args)};
@@ -78,14 +79,14 @@ void adamw_cuda(const AdamW& args, const UpdateRange* ranges, CudaStream stream)
                     args.copy, stream);
 }
 
-void lion_cuda(const Lion& args, const UpdateRange* ranges, CudaStream stream) {
+void lion_cuda(const LionUpdate& args, const UpdateRange* ranges, CudaStream stream) {
   if (args.count == 0) return;
   UpdateArgs a{args.grad, args.weight, args.mean, nullptr, ranges, args.verdict, args.count, rates_of(args)};
   update<LionRule>("lion", a, {args.grad, args.weight, args.mean, args.copy}, args.copy_type, args.copy,
                    stream);
 }
 
-void adamw_8bit_cuda(const AdamW8bit& args, const UpdateRange* ranges, CudaStream stream) {
+void adamw_8bit_cuda(const AdamW8bitUpdate& args, const UpdateRange* ranges, CudaStream stream) {
   static_assert(kStateBlock == kStatesPerWarp);
   if (args.count == 0) return;
   dispatch_element(args.copy_type, [&](auto element) {

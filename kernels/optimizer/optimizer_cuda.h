@@ -13,15 +13,15 @@ struct UpdateRange {
   float weight_decay = 0;
 };
 
-// GradientNorm::workspace has this many bytes. The result does not depend on timing.
-int64_t gradient_norm_cuda_workspace(const GradientNorm& args);
-void gradient_norm_cuda(const GradientNorm& args, CudaStream stream);
+// FlatNorm::workspace has this many bytes. The result does not depend on timing.
+int64_t gradient_norm_cuda_workspace(const FlatNorm& args);
+void gradient_norm_cuda(const FlatNorm& args, CudaStream stream);
 
 // `ranges`, in device memory, replace lr's factor and weight_decay; null: the whole buffer has those of the
 // arguments.
-void adamw_cuda(const AdamW& args, const UpdateRange* ranges, CudaStream stream);
-void lion_cuda(const Lion& args, const UpdateRange* ranges, CudaStream stream);
-void adamw_8bit_cuda(const AdamW8bit& args, const UpdateRange* ranges, CudaStream stream);
+void adamw_cuda(const AdamWUpdate& args, const UpdateRange* ranges, CudaStream stream);
+void lion_cuda(const LionUpdate& args, const UpdateRange* ranges, CudaStream stream);
+void adamw_8bit_cuda(const AdamW8bitUpdate& args, const UpdateRange* ranges, CudaStream stream);
 
 // Dynamic loss scale of fp16 training; all three in device memory.
 struct LossScale {

@@ -14,7 +14,7 @@ std::vector<float> floats(size_t count, uint64_t stream) { return stored<float>(
 std::vector<float> verdict_of(const std::vector<float>& grad, float unscale, float max_norm,
                               size_t misalign = 0) {
   DeviceBuffer<float> g(grad, "grad", misalign), verdict(3);
-  GradientNorm args{static_cast<int64_t>(grad.size()), g.get(), unscale, max_norm, verdict.get()};
+  FlatNorm args{static_cast<int64_t>(grad.size()), g.get(), unscale, max_norm, verdict.get()};
   DeviceBuffer<double> workspace(static_cast<size_t>(gradient_norm_cuda_workspace(args)) / 8, "workspace");
   args.workspace = workspace.get();
   gradient_norm_cuda(args, nullptr);
@@ -33,7 +33,7 @@ Update step_alone(const Update& before, const std::vector<float>& grad, size_t b
   };
   DeviceBuffer<float> w(part(before.weight)), m(part(before.mean)), v(part(before.square)), g(part(grad));
   DeviceBuffer<float> verdict(std::vector<float>{1, 0.5f, 1});
-  AdamW a{.count = static_cast<int64_t>(end - begin), .weight = w.get(), .grad = g.get(), .mean = m.get()};
+  AdamWUpdate a{.count = static_cast<int64_t>(end - begin), .weight = w.get(), .grad = g.get(), .mean = m.get()};
   a.square = v.get(), a.verdict = verdict.get(), a.lr = lr, a.weight_decay = decay, a.step = 3;
   adamw_cuda(a, nullptr, nullptr);
   return {w.read(), m.read(), v.read()};
@@ -74,7 +74,7 @@ TEST_CASE("ranges in one launch equal a launch for each range") {
       DeviceBuffer<float> w(x.weight), m(x.mean), v(x.square), g(grad),
           verdict(std::vector<float>{1, 0.5f, 1});
       DeviceBuffer<Bf16> copy(count);
-      AdamW a{.count = end(count), .weight = w.get(), .grad = g.get(), .mean = m.get(), .square = v.get()};
+      AdamWUpdate a{.count = end(count), .weight = w.get(), .grad = g.get(), .mean = m.get(), .square = v.get()};
       a.verdict = verdict.get(), a.lr = 0.01, a.step = 3, a.copy = copy.get();
       adamw_cuda(a, ranges.get(), nullptr);
       std::vector<double> together = widened(w.read()), apart;
@@ -98,13 +98,13 @@ TEST_CASE("a verdict that is not finite changes nothing") {
       map(std::vector<float>(256, 0.0f));
   DeviceBuffer<float> verdict(verdict_of({1, NAN, 1, 1, 1}, 1, 1)), absmax(std::vector<float>{3});
   DeviceBuffer<uint8_t> codes(std::vector<uint8_t>{1, 2, 3, 4, 5});
-  AdamW a{.count = 5, .weight = w.get(), .grad = g.get(), .mean = m.get(), .square = v.get()};
+  AdamWUpdate a{.count = 5, .weight = w.get(), .grad = g.get(), .mean = m.get(), .square = v.get()};
   a.verdict = verdict.get(), a.lr = 1;
   adamw_cuda(a, nullptr, nullptr);
-  Lion l{.count = 5, .weight = w.get(), .grad = g.get(), .mean = m.get()};
+  LionUpdate l{.count = 5, .weight = w.get(), .grad = g.get(), .mean = m.get()};
   l.verdict = verdict.get(), l.lr = 1;
   lion_cuda(l, nullptr, nullptr);
-  AdamW8bit b{.count = 5, .weight = w.get(), .grad = g.get(), .mean = codes.get(), .square = codes.get()};
+  AdamW8bitUpdate b{.count = 5, .weight = w.get(), .grad = g.get(), .mean = codes.get(), .square = codes.get()};
   b.mean_absmax = b.square_absmax = absmax.get(), b.signed_map = b.unsigned_map = map.get();
   b.verdict = verdict.get(), b.lr = 1;
   adamw_8bit_cuda(b, nullptr, nullptr);

@@ -21,9 +21,9 @@ void add_cuda_launchers(Backend& backend, Wrap wrap) {
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);
   add(gradient_norm_cuda, std::function(gradient_norm_cuda_workspace));
-  add(+[](const AdamW& a, CudaStream s) { adamw_cuda(a, nullptr, s); });
-  add(+[](const Lion& a, CudaStream s) { lion_cuda(a, nullptr, s); });
-  add(+[](const AdamW8bit& a, CudaStream s) { adamw_8bit_cuda(a, nullptr, s); });
+  add(+[](const AdamWUpdate& a, CudaStream s) { adamw_cuda(a, nullptr, s); });
+  add(+[](const LionUpdate& a, CudaStream s) { lion_cuda(a, nullptr, s); });
+  add(+[](const AdamW8bitUpdate& a, CudaStream s) { adamw_8bit_cuda(a, nullptr, s); });
 }
 
 }  // namespace forge::kernel_test
