@@ -1,6 +1,8 @@
 #include "kernels/optimizer/optimizer_cuda.h"
 
 #include <algorithm>
+#include <cmath>
+#include <type_traits>
 
 #include "kernels/device/dispatch.cuh"
 #include "kernels/optimizer/adamw_8bit.cuh"
@@ -9,12 +11,26 @@
 namespace forge {
 namespace {
 
-UpdateArgs args_of(const FlatUpdate& u) {
-  return {u.grad, u.master, u.m, u.v, u.ranges, u.scalars, u.norm, u.count, u.beta1, u.beta2, u.eps};
+// Blocks that leave a partial sum each: enough to fill any GPU.
+constexpr int64_t kNormBlocks = 1024;
+
+template <class Args>
+UpdateRates rates_of(const Args& a) {
+  auto narrow_to = [](double value) { return static_cast<float>(value); };
+  UpdateRates r{};
+  r.lr = narrow_to(a.lr), r.decay = narrow_to(1 - a.lr * a.weight_decay);
+  r.beta1 = narrow_to(a.beta1), r.one_beta1 = narrow_to(1 - a.beta1);
+  r.beta2 = narrow_to(a.beta2), r.one_beta2 = narrow_to(1 - a.beta2);
+  if constexpr (!std::is_same_v<Args, LionUpdate>) {
+    r.rate = narrow_to(a.lr / (1 - std::pow(a.beta1, static_cast<double>(a.step))));
+    r.root = narrow_to(1 / std::sqrt(1 - std::pow(a.beta2, static_cast<double>(a.step))));
+    r.eps = narrow_to(a.eps);
+  }
+  return r;
 }
 
 LaunchShape shape_of(int64_t vectors) {
-  return {static_cast<unsigned>(std::min(kNormBlocks, ceil_div(vectors, 256))), 256};
+  return {static_cast<unsigned>(std::clamp<int64_t>(ceil_div(vectors, 256), 1, kNormBlocks)), 256};
 }
 
 // action(Width<4>{}) when every array can be read four at a time.
@@ -27,41 +43,64 @@ void dispatch_four(std::initializer_list<const void*> pointers, int64_t count, A
 }
 
 template <class Rule>
-void update(const char* name, const FlatUpdate& u, CudaStream stream) {
-  if (u.count == 0) return;
-  dispatch_element(u.cast_type, [&](auto type) {
-    using C = typename decltype(type)::type;
-    UpdateWithCast<C> args{args_of(u), static_cast<C*>(u.cast)};
-    dispatch_four({u.grad, u.master, u.m, u.v, u.cast}, u.count, [&](auto width) {
+void update(const char* name, const UpdateArgs& a, std::initializer_list<const void*> pointers, Element type,
+            void* copy, CudaStream stream) {
+  dispatch_element(type, [&](auto element) {
+    using C = typename decltype(element)::type;
+    UpdateWithCopy<C> args{a, static_cast<C*>(copy)};
+    dispatch_four(pointers, a.count, [&](auto width) {
       constexpr int N = decltype(width)::value;
-      launch(name, update_kernel<Rule, C, N>, shape_of(ceil_div(u.count, N)), stream, args);
+      launch(name, update_kernel<Rule, C, N>, shape_of(ceil_div(a.count, N)), stream, args);
     });
   });
 }
 
 }  // namespace
 
-void gradient_norm_cuda(const GradientNorm& args, CudaStream stream) {
-  NormArgs a{args.grad, args.partial, args.finished, args.norm, args.count};
+int64_t gradient_norm_cuda_workspace(const FlatNorm&) { return (kNormBlocks + 1) * 8; }
+
+void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
+  double* partial = static_cast<double*>(args.workspace);
+  auto* finished = reinterpret_cast<uint32_t*>(partial + kNormBlocks);
+  clear_device(finished, sizeof *finished, stream);
+  NormArgs a{args.grad, partial, finished, args.verdict, args.count, args.unscale, args.max_norm};
   dispatch_four({args.grad}, args.count, [&](auto width) {
     constexpr int N = decltype(width)::value;
     // Also for an empty buffer: its norm is zero.
-    launch("gradient_norm", norm_kernel<N>, shape_of(std::max<int64_t>(1, ceil_div(args.count, N))), stream,
-           a);
+    launch("gradient_norm", norm_kernel<N>, shape_of(ceil_div(args.count, N)), stream, a);
   });
 }
 
-void adamw_cuda(const FlatUpdate& args, CudaStream stream) { update<AdamW>("adamw", args, stream); }
-void lion_cuda(const FlatUpdate& args, CudaStream stream) { update<Lion>("lion", args, stream); }
+void adamw_cuda(const AdamWUpdate& args, const UpdateRange* ranges, CudaStream stream) {
+  if (args.count == 0) return;
+  UpdateArgs a{args.grad, args.weight,  args.mean,  args.square,
+               ranges,    args.verdict, args.count, rates_of(args)};
+  update<AdamWRule>("adamw", a, {args.grad, args.weight, args.mean, args.square, args.copy}, args.copy_type,
+                    args.copy, stream);
+}
 
-void adamw_8bit_cuda(const FlatUpdate8bit& args, CudaStream stream) {
-  const FlatUpdate& u = args.update;
-  if (u.count == 0) return;
-  dispatch_element(u.cast_type, [&](auto type) {
-    using C = typename decltype(type)::type;
-    Update8bitArgs<C> a{args_of(u),    static_cast<C*>(u.cast), args.m_codes, args.v_codes,
-                        args.m_absmax, args.v_absmax,           args.m_book,  args.v_book};
-    LaunchShape shape{static_cast<unsigned>(ceil_div(u.count, 8 * kStateBlock)), 256};
+void lion_cuda(const LionUpdate& args, const UpdateRange* ranges, CudaStream stream) {
+  if (args.count == 0) return;
+  UpdateArgs a{args.grad, args.weight, args.mean, nullptr, ranges, args.verdict, args.count, rates_of(args)};
+  update<LionRule>("lion", a, {args.grad, args.weight, args.mean, args.copy}, args.copy_type, args.copy,
+                   stream);
+}
+
+void adamw_8bit_cuda(const AdamW8bitUpdate& args, const UpdateRange* ranges, CudaStream stream) {
+  static_assert(kStateBlock == kStatesPerWarp);
+  if (args.count == 0) return;
+  dispatch_element(args.copy_type, [&](auto element) {
+    using C = typename decltype(element)::type;
+    Update8bitArgs<C> a{
+        {args.grad, args.weight, nullptr, nullptr, ranges, args.verdict, args.count, rates_of(args)},
+        static_cast<C*>(args.copy),
+        args.mean,
+        args.square,
+        args.mean_absmax,
+        args.square_absmax,
+        args.signed_map,
+        args.unsigned_map};
+    LaunchShape shape{static_cast<unsigned>(ceil_div(args.count, 8 * kStateBlock)), 256};
     launch("adamw_8bit", adamw_8bit_kernel<C>, shape, stream, a);
   });
 }
@@ -76,7 +115,7 @@ void unscale_cuda(float* grad, int64_t count, const LossScale& scale, CudaStream
 }
 
 void update_loss_scale_cuda(const LossScale& scale, int32_t interval, CudaStream stream) {
-  launch("loss_scale", loss_scale_kernel, {1, 1}, stream, scale.scale, scale.good_steps, scale.found_inf,
+  launch("loss_scale", loss_scale_kernel, {1, 32}, stream, scale.scale, scale.good_steps, scale.found_inf,
          interval);
 }
 

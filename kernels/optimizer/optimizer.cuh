@@ -1,20 +1,21 @@
 #pragma once
 // Gradient norm in one launch, AdamW and Lion in one more, the loss scale. Four neighbours a thread: 16 bytes
 // of fp32.
-#include "kernels/optimizer/optimizer_args.cuh"
+#include "kernels/optimizer/update.cuh"
 
 namespace forge {
 
 struct NormArgs {
   Global<const float> grad;
   Global<double> partial;
-  Global<uint32_t> finished;
-  Global<float> norm;
+  Global<uint32_t> finished;  // zero before; counts blocks
+  Global<float> verdict;
   int64_t count;
+  float unscale, max_norm;
 };
 
-// Squares are added in fp64: a sum over millions of elements keeps all its digits, and the order is fixed.
-// The block that finishes last adds the blocks' sums, so no second launch is needed.
+// Squares are added in fp64, in a fixed order. The block that finishes last adds the blocks' sums and gives
+// the verdict, so no second launch is needed.
 template <int N>
 __global__ void __launch_bounds__(256) norm_kernel(NormArgs a) {
   FORGE_SHARED(double, scratch, kWarp);
@@ -41,63 +42,61 @@ __global__ void __launch_bounds__(256) norm_kernel(NormArgs a) {
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) sum += a.partial[i];
   sum = reduce_block(sum, 0.0, Sum(), scratch);
   if (threadIdx.x != 0) return;
-  *a.norm = static_cast<float>(sqrt(sum));
-  *a.finished = 0u;
+  const float norm = static_cast<float>(sqrt(sum) * a.unscale);
+  float clip = 1;
+  if (a.max_norm > 0) clip = fminf(1.0f, a.max_norm / (norm + 1e-6f));
+  a.verdict[0] = norm;
+  a.verdict[1] = a.unscale * clip;
+  a.verdict[2] = is_finite(norm) ? 1.0f : 0.0f;
 }
 
 template <class C>
-struct UpdateWithCast {
+struct UpdateWithCopy {
   UpdateArgs a;
-  Global<C> cast;
+  Global<C> copy;
 };
 
-struct AdamW {
-  static constexpr bool kSecond = true;
-  __device__ __forceinline__ static void apply(const UpdateArgs& a, const UpdateScalars& s,
-                                               const UpdateRange& range, float g, float& p, float& m,
-                                               float& v) {
-    const float rate = s.learning_rate * range.rate_factor;
-    p -= rate * range.weight_decay * p;
-    m += (1 - a.beta1) * (g - m);
-    v = a.beta2 * v + (1 - a.beta2) * g * g;
-    p -= rate / s.correction1 * m / (__fsqrt_rn(v) / __fsqrt_rn(s.correction2) + a.eps);
+struct AdamWRule {
+  static constexpr bool kSquare = true;
+  __device__ __forceinline__ static void apply(const UpdateRates& r, float g, float& weight, float& mean,
+                                               float& square) {
+    mean += r.one_beta1 * (g - mean);
+    square = r.beta2 * square + r.one_beta2 * g * g;
+    weight = stepped(r, weight, mean, square);
   }
 };
 
-struct Lion {
-  static constexpr bool kSecond = false;
-  __device__ __forceinline__ static void apply(const UpdateArgs& a, const UpdateScalars& s,
-                                               const UpdateRange& range, float g, float& p, float& m,
+struct LionRule {
+  static constexpr bool kSquare = false;
+  __device__ __forceinline__ static void apply(const UpdateRates& r, float g, float& weight, float& mean,
                                                float&) {
-    const float rate = s.learning_rate * range.rate_factor, direction = a.beta1 * m + (1 - a.beta1) * g;
-    p -= rate * range.weight_decay * p;
-    p -= direction > 0 ? rate : direction < 0 ? -rate : 0.0f;
-    m = a.beta2 * m + (1 - a.beta2) * g;
+    const float direction = r.beta1 * mean + r.one_beta1 * g;
+    weight = weight * r.decay - (direction > 0 ? r.lr : direction < 0 ? -r.lr : 0.0f);
+    mean = r.beta2 * mean + r.one_beta2 * g;
   }
 };
 
 template <class Rule, class C, int N>
-__global__ void __launch_bounds__(256) update_kernel(UpdateWithCast<C> args) {
+__global__ void __launch_bounds__(256) update_kernel(UpdateWithCopy<C> args) {
   const UpdateArgs& a = args.a;
-  const UpdateScalars s = *a.scalars;
-  const StepScale scale = step_scale(*a.norm, s);
-  if (scale.skip) return;
-  RangeCursor cursor(a);
+  if (a.verdict[2] == 0) return;
+  const float scale = a.verdict[1];
+  RatesCursor cursor(a);
   const int64_t step = int64_t(gridDim.x) * blockDim.x * N;
   for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N; i < a.count; i += step) {
     const Vector<float, N> g = load_vector<N>(a.grad + i);
-    Vector<float, N> p = load_vector<N>(a.master + i), m = load_vector<N>(a.m + i), v{};
-    if (Rule::kSecond) v = load_vector<N>(a.v + i);
-    Vector<C, N> cast;
+    Vector<float, N> weight = load_vector<N>(a.weight + i), mean = load_vector<N>(a.mean + i), square{};
+    if (Rule::kSquare) square = load_vector<N>(a.square + i);
+    Vector<C, N> copy;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      Rule::apply(a, s, cursor.at(a, i + k), g[k] * scale.grad, p[k], m[k], v[k]);
-      cast[k] = narrow<C>(p[k]);
+      Rule::apply(cursor.at(a, i + k), g[k] * scale, weight[k], mean[k], square[k]);
+      copy[k] = narrow<C>(weight[k]);
     }
-    store_vector<N>(a.master + i, p);
-    store_vector<N>(a.m + i, m);
-    if (Rule::kSecond) store_vector<N>(a.v + i, v);
-    if (args.cast != nullptr) store_vector<N>(args.cast + i, cast);
+    store_vector<N>(a.weight + i, weight);
+    store_vector<N>(a.mean + i, mean);
+    if (Rule::kSquare) store_vector<N>(a.square + i, square);
+    if (args.copy != nullptr) store_vector<N>(args.copy + i, copy);
   }
 }
 
@@ -121,6 +120,7 @@ __global__ void __launch_bounds__(256)
 
 __global__ void loss_scale_kernel(Global<float> scale, Global<int32_t> good_steps, Global<int32_t> found_inf,
                                   int32_t interval) {
+  if (threadIdx.x != 0) return;
   const bool bad = *found_inf != 0;
   const int32_t good = bad ? 0 : *good_steps + 1;
   if (bad)

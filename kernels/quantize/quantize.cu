@@ -9,11 +9,17 @@
 namespace forge {
 namespace {
 
-// Enough blocks to fill any GPU several times; a thread then takes several items.
-constexpr int64_t kBlocks = 4096;
+// A row a block in y: no division tells a thread where it is.
+LaunchShape shape_of(int64_t rows, int64_t items) {
+  const unsigned threads = threads_for(items, 256);
+  return {static_cast<unsigned>(ceil_div(items, threads)), threads, 0,
+          static_cast<unsigned>(std::min<int64_t>(rows, 65535))};
+}
 
-LaunchShape shape_of(int64_t items) {
-  return {static_cast<unsigned>(std::min(kBlocks, ceil_div(items, 256))), 256};
+int bits_of(int64_t power_of_two) {
+  int bits = 0;
+  while (int64_t{1} << bits < power_of_two) ++bits;
+  return bits;
 }
 
 // 256 threads hold eight warps, a block of values each.
@@ -22,14 +28,13 @@ LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(b
 }  // namespace
 
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
-  const int64_t count = args.rows * args.columns;
-  if (count == 0) return;
+  if (args.rows == 0 || args.columns == 0) return;
   dispatch_element(args.type, [&](auto type) {
     using T = typename decltype(type)::type;
     DequantizeArgs<T> a{
         args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
-        args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.block,
-        args.out_stride,  args.absmax_mean};
+        args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.out_stride,
+        args.absmax_mean, bits_of(args.block)};
     // Eight values: whole bytes, one row, one absmax.
     const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
                        sixteen_byte<T>({args.out}, {args.out_stride}) &&
@@ -37,9 +42,10 @@ void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
     auto run = [&](auto four_bit) {
       constexpr bool kFourBit = decltype(four_bit)::value == 4;
       if (eight)
-        launch("dequantize", dequantize_kernel<T, kFourBit, 8>, shape_of(count / 8), stream, a);
+        launch("dequantize", dequantize_kernel<T, kFourBit, 8>, shape_of(args.rows, args.columns / 8), stream,
+               a);
       else
-        launch("dequantize", dequantize_kernel<T, kFourBit, 1>, shape_of(count), stream, a);
+        launch("dequantize", dequantize_kernel<T, kFourBit, 1>, shape_of(args.rows, args.columns), stream, a);
     };
     if (args.four_bit)
       run(Width<4>{});

@@ -11,8 +11,9 @@ struct DequantizeArgs {
   Global<const uint8_t> codes, absmax_codes;
   Global<const float> book, absmax, absmax_scale, absmax_book;
   Global<T> out;
-  int64_t rows, columns, block, out_stride;
+  int64_t rows, columns, out_stride;
   float absmax_mean;
+  int block_bits;  // log₂ of the values that share an absmax
 };
 
 template <class T>
@@ -41,10 +42,11 @@ __global__ void __launch_bounds__(256) dequantize_kernel(DequantizeArgs<T> a) {
   for (int i = static_cast<int>(threadIdx.x); i < (kFourBit ? 16 : 256); i += static_cast<int>(blockDim.x))
     book[i] = a.book[i];
   __syncthreads();
-  const int64_t per_row = a.columns / N, total = a.rows * per_row, step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t item = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; item < total; item += step) {
-    const int64_t row = item / per_row, column = item % per_row * N, first = row * a.columns + column;
-    const float absmax = absmax_of(a, first / a.block);
+  const int64_t column = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (column >= a.columns) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const int64_t first = row * a.columns + column;
+    const float absmax = absmax_of(a, first >> a.block_bits);
     float values[N];
     if (kFourBit) {
       constexpr int kBytes = N == 1 ? 1 : N / 2;

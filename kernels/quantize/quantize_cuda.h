@@ -16,7 +16,7 @@ struct DequantizeBlocks {
   Element type = Element::bf16;  // of out
   bool four_bit = true;          // two codes a byte, the first in the high half; else one byte a code
   int64_t rows = 0, columns = 0;
-  int64_t block = 64;  // values that share an absmax, in memory order across rows
+  int64_t block = 64;  // values that share an absmax, in memory order across rows; a power of two
   const uint8_t* codes = nullptr;
   const float* book = nullptr;            // [16], or [256] for bytes
   const float* absmax = nullptr;          // [blocks], or null when it is nested:

@@ -11,18 +11,18 @@ struct Activated {
 
 struct Silu {
   __device__ __forceinline__ Activated operator()(float x) const {
-    const float s = 1.0f / (1.0f + __expf(-x));
+    const float s = 1.0f / (1.0f + expf(-x));
     return {x * s, s * (1.0f + x * (1.0f - s))};
   }
 };
 
-// 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))
+// 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³). As x σ(2 u): 1 + tanh cancels where x is negative.
 struct GeluTanh {
   __device__ __forceinline__ Activated operator()(float x) const {
     constexpr float kRoot = 0.7978845608028654f, kCubic = 0.044715f;
-    const float t = tanhf(kRoot * (x + kCubic * x * x * x));
-    const float inner = kRoot * (1.0f + 3.0f * kCubic * x * x);
-    return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner};
+    const float s = 1.0f / (1.0f + expf(-2.0f * kRoot * (x + kCubic * x * x * x)));
+    const float inner = 2.0f * kRoot * (1.0f + 3.0f * kCubic * x * x);
+    return {x * s, s + x * s * (1.0f - s) * inner};
   }
 };
 

@@ -250,6 +250,11 @@ void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, Cuda
   emulator::run_grid(grid, [&] { std::apply(kernel, converted); });
 }
 
+inline void clear_device(void* pointer, size_t bytes, CudaStream) {
+  emulator::mark_written(pointer, bytes);
+  std::memset(pointer, 0, bytes);
+}
+
 }  // namespace forge
 
 using std::fabs;

@@ -62,8 +62,11 @@ void release(void* pointer) {
 void expose(void* begin, size_t bytes, const std::string& name, bool writable) {
   auto entry = std::make_unique<Owned>();
   auto* first = static_cast<unsigned char*>(begin);
-  entry->allocation = {
-      .name = name, .begin = first, .bytes = bytes, .written = std::vector<uint8_t>(bytes, 1), .writable = writable};
+  entry->allocation = {.name = name,
+                       .begin = first,
+                       .bytes = bytes,
+                       .written = std::vector<uint8_t>(bytes, 1),
+                       .writable = writable};
   std::lock_guard lock(mutex());
   registry()[first] = std::move(entry);
 }

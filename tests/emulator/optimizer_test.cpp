@@ -1,4 +1,4 @@
-// Gradient norm, updates and loss scale against plain loops in fp64.
+// What the kernel cases do not cover: ranges of settings in one launch, the verdict obeyed, the loss scale.
 #include <cstdio>
 
 #include "kernels/optimizer/optimizer_cuda.h"
@@ -8,217 +8,108 @@ using namespace forge;
 
 namespace {
 
-const size_t kCounts[] = {1, 5, 64, 1000, 2051};
+std::vector<float> floats(size_t count, uint64_t stream) { return stored<float>(normals(count, stream)); }
 
-float norm_of(const std::vector<float>& grad, size_t misalign = 0) {
-  DeviceBuffer<float> g(grad, "grad", misalign), norm(1);
-  DeviceBuffer<double> partial(std::vector<double>(kNormBlocks, 0.0));
-  DeviceBuffer<uint32_t> finished(std::vector<uint32_t>{0});
-  gradient_norm_cuda({g.get(), static_cast<int64_t>(grad.size()), partial.get(), finished.get(), norm.get()},
-                     nullptr);
-  CHECK(finished.read()[0] == 0);
-  return norm.read()[0];
+// norm, scale, finite.
+std::vector<float> verdict_of(const std::vector<float>& grad, float unscale, float max_norm,
+                              size_t misalign = 0) {
+  DeviceBuffer<float> g(grad, "grad", misalign), verdict(3);
+  FlatNorm args{static_cast<int64_t>(grad.size()), g.get(), unscale, max_norm, verdict.get()};
+  DeviceBuffer<double> workspace(static_cast<size_t>(gradient_norm_cuda_workspace(args)) / 8, "workspace");
+  args.workspace = workspace.get();
+  gradient_norm_cuda(args, nullptr);
+  return verdict.read();
 }
 
-std::vector<float> floats(const std::vector<double>& values) { return stored<float>(values); }
-
-// A flat buffer of three ranges with other factors and decays.
-struct Flat {
-  size_t count;
-  std::vector<UpdateRange> ranges;
-  UpdateScalars scalars;
-  explicit Flat(size_t n) : count(n) {
-    auto end = static_cast<int64_t>(n);
-    ranges = {{end / 3, 1, 0.1f}, {end / 2, 4, 0}, {end, 0.5f, 0.01f}};
-    scalars = {.learning_rate = 0.01f, .grad_scale = 0.5f, .max_norm = 2};
-  }
-  const UpdateRange& at(size_t i) const {
-    size_t r = 0;
-    while (static_cast<int64_t>(i) >= ranges[r].end) ++r;
-    return ranges[r];
-  }
+struct Update {
+  std::vector<float> weight, mean, square;
 };
 
-struct Expected {
-  std::vector<double> p, m, v;
-};
-
-double gradient_factor(const Flat& flat, double norm) {
-  return flat.scalars.grad_scale *
-         std::min(1.0, flat.scalars.max_norm / (norm * flat.scalars.grad_scale + 1e-6));
-}
-
-void adamw(const Flat& flat, Expected& e, const std::vector<float>& grad, double norm, int step) {
-  for (size_t i = 0; i < flat.count; ++i) {
-    const double g = grad[i] * gradient_factor(flat, norm),
-                 rate = flat.scalars.learning_rate * flat.at(i).rate_factor;
-    e.p[i] -= rate * flat.at(i).weight_decay * e.p[i];
-    e.m[i] = 0.9f * e.m[i] + (1 - 0.9f) * g;
-    e.v[i] = 0.999f * e.v[i] + (1 - 0.999f) * g * g;
-    e.p[i] -= rate / (1 - std::pow(0.9f, step)) * e.m[i] /
-              (std::sqrt(e.v[i] / (1 - std::pow(0.999f, step))) + 1e-8f);
-  }
-}
-
-void lion(const Flat& flat, Expected& e, const std::vector<float>& grad, double norm) {
-  for (size_t i = 0; i < flat.count; ++i) {
-    const double g = grad[i] * gradient_factor(flat, norm),
-                 rate = flat.scalars.learning_rate * flat.at(i).rate_factor;
-    const double direction = 0.9f * e.m[i] + (1 - 0.9f) * g;
-    e.p[i] -= rate * flat.at(i).weight_decay * e.p[i];
-    e.p[i] -= rate * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
-    e.m[i] = 0.999f * e.m[i] + (1 - 0.999f) * g;
-  }
-}
-
-template <class C>
-void follow(size_t count, bool is_lion, size_t misalign) {
-  Flat flat(count);
-  Expected e{normals(count, 1), normals(count, 2, 0.01), std::vector<double>(count, 1e-4)};
-  e.p = widened(floats(e.p)), e.m = widened(floats(e.m)), e.v = widened(floats(e.v));
-  DeviceBuffer<float> p(floats(e.p), "p", misalign), m(floats(e.m), "m", misalign),
-      v(floats(e.v), "v", misalign);
-  DeviceBuffer<C> cast(count, "cast", misalign);
-  DeviceBuffer<UpdateRange> ranges(flat.ranges);
-  for (int step = 1; step <= 3; ++step) {
-    std::vector<float> grad = floats(normals(count, 10 + static_cast<uint64_t>(step)));
-    flat.scalars.correction1 = static_cast<float>(1 - std::pow(0.9f, step));
-    flat.scalars.correction2 = static_cast<float>(1 - std::pow(0.999f, step));
-    DeviceBuffer<float> g(grad, "grad", misalign), norm(std::vector<float>{norm_of(grad)});
-    DeviceBuffer<UpdateScalars> scalars(std::vector<UpdateScalars>{flat.scalars});
-    FlatUpdate u{
-        .count = static_cast<int64_t>(count), .grad = g.get(), .master = p.get(), .m = m.get(), .v = v.get()};
-    u.cast_type = kElement<C>, u.cast = cast.get(), u.ranges = ranges.get(), u.scalars = scalars.get();
-    u.norm = norm.get();
-    if (is_lion)
-      u.beta2 = 0.999f, lion_cuda(u, nullptr), lion(flat, e, grad, norm.read()[0]);
-    else
-      adamw_cuda(u, nullptr), adamw(flat, e, grad, norm.read()[0], step);
-  }
-  INFO(count << " elements");
-  auto near = [&](const std::vector<double>& x) {
-    return [&x](size_t i) { return 3e-6 * std::fabs(x[i]) + 1e-7; };
+// One AdamW step on the elements [begin, end) as a buffer of its own.
+Update step_alone(const Update& before, const std::vector<float>& grad, size_t begin, size_t end, double lr,
+                  double decay) {
+  auto part = [&](const std::vector<float>& x) {
+    return std::vector<float>(x.begin() + static_cast<long>(begin), x.begin() + static_cast<long>(end));
   };
-  CHECK(difference(widened(p.read()), e.p, near(e.p)) == "");
-  CHECK(difference(widened(m.read()), e.m, near(e.m)) == "");
-  if (!is_lion) CHECK(difference(widened(v.read()), e.v, near(e.v)) == "");
-  // The cast is the stored parameter, rounded once.
-  std::vector<double> masters = widened(p.read());
-  CHECK(difference(widened(cast.read()), widened(stored<C>(masters)), [](size_t) { return 0.0; }) == "");
-}
-
-// The unsigned dynamic map (Dettmers et al., 2022): decades of 2^i … values, as the signed one but twice as
-// fine.
-std::vector<float> ascending_map(bool is_signed) {
-  std::vector<float> map;
-  for (int i = 0; i < 256; ++i) {
-    double t = is_signed ? (i - 127) / 128.0 : i / 255.0;
-    map.push_back(static_cast<float>(std::copysign(std::pow(std::fabs(t), 3), t)));
-  }
-  return map;
-}
-
-size_t nearest(double x, const std::vector<float>& map) {
-  size_t best = 0;
-  for (size_t i = 1; i < map.size(); ++i)
-    if (std::fabs(map[i] - x) < std::fabs(map[best] - x)) best = i;
-  return best;
+  DeviceBuffer<float> w(part(before.weight)), m(part(before.mean)), v(part(before.square)), g(part(grad));
+  DeviceBuffer<float> verdict(std::vector<float>{1, 0.5f, 1});
+  AdamWUpdate a{.count = static_cast<int64_t>(end - begin), .weight = w.get(), .grad = g.get(), .mean = m.get()};
+  a.square = v.get(), a.verdict = verdict.get(), a.lr = lr, a.weight_decay = decay, a.step = 3;
+  adamw_cuda(a, nullptr, nullptr);
+  return {w.read(), m.read(), v.read()};
 }
 
 }  // namespace
 
-TEST_CASE("the norm of a gradient is its root of squares in every order, bit for bit") {
+TEST_CASE("the norm's verdict is the same bits in every order") {
   int runs = 0;
-  for (size_t count : kCounts)
+  for (size_t count : {1, 5, 64, 1000, 2051})
     for (size_t misalign : {0, 4}) {
-      std::vector<float> grad = floats(normals(count, 4));
+      std::vector<float> grad = floats(count, 4);
       double sum = 0;
       for (float g : grad) sum += static_cast<double>(g) * g;
-      std::vector<float> norms;
-      in_every_order([&] { norms.push_back(norm_of(grad, misalign)), ++runs; });
-      CHECK(norms[0] == Approx(std::sqrt(sum)).epsilon(1e-6));
-      CHECK((norms[0] == norms[1] && norms[0] == norms[2]));
+      std::vector<std::vector<float>> verdicts;
+      in_every_order([&] { verdicts.push_back(verdict_of(grad, 0.25f, 0.1f, misalign)), ++runs; });
+      CHECK(verdicts[0][0] == Approx(std::sqrt(sum) / 4).epsilon(1e-6));
+      CHECK(verdicts[0][1] == Approx(0.25 * std::min(1.0, 0.1 / (std::sqrt(sum) / 4 + 1e-6))).epsilon(1e-6));
+      CHECK((verdicts[0] == verdicts[1] && verdicts[0] == verdicts[2]));
     }
-  CHECK(norm_of({}) == 0);
-  CHECK(std::isnan(norm_of({1, NAN, 2})));
-  CHECK(std::isinf(norm_of({1, HUGE_VALF, 2})));
+  CHECK(verdict_of({}, 1, 1) == std::vector<float>{0, 1, 1});
+  CHECK(verdict_of({1, NAN, 2}, 1, 0)[2] == 0);
+  CHECK(verdict_of({1, HUGE_VALF, 2}, 1, 0)[2] == 0);
   std::printf("%d emulated runs of gradient_norm\n", runs);
 }
 
-TEMPLATE_TEST_CASE("AdamW and Lion follow fp64 over three steps, ranges, clipping and cast included", "",
-                   float, Bf16, F16) {
+TEST_CASE("ranges in one launch equal a launch for each range") {
   int runs = 0;
-  for (size_t count : kCounts)
-    for (bool is_lion : {false, true})
-      in_every_order([&] { follow<TestType>(count, is_lion, count == 64 ? 4 : 0), runs += 3; });
-  std::printf("%d emulated runs of adamw and lion\n", runs);
-}
-
-TEST_CASE("a norm that is not finite changes nothing") {
-  std::vector<float> x{1, 2, 3, 4, 5};
-  DeviceBuffer<float> p(x), m(x), v(x), g(std::vector<float>{1, NAN, 1, 1, 1}), norm(std::vector<float>{NAN});
-  DeviceBuffer<UpdateRange> ranges(std::vector<UpdateRange>{{5, 1, 0.1f}});
-  DeviceBuffer<UpdateScalars> scalars(std::vector<UpdateScalars>{{.learning_rate = 1}});
-  FlatUpdate u{.count = 5, .grad = g.get(), .master = p.get(), .m = m.get(), .v = v.get()};
-  u.ranges = ranges.get(), u.scalars = scalars.get(), u.norm = norm.get();
-  adamw_cuda(u, nullptr);
-  lion_cuda(u, nullptr);
-  CHECK((p.read() == x && m.read() == x && v.read() == x));
-}
-
-TEST_CASE("8-bit AdamW is AdamW on the dequantised states, requantised to the nearest entry") {
-  const std::vector<float> m_map = ascending_map(true), v_map = ascending_map(false);
-  int runs = 0;
-  for (size_t count : {1, 255, 256, 600, 2500})
+  for (size_t count : {3, 64, 1001, 3000})
     in_every_order([&] {
       ++runs;
-      Flat flat(count);
-      flat.scalars.correction1 = 0.2f, flat.scalars.correction2 = 0.002f;
-      size_t blocks = (count + 255) / 256;
-      std::vector<float> grad = floats(normals(count, 21)), p0 = floats(normals(count, 22));
-      std::vector<uint8_t> mc(count), vc(count);
-      for (size_t i = 0; i < count; ++i)
-        mc[i] = static_cast<uint8_t>(i * 37), vc[i] = static_cast<uint8_t>(i * 11);
-      std::vector<float> ma(blocks, 0.3f), va(blocks, 0.02f);
-      DeviceBuffer<float> g(grad), p(p0), m_absmax(ma), v_absmax(va), m_book(m_map), v_book(v_map);
-      DeviceBuffer<float> norm(std::vector<float>{norm_of(grad)});
-      DeviceBuffer<uint8_t> m_codes(mc), v_codes(vc);
-      DeviceBuffer<Bf16> cast(count);
-      DeviceBuffer<UpdateRange> ranges(flat.ranges);
-      DeviceBuffer<UpdateScalars> scalars(std::vector<UpdateScalars>{flat.scalars});
-      FlatUpdate u{.count = static_cast<int64_t>(count), .grad = g.get(), .master = p.get()};
-      u.cast = cast.get(), u.ranges = ranges.get(), u.scalars = scalars.get(), u.norm = norm.get();
-      adamw_8bit_cuda(
-          {u, m_codes.get(), v_codes.get(), m_absmax.get(), v_absmax.get(), m_book.get(), v_book.get()},
-          nullptr);
-      const double factor = gradient_factor(flat, norm.read()[0]), root = std::sqrt(flat.scalars.correction2);
-      std::vector<double> m(count), v(count), expected(count), m_max(blocks), v_max(blocks);
-      for (size_t i = 0; i < count; ++i) {
-        m[i] = m_map[mc[i]] * ma[i / 256] * 0.9f + (1 - 0.9f) * factor * grad[i];
-        v[i] = v_map[vc[i]] * va[i / 256] * 0.999f + (1 - 0.999f) * std::pow(factor * grad[i], 2);
-        m_max[i / 256] = std::max(m_max[i / 256], std::fabs(m[i]));
-        v_max[i / 256] = std::max(v_max[i / 256], v[i]);
-        const double rate = flat.scalars.learning_rate * flat.at(i).rate_factor;
-        expected[i] =
-            p0[i] - rate * root / flat.scalars.correction1 * m[i] / (std::sqrt(v[i]) + root * 1e-8f);
-        expected[i] *= 1 - rate * flat.at(i).weight_decay;
+      Update x{floats(count, 1), floats(count, 2), std::vector<float>(count, 0.01f)};
+      std::vector<float> grad = floats(count, 3);
+      size_t first = count / 3, second = count / 2;
+      auto end = [](size_t i) { return static_cast<int64_t>(i); };
+      DeviceBuffer<UpdateRange> ranges(
+          std::vector<UpdateRange>{{end(first), 1, 0.1f}, {end(second), 4, 0}, {end(count), 0.5f, 0.01f}});
+      DeviceBuffer<float> w(x.weight), m(x.mean), v(x.square), g(grad),
+          verdict(std::vector<float>{1, 0.5f, 1});
+      DeviceBuffer<Bf16> copy(count);
+      AdamWUpdate a{.count = end(count), .weight = w.get(), .grad = g.get(), .mean = m.get(), .square = v.get()};
+      a.verdict = verdict.get(), a.lr = 0.01, a.step = 3, a.copy = copy.get();
+      adamw_cuda(a, ranges.get(), nullptr);
+      std::vector<double> together = widened(w.read()), apart;
+      for (auto [begin, stop, factor, decay] :
+           {std::tuple{size_t{0}, first, 1.0, 0.1}, {first, second, 4.0, 0.0}, {second, count, 0.5, 0.01}}) {
+        Update part = step_alone(x, grad, begin, stop, 0.01 * factor, decay);
+        for (float value : part.weight) apart.push_back(value);
       }
       INFO(count << " elements");
-      CHECK(difference(widened(p.read()), expected,
-                       [&](size_t i) { return 5e-6 * (1 + std::fabs(expected[i])); }) == "");
-      CHECK(difference(widened(m_absmax.read()), m_max, [&](size_t i) { return 1e-6 * m_max[i]; }) == "");
-      CHECK(difference(widened(v_absmax.read()), v_max, [&](size_t i) { return 1e-6 * v_max[i]; }) == "");
-      std::vector<uint8_t> m_new = m_codes.read(), v_new = v_codes.read();
-      for (size_t i = 0; i < count; ++i) {
-        const double unit = m[i] / m_max[i / 256];
-        // On a tie, or where the sign decides, the neighbour.
-        REQUIRE(std::abs(static_cast<int>(m_new[i]) - static_cast<int>(nearest(unit, m_map))) <= 1);
-        REQUIRE((std::signbit(m_map[m_new[i]]) == std::signbit(unit) || m_map[m_new[i]] == 0));
-        REQUIRE(std::abs(static_cast<int>(v_new[i]) -
-                         static_cast<int>(nearest(v[i] / v_max[i / 256], v_map))) <= 1);
-      }
+      // Rates made from a factor in fp32 instead of fp64: some units.
+      CHECK(difference(together, apart, [&](size_t i) { return 3e-7 * (1 + std::fabs(apart[i])); }) == "");
+      CHECK(difference(widened(copy.read()), widened(stored<Bf16>(together)), [](size_t) { return 0.0; }) ==
+            "");
     });
-  std::printf("%d emulated runs of adamw_8bit\n", runs);
+  std::printf("%d emulated runs of adamw\n", runs);
+}
+
+TEST_CASE("a verdict that is not finite changes nothing") {
+  std::vector<float> x{1, 2, 3, 4, 5};
+  DeviceBuffer<float> w(x), m(x), v(x), g(std::vector<float>{1, NAN, 1, 1, 1}),
+      map(std::vector<float>(256, 0.0f));
+  DeviceBuffer<float> verdict(verdict_of({1, NAN, 1, 1, 1}, 1, 1)), absmax(std::vector<float>{3});
+  DeviceBuffer<uint8_t> codes(std::vector<uint8_t>{1, 2, 3, 4, 5});
+  AdamWUpdate a{.count = 5, .weight = w.get(), .grad = g.get(), .mean = m.get(), .square = v.get()};
+  a.verdict = verdict.get(), a.lr = 1;
+  adamw_cuda(a, nullptr, nullptr);
+  LionUpdate l{.count = 5, .weight = w.get(), .grad = g.get(), .mean = m.get()};
+  l.verdict = verdict.get(), l.lr = 1;
+  lion_cuda(l, nullptr, nullptr);
+  AdamW8bitUpdate b{.count = 5, .weight = w.get(), .grad = g.get(), .mean = codes.get(), .square = codes.get()};
+  b.mean_absmax = b.square_absmax = absmax.get(), b.signed_map = b.unsigned_map = map.get();
+  b.verdict = verdict.get(), b.lr = 1;
+  adamw_8bit_cuda(b, nullptr, nullptr);
+  CHECK((w.read() == x && m.read() == x && v.read() == x));
+  CHECK((codes.read()[4] == 5 && absmax.read()[0] == 3));
 }
 
 TEST_CASE("the loss scale halves after a bad step and doubles after enough good ones") {

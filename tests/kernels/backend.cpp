@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/emulator/backend.h"
+#include "tests/kernels/cuda_backends.h"
 
 namespace forge::kernel_test {
 
@@ -26,7 +26,7 @@ void Memory::clear() {
 
 std::vector<Backend> all_backends() {
   std::vector<Backend> backends = cpu_backends();
-  for (Backend& backend : emulated_backends()) backends.push_back(std::move(backend));
+  for (Backend& backend : cuda_backends()) backends.push_back(std::move(backend));
   return backends;
 }
 

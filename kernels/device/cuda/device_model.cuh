@@ -110,6 +110,12 @@ void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, Cuda
   cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) throw std::runtime_error(std::string(name) + ": " + cudaGetErrorString(status));
 }
+
+// Queues zeros.
+inline void clear_device(void* pointer, size_t bytes, CudaStream stream) {
+  cudaError_t status = cudaMemsetAsync(pointer, 0, bytes, stream);
+  if (status != cudaSuccess) throw std::runtime_error(std::string("clear: ") + cudaGetErrorString(status));
+}
 #endif
 
 }  // namespace forge

@@ -1,0 +1,63 @@
+#pragma once
+// What the update kernels share: the step's numbers, and the settings of an element. Operations are rounded
+// one by one where a fused multiply-add could move an 8-bit code.
+#include "kernels/device/reduce.cuh"
+
+namespace forge {
+
+#ifdef __CUDACC_RTC__  // the twin of optimizer_cuda.h's, whose host headers NVRTC has not
+struct UpdateRange {
+  int64_t end;
+  float rate_factor, weight_decay;
+};
+#endif
+
+// Made by the launcher in fp64: 1 − β in fp32 would be off by a hundred units.
+struct UpdateRates {
+  float lr, rate, decay;  // lr / correction₁; 1 − lr λ
+  float beta1, one_beta1, beta2, one_beta2;
+  float root, eps;  // 1 / √correction₂
+};
+
+struct UpdateArgs {
+  Global<const float> grad;
+  Global<float> weight, mean, square;
+  Global<const UpdateRange> ranges;
+  Global<const float> verdict;  // norm, scale, finite
+  int64_t count;
+  UpdateRates rates;
+};
+
+__device__ __forceinline__ bool is_finite(float x) { return x - x == 0; }
+
+// The rates of an element; walks the ranges as the index grows.
+class RatesCursor {
+ public:
+  __device__ __forceinline__ explicit RatesCursor(const UpdateArgs& a) : rates_(a.rates) {
+    if (a.ranges != nullptr) take(a, 0);
+  }
+  __device__ __forceinline__ const UpdateRates& at(const UpdateArgs& a, int64_t i) {
+    while (i >= end_) take(a, range_ + 1);
+    return rates_;
+  }
+
+ private:
+  __device__ __forceinline__ void take(const UpdateArgs& a, int range) {
+    const UpdateRange next = a.ranges[range];
+    range_ = range;
+    end_ = next.end;
+    rates_.lr = a.rates.lr * next.rate_factor;
+    rates_.rate = a.rates.rate * next.rate_factor;
+    rates_.decay = 1 - rates_.lr * next.weight_decay;
+  }
+  UpdateRates rates_;
+  int range_ = 0;
+  int64_t end_ = 0x7FFFFFFFFFFFFFFF;
+};
+
+// p after AdamW's step.
+__device__ __forceinline__ float stepped(const UpdateRates& r, float weight, float mean, float square) {
+  return weight * r.decay - r.rate * mean / (__fsqrt_rn(square) * r.root + r.eps);
+}
+
+}  // namespace forge
