@@ -97,6 +97,7 @@ int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   ScratchFolder scratch;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
+  require_trainable(rows.summary, "evaluation");
   if (rows.summary.truncated > 0)
     progress.line(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   std::string per_example;

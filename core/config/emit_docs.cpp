@@ -41,6 +41,8 @@ std::string type_text(const Field& field) {
       return "names to whole numbers";
     case FieldKind::number_map:
       return "names to numbers";
+    case FieldKind::text_map:
+      return "names to texts";
     case FieldKind::targets:
       return "`all-linear`, list of names, or regex";
     case FieldKind::section:

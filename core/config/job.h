@@ -21,7 +21,11 @@ enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
 enum class ObjectiveType { sft, pretrain };
 enum class TrainOn { assistant, last_assistant, completion, all };
-enum class RowFormat { automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens };
+enum class RowFormat {
+  automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
+  preference, kto, reward, prompt,  // shown by `forge data`; no objective trains on them yet
+};
+enum class SampleBy { document, paragraph, line };
 enum class Overlong { truncate, drop, split, error };
 enum class TruncationSide { right, left };
 enum class BadRow { error, skip };
@@ -65,9 +69,15 @@ struct ObjectiveConfig {
 };
 
 struct DataSource {
-  std::string path;  // absolute after load_job
+  std::string path;  // a file, a folder or a pattern; absolute after load_job
   RowFormat format = RowFormat::automatic;
-  std::optional<int64_t> limit;  // first rows only
+  std::optional<int64_t> limit;  // so many rows only, of all files of the source together
+  int64_t skip = 0;              // leave out so many rows before
+  double weight = 1;             // times that each row is trained; a fraction by the row's hash and the seed
+  std::map<std::string, std::string> columns;  // forge's name of a field → where it stands in the row
+  std::map<std::string, std::string> roles;    // name of a speaker in the data → role
+  std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
+  SampleBy sample_by = SampleBy::document;        // text files
 };
 
 struct DataConfig {

@@ -99,24 +99,53 @@ std::vector<Field> objective_fields() {
 
 std::vector<Field> source_fields() {
   return {
-      key("path", &DataSource::path, "A data file: .jsonl, .json, .csv, .tsv, .txt or .parquet.")
+      key("path", &DataSource::path,
+          "A data file (.jsonl, .json, .csv, .tsv, .txt, .md, .parquet; text also as .gz or .zst), a folder "
+          "of them, or "
+          "a pattern such as data/*.jsonl.")
           .required()
           .path(),
       key("format", &DataSource::format,
-          "What a row looks like; auto looks at the rows and the plan says what it saw.")
-          .later({"preference", "kto", "reward", "prompt"}),
-      key("limit", &DataSource::limit, "Take the first rows only.")
+          "What a row looks like; auto looks at the rows and the plan says what it saw. preference, kto, "
+          "reward and "
+          "prompt rows are shown by forge data; no objective trains on them yet."),
+      key("limit", &DataSource::limit, "Take so many rows only, behind those of skip.")
           .at_least(1)
           .unit("rows")
           .when_unset("all rows"),
+      key("skip", &DataSource::skip, "Leave out the first rows.").at_least(0).unit("rows"),
+      key("weight", &DataSource::weight,
+          "Times that each row is trained in an epoch. 2.5: all rows twice, and half of them once more, "
+          "chosen by "
+          "the row's hash and the seed.")
+          .above(0)
+          .range(0, 1000),
+      key("columns", &DataSource::columns,
+          "Where forge's fields stand in a row: {instruction: question, output: answer.text}. from, value, "
+          "role and "
+          "content rename the keys of each turn.")
+          .when_unset("the fields have forge's names"),
+      key("roles", &DataSource::roles,
+          "Roles of the speakers: {Customer: user, Agent: assistant}. Roles are system, user, assistant, "
+          "tool and "
+          "tool_call.")
+          .when_unset("the usual names"),
+      key("prompt", &DataSource::prompt,
+          "Own template of the prompt, with fields of the row in braces: \"Q: {question}\\nA:\". Doubled "
+          "braces are "
+          "braces.")
+          .when_unset("the row's own prompt"),
+      key("completion", &DataSource::completion, "Own template of the completion, with prompt.")
+          .when_unset("the row's own completion"),
+      key("sample_by", &DataSource::sample_by,
+          "What a row of a text file is: the whole document, a paragraph (blank lines between) or a line."),
   };
 }
 
 std::vector<Field> data_fields() {
   return {
       sections("train", &DataConfig::train,
-               "What to train on: a file, a list of files, or a list of {path, format, "
-               "limit}.",
+               "What to train on: a file, folder or pattern, a list of them, or a list of {path, format, …}.",
                source_fields())
           .required()
           .shorthand("path"),

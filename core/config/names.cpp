@@ -26,7 +26,13 @@ const Names& names(TrainOn) {
   return all;
 }
 const Names& names(RowFormat) {
-  static const Names all{"auto", "messages", "sharegpt", "alpaca", "prompt_completion", "text", "tokens"};
+  static const Names all{"auto",  "messages", "sharegpt",   "alpaca", "prompt_completion",
+                         "text",  "tokens",   "preference", "kto",    "reward",
+                         "prompt"};
+  return all;
+}
+const Names& names(SampleBy) {
+  static const Names all{"document", "paragraph", "line"};
   return all;
 }
 const Names& names(Overlong) {

@@ -19,6 +19,7 @@ const std::vector<std::string>& names(LoraInit);
 const std::vector<std::string>& names(ObjectiveType);
 const std::vector<std::string>& names(TrainOn);
 const std::vector<std::string>& names(RowFormat);
+const std::vector<std::string>& names(SampleBy);
 const std::vector<std::string>& names(Overlong);
 const std::vector<std::string>& names(TruncationSide);
 const std::vector<std::string>& names(BadRow);

@@ -58,6 +58,8 @@ class ValueReader {
         return map<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
       case FieldKind::number_map:
         return map<double>(node, [&](const Node& item) { return in_range(read_number(item), item); });
+      case FieldKind::text_map:
+        return map<std::string>(node, [&](const Node& item) { return text(item); });
       case FieldKind::targets:
         return node.is_list() ? targets(node) : text(node);
       case FieldKind::section:

@@ -6,6 +6,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/config/row_template.h"
 
 namespace forge {
 namespace {
@@ -192,8 +193,52 @@ class Rules {
     check(job_.data.eval, "data.eval");
   }
 
+  void check_columns(const DataSource& source, const std::string& key) {
+    std::vector<std::string> fields = row_fields();
+    fields.insert(fields.end(), turn_fields().begin(), turn_fields().end());
+    for (const auto& [field, place] : source.columns)
+      if (std::find(fields.begin(), fields.end(), field) == fields.end())
+        fault(key + "columns", "\"" + field + "\" is no field of a row" + did_you_mean(field, fields),
+              "write forge's name first: {instruction: their_name}; the names are " + join(fields, ", "));
+    for (const auto& [speaker, role] : source.roles)
+      if (std::find(mapped_roles().begin(), mapped_roles().end(), role) == mapped_roles().end())
+        fault(key + "roles", "\"" + role + "\" is not a role" + did_you_mean(role, mapped_roles()),
+              "write the data's name first: {" + speaker + ": user}; the roles are " +
+                  join(mapped_roles(), ", "));
+  }
+  void check_templates(const DataSource& source, const std::string& key) {
+    for (const auto& [name, text] :
+         {std::pair("prompt", source.prompt), std::pair("completion", source.completion)}) {
+      std::string problem;
+      if (text) parse_row_template(*text, problem);
+      if (!problem.empty()) fault(key + name, problem);
+    }
+    if (!source.prompt && !source.completion) return;
+    if (!source.completion)
+      fault(key + "prompt", "needs completion beside it", "write completion: \"{answer}\"");
+    if (!source.prompt) fault(key + "completion", "needs prompt beside it", "write prompt: \"{question}\"");
+    if (source.format != RowFormat::automatic && source.format != RowFormat::prompt_completion)
+      fault(key + "format",
+            "prompt and completion make prompt_completion rows, not " + name_of(source.format),
+            "leave format out");
+    no_effect(key + "columns", "prompt and completion name the fields themselves");
+    no_effect(key + "roles", "rows of prompt and completion have no speakers");
+  }
+  void sources(const std::vector<DataSource>& all, const std::string& list) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::string key = list + "[" + std::to_string(i) + "].";
+      check_columns(all[i], key);
+      check_templates(all[i], key);
+    }
+  }
+
   void data() {
     const DataConfig& data = job_.data;
+    sources(data.train, "data.train");
+    sources(data.eval, "data.eval");
+    for (size_t i = 0; i < data.eval.size(); ++i)
+      no_effect("data.eval[" + std::to_string(i) + "].weight", "every row is evaluated once",
+                "remove it; limit and skip choose rows");
     if (!data.eval.empty() && data.eval_fraction > 0)
       fault("data.eval_fraction", "data.eval is set too", "keep one of them");
     if (data.overlong != Overlong::truncate)

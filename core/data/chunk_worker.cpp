@@ -1,6 +1,6 @@
 #include "core/data/chunk_worker.h"
 
-#include "core/base/hash.h"
+#include "core/base/random.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -21,16 +21,29 @@ LostRow located(const std::string& path, const Error& error, int64_t line) {
 
 }  // namespace
 
-ChunkWorker::ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share,
-                         bool look)
-    : maker_(maker), paths_(std::move(paths)), share_(share), look_(look) {}
+ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile>& files, EvalShare share,
+                         int64_t seed, bool look)
+    : maker_(maker), share_(share), seed_(seed), look_(look) {
+  for (const SourceFile& file : files) {
+    const SourceKind kind = source_kind(file.path);
+    const RowKind rows = kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
+    files_.push_back({file.path, RowMapping(file.source, rows), file.source.weight});
+  }
+}
 
-// The content decides, not the bytes: blanks and the kind of file do not matter. 60 bits of the hash as a
-// fraction.
-bool ChunkWorker::belongs(const Json& row) const {
+// 60 bits of the hash as a fraction.
+bool ChunkWorker::belongs(const std::string& content) const {
   if (share_.fraction <= 0) return true;
-  const uint64_t bits = std::stoull(hash_hex(dump_json(row)).substr(0, 15), nullptr, 16);
+  const uint64_t bits = std::stoull(content.substr(0, 15), nullptr, 16);
   return (static_cast<double>(bits) * 0x1p-60 < share_.fraction) == share_.eval;
+}
+
+// The whole part of the weight, and once more for a share of the rows: a function of seed and row alone.
+int64_t ChunkWorker::copies(const std::string& content, double weight) const {
+  if (share_.eval || weight == 1) return 1;
+  const auto whole = static_cast<int64_t>(weight);
+  const double rest = weight - static_cast<double>(whole);
+  return whole + (uniform(static_cast<uint64_t>(seed_), stream_of("weight/" + content), 0) < rest);
 }
 
 ChunkResult ChunkWorker::run(const RowChunk& chunk) const {
@@ -42,34 +55,64 @@ ChunkResult ChunkWorker::run(const RowChunk& chunk) const {
 }
 
 void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkResult& result) const {
-  const std::string& path = paths_[chunk.source];
-  Json json;
+  const File& file = files_[chunk.source];
+  RowFaults faults;
+  std::optional<Row> row;
   try {
-    json = chunk.plain_text ? Json{{"text", source.text}} : parse_row(source, path);
+    const Json json = file.mapping.apply(parse_row(source, file.path), faults);
+    if (faults.empty())
+      row = convert_row(json, chunk.format, {maker_.has_template(), maker_.vocab_size()}, faults);
   } catch (const Error& error) {
     if (share_.eval) return;  // without content it belongs to train, which reports it
     ++result.rows;
     ++result.skipped;
-    result.lost.push_back(located(path, error, source.line));
+    result.lost.push_back(located(file.path, error, source.line));
     return;
   }
-  if (!belongs(json)) return;
-  ++result.rows;
-  RowFaults faults;
-  const auto row = convert_row(json, chunk.format, {maker_.has_template(), maker_.vocab_size()}, faults);
   if (row) {
+    const bool decides = share_.fraction > 0 || file.weight != 1;
+    const std::string content = decides ? content_of(*row) : "";
+    if (!belongs(content)) return;
+    const int64_t count = copies(content, file.weight);
+    if (count == 0) {
+      ++result.unsampled;
+      return;
+    }
+    ++result.rows;
     RoleTokens roles;
-    RowExamples made = maker_.make(*row, look_ ? &roles : nullptr);
+    RowExamples made = make(*row, look_ ? &roles : nullptr);
     if (look_) result.looks.push_back(look_at(source, *row, made, roles));
-    return add(source, std::move(made), result);
+    return add(source, std::move(made), count, result);
   }
+  if (share_.eval && share_.fraction > 0) return;
+  ++result.rows;
   ++result.skipped;
   for (const RowFault& fault : faults)
-    result.lost.push_back(
-        {source.line, place_of(source, fault.pointer), fault.message, true, &fault == &faults[0]});
+    result.lost.push_back({source.line, place_in_row(source, file.mapping.original(fault.pointer), file.path),
+                           fault.message, true, &fault == &faults[0]});
 }
 
-void ChunkWorker::add(const SourceRow& source, RowExamples made, ChunkResult& result) const {
+// Answers to judge are one example each, chosen before rejected; they are kept or lost together.
+RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
+  const auto* answers = std::get_if<AnswersRow>(&row);
+  if (!answers) return maker_.make(row, roles);
+  RowExamples all;
+  for (const AnswersRow::Answer& answer : answers->answers) {
+    RowExamples made = maker_.make(std::visit([](const auto& kind) { return Row(kind); }, answer.row), roles);
+    if (made.dropped || !made.problem.empty()) {
+      if (!made.problem.empty()) made.problem = answer.name + ": " + made.problem;
+      made.examples.clear();
+      return made;
+    }
+    all.truncated |= made.truncated;
+    all.split |= made.split;
+    all.cuts += made.cuts;
+    for (Example& example : made.examples) all.examples.push_back(std::move(example));
+  }
+  return all;
+}
+
+void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const {
   result.truncated += made.truncated;
   result.split += made.split;
   result.dropped += made.dropped;
@@ -78,6 +121,8 @@ void ChunkWorker::add(const SourceRow& source, RowExamples made, ChunkResult& re
   result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = std::to_string(source.line) + ":" + std::to_string(source.column);
   if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});
+  for (int64_t copy = 1; copy < copies; ++copy)
+    for (const Example& example : made.examples) result.examples.push_back({example, source.line});
   for (Example& example : made.examples) result.examples.push_back({std::move(example), source.line});
 }
 

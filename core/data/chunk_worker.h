@@ -7,11 +7,15 @@
 
 #include "core/data/examples.h"
 #include "core/data/row_look.h"
+#include "core/data/expand.h"
+#include "core/data/mapping.h"
 #include "core/data/row_stream.h"
 
 namespace forge {
 
-// The part of the rows that goes to eval. With fraction 0 all rows belong.
+// The part of the rows that goes to eval. With fraction 0 all rows belong. What decides is a hash of what the
+// row means (content_of): adding rows moves none, and equal rows stay together, whatever ids they carry. Rows
+// without a meaning belong to train, which reports them.
 struct EvalShare {
   double fraction = 0;
   bool eval = false;  // this split is eval
@@ -40,24 +44,35 @@ struct ChunkResult {
   int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
   CutCounts cuts;
   std::vector<RowLook> looks;  // of rows with a meaning, when asked for
+  int64_t unsampled = 0;  // rows that their source's weight left out; not among `rows`
 };
 
 class ChunkWorker {
  public:
-  // Keeps a reference to `maker`. `paths` are those of the sources, for messages.
+  // Keeps a reference to `maker`. Weights count in the training split only, and after the eval rows were
+  // taken out, so that a repeated row is never in both.
   // `look`: also look at what the rows say.
-  ChunkWorker(const ExampleMaker& maker, std::vector<std::string> paths, EvalShare share, bool look = false);
+  ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile>& files, EvalShare share, int64_t seed,
+              bool look = false);
   // May be called from any number of threads at once.
   ChunkResult run(const RowChunk& chunk) const;
 
  private:
+  struct File {
+    std::string path;
+    RowMapping mapping;
+    double weight;
+  };
   void run_row(const SourceRow& source, const RowChunk& chunk, ChunkResult& result) const;
-  void add(const SourceRow& source, RowExamples made, ChunkResult& result) const;
-  bool belongs(const Json& row) const;
+  void add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const;
+  RowExamples make(const Row& row, RoleTokens* roles) const;
+  bool belongs(const std::string& content) const;
+  int64_t copies(const std::string& content, double weight) const;
 
   const ExampleMaker& maker_;
-  std::vector<std::string> paths_;
+  std::vector<File> files_;
   EvalShare share_;
+  int64_t seed_;
   bool look_;
 };
 

@@ -19,7 +19,7 @@ namespace forge {
 struct DataSummary {
   std::string content_hash;    // DataSet::content_hash; empty when estimated
   std::string cache_path;      // empty when estimated
-  std::string format;          // "messages", …; several sources may give several: "messages, text"
+  std::string format;          // "messages: 3 of the first 3 rows have messages; text: as the job says"
   std::string lost_rows_path;  // JSON lines: source, line, reason of each row not kept; empty when all were
   int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of
   int64_t examples = 0;        // kept
@@ -29,6 +29,7 @@ struct DataSummary {
   int64_t dropped = 0;    // rows left out because they are longer than a limit
   int64_t skipped = 0;    // rows with faults, left out by data.on_bad_row: skip
   int64_t untrained = 0;  // rows without a supervised token, left out likewise
+  int64_t unsampled = 0;  // rows that their source's weight left out; not among `rows`
   CutCounts cuts;
   bool estimated = false;  // from the first `sampled_rows` rows only
   int64_t sampled_rows = 0;

@@ -137,6 +137,10 @@ Example ExampleMaker::tokens_by_kind(const Row& row, RoleTokens* roles) const {
   } else if (const auto* text = std::get_if<TextRow>(&row)) {
     example = tokenise(render_text(*text));
     count_as("text", example, 0, example.ids.size());
+  } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
+    if (!chat_template_ && prompt->text.empty())
+      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
+    return tokenise(render_prompt(*prompt, chat_template_));
   } else {
     const auto& tokens = std::get<TokensRow>(row);
     example = Example{0, tokens.ids, tokens.supervised};
@@ -219,7 +223,8 @@ RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   try {
     Example whole = tokens_of(row, roles);
-    if (!trains(whole)) {
+    const bool is_prompt = std::holds_alternative<PromptRow>(row);
+    if (!is_prompt && !trains(whole)) {
       made.untrained = true;
       made.problem = "no token of the row is trained";
       return made;
@@ -231,6 +236,7 @@ RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
     made.problem = error.what();
     return made;
   }
+  if (std::holds_alternative<PromptRow>(row)) return made;  // nothing of it is trained
   // Parts of a split row that hold context only are left out; a row of which nothing remains is untrained.
   std::erase_if(made.examples, [](const Example& example) { return !trains(example); });
   if (made.examples.empty() && !made.dropped && made.problem.empty()) {

@@ -23,6 +23,7 @@
 //   prompt/completion completion + eos  …                  …                              everything
 //   text              everything (a document has no roles)
 //   tokens            by its own labels or mask
+//   prompt            nothing; the generation prompt follows a conversation
 // Turn flags (`train`, `weight`) win over train_on: assistant, last_assistant and completion.
 //
 // Lengths. The prompt is what stands before the first trained token, the completion the rest. Each is held to

@@ -1,5 +1,6 @@
 #include "core/data/prepare.h"
 
+#include <cmath>
 #include <deque>
 #include <fstream>
 #include <future>
@@ -8,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/data/chunk_worker.h"
+#include "core/data/expand.h"
 #include "core/data/lost_rows.h"
 #include "core/data/report.h"
 #include "core/data/row_stream.h"
@@ -17,7 +19,7 @@ namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 2;
+constexpr int64_t kPipelineVersion = 3;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -44,16 +46,30 @@ std::string hash_of_file(const std::string& path) {
   return hasher.hex();
 }
 
+// What a source says of its rows; the seed only where a weight draws by it.
+void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
+  const DataSource& source = file.source;
+  hasher.add(static_cast<int64_t>(file.entry)).add(static_cast<int64_t>(source.format));
+  hasher.add(source.limit.value_or(-1)).add(source.skip).add(format_number(source.weight));
+  hasher.add(source.weight == std::floor(source.weight) ? int64_t{0} : seed);
+  for (const auto* names : {&source.columns, &source.roles}) {
+    hasher.add(static_cast<int64_t>(names->size()));
+    for (const auto& [name, value] : *names) hasher.add(name).add(value);
+  }
+  hasher.add(source.prompt.value_or("")).add(source.completion.value_or(""));
+  hasher.add(static_cast<int64_t>(source.sample_by));
+}
+
 // Everything that decides the examples, and nothing else.
-std::string cache_key(const Job& job, Split split, const Tokenizer& tokenizer,
-                      const ChatTemplate* chat_template) {
+std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template) {
   Hasher hasher;
   hasher.add(kPipelineVersion).add(tokenizer.content_hash());
   hasher.add(static_cast<int64_t>(chat_template != nullptr));
   if (chat_template) hasher.add(chat_template->source());
-  for (const DataSource& source : sources_of(job, split)) {
-    hasher.add(hash_of_file(source.path)).add(static_cast<int64_t>(source_kind(source.path)));
-    hasher.add(static_cast<int64_t>(source.format)).add(source.limit.value_or(-1));
+  for (const SourceFile& file : files) {
+    hasher.add(hash_of_file(file.path)).add(static_cast<int64_t>(source_kind(file.path)));
+    add_settings(hasher, file, job.seed);
   }
   const EvalShare share = share_of(job, split);
   hasher.add(format_number(share.fraction)).add(static_cast<int64_t>(share.eval));
@@ -64,9 +80,9 @@ std::string cache_key(const Job& job, Split split, const Tokenizer& tokenizer,
   return hasher.hex();
 }
 
-std::vector<std::string> paths_of(const std::vector<DataSource>& sources) {
+std::vector<std::string> paths_of(const std::vector<SourceFile>& files) {
   std::vector<std::string> paths;
-  for (const DataSource& source : sources) paths.push_back(source.path);
+  for (const SourceFile& file : files) paths.push_back(file.path);
   return paths;
 }
 
@@ -89,11 +105,10 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
 }
 
 void require_template(const RowStream& stream, Split split, const ChatTemplate* chat_template) {
-  const std::string formats = stream.formats();
-  for (const char* format : {"messages", "sharegpt"})
-    if (!chat_template && formats.find(format) != std::string::npos)
+  for (RowFormat format : {RowFormat::messages, RowFormat::sharegpt})
+    if (!chat_template && stream.has_format(format))
       throw Error(ErrorKind::job, std::string(split == Split::train ? "data.train" : "data.eval") +
-                                      ": rows of " + format + ", but the model has no chat template")
+                                      ": rows of " + name_of(format) + ", but the model has no chat template")
           .hint("set data.template to a .jinja file or a bundled name");
 }
 
@@ -118,9 +133,10 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   auto scaled = [&](int64_t value) {
     return static_cast<int64_t>(static_cast<double>(value) * factor + 0.5);
   };
-  for (auto count : {&DataSummary::rows, &DataSummary::examples, &DataSummary::tokens,
-                     &DataSummary::supervised_tokens, &DataSummary::truncated, &DataSummary::split,
-                     &DataSummary::dropped, &DataSummary::skipped, &DataSummary::untrained})
+  for (auto count :
+       {&DataSummary::rows, &DataSummary::examples, &DataSummary::tokens, &DataSummary::supervised_tokens,
+        &DataSummary::truncated, &DataSummary::split, &DataSummary::dropped, &DataSummary::skipped,
+        &DataSummary::untrained, &DataSummary::unsampled})
     total.*count += scaled(part.*count);
   for (auto count :
        {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens, &CutCounts::dropped_tokens})
@@ -137,6 +153,7 @@ void count(DataSummary& summary, const ChunkResult& result) {
   summary.skipped += result.skipped;
   summary.untrained += result.untrained;
   summary.cuts += result.cuts;
+  summary.unsampled += result.unsampled;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
     ++summary.examples;
@@ -161,14 +178,26 @@ void require_examples(const Job& job, Split split, const DataSummary& summary) {
 
 }  // namespace
 
+void require_trainable(const DataSummary& summary, const std::string& what) {
+  for (const char* format : {"preference", "kto", "reward", "prompt"})
+    for (const std::string& part : split(summary.format, ';'))
+      if (starts_with(trim(part), std::string(format) + ":"))
+        throw Error(ErrorKind::job,
+                    what + ": " + format + " rows, which no objective of this version trains on")
+            .hint(
+                "`forge data` shows them; for sft, map the answers: columns: {prompt: …, completion: …} with "
+                "format: "
+                "prompt_completion");
+}
+
 bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
 
 Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer,
                          const ChatTemplate* chat_template, const PrepareOptions& options) {
-  const std::vector<DataSource>& sources = sources_of(job, split);
+  const std::vector<SourceFile> sources = expand_sources(sources_of(job, split));
   const std::vector<std::string> paths = paths_of(sources);
   const std::string path =
-      options.cache_folder + "/" + cache_key(job, split, tokenizer, chat_template) + ".tokens";
+      options.cache_folder + "/" + cache_key(job, split, sources, tokenizer, chat_template) + ".tokens";
   std::optional<Prepared> found = cached(path, paths);
   if (found && !options.report) return std::move(*found);
 
@@ -176,7 +205,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   const bool estimate = stream.partial();
   require_template(stream, split, chat_template);
   const ExampleMaker maker(tokenizer, chat_template, job);
-  const ChunkWorker worker(maker, paths, share_of(job, split), options.report != nullptr);
+  const ChunkWorker worker(maker, sources, share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;
   if (!estimate && !found) writer.emplace(path);
@@ -210,7 +239,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
 
   DataSummary& summary = prepared.summary;
   for (size_t i = 0; i < sources.size(); ++i) {
-    const bool whole = !estimate || sources[i].limit || bytes_read[i] == 0;
+    const bool whole = !estimate || sources[i].source.limit || bytes_read[i] == 0;
     const double factor =
         whole ? 1.0 : static_cast<double>(stream.source_bytes(i)) / static_cast<double>(bytes_read[i]);
     add_scaled(summary, by_source[i], factor);

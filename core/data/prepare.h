@@ -56,12 +56,17 @@ struct Prepared {
   bool from_cache = false;
 };
 
+// Throws Error(job) when the rows are answers to judge (preference, kto, reward) or prompts: `forge data`
+// shows them, and neither plan nor evaluation may take them for text to learn. `what` begins the message.
+void require_trainable(const DataSummary& summary, const std::string& what);
+
 // Whether the job has evaluation data.
 bool has_eval_data(const Job& job);
 
 // `chat_template` may be null: then rows of messages are an Error(job), and alpaca rows use Alpaca's own
-// prompt. data.eval_fraction: a row belongs to eval when the hash of its content lies below the fraction, so
-// adding rows never moves one, and equal rows stay together.
+// prompt. data.eval_fraction: a row belongs to eval when the hash of its content (content_of in rows.h) lies
+// below the fraction, so adding rows never moves one, and equal rows stay together. Weights repeat or leave
+// out rows of the training split only, after that.
 Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer,
                          const ChatTemplate* chat_template, const PrepareOptions& options);
 

@@ -72,6 +72,22 @@ RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective) {
   return rendered;
 }
 
+RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template) {
+  RenderedRow rendered;
+  if (row.chat.messages.empty()) {
+    rendered.text = row.text;
+    rendered.runs = {{static_cast<int64_t>(row.text.size()), false}};
+    return rendered;
+  }
+  for (const RenderedSegment& segment :
+       chat_template->render(row.chat.messages, row.chat.tools, /*add_generation_prompt=*/true)) {
+    rendered.text += segment.text;
+    if (!segment.text.empty())
+      rendered.runs.push_back({static_cast<int64_t>(rendered.text.size()), segment.from_template});
+  }
+  return rendered;
+}
+
 RenderedRow render_text(const TextRow& row) {
   const auto size = static_cast<int64_t>(row.text.size());
   return {row.text, {{size, false}}, {{0, size}}, true};

@@ -33,5 +33,8 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective);
 RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective);
 RenderedRow render_text(const TextRow& row);
+// What a model is asked: with the generation prompt of the template, where the prompt is a conversation.
+// Nothing is trained.
+RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template);
 
 }  // namespace forge

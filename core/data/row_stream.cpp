@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/data/mapping.h"
 #include "core/io/compressed.h"
 
 namespace forge {
@@ -15,41 +16,47 @@ constexpr size_t kDetectionRows = 32;
 constexpr int64_t kTypicalRatio = 4;  // of JSON under gzip
 
 // The job's format, or what the first rows that parse look like.
-RowFormat settle_format(const DataSource& source) {
-  if (source_kind(source.path) == SourceKind::plain_text) {
+Detected settle_format(const SourceFile& file) {
+  const DataSource& source = file.source;
+  const SourceKind kind = source_kind(file.path);
+  if (kind == SourceKind::plain_text) {
     if (source.format != RowFormat::automatic && source.format != RowFormat::text)
       throw Error(ErrorKind::data,
-                  source.path + ": a text file has format text, the job says " + name_of(source.format))
+                  file.path + ": a text file has format text, the job says " + name_of(source.format))
           .hint("leave format out, or write the rows as JSONL");
-    return RowFormat::text;
+    return {RowFormat::text, "a text file"};
   }
-  if (source.format != RowFormat::automatic) return source.format;
+  if (source.prompt) return {RowFormat::prompt_completion, "by the job's prompt"};
+  if (source.format != RowFormat::automatic) return {source.format, "as the job says"};
+  const RowMapping mapping(source,
+                           kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
   std::vector<LocatedRow> rows;
-  auto reader = open_source(source.path);
+  auto reader = open_source(file.path);
   std::string first_fault;
   SourceRow row;
   for (size_t i = 0; i < kDetectionRows && reader->next(row); ++i) {
     try {
-      rows.push_back({parse_row(row, source.path), row.line});
+      RowFaults ignored;
+      rows.push_back({mapping.apply(parse_row(row, file.path), ignored), row.line});
     } catch (const Error& error) {
       if (first_fault.empty()) first_fault = error.what();
     }
   }
   // Broken rows are reported with all others later; only when nothing parses is there nothing to go on.
   if (rows.empty() && !first_fault.empty()) throw Error(ErrorKind::data, first_fault);
-  return detect_format(rows, source.path);
+  return detect_format(rows, file.path);
 }
 
 }  // namespace
 
-RowStream::RowStream(std::vector<DataSource> sources, std::optional<int64_t> byte_budget)
-    : sources_(std::move(sources)) {
+RowStream::RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget)
+    : files_(std::move(files)) {
   int64_t text_bytes = 0;
-  for (const DataSource& source : sources_) {
-    formats_.push_back(settle_format(source));
-    sizes_.push_back(file_size(source.path));
+  for (const SourceFile& file : files_) {
+    formats_.push_back(settle_format(file));
+    sizes_.push_back(file_size(file.path));
     total_bytes_ += sizes_.back();
-    text_bytes += sizes_.back() * (InputFile(source.path).compressed() ? kTypicalRatio : 1);
+    text_bytes += sizes_.back() * (InputFile(file.path).compressed() ? kTypicalRatio : 1);
   }
   partial_ = byte_budget && text_bytes > *byte_budget;
   for (int64_t size : sizes_) {
@@ -58,27 +65,36 @@ RowStream::RowStream(std::vector<DataSource> sources, std::optional<int64_t> byt
   }
 }
 
+// The first row of a file comes whatever the budget is.
+bool RowStream::may_take(const SourceFile& file) const {
+  return (!file.source.limit || rows_ < *file.source.limit) &&
+         (file_rows_ == 0 || file_bytes_ < budgets_[current_]);
+}
+
 bool RowStream::next(RowChunk& chunk) {
   chunk = RowChunk{};
-  for (; current_ < sources_.size(); ++current_, open_.reset()) {
-    const DataSource& source = sources_[current_];
+  for (; current_ < files_.size(); ++current_, open_.reset()) {
+    const SourceFile& file = files_[current_];
     if (!open_) {
-      open_ = open_source(source.path);
-      rows_ = bytes_ = 0;
+      if (file.entry != entry_) rows_ = skipped_ = 0;
+      entry_ = file.entry;
+      file_rows_ = file_bytes_ = 0;
+      open_ = open_source(file.path, file.source.sample_by);
     }
     chunk.source = current_;
-    chunk.format = formats_[current_];
-    chunk.plain_text = source_kind(source.path) == SourceKind::plain_text;
+    chunk.format = formats_[current_].format;
     SourceRow row;
-    // The first row comes whatever the budget is.
-    int64_t text_bytes = 0;
-    while (text_bytes < kChunkBytes && chunk.rows.size() < kChunkRows &&
-           (!source.limit || rows_ < *source.limit) && (rows_ == 0 || bytes_ < budgets_[current_]) &&
-           open_->next(row)) {
-      text_bytes += static_cast<int64_t>(row.text.size());
+    for (int64_t text_bytes = 0;
+         text_bytes < kChunkBytes && chunk.rows.size() < kChunkRows && may_take(file) && open_->next(row);) {
+      ++file_rows_;
+      chunk.bytes += open_->file_position() - file_bytes_;
+      file_bytes_ = open_->file_position();
+      if (skipped_ < file.source.skip) {
+        ++skipped_;
+        continue;
+      }
       ++rows_;
-      chunk.bytes += open_->file_position() - bytes_;
-      bytes_ = open_->file_position();
+      text_bytes += static_cast<int64_t>(row.text.size());
       chunk.rows.push_back(std::move(row));
     }
     if (!chunk.rows.empty()) return true;
@@ -86,12 +102,19 @@ bool RowStream::next(RowChunk& chunk) {
   return false;
 }
 
+bool RowStream::has_format(RowFormat format) const {
+  return std::any_of(formats_.begin(), formats_.end(),
+                     [&](const Detected& detected) { return detected.format == format; });
+}
+
 std::string RowStream::formats() const {
-  std::vector<std::string> names;
-  for (RowFormat format : formats_)
-    if (std::find(names.begin(), names.end(), name_of(format)) == names.end())
-      names.emplace_back(name_of(format));
-  return join(names, ", ");
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < formats_.size(); ++i) {
+    const bool seen = std::any_of(formats_.begin(), formats_.begin() + static_cast<int64_t>(i),
+                                  [&](const Detected& other) { return other.format == formats_[i].format; });
+    if (!seen) parts.push_back(std::string(name_of(formats_[i].format)) + ": " + formats_[i].reason);
+  }
+  return join(parts, "; ");
 }
 
 }  // namespace forge

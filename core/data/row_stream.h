@@ -1,7 +1,7 @@
 #pragma once
 // The rows of all sources of a split, in chunks that workers take whole.
 //
-//   RowStream stream(sources, needs, byte_budget);
+//   RowStream stream(expand_sources(job.data.train), byte_budget);
 //   for (RowChunk chunk; stream.next(chunk);) work(chunk);
 #include <cstdint>
 #include <memory>
@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "core/data/expand.h"
 #include "core/data/rows.h"
 #include "core/data/sources.h"
 
 namespace forge {
 
 struct RowChunk {
-  size_t source = 0;  // which of the sources
+  size_t source = 0;  // which of the files
   RowFormat format = RowFormat::automatic;
-  bool plain_text = false;      // the rows are documents, not JSON
   std::vector<SourceRow> rows;  // in the order of the file
   int64_t bytes = 0;            // of the file that were used for these rows
 };
@@ -27,7 +27,7 @@ class RowStream {
   // Opens every source and settles every format before the first chunk. `byte_budget` bounds the text that is
   // read of all sources together, each in proportion to its size; compressed files count kTypicalRatio times.
   // Throws Error(data).
-  RowStream(std::vector<DataSource> sources, std::optional<int64_t> byte_budget = {});
+  RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget = {});
   // False when all rows were given out.
   bool next(RowChunk& chunk);
 
@@ -35,17 +35,23 @@ class RowStream {
   // Whether the budget leaves rows unread.
   bool partial() const { return partial_; }
   int64_t source_bytes(size_t source) const { return sizes_[source]; }
-  // The formats found, each once: "messages, text".
+  // The formats, each once and with its reason: "messages: 3 of the first 3 rows have messages; text: as the
+  // job says".
   std::string formats() const;
+  bool has_format(RowFormat format) const;
 
  private:
-  std::vector<DataSource> sources_;
+  bool may_take(const SourceFile& file) const;
+
+  std::vector<SourceFile> files_;
   std::vector<int64_t> sizes_, budgets_;
-  std::vector<RowFormat> formats_;
+  std::vector<Detected> formats_;
   int64_t total_bytes_ = 0;
   std::unique_ptr<RowSource> open_;
   size_t current_ = 0;
-  int64_t rows_ = 0, bytes_ = 0;  // given out of the current source
+  size_t entry_ = 0;                        // of the current file
+  int64_t rows_ = 0, skipped_ = 0;          // given out and left out of the current entry
+  int64_t file_rows_ = 0, file_bytes_ = 0;  // read of the current file
   bool partial_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/data/formats/format.h"
 
@@ -10,27 +11,67 @@ namespace {
 
 bool has(const Json& row, const char* key) { return member(row, key) != nullptr; }
 
+bool is_text_or_list(const Json& row, const char* key) {
+  const Json* value = member(row, key);
+  return value && (value->is_string() || value->is_array());
+}
+
+bool is_kto(const Json& row) {
+  const bool answered =
+      (has(row, "prompt") && has(row, "completion")) || has(row, "messages") || has(row, "conversations");
+  if (!answered) return false;
+  for (const char* key : {"label", "kto_tag"})
+    if (const Json* label = member(row, key); label && label->is_boolean()) return true;
+  return has(row, "kto_tag");
+}
+
+bool has_pair(const Json& row) { return has(row, "chosen") && has(row, "rejected"); }
+bool is_preference(const Json& row) {
+  return has_pair(row) ||
+         (has(row, "messages") && (has(row, "rejected_response") || has(row, "rejected_messages")));
+}
+
 struct Format {
   RowFormat format;
   const char* name;
+  const char* keys;  // what rows have that are of it
   bool (*matches)(const Json& row);
   Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
 };
 
-// In order of detection: tokens first, since a row of tokens may carry its text too.
 const Format kFormats[] = {
-    {RowFormat::tokens, "tokens",
+    {RowFormat::tokens, "tokens", "token ids",
      [](const Json& row) { return has(row, "input_ids") || (has(row, "ids") && has(row, "mask")); },
      convert_tokens},
-    {RowFormat::messages, "messages", [](const Json& row) { return has(row, "messages"); }, convert_messages},
-    {RowFormat::sharegpt, "sharegpt",
+    {RowFormat::messages, "messages", "messages", [](const Json& row) { return has(row, "messages"); },
+     convert_messages},
+    {RowFormat::sharegpt, "sharegpt", "conversations",
      [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
-    {RowFormat::alpaca, "alpaca",
+    {RowFormat::alpaca, "alpaca", "instruction and output",
      [](const Json& row) { return has(row, "instruction") && has(row, "output"); }, convert_alpaca},
-    {RowFormat::prompt_completion, "prompt_completion",
+    {RowFormat::prompt_completion, "prompt_completion", "prompt and completion",
      [](const Json& row) { return has(row, "prompt") && has(row, "completion"); }, convert_prompt_completion},
-    {RowFormat::text, "text", [](const Json& row) { return has(row, "text"); }, convert_text},
+    {RowFormat::text, "text", "text", [](const Json& row) { return has(row, "text"); }, convert_text},
+    {RowFormat::preference, "preference", "a chosen and a rejected answer", is_preference,
+     convert_preference},
+    {RowFormat::kto, "kto", "an answer and its label", is_kto, convert_kto},
+    {RowFormat::reward, "reward", "an answer and its score", [](const Json&) { return false; },
+     convert_reward},
+    {RowFormat::prompt, "prompt", "a prompt alone",
+     [](const Json& row) { return is_text_or_list(row, "prompt"); }, convert_prompt},
 };
+
+// Shapes that contain another's keys: not ambiguous, the larger one is meant.
+bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
+  if (smaller == RowFormat::prompt) return true;
+  if (larger == RowFormat::tokens) return smaller == RowFormat::text;  // rows of tokens may carry their text
+  if (larger == RowFormat::kto)
+    return smaller == RowFormat::prompt_completion || smaller == RowFormat::messages ||
+           smaller == RowFormat::sharegpt;
+  if (larger != RowFormat::preference) return false;
+  if (smaller == RowFormat::messages) return !has_pair(row);
+  return smaller == RowFormat::sharegpt && row["chosen"].is_object();
+}
 
 std::string shown_keys(const Json& row) {
   std::vector<std::string> keys;
@@ -44,10 +85,27 @@ std::string shown_keys(const Json& row) {
   return keys.empty() ? "no keys" : "the keys " + join(keys, ", ");
 }
 
-const Format* format_of(const Json& row) {
+std::vector<const Format*> candidates_of(const Json& row) {
+  std::vector<const Format*> all, left;
   for (const Format& format : kFormats)
-    if (format.matches(row)) return &format;
-  return nullptr;
+    if (format.matches(row)) all.push_back(&format);
+  for (const Format* format : all)
+    if (std::none_of(all.begin(), all.end(), [&](const Format* other) {
+          return other != format && contains(row, other->format, format->format);
+        }))
+      left.push_back(format);
+  return left;
+}
+
+[[noreturn]] void refuse_ambiguous(const std::vector<const Format*>& candidates, const std::string& place) {
+  std::vector<std::string> readings, names;
+  for (const Format* format : candidates) {
+    readings.push_back(std::string(format->name) + " (it has " + format->keys + ")");
+    names.emplace_back(format->name);
+  }
+  throw Error(ErrorKind::data,
+              place + "the row could be " + join(readings, " or ") + ", expected one reading")
+      .hint("say which: format: " + join(names, ", or format: "));
 }
 
 }  // namespace
@@ -58,30 +116,38 @@ const char* name_of(RowFormat format) {
   return "auto";
 }
 
-RowFormat detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
+bool is_trainable(RowFormat format) {
+  return format != RowFormat::preference && format != RowFormat::kto && format != RowFormat::reward &&
+         format != RowFormat::prompt;
+}
+
+Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
   std::vector<const Format*> found;
-  for (const LocatedRow& located : rows)
-    if (const Format* format = located.row.is_object() ? format_of(located.row) : nullptr)
-      found.push_back(format);
+  for (const LocatedRow& located : rows) {
+    if (!located.row.is_object()) continue;
+    const std::vector<const Format*> candidates = candidates_of(located.row);
+    if (candidates.size() > 1) refuse_ambiguous(candidates, path + ":" + std::to_string(located.line) + ": ");
+    if (!candidates.empty()) found.push_back(candidates[0]);
+  }
+  // A prompt without its completion is a broken pair where other rows are whole ones.
+  const auto is_weak = [](const Format* format) { return format->format == RowFormat::prompt; };
+  if (!std::all_of(found.begin(), found.end(), is_weak)) std::erase_if(found, is_weak);
   if (!found.empty()) {
     // The most frequent, the first of equals.
     auto votes = [&](const Format* format) { return std::count(found.begin(), found.end(), format); };
-    return (*std::max_element(found.begin(), found.end(),
-                              [&](auto* a, auto* b) { return votes(a) < votes(b); }))
-        ->format;
+    const Format* most =
+        *std::max_element(found.begin(), found.end(), [&](auto* a, auto* b) { return votes(a) < votes(b); });
+    return {most->format, std::to_string(votes(most)) + " of the first " + std::to_string(rows.size()) +
+                              (rows.size() == 1 ? " row has " : " rows have ") + most->keys};
   }
   if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
   const auto& [row, line] = rows.front();
   const std::string place = path + ":" + std::to_string(line) + ": ";
-  if (row.is_object() && row.contains("chosen") && row.contains("rejected"))
-    throw Error(ErrorKind::data,
-                place + "a preference pair (chosen, rejected), expected rows for sft or pretrain")
-        .hint("keep the chosen answers only, as messages or prompt and completion");
   const std::string what = row.is_object() ? "the row has " + shown_keys(row) : "the row is " + kind_of(row);
   throw Error(ErrorKind::data, place + what +
                                    ", expected messages, conversations, instruction and output, prompt and "
-                                   "completion, text, or input_ids")
-      .hint("rename the keys, or set data.train[…].format");
+                                   "completion, text, input_ids, or chosen and rejected")
+      .hint("map them: columns: {instruction: your_name, …}, or prompt: \"{your_name}\" and completion");
 }
 
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
@@ -98,6 +164,38 @@ std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptio
     return result;
   }
   FORGE_CHECK(false, "a row format without a converter");
+}
+
+namespace {
+
+// Sorted keys: the order in which a row lists them says nothing.
+void add(Hasher& hasher, const ChatRow& row) {
+  hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
+}
+void add(Hasher& hasher, const PairRow& row) { hasher.add(row.prompt).add(row.completion); }
+void add(Hasher& hasher, const TextRow& row) { hasher.add(row.text); }
+void add(Hasher& hasher, const TokensRow& row) {
+  hasher.add(row.ids.data(), row.ids.size() * sizeof(int32_t))
+      .add(row.supervised.data(), row.supervised.size());
+}
+void add(Hasher& hasher, const PromptRow& row) {
+  hasher.add(row.text);
+  add(hasher, row.chat);
+}
+void add(Hasher& hasher, const AnswersRow& row) {
+  for (const AnswersRow::Answer& answer : row.answers) {
+    hasher.add(answer.name);
+    std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
+  }
+}
+
+}  // namespace
+
+std::string content_of(const Row& row) {
+  Hasher hasher;
+  hasher.add(static_cast<int64_t>(row.index()));
+  std::visit([&](const auto& kind) { add(hasher, kind); }, row);
+  return hasher.hex();
 }
 
 }  // namespace forge

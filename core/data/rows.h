@@ -2,7 +2,7 @@
 // What a row of a data file means, whatever its shape: a conversation, a prompt with its completion, a
 // document, or finished tokens.
 //
-//   RowFormat format = detect_format(first_rows, path);
+//   RowFormat format = detect_format(first_rows, path).format;
 //   RowFaults faults;
 //   std::optional<Row> row = convert_row(json, format, {}, faults);   // nothing when it has faults
 //
@@ -16,6 +16,14 @@
 //   text               {"text"}
 //   tokens             {"input_ids", "labels" or "mask", "attention_mask"}; also as `forge data --dump`
 //   writes them
+// Shown by `forge data`; no objective trains on them yet:
+//   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages; or "messages" with
+//                      "rejected_response"; or "conversations" with one turn each in chosen and rejected
+//   kto                {"prompt", "completion", "label"} or {"messages", "label"}: label true or false, or
+//   kto_tag reward             {"prompt", "completion", "score"} or {"messages", "score"}: a number; only
+//   when the job
+//                      says so, since many data sets carry a score that nobody trains on
+//   prompt             {"prompt"}: a text or a list of messages to be answered; other keys are for rewards
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,7 +53,20 @@ struct TokensRow {
   std::vector<int32_t> ids;
   std::vector<uint8_t> supervised;
 };
-using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow>;
+// To be answered: `chat` when it has messages, else `text`. Nothing of it is trained.
+struct PromptRow {
+  ChatRow chat;
+  std::string text;
+};
+// One or two answers to judge: chosen and rejected, or one that is good, bad or has a score.
+struct AnswersRow {
+  struct Answer {
+    std::string name;  // chosen, rejected, desirable, undesirable, "score 0.5"
+    std::variant<ChatRow, PairRow> row;
+  };
+  std::vector<Answer> answers;
+};
+using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow, PromptRow, AnswersRow>;
 
 // Faults of one row: where (a JSON pointer into the row) and "what, expected what".
 struct RowFault {
@@ -62,13 +83,23 @@ struct RowOptions {
 
 // The name as the job file writes it.
 const char* name_of(RowFormat format);
-// The format that all these rows of one file have. Throws Error(data) at the row that has none or another
-// one.
+// Whether an objective of this version trains on such rows.
+bool is_trainable(RowFormat format);
+// A hash of what the row means to a model, whatever else it carries: ids and sources of rows do not matter,
+// nor the order of keys. Equal rows of different shapes (alpaca, messages) have equal hashes.
+std::string content_of(const Row& row);
+
+// The format that most of these first rows of one file have, and why. Throws Error(data) at a row that could
+// be of several formats, naming them, and when no row has any.
 struct LocatedRow {
   Json row;
   int64_t line = 1;
 };
-RowFormat detect_format(const std::vector<LocatedRow>& rows, const std::string& path);
+struct Detected {
+  RowFormat format = RowFormat::automatic;
+  std::string reason;  // "3 of the first 3 rows have messages"
+};
+Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path);
 
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
                                RowFaults& faults);

@@ -5,19 +5,11 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/io/byte_reader.h"
+#include "core/data/source_readers.h"
+#include "core/io/parquet.h"
 
 namespace forge {
 namespace {
-
-constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
-
-[[noreturn]] void fail(const std::string& path, int64_t line, int64_t column, const std::string& problem) {
-  throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem);
-}
-
-bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 class JsonLines : public RowSource {
  public:
@@ -25,11 +17,10 @@ class JsonLines : public RowSource {
 
   bool next(SourceRow& row) override {
     do {
-      row.line = reader_.line();
-      row.column = 1;
+      row = {reader_.line(), reader_.column(), std::move(row.text)};
       if (!reader_.read_line(row.text, kMaxRowBytes)) return false;
       if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
-        fail(reader_.path(), row.line, 1, "a line of more than " + format_bytes(kMaxRowBytes));
+        fail_at(reader_.path(), row.line, 1, "a line of more than " + format_bytes(kMaxRowBytes));
       if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
     } while (trim(row.text).empty());
     return true;
@@ -40,206 +31,214 @@ class JsonLines : public RowSource {
   ByteReader reader_;
 };
 
-// Cuts the elements out of the array by brackets and quotes alone. What is inside an element is checked when
-// it is parsed; here only what lies between elements is.
-class JsonArray : public RowSource {
+class Table : public RowSource {
  public:
-  explicit JsonArray(const std::string& path) : reader_(path) { find_array(); }
+  Table(const std::string& path, char delimiter) : file_(path, delimiter, kMaxRowBytes) {}
 
   bool next(SourceRow& row) override {
-    if (done_) return false;
-    skip_blanks();
-    if (reader_.peek() == ']' && first_) return finish();
-    if (!first_) {
-      if (reader_.peek() == ']') return finish();
-      expect(',', "a comma or ] after a row");
-      skip_blanks();
-    }
-    first_ = false;
-    read_value(row);
+    CsvRecord record;
+    if (!file_.next(record)) return false;
+    row = {record.line, record.column, std::move(record.text), RowKind::csv, file_.table()};
     return true;
   }
-  int64_t file_position() const override { return reader_.file_position(); }
+  int64_t file_position() const override { return file_.file_position(); }
 
  private:
-  void skip_blanks() {
-    while (is_blank(reader_.peek())) reader_.advance();
-  }
-  [[noreturn]] void unexpected(const std::string& expected) {
-    const int c = reader_.peek();
-    const std::string found =
-        c < 0 ? "the file ends here" : std::string("found '") + static_cast<char>(c) + "'";
-    fail(reader_.path(), reader_.line(), reader_.column(), found + ", expected " + expected);
-  }
-  void expect(char c, const std::string& what) {
-    if (reader_.peek() != c) unexpected(what);
-    reader_.advance();
-  }
-
-  // The file is the array, or an object with one array among its members, which members before it may
-  // precede.
-  void find_array() {
-    skip_blanks();
-    if (reader_.peek() < 0) fail(reader_.path(), 1, 1, "empty, expected a JSON array of rows");
-    if (reader_.peek() == '[') return reader_.advance();
-    expect('{', "[ (an array of rows) or { (an object that holds one)");
-    in_object_ = true;
-    for (skip_blanks(); reader_.peek() != '}'; skip_blanks()) {
-      skip_key();
-      if (reader_.peek() == '[') return reader_.advance();
-      SourceRow ignored;
-      read_value(ignored);
-      skip_blanks();
-      if (reader_.peek() == ',')
-        reader_.advance();
-      else if (reader_.peek() != '}')
-        unexpected("a comma or }");
-    }
-    fail(reader_.path(), reader_.line(), reader_.column(),
-         "the object holds no array, expected one array of rows");
-  }
-
-  void skip_key() {
-    skip_blanks();
-    if (reader_.peek() != '"') unexpected("a key in quotes");
-    SourceRow key;
-    read_value(key);
-    skip_blanks();
-    expect(':', "a colon");
-    skip_blanks();
-  }
-
-  bool finish() {
-    reader_.advance();
-    for (skip_blanks(); in_object_ && reader_.peek() != '}'; skip_blanks()) {
-      expect(',', "a comma or }");
-      skip_key();
-      if (reader_.peek() == '[')
-        fail(reader_.path(), reader_.line(), reader_.column(),
-             "a second array in the object, expected one array of rows");
-      SourceRow ignored;
-      read_value(ignored);
-    }
-    if (in_object_) reader_.advance();
-    skip_blanks();
-    if (reader_.peek() >= 0) unexpected("the end of the file");
-    done_ = true;
-    return false;
-  }
-
-  // One value, from its first byte to its last.
-  void read_value(SourceRow& row) {
-    row.line = reader_.line();
-    row.column = reader_.column();
-    row.text.clear();
-    int64_t depth = 0;
-    bool quoted = false;
-    while (true) {
-      const int c = reader_.peek();
-      if (c < 0) unexpected(quoted ? "the end of a text" : "the rest of the value");
-      // A bare word or number ends before a delimiter.
-      if (!quoted && depth == 0 && (c == ',' || c == ']' || c == '}' || c == ':' || is_blank(c))) break;
-      take(row);
-      if (quoted && c == '\\' && reader_.peek() >= 0)
-        take(row);
-      else if (c == '"')
-        quoted = !quoted;
-      else if (!quoted && (c == '{' || c == '['))
-        ++depth;
-      else if (!quoted && (c == '}' || c == ']'))
-        --depth;
-      if (!quoted && depth == 0 && (c == '"' || c == '}' || c == ']')) break;
-    }
-    if (row.text.empty()) unexpected("a value");
-  }
-  void take(SourceRow& row) {
-    if (static_cast<int64_t>(row.text.size()) >= kMaxRowBytes)
-      fail(reader_.path(), row.line, row.column, "a row of more than " + format_bytes(kMaxRowBytes));
-    row.text += static_cast<char>(reader_.peek());
-    reader_.advance();
-  }
-
-  ByteReader reader_;
-  bool in_object_ = false, first_ = true, done_ = false;
+  CsvFile file_;
 };
 
+// Documents, paragraphs or lines. Blank paragraphs and lines are no rows.
 class PlainText : public RowSource {
  public:
-  explicit PlainText(const std::string& path) : reader_(path) {}
+  PlainText(const std::string& path, SampleBy sample_by)
+      : reader_(path),
+        sample_by_(sample_by),
+        limit_(sample_by == SampleBy::document ? kMaxDocumentBytes : kMaxRowBytes) {}
 
   bool next(SourceRow& row) override {
-    if (done_) return false;
-    done_ = true;
-    row = SourceRow{1, 1, ""};
-    for (std::string line; reader_.read_line(line, kMaxDocumentBytes);) {
-      row.text += line;
-      if (reader_.column() == 1) row.text += '\n';
-      if (static_cast<int64_t>(row.text.size()) > kMaxDocumentBytes)
-        fail(reader_.path(), reader_.line(), 1, "a document of more than " + format_bytes(kMaxDocumentBytes));
+    row = {reader_.line(), reader_.column(), "", RowKind::text};
+    if (sample_by_ == SampleBy::document) return document(row);
+    while (row.text.empty()) {
+      row = {reader_.line(), reader_.column(), "", RowKind::text};
+      if (!reader_.read_line(line_, limit_)) return false;
+      do {
+        if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+        if (trim(line_).empty()) break;
+        row.text += (row.text.empty() ? "" : "\n") + line_;
+        check_size(row);
+      } while (sample_by_ == SampleBy::paragraph && reader_.read_line(line_, limit_));
     }
-    check_utf8(row);
     return true;
   }
   int64_t file_position() const override { return reader_.file_position(); }
 
  private:
-  void check_utf8(const SourceRow& row) {
-    size_t bad = 0;
-    if (valid_utf8(row.text, &bad)) return;
-    const std::string_view before = std::string_view(row.text).substr(0, bad);
-    const auto newline = before.rfind('\n');
-    const auto column = newline == std::string_view::npos ? bad : bad - newline - 1;
-    fail(reader_.path(), row.line + std::count(before.begin(), before.end(), '\n'),
-         static_cast<int64_t>(column) + 1, "not valid UTF-8");
+  // An empty file is an empty document.
+  bool document(SourceRow& row) {
+    if (done_) return false;
+    done_ = true;
+    while (reader_.read_line(line_, limit_)) {
+      row.text += line_;
+      if (reader_.column() == 1) row.text += '\n';
+      check_size(row);
+    }
+    return true;
+  }
+  void check_size(const SourceRow& row) {
+    if (static_cast<int64_t>(row.text.size()) > limit_)
+      fail_at(reader_.path(), row.line, 1,
+              (sample_by_ == SampleBy::document ? "a document of more than " : "a row of more than ") +
+                  format_bytes(limit_));
   }
 
   ByteReader reader_;
+  SampleBy sample_by_;
+  int64_t limit_;
+  std::string line_;
   bool done_ = false;
 };
 
+// Its rows are JSON already; what it counts are rows.
+class ParquetRows : public RowSource {
+ public:
+  explicit ParquetRows(const std::string& path) : file_(open_parquet(path)) {}
+  bool next(SourceRow& row) override {
+    row = {++row_, 1, ""};
+    return file_->next(row.text);
+  }
+  int64_t file_position() const override { return file_->file_position(); }
+
+ private:
+  std::unique_ptr<ParquetFile> file_;
+  int64_t row_ = 0;
+};
+
+struct Extension {
+  const char* name;
+  SourceKind kind;
+};
+constexpr Extension kExtensions[] = {
+    {".jsonl", SourceKind::json_lines}, {".ndjson", SourceKind::json_lines},
+    {".json", SourceKind::json_array},  {".csv", SourceKind::csv},
+    {".tsv", SourceKind::tsv},          {".txt", SourceKind::plain_text},
+    {".md", SourceKind::plain_text},    {".parquet", SourceKind::parquet},
+};
+
+// "a.jsonl.gz" → ".jsonl".
+std::string data_extension(const std::string& path) {
+  std::filesystem::path name(path);
+  const std::string last = lower(name.extension().string());
+  if (last == ".gz" || last == ".zst" || last == ".zstd") name.replace_extension();
+  return lower(name.extension().string());
+}
+
+// Characters in front of a byte of a text, as a place in the file.
+std::string place_of_byte(const SourceRow& row, size_t byte) {
+  int64_t line = row.line, column = row.column;
+  for (char c : std::string_view(row.text).substr(0, byte)) {
+    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
+    line += c == '\n';
+  }
+  return std::to_string(line) + ":" + std::to_string(column);
+}
+
+Json parse_text_row(const SourceRow& row, const std::string& path) {
+  size_t bad = 0;
+  if (valid_utf8(row.text, &bad)) return {{"text", row.text}};
+  throw Error(ErrorKind::data, path + ":" + place_of_byte(row, bad) + ": not valid UTF-8");
+}
+
+// The parser counts columns from the row's first byte; on its first line the row may begin further right.
+std::string shifted(const std::string& message, const std::string& path, const SourceRow& row) {
+  const std::string first_line = path + ":" + std::to_string(row.line) + ":";
+  if (!starts_with(message, first_line)) return message;
+  const size_t colon = message.find(':', first_line.size());
+  const int64_t column = std::stoll(message.substr(first_line.size(), colon - first_line.size()));
+  return first_line + std::to_string(column + row.column - 1) + message.substr(colon);
+}
+
+std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
+  return parse_csv_record({row.line, row.column, row.text}, *row.table, path);
+}
+
+Json parse_csv_row(const SourceRow& row, const std::string& path) {
+  Json object = Json::object();
+  const std::vector<CsvCell> cells = cells_of(row, path);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const bool absent = cells[i].text.empty() && !cells[i].quoted;
+    object[row.table->header[i]] = absent ? Json(nullptr) : Json(cells[i].text);
+  }
+  return object;
+}
+
 }  // namespace
+
+std::optional<SourceKind> kind_by_name(const std::string& path) {
+  const std::string extension = data_extension(path);
+  for (const Extension& entry : kExtensions)
+    if (extension == entry.name) return entry.kind;
+  return std::nullopt;
+}
 
 SourceKind source_kind(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status)) {
-    if (path.find_first_of("*?") != std::string::npos)
-      throw Error(ErrorKind::data, path + ": patterns are not supported, expected one file")
-          .hint("list the files");
+  if (!std::filesystem::exists(status))
     throw Error(ErrorKind::data, path + ": no such file")
         .hint("relative paths start at the job file's folder");
-  }
   if (std::filesystem::is_directory(status))
-    throw Error(ErrorKind::data, path + ": is a folder, expected a file")
-        .hint("list its files in data.train");
+    throw Error(ErrorKind::data, path + ": is a folder, expected a file");
   if (!std::filesystem::is_regular_file(status))
     throw Error(ErrorKind::data, path + ": is not a regular file (a pipe or device)");
-  const std::string extension = lower(std::filesystem::path(path).extension().string());
-  if (extension == ".jsonl" || extension == ".ndjson") return SourceKind::json_lines;
-  if (extension == ".json") return SourceKind::json_array;
-  if (extension == ".txt" || extension == ".md") return SourceKind::plain_text;
-  throw Error(ErrorKind::data, path + ": unknown extension \"" + extension +
-                                   "\", expected .jsonl, .ndjson, .json, .txt or .md")
+  if (const auto kind = kind_by_name(path)) return *kind;
+  throw Error(ErrorKind::data, path + ": unknown extension \"" + data_extension(path) +
+                                   "\", expected .jsonl, .ndjson, .json, .csv, .tsv, .txt, .md or .parquet")
       .hint("convert it to JSONL: one JSON object a line");
 }
 
-std::unique_ptr<RowSource> open_source(const std::string& path) {
-  switch (source_kind(path)) {
+std::unique_ptr<RowSource> open_source(const std::string& path, SampleBy sample_by) {
+  const SourceKind kind = source_kind(path);
+  if (kind != SourceKind::plain_text && sample_by != SampleBy::document)
+    throw Error(ErrorKind::data, path + ": has rows of its own; sample_by is for text files")
+        .hint("remove sample_by");
+  switch (kind) {
     case SourceKind::json_lines:
       return std::make_unique<JsonLines>(path);
     case SourceKind::json_array:
-      return std::make_unique<JsonArray>(path);
+      return open_json_array(path);
+    case SourceKind::csv:
+      return std::make_unique<Table>(path, ',');
+    case SourceKind::tsv:
+      return std::make_unique<Table>(path, '\t');
     case SourceKind::plain_text:
-      return std::make_unique<PlainText>(path);
+      return std::make_unique<PlainText>(path, sample_by);
+    case SourceKind::parquet:
+      return std::make_unique<ParquetRows>(path);
   }
   FORGE_CHECK(false, "a source kind without a reader");
 }
 
 Json parse_row(const SourceRow& row, const std::string& path) {
-  // Blanks stand for what precedes the row on its first line, so that the parser counts columns right.
-  if (row.column == 1) return parse_json(row.text, path, ErrorKind::data, {}, row.line);
-  const std::string text = std::string(static_cast<size_t>(row.column - 1), ' ') + row.text;
-  return parse_json(text, path, ErrorKind::data, {}, row.line);
+  if (row.kind == RowKind::text) return parse_text_row(row, path);
+  if (row.kind == RowKind::csv) return parse_csv_row(row, path);
+  try {
+    return parse_json(row.text, path, ErrorKind::data, {}, row.line);
+  } catch (const Error& error) {
+    if (row.column == 1) throw;
+    throw Error(ErrorKind::data, shifted(error.what(), path, row));
+  }
+}
+
+std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path) {
+  if (row.kind == RowKind::json) return place_of(row, pointer);
+  if (row.kind == RowKind::text) return place_of_byte(row, 0);
+  const std::vector<CsvCell> cells = cells_of(row, path);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string start = "/" + row.table->header[i];
+    if (pointer == start || starts_with(pointer, start + "/"))
+      return std::to_string(cells[i].line) + ":" + std::to_string(cells[i].column);
+  }
+  return place_of_byte(row, 0);
 }
 
 }  // namespace forge

@@ -1,29 +1,38 @@
 #pragma once
 // A data file as a stream of rows: text with its place in the file. Memory is bounded by the longest row.
 //
-//   auto source = open_source("train.jsonl");
+//   auto source = open_source("train.jsonl.gz");
 //   SourceRow row;
 //   while (source->next(row)) use(row.text, row.line);
 //
-// By extension: `.jsonl` and `.ndjson` (one JSON value a line; blank lines are skipped), `.json` (one array
-// of rows, or an object of which exactly one member is an array: that one), `.txt` and `.md` (the whole file
-// is one row: one document). Rows are not parsed here: workers do that in parallel.
+// By extension, behind which .gz or .zst may stand: `.jsonl` and `.ndjson` (one JSON value a line; blank
+// lines are skipped), `.json` (one array of rows, or an object of which exactly one member is an array: that
+// one), `.csv` and `.tsv` (io/csv.h: a header, then one row a record), `.txt` and `.md` (one row: the whole
+// document; or a paragraph or a line, as `sample_by` says), `.parquet` (io/parquet.h, an optional component;
+// its lines are row numbers). Rows are not parsed here: workers do that in parallel.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "core/config/job.h"
+#include "core/io/csv.h"
 #include "core/io/json.h"
 
 namespace forge {
 
 constexpr int64_t kMaxRowBytes = int64_t{64} << 20;
+constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
 
-enum class SourceKind { json_lines, json_array, plain_text };
+enum class SourceKind { json_lines, json_array, csv, tsv, plain_text, parquet };
+enum class RowKind { json, csv, text };
 
 struct SourceRow {
   int64_t line = 1;    // of the row's first byte, from 1
   int64_t column = 1;  // of the row's first byte in characters, from 1
   std::string text;
+  RowKind kind = RowKind::json;
+  std::shared_ptr<const CsvTable> table = nullptr;  // of a CSV row
 };
 
 class RowSource {
@@ -36,15 +45,20 @@ class RowSource {
   virtual int64_t file_position() const = 0;
 };
 
+// What the name says; nothing for an unknown extension.
+std::optional<SourceKind> kind_by_name(const std::string& path);
 // Throws Error(data) for a missing file, a folder, a device or an unknown extension.
 SourceKind source_kind(const std::string& path);
-std::unique_ptr<RowSource> open_source(const std::string& path);
+std::unique_ptr<RowSource> open_source(const std::string& path, SampleBy sample_by = SampleBy::document);
 
-// The row as JSON, faults at their place in the file. A row of plain text is an error of the caller.
+// The row as JSON, faults at their place in the file. A CSV row is an object of texts, with null for an empty
+// cell without quotes; a row of a text file is {"text": …}.
 Json parse_row(const SourceRow& row, const std::string& path);
 
-// Where the value at `pointer` ("/messages/2/role") stands in a row's text, as "line:col" of the file. A
-// missing value is placed at the innermost value that exists.
+// Where the value at `pointer` ("/messages/2/role") stands in a row, as "line:col" of the file. A missing
+// value is placed at the innermost value that exists.
+std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);
+// The same in a row of JSON.
 std::string place_of(const SourceRow& row, const std::string& pointer);
 
 }  // namespace forge

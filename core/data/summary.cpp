@@ -49,6 +49,7 @@ Json to_json(const DataSummary& summary) {
   for (const TextField& field : kTexts) json[field.key] = summary.*field.member;
   for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
   for (const CutField& field : kCuts) json[field.key] = summary.cuts.*field.member;
+  json["unsampled"] = summary.unsampled;
   json["estimated"] = summary.estimated;
   return json;
 }
@@ -59,6 +60,7 @@ DataSummary data_summary_from_json(const Json& json) {
     for (const TextField& field : kTexts) summary.*field.member = json.at(field.key).get<std::string>();
     for (const CountField& field : kCounts) summary.*field.member = json.at(field.key).get<int64_t>();
     for (const CutField& field : kCuts) summary.cuts.*field.member = json.value(field.key, int64_t{0});
+    summary.unsampled = json.value("unsampled", int64_t{0});  // plans made before weights have none
     summary.estimated = json.at("estimated").get<bool>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorKind::data,

@@ -7,6 +7,7 @@
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/data/order.h"
+#include "core/data/prepare.h"
 #include "providers/providers.h"
 
 namespace forge {
@@ -50,6 +51,8 @@ void refuse_contradictions(const Plan& plan) {
     faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
                      " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +
                      " positions");
+  require_trainable(plan.train, "data.train");
+  require_trainable(plan.eval, "data.eval");
   if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
   if (job.train.precision == Precision::fp16 && !plan.device.cuda)
     faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");

@@ -62,18 +62,20 @@ const Case kCases[] = {
     {"!seed: 1\n",
      "job.yaml:1:1: model.path: missing (The model: a Hugging Face folder with safetensors, or a .gguf "
      "file.)\n"
-     "job.yaml:1:1: data.train: missing (What to train on: a file, a list of files, or a list of {path, "
-     "format, limit}.)"},
+     "job.yaml:1:1: data.train: missing (What to train on: a file, folder or pattern, a list of them, or a "
+     "list of "
+     "{path, format, …}.)"},
     {"!model: {quantization: none}\ndata: {train: a}\n",
      "job.yaml:1:8: model.path: missing (The model: a Hugging Face folder with safetensors, or a .gguf "
      "file.)"},
     {"!model: m\ndata: {train: []}\n",
-     "job.yaml:2:15: data.train: the list is empty (What to train on: a file, a list of files, or a list of "
-     "{path, "
-     "format, limit}.)"},
+     "job.yaml:2:15: data.train: the list is empty (What to train on: a file, folder or pattern, a list of "
+     "them, or "
+     "a list of {path, format, …}.)"},
     {"!model: m\ndata: {train: [{format: text}]}\n",
-     "job.yaml:2:16: data.train[0].path: missing (A data file: .jsonl, .json, .csv, .tsv, .txt or "
-     ".parquet.)"},
+     "job.yaml:2:16: data.train[0].path: missing (A data file (.jsonl, .json, .csv, .tsv, .txt, .md, "
+     ".parquet; text "
+     "also as .gz or .zst), a folder of them, or a pattern such as data/*.jsonl.)"},
     {"!", "job.yaml:1:1: the file is empty, expected a job (forge init writes a job to start from)"},
     {"!# nothing\n",
      "job.yaml:1:1: the file is empty, expected a job (forge init writes a job to start from)"},

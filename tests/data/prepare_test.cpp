@@ -79,7 +79,9 @@ TEST_CASE("several sources become one data set in order, with where each example
   CHECK_THAT(fixture.tokenizer.decode(data.example(2).ids),
              Catch::Contains("user\n3<|im_end|>\n<|im_start|>assistant\nthree"));
   CHECK(fixture.tokenizer.decode(data.example(3).ids) == "the whole file\n\nis one document<|endoftext|>");
-  CHECK(prepared.summary.format == "messages, text, tokens");
+  CHECK(prepared.summary.format ==
+        "messages: 2 of the first 2 rows have messages; text: a text file; tokens: 1 of the first 1 row has "
+        "token ids");
   CHECK(prepared.summary.rows == 5);
   CHECK(prepared.summary.examples == 5);
   CHECK(prepared.summary.tokens == data.total_tokens());

@@ -28,16 +28,33 @@ std::string meaning(const std::string& text, RowFormat format, const RowOptions&
   if (const auto* pair = std::get_if<PairRow>(&*row))
     return "[" + pair->prompt + "][" + pair->completion + "]";
   if (const auto* document = std::get_if<TextRow>(&*row)) return "<" + document->text + ">";
+  if (const auto* prompt = std::get_if<PromptRow>(&*row))
+    return "?" + prompt->text + (prompt->chat.messages.empty() ? "" : dump_json(prompt->chat.messages));
+  if (const auto* answers = std::get_if<AnswersRow>(&*row)) {
+    std::string all;
+    for (const auto& answer : answers->answers) {
+      all += (all.empty() ? "" : " ") + answer.name + ":";
+      if (const auto* pair = std::get_if<PairRow>(&answer.row))
+        all += "[" + pair->prompt + "][" + pair->completion + "]";
+      else
+        for (const Json& turn : std::get<ChatRow>(answer.row).messages)
+          all +=
+              turn["role"].get<std::string>().substr(0, 1) + "=" + turn["content"].get<std::string>() + ";";
+      if (const auto* chat = std::get_if<ChatRow>(&answer.row)) all += std::to_string(chat->prompt_messages);
+    }
+    return all;
+  }
   const auto& tokens = std::get<TokensRow>(*row);
   return dump_json(tokens.ids) + dump_json(tokens.supervised);
 }
 
-RowFormat detected(const std::vector<std::string>& rows) {
+Detected detection(const std::vector<std::string>& rows) {
   std::vector<LocatedRow> located;
   for (size_t i = 0; i < rows.size(); ++i)
     located.push_back({parse_row({1, 1, rows[i]}, "f"), static_cast<int64_t>(i) + 1});
   return detect_format(located, "f.jsonl");
 }
+RowFormat detected(const std::vector<std::string>& rows) { return detection(rows).format; }
 
 }  // namespace
 
@@ -122,12 +139,10 @@ TEST_CASE("the format is what the rows of a file look like") {
   CHECK(error_of([] { detected({R"({"question": "", "reply": ""})"}); }) ==
         "f.jsonl:1: the row has the keys question, reply, expected messages, conversations, instruction and "
         "output, "
-        "prompt and completion, text, or input_ids");
+        "prompt and completion, text, input_ids, or chosen and rejected");
   CHECK(error_of([] { detected({"[1]"}); }) ==
         "f.jsonl:1: the row is a list, expected messages, conversations, instruction and output, prompt and "
-        "completion, text, or input_ids");
-  CHECK(error_of([] { detected({R"({"prompt": "p", "chosen": "a", "rejected": "b"})"}); }) ==
-        "f.jsonl:1: a preference pair (chosen, rejected), expected rows for sft or pretrain");
+        "completion, text, input_ids, or chosen and rejected");
   CHECK(error_of([] { detected({}); }) == "f.jsonl: holds no rows, expected at least one");
 }
 
@@ -226,4 +241,99 @@ TEST_CASE("every fault of a row is named with its place") {
        "1:29 mask[0] is the number 2, expected a whole number from 0 to 1"},
   };
   for (const Case& test : cases) CHECK(meaning(test.row, test.format) == test.faults);
+}
+
+TEST_CASE("preference pairs come in the shapes of three trainers") {
+  const auto pair = [](const char* row) { return meaning(row, RowFormat::preference); };
+  CHECK(pair(R"({"prompt": "p", "chosen": "a", "rejected": "b"})") == "chosen:[p][a] rejected:[p][b]");
+  CHECK(pair(R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+                 "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]})") ==
+        "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+  CHECK(pair(R"({"prompt": "q", "chosen": [{"role": "assistant", "content": "a"}],
+                 "rejected": [{"role": "assistant", "content": "b"}]})") ==
+        "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+  CHECK(
+      pair(
+          R"({"prompt": "q", "chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+                 "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]})") ==
+      "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+  CHECK(pair(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+                 "rejected_response": "b"})") == "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+  CHECK(pair(R"({"conversations": [{"from": "human", "value": "q"}], "chosen": {"from": "gpt", "value": "a"},
+                 "rejected": {"from": "gpt", "value": "b"}})") == "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+  CHECK(pair(R"({"chosen": "a", "rejected": "a"})") ==
+        "1:29 chosen and rejected are the same, expected two answers");
+  CHECK(pair(R"({"chosen": "a", "rejected": ["b"]})") == "1:29 rejected is a list, expected a text");
+  CHECK(pair(R"({"chosen": "a"})") == "1:1 rejected is missing, expected a text");
+  CHECK(pair(R"({"chosen": [], "rejected": []})") ==
+        "1:12 chosen is empty, expected messages\n1:28 rejected is empty, expected messages");
+  CHECK(
+      pair(
+          R"({"chosen": [{"role": "user", "content": "q"}], "rejected": [{"role": "assistant", "content": "b"}]})") ==
+      "1:13 chosen does not end with an assistant's turn");
+}
+
+TEST_CASE("labels, scores and prompts") {
+  CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": true})", RowFormat::kto) ==
+        "desirable:[p][c]");
+  CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": 0})", RowFormat::kto) == "undesirable:[p][c]");
+  CHECK(meaning(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+                   "kto_tag": false})",
+                RowFormat::kto) == "undesirable:u=q;a=a;1");
+  CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": "good"})", RowFormat::kto) ==
+        "1:45 label is a text, expected true or false");
+  CHECK(meaning(R"({"prompt": "p", "completion": "c"})", RowFormat::kto) ==
+        "1:1 label is missing, expected true or false");
+  CHECK(meaning(R"({"prompt": "p", "completion": "c", "score": 0.5})", RowFormat::reward) ==
+        "score 0.5:[p][c]");
+  CHECK(meaning(R"({"prompt": "p", "completion": "c", "score": "x"})", RowFormat::reward) ==
+        "1:45 score is a text, expected a number");
+  CHECK(meaning(R"({"prompt": "p", "answer": 4})", RowFormat::prompt) == "?p");
+  CHECK(meaning(R"({"prompt": [{"role": "user", "content": "q"}]})", RowFormat::prompt) ==
+        R"(?[{"role":"user","content":"q"}])");
+  CHECK(meaning(R"({"prompt": [{"role": "assistant", "content": "q"}]})", RowFormat::prompt) ==
+        "1:13 the prompt ends with an assistant's turn, expected a turn that it answers");
+  CHECK(meaning(R"({"prompt": ""})", RowFormat::prompt) == "1:12 prompt is empty, expected a text");
+}
+
+TEST_CASE("the larger shape is meant, and two readings are an error that names them") {
+  CHECK(detected({R"({"prompt": "p", "chosen": "a", "rejected": "b"})"}) == RowFormat::preference);
+  CHECK(detected({R"({"messages": [], "rejected_response": "b"})"}) == RowFormat::preference);
+  CHECK(detected({R"({"conversations": [], "chosen": {}, "rejected": {}})"}) == RowFormat::preference);
+  CHECK(detected({R"({"prompt": "p", "completion": "c", "label": true})"}) == RowFormat::kto);
+  CHECK(detected({R"({"prompt": "p", "completion": "c", "label": 3})"}) == RowFormat::prompt_completion);
+  CHECK(detected({R"({"messages": [], "label": false})"}) == RowFormat::kto);
+  CHECK(detected({R"({"messages": [], "prompt": "p"})"}) == RowFormat::messages);
+  CHECK(detected({R"({"prompt": "p", "answer": "4"})"}) == RowFormat::prompt);
+  CHECK(detected({R"({"prompt": "p"})", R"({"prompt": "p"})", R"({"prompt": "p", "completion": "c"})"}) ==
+        RowFormat::prompt_completion);
+  CHECK(detection({R"({"text": "a"})", "7", R"({"text": "b"})"}).reason == "2 of the first 3 rows have text");
+  CHECK(error_of([] {
+          detected({R"({"text": "a"})", R"({"messages": [], "text": "x"})"});
+        }) ==
+        "f.jsonl:2: the row could be messages (it has messages) or text (it has text), expected one reading");
+  CHECK(error_of([] { detected({R"({"instruction": "", "output": "", "text": ""})"}); }) ==
+        "f.jsonl:1: the row could be alpaca (it has instruction and output) or text (it has text), expected "
+        "one "
+        "reading");
+  CHECK(
+      error_of([] { detected({R"({"messages": [], "chosen": [], "rejected": []})"}); }) ==
+      "f.jsonl:1: the row could be messages (it has messages) or preference (it has a chosen and a rejected "
+      "answer), expected one reading");
+}
+
+TEST_CASE("rows that mean the same have the same content") {
+  auto content = [](const char* row, RowFormat format) {
+    RowFaults faults;
+    return content_of(convert_row(parse_row({1, 1, row}, "f"), format, kOptions, faults).value());
+  };
+  const std::string base = content(
+      R"({"id": 1, "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})",
+      RowFormat::messages);
+  CHECK(
+      content(
+          R"({"messages": [{"content": "q", "role": "user"}, {"role": "assistant", "content": "a"}], "id": 2})",
+          RowFormat::messages) == base);
+  CHECK(content(R"({"instruction": "q", "output": "a"})", RowFormat::alpaca) == base);
+  CHECK(content(R"({"instruction": "q", "output": "b"})", RowFormat::alpaca) != base);
 }

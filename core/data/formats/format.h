@@ -14,6 +14,10 @@ Row convert_alpaca(const Json& row, const RowOptions& options, RowFaults& faults
 Row convert_prompt_completion(const Json& row, const RowOptions& options, RowFaults& faults);
 Row convert_text(const Json& row, const RowOptions& options, RowFaults& faults);
 Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_preference(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_prompt(const Json& row, const RowOptions& options, RowFaults& faults);
 
 // The member called `key`, or nullptr when it is absent or null.
 const Json* member(const Json& object, const std::string& key);
@@ -29,6 +33,8 @@ void append_messages(const Json& list, const std::string& pointer, ChatRow& chat
 // What `train`, `training`, `loss` or `weight` on a turn say.
 TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,
                            RowFaults& faults);
+// One turn of ShareGPT's {"from", "value"}.
+void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults);
 void append_turn(ChatRow& chat, const std::string& role, const std::string& content,
                  TurnTraining training = TurnTraining::by_role);
 // Calls in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an

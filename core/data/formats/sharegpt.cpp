@@ -48,6 +48,8 @@ void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& c
   chat.training.push_back(training_flag(entry, "assistant", entry_pointer, faults));
 }
 
+}  // namespace
+
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
   if (!entry.is_object()) {
     faults.push_back({pointer, "a turn is " + kind_of(entry) + ", expected an object with from and value"});
@@ -68,8 +70,6 @@ void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, 
                                            "observation" +
                                            did_you_mean(from, speaker_names())});
 }
-
-}  // namespace
 
 Row convert_sharegpt(const Json& row, const RowOptions&, RowFaults& faults) {
   ChatRow chat{Json::array(), tools_member(row, faults), {}, 0};

@@ -1,0 +1,55 @@
+#include "core/config/row_template.h"
+
+namespace forge {
+
+std::vector<TemplatePiece> parse_row_template(const std::string& text, std::string& problem) {
+  std::vector<TemplatePiece> pieces{{"", false}};
+  bool names_a_field = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool doubled = i + 1 < text.size() && text[i + 1] == c;
+    if (c != '{' && c != '}') {
+      pieces.back().text += c;
+    } else if (doubled) {
+      pieces.back().text += c;
+      ++i;
+    } else if (c == '}') {
+      problem = "a } without its {, expected }} for a brace";
+      return {};
+    } else {
+      const size_t end = text.find_first_of("{}", i + 1);
+      if (end == std::string::npos || text[end] != '}' || end == i + 1) {
+        problem = "a { without a field and }, expected {field}, or {{ for a brace";
+        return {};
+      }
+      pieces.push_back({text.substr(i + 1, end - i - 1), true});
+      pieces.push_back({"", false});
+      names_a_field = true;
+      i = end;
+    }
+  }
+  if (!names_a_field) problem = "no field of the row in it, expected at least one such as {question}";
+  std::erase_if(pieces, [](const TemplatePiece& piece) { return piece.text.empty(); });
+  return pieces;
+}
+
+const std::vector<std::string>& row_fields() {
+  static const std::vector<std::string> all{
+      "messages",  "conversations", "tools",    "system",         "instruction",
+      "input",     "output",        "history",  "prompt",         "text",
+      "chosen",    "completion",    "rejected", "label",          "score",
+      "input_ids", "labels",        "mask",     "attention_mask", "rejected_response"};
+  return all;
+}
+
+const std::vector<std::string>& turn_fields() {
+  static const std::vector<std::string> all{"from", "value", "role", "content"};
+  return all;
+}
+
+const std::vector<std::string>& mapped_roles() {
+  static const std::vector<std::string> all{"system", "user", "assistant", "tool", "tool_call"};
+  return all;
+}
+
+}  // namespace forge

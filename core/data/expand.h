@@ -1,0 +1,26 @@
+#pragma once
+// The files of a job's sources: a file is itself, a folder its data files, a pattern what matches it.
+//
+//   for (const SourceFile& file : expand_sources(job.data.train)) open_source(file.path) …
+//
+// Order: sources as the job lists them, the files of one by their paths, byte by byte, whatever the file
+// system says. A folder gives its .jsonl, .ndjson, .json, .csv, .tsv, .txt and .parquet files (also .gz,
+// .zst), not those of folders below and not hidden ones, and they must be of one kind: a LICENSE.txt beside
+// the data is not trained on unseen. In a pattern `*`, `?` and `[abc]` match within a name and `**` any
+// folders; a path that exists is never a pattern. Throws Error(data) when nothing is there.
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+
+namespace forge {
+
+struct SourceFile {
+  std::string path;
+  DataSource source;  // as the job says; its `path` may be the folder or the pattern
+  size_t entry = 0;   // which source: limit and skip count over all files of one
+};
+
+std::vector<SourceFile> expand_sources(const std::vector<DataSource>& sources);
+
+}  // namespace forge
