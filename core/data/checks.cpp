@@ -322,6 +322,12 @@ RowText text_of(const Row& row) {
     text = {{"user", pair->prompt, "/prompt"}, {"assistant", pair->completion, "/completion"}};
   } else if (const auto* document = std::get_if<TextRow>(&row)) {
     text = {{"text", document->text, "/text"}};
+  } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
+    text = prompt->chat.messages.empty() ? RowText{{"user", prompt->text, "/prompt"}} : text_of(prompt->chat);
+  } else if (const auto* answers = std::get_if<AnswersRow>(&row)) {
+    for (const AnswersRow::Answer& answer : answers->answers)
+      for (Turn& turn : text_of(std::visit([](const auto& kind) { return Row(kind); }, answer.row)))
+        text.push_back(std::move(turn));
   }
   return text;
 }

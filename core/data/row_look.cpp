@@ -43,7 +43,7 @@ RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made
   for (size_t i = 0; i < checks.size(); ++i) {
     if (!checks[i].run) continue;
     checks[i].run(text, [&](const std::string& pointer, const std::string& detail) {
-      look.notes.push_back({i, place_of(source, pointer), detail});
+      look.notes.push_back({i, place_in_row(source, pointer, ""), detail});
     });
   }
   look.content = short_hash(words_of(row, text));
