@@ -57,7 +57,8 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
                                 {args.width, args.d_y_stride, args.h_stride, args.d_h_stride});
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
-      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), 1024)};
+      LaunchShape shape{static_cast<unsigned>(args.rows),
+                        threads_for(ceil_div(args.width, N), kBackwardThreads)};
       launch("rms_norm_backward", rms_norm_backward_kernel<T, N>, shape, stream, a);
     });
   });

@@ -77,6 +77,9 @@ __global__ void __launch_bounds__(1024) rms_norm_forward_kernel(RmsNormForwardAr
     store_normalised<T, N>(a, row, i, load_vector<N>(h + i), inverse);
 }
 
+// Two rows are held: at 1,024 threads their registers would spill on sm_100 and sm_120.
+constexpr int kBackwardThreads = 512;
+
 template <class T>
 struct RmsNormBackwardArgs {
   Global<const T> d_y, h, weight;
@@ -117,7 +120,7 @@ __device__ __forceinline__ void store_gradient(const RmsNormBackwardArgs<T>& a, 
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(1024) rms_norm_backward_kernel(RmsNormBackwardArgs<T> a) {
+__global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(RmsNormBackwardArgs<T> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
   const Global<const T> d_y_row = a.d_y + row * a.d_y_stride, h_row = a.h + row * a.h_stride;

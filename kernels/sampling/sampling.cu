@@ -9,6 +9,7 @@ void sampling_cuda(const Sampling& args, CudaStream stream) {
   if (args.rows == 0) return;
   dispatch_element(args.type, [&](auto type) {
     using T = typename decltype(type)::type;
+    const bool greedy = args.temperature <= 0;
     SamplingArgs<T> a{static_cast<const T*>(args.logits),
                       args.streams,
                       args.indices,
@@ -17,10 +18,11 @@ void sampling_cuda(const Sampling& args, CudaStream stream) {
                       args.vocab,
                       args.stride,
                       args.top_k,
-                      args.temperature,
+                      greedy ? 1.0f : 1 / args.temperature,
                       args.top_p,
                       args.min_p,
-                      args.seed};
+                      args.seed,
+                      greedy};
     LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(args.vocab, kSamplingThreads)};
     launch("sampling", sampling_kernel<T>, shape, stream, a);
   });

@@ -12,8 +12,9 @@ struct SamplingArgs {
   Global<int64_t> tokens;
   Global<float> logp;
   int64_t vocab, stride, top_k;
-  float temperature, top_p, min_p;
+  float inverse_temperature, top_p, min_p;
   uint64_t seed;
+  int greedy;
 };
 
 // Ascending as the numbers are: bisecting the key visits every float.
@@ -75,7 +76,8 @@ struct RowSampler {
 template <class T>
 __device__ __forceinline__ int64_t draw(const RowSampler<T>& row, uint32_t lowest, double uniform,
                                         Shared<double> sums, Shared<int64_t> integers) {
-  const int64_t stretch = (row.vocab + blockDim.x - 1) / blockDim.x, begin = threadIdx.x * stretch;
+  const int64_t stretch = (static_cast<uint32_t>(row.vocab) + blockDim.x - 1) / blockDim.x;
+  const int64_t begin = threadIdx.x * stretch;
   const int64_t end = begin + stretch < row.vocab ? begin + stretch : row.vocab;
   auto mass = [&](int64_t i) {
     const float z = row.z(i);
@@ -116,21 +118,20 @@ __device__ __forceinline__ int64_t first_largest(const RowSampler<T>& row, Share
 constexpr int kSamplingThreads = 512;
 
 template <class T>
-__global__ void __launch_bounds__(kSamplingThreads) sampling_kernel(SamplingArgs<T> a) {
+__global__ void __launch_bounds__(kSamplingThreads, 1) sampling_kernel(SamplingArgs<T> a) {
   FORGE_SHARED(double, scratch, kWarp);
   FORGE_SHARED(double, sums, kSamplingThreads);
   FORGE_SHARED(float, floats, kWarp);
   FORGE_SHARED(int64_t, integers, kWarp);
   const float infinity = __uint_as_float(0x7F800000u);
   const int64_t r = blockIdx.x;
-  RowSampler<T> row{a.logits + r * a.stride, a.vocab, a.temperature > 0 ? 1 / a.temperature : 1.0f, -infinity,
-                    scratch};
+  RowSampler<T> row{a.logits + r * a.stride, a.vocab, a.inverse_temperature, -infinity, scratch};
   float largest = -infinity;
   for (int64_t i = threadIdx.x; i < a.vocab; i += blockDim.x) largest = Larger()(row.z(i), largest);
   row.largest = reduce_block(largest, -infinity, Larger(), floats);
   int64_t token = -1;
   auto probability = [&](float z) { return static_cast<double>(expf(z - row.largest)); };
-  if (row.largest == infinity || (a.temperature <= 0 && row.largest > -infinity)) {
+  if (row.largest == infinity || (a.greedy && row.largest > -infinity)) {
     token = first_largest(row, integers);
   } else if (row.largest > -infinity) {
     uint32_t lowest = key_of(-3.402823466e38f);
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(kSamplingThreads) sampling_kernel(SamplingArgs
   if (threadIdx.x != 0) return;
   a.tokens[r] = token;
   if (a.logp != nullptr)
-    a.logp[r] = token < 0 ? -infinity : row.z(token) - row.largest - static_cast<float>(log(total));
+    a.logp[r] = token < 0 ? -infinity : row.z(token) - row.largest - logf(static_cast<float>(total));
 }
 
 }  // namespace forge
