@@ -1,5 +1,6 @@
 #include "core/tensor/device.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <omp.h>
 
@@ -43,6 +44,10 @@ void limit_device_memory(c10::Device device, int64_t bytes) {
 void set_threads(int64_t threads) {
   omp_set_dynamic(0);
   at::set_num_threads(static_cast<int>(threads));
+  // MKL picks the routine behind a vector function at the first call. Threads that make that call together have been seen
+  // to get routines of different accuracy, which changed the first gradient of a run in its last bits: one thread asks
+  // first.
+  at::exp(at::zeros({1}));
 }
 
 }  // namespace forge
