@@ -28,6 +28,27 @@ EVAL = {"data": {"eval": "eval.jsonl"}, "eval": {"every_steps": 1}, "checkpoint"
 NARROW = {"train": {"precision": "bf16"}}
 LONG = {"data": {"max_length": 40}}
 
+
+
+def both_splits(source: dict, **settings) -> dict:
+    """The same source to train and to evaluate on."""
+    return {**EVAL, **settings, "data": {"train": [dict(source)], "eval": [dict(source)]}}
+
+
+# key of a source -> (value, settings of both runs)
+SOURCE_KEYS = {
+    "path": ("other.jsonl", EVAL),
+    "format": ("text", both_splits({"path": "both.jsonl", "format": "messages"}, **ALL)),
+    "limit": (2, EVAL),
+    "skip": (3, EVAL),
+    "weight": (2, EVAL),
+    "columns": ({"messages": "turns"}, both_splits({"path": "both.jsonl", "format": "messages"})),
+    "roles": ({"user": "assistant", "assistant": "user"}, both_splits({"path": "both.jsonl", "format": "messages"})),
+    "prompt": ("Q: {text}", both_splits({"path": "both.jsonl", "prompt": "{text}", "completion": "{text}"})),
+    "completion": ("A: {text}", both_splits({"path": "both.jsonl", "prompt": "{text}", "completion": "{text}"})),
+    "sample_by": ("line", both_splits({"path": "lines.txt"}, **ALL)),
+}
+
 # key -> (value, settings of both runs)
 KEYS = {
     "name": ("other", {}),
@@ -55,12 +76,7 @@ KEYS = {
     "objective.train_on": ("all", {}),
     "objective.label_smoothing": (0.3, {}),
     "objective.z_loss": (0.1, {}),
-    "data.train.path": ("other.jsonl", {}),
-    "data.train.format": ("text", {**ALL, "data": {"train": [{"path": "both.jsonl", "format": "messages"}]}}),
-    "data.train.limit": (6, {}),
-    "data.eval.path": ("other.jsonl", EVAL),
-    "data.eval.format": ("text", {**EVAL, **ALL, "data": {"eval": [{"path": "both.jsonl", "format": "messages"}]}}),
-    "data.eval.limit": (2, EVAL),
+    **{f"data.{split}.{key}": case for split in ("train", "eval") for key, case in SOURCE_KEYS.items()},
     "data.eval_fraction": (0.25, {}),
     "data.template": ("llama3", {}),
     "data.max_length": (40, {}),
@@ -115,9 +131,10 @@ KEYS = {
     "extends": (["base.yaml"], {}),
 }
 
-# Keys whose other values cannot be seen on a machine without a GPU, and why.
+# Keys whose other values cannot be seen here, and why.
 UNSEEN = {
     "version": "there is one version",
+    "data.eval.weight": "refused: every row is evaluated once",
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "hardware.profile": "a CPU has one profile that fits",
 }
@@ -146,7 +163,8 @@ def with_value(job: dict, key: str, value) -> dict:
     return job
 
 
-def rows(first: int, count: int) -> str:
+def rows(first: int, count: int, several: bool = False) -> str:
+    """Conversations, one a line; `several`: with the same in other readings beside them."""
     words = "the devil lends a small lamp to whoever asks why a lamp burns".split()
     lines = []
     for i in range(first, first + count):
@@ -155,7 +173,7 @@ def rows(first: int, count: int) -> str:
         turns = [{"role": "user", "content": question}, {"role": "assistant", "content": answers[0]}]
         if i % 3 == 0:
             turns += [{"role": "user", "content": "and?"}, {"role": "assistant", "content": answers[1]}]
-        lines.append(json.dumps({"messages": turns, "text": question}))
+        lines.append(json.dumps({"messages": turns, **({"turns": turns[-2:], "text": question} if several else {})}))
     return "\n".join(lines) + "\n"
 
 
@@ -163,8 +181,9 @@ def write_inputs(folder: Path) -> None:
     (folder / "train.jsonl").write_text(rows(0, 24))
     (folder / "eval.jsonl").write_text(rows(40, 6))
     (folder / "other.jsonl").write_text(rows(60, 24))
-    (folder / "both.jsonl").write_text(rows(0, 24))
+    (folder / "both.jsonl").write_text(rows(0, 24, several=True))
     (folder / "bad.jsonl").write_text(rows(0, 24) + '{"messages": []}\n')
+    (folder / "lines.txt").write_text("".join(json.loads(line)["text"] + "\n" for line in rows(0, 24, several=True).splitlines()))
     (folder / "base.yaml").write_text("optimizer: {learning_rate: 1e-4}\n")
     other = folder / "other-model"
     other.mkdir(exist_ok=True)
@@ -190,7 +209,7 @@ def seen(forge: str, folder: Path, job: dict) -> dict:
         for echo in ("job", "origins", "identity", "execution", "device"):
             facts["plan"].pop(echo)
         facts["plan"]["memory"].pop("available_bytes")
-        for split in facts["plan"]["data"].values():
+        for split in (facts["plan"]["data"][name] for name in ("train", "eval")):
             split.pop("cache_path"), split.pop("lost_rows_path")
     for metrics in folder.rglob("metrics.jsonl"):
         timeless = lambda e: {k: v for k, v in e.items() if "second" not in k and k not in ("path", "bytes")}  # noqa: E731
