@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include <fmt/format.h>
 #include <vector>
 
 #include "core/base/error.h"
@@ -53,13 +54,13 @@ std::string overview() {
   std::vector<std::vector<std::string>> rows;
   for (const Command* command : kCommands)
     rows.push_back({std::string("  ") + command->name, command->operands, command->summary});
-  return std::string("forge ") + kForgeVersion +
-         ": fine-tunes language models from one declarative file\n\n"
-         "Usage: forge COMMAND [options]\n\n" +
-         format_table(rows) +
-         "\nforge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is "
-         "honoured.\n\n" +
-         kExitCodes;
+  return fmt::format(
+      "forge {}: fine-tunes language models from one declarative file\n\n"
+      "Usage: forge COMMAND [options]\n\n"
+      "{}\n"
+      "forge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is honoured.\n\n"
+      "{}",
+      kForgeVersion, format_table(rows), kExitCodes);
 }
 
 }  // namespace forge

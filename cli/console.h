@@ -8,8 +8,7 @@
 
 namespace forge {
 
-// Writes data to stdout. Throws Error(environment) when it cannot be written (a full disk); a reader that has
-// gone
+// Writes data to stdout. Throws Error(environment) when it cannot be written (a full disk); a reader that has gone
 // (`forge list | head -1`) ends the program quietly.
 void print(std::string_view text);
 // One line of JSON to stdout.

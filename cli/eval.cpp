@@ -2,6 +2,7 @@
 // completion.
 #include <cmath>
 #include <filesystem>
+#include <fmt/format.h>
 
 #include "cli/console.h"
 #include "cli/line.h"
@@ -84,12 +85,9 @@ Json totals(const Json& done, const Prepared& rows) {
 }
 
 std::string text_of(const Json& totals) {
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers, "loss %.4f  perplexity %.4g", totals["loss"].get<double>(),
-                totals["perplexity"].get<double>());
-  return std::string(numbers) + "  " + format_count(totals["examples"].get<int64_t>()) + " examples  " +
-         format_count(totals["supervised_tokens"].get<int64_t>()) + " of " +
-         format_count(totals["tokens"].get<int64_t>()) + " tokens counted\n";
+  auto count = [&](const char* key) { return format_count(totals[key].get<int64_t>()); };
+  return fmt::format("loss {:.4f}  perplexity {:.4g}  {} examples  {} of {} tokens counted\n", totals["loss"].get<double>(),
+                     totals["perplexity"].get<double>(), count("examples"), count("supervised_tokens"), count("tokens"));
 }
 
 int run(const Arguments& args) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "core/base/text.h"
 
@@ -19,9 +20,7 @@ double number(const Json& event, const char* key, double otherwise = 0) {
 
 // Four significant digits.
 std::string short_number(double value) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.4g", value);
-  return buffer;
+  return fmt::format("{:.4g}", value);
 }
 
 std::string eval_text(const Json& event) {

@@ -27,10 +27,21 @@ if(FORGE_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
-# forge_library(name SOURCES ... LINKS ...): a static library that sees the source tree's root.
+# The header that most of the program's files pay for, parsed once.
+add_library(forge_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
+target_precompile_headers(forge_pch PRIVATE <nlohmann/json.hpp>)
+
+# Programs would compile with -fPIE, which a library's precompiled header is not made for.
+function(forge_precompiled name pch)
+  target_compile_options(${name} PRIVATE -fPIC)
+  target_precompile_headers(${name} REUSE_FROM ${pch})
+endfunction()
+
+# forge_library(name SOURCES ... LINKS ... [PCH target]): a static library that sees the source tree's root.
 function(forge_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINKS" PCH forge_pch ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  forge_precompiled(${name} ${ARG_PCH})
 endfunction()

@@ -45,21 +45,14 @@ endif()
 message(STATUS "CUDA engine: ${FORGE_BUILD_CUDA}")
 
 # One precompiled ATen for all engine libraries.
-add_library(forge_torch_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/torch_pch.cpp)
+add_library(forge_torch_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_include_directories(forge_torch_pch PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(forge_torch_pch PUBLIC forge_torch forge_base)
 target_precompile_headers(forge_torch_pch PRIVATE <ATen/ATen.h> <c10/core/GradMode.h> <torch/csrc/autograd/autograd.h>
                           <torch/csrc/autograd/variable.h> <nlohmann/json.hpp>)
 
-# For executables: they would compile with -fPIE, which the precompiled header is not made for.
-function(forge_reuse_torch_pch name)
-  target_compile_options(${name} PRIVATE -fPIC)
-  target_precompile_headers(${name} REUSE_FROM forge_torch_pch)
-endfunction()
-
-# forge_engine_library(name SOURCES ... LINKS ...): as forge_library, with LibTorch and the precompiled header.
+# forge_engine_library(name SOURCES ... LINKS ...): as forge_library, with LibTorch and its precompiled header.
 function(forge_engine_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
-  forge_library(${name} SOURCES ${ARG_SOURCES} LINKS ${ARG_LINKS} forge_torch forge_base)
-  target_precompile_headers(${name} REUSE_FROM forge_torch_pch)
+  forge_library(${name} SOURCES ${ARG_SOURCES} LINKS ${ARG_LINKS} forge_torch forge_base PCH forge_torch_pch)
 endfunction()

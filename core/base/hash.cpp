@@ -3,7 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <cstdio>
+#include <fmt/format.h>
 
 #include "core/base/file.h"
 
@@ -32,10 +32,7 @@ Hasher& Hasher::add(int64_t value) { return add(&value, sizeof value); }
 
 std::string Hasher::hex() const {
   XXH128_hash_t digest = XXH3_128bits_digest(&state_->value);
-  char text[40];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(digest.high64),
-                static_cast<unsigned long long>(digest.low64));
-  return text;
+  return fmt::format("{:016x}{:016x}", digest.high64, digest.low64);
 }
 
 std::string hash_hex(std::string_view bytes) { return Hasher().add(bytes.data(), bytes.size()).hex(); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace forge {
 namespace {
@@ -91,34 +92,22 @@ std::string format_bytes(int64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  char text[64];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 std::string format_count(int64_t count) {
   std::string digits = std::to_string(count);
-  size_t first = digits[0] == '-' ? 1 : 0;
-  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
+  const size_t first = digits[0] == '-' ? 1 : 0;
+  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, 1, ',');
   return digits;
 }
 
 std::string format_seconds(double seconds) {
-  char text[64];
-  if (seconds < 10) {
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  } else if (seconds < 60) {
-    std::snprintf(text, sizeof text, "%.0f s", seconds);
-  } else if (seconds < 3600) {
-    int64_t whole = std::llround(seconds);
-    std::snprintf(text, sizeof text, "%lld min %lld s", static_cast<long long>(whole / 60),
-                  static_cast<long long>(whole % 60));
-  } else {
-    int64_t minutes = std::llround(seconds / 60);
-    std::snprintf(text, sizeof text, "%lld h %lld min", static_cast<long long>(minutes / 60),
-                  static_cast<long long>(minutes % 60));
-  }
-  return text;
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  const int64_t whole = std::llround(seconds), minutes = std::llround(seconds / 60);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
 std::string format_number(double value) {
@@ -130,18 +119,27 @@ std::string format_number(double value) {
   return std::string(text, end);
 }
 
+namespace {
+
+// Characters, of which UTF-8's continuation bytes are none.
+size_t width_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> width;
   for (const auto& row : rows) {
     width.resize(std::max(width.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], width_of(row[i]));
   }
   std::string text;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       line += row[i];
-      if (i + 1 < row.size()) line.append(width[i] - row[i].size() + 2, ' ');
+      if (i + 1 < row.size()) line.append(width[i] - width_of(row[i]) + 2, ' ');
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     text += line + "\n";

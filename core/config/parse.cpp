@@ -9,7 +9,7 @@
 namespace forge {
 namespace {
 
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+std::string in_quotes(const std::string& text) { return "\"" + text + "\""; }
 
 // "a, b or c".
 std::string alternatives(const std::vector<std::string>& words) {
@@ -112,9 +112,9 @@ class ValueReader {
     bool known = std::find(field_.choices.begin(), field_.choices.end(), word) != field_.choices.end();
     if (known) return FieldValue(word);
     if (std::find(field_.later.begin(), field_.later.end(), word) != field_.later.end())
-      return refuse(node.at, quoted(word) + " is not in this version, which has " + alternatives(words));
+      return refuse(node.at, in_quotes(word) + " is not in this version, which has " + alternatives(words));
     std::string near = nearest(word, words);
-    std::string hint = near.empty() ? choice_alias(key_, word) : "did you mean " + quoted(near) + "?";
+    std::string hint = near.empty() ? choice_alias(key_, word) : "did you mean " + in_quotes(near) + "?";
     return refuse(node.at, describe(quoted_node(node)) + " is not one of " + alternatives(words), hint);
   }
   static Node quoted_node(Node node) {
@@ -281,11 +281,11 @@ std::string unknown_key_hint(const std::string& key, const std::vector<Field>& f
     by_name[dotted.substr(dotted.rfind('.') + 1)].push_back(dotted);
   auto places = [&](const std::string& name) { return alternatives(by_name.at(name)); };
   if (by_name.contains(key)) return "it is " + places(key);
-  if (std::string near = nearest(key, here); !near.empty()) return "did you mean " + quoted(near) + "?";
+  if (std::string near = nearest(key, here); !near.empty()) return "did you mean " + in_quotes(near) + "?";
   for (const auto& [name, dotted] : by_name) elsewhere.push_back(name);
   if (std::string near = nearest(key, elsewhere); !near.empty()) return "did you mean " + places(near) + "?";
   if (std::string near = nearest(key, alias_names()); !near.empty())
-    return "did you mean " + quoted(near) + "? " + alias_hint(near);
+    return "did you mean " + in_quotes(near) + "? " + alias_hint(near);
   return "known here: " + join(here, ", ");
 }
 

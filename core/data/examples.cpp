@@ -221,8 +221,10 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
   RowExamples made;
+  int64_t length = 0;
   try {
     Example whole = tokens_of(row, roles);
+    length = static_cast<int64_t>(whole.ids.size());
     const bool is_prompt = std::holds_alternative<PromptRow>(row);
     if (!is_prompt && !trains(whole)) {
       made.untrained = true;
@@ -237,12 +239,12 @@ RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
     return made;
   }
   if (std::holds_alternative<PromptRow>(row)) return made;  // nothing of it is trained
-  // Parts of a split row that hold context only are left out; a row of which nothing remains is untrained.
+  // Parts of a split row that hold context only are left out. A row of which nothing remains is no fault of the data,
+  // and one long question must not stop a run: it is dropped for its length.
   std::erase_if(made.examples, [](const Example& example) { return !trains(example); });
   if (made.examples.empty() && !made.dropped && made.problem.empty()) {
-    made = RowExamples{.untrained = true};
-    made.problem =
-        "the trained tokens all lie past data.max_length " + format_count(max_length_) + " and were cut";
+    made = RowExamples{.dropped = true, .cuts = {.dropped_tokens = length}};
+    made.problem = "the trained tokens all lie past data.max_length " + format_count(max_length_);
   }
   return made;
 }

@@ -28,8 +28,8 @@
 //
 // Lengths. The prompt is what stands before the first trained token, the completion the rest. Each is held to
 // its own limit (data.max_prompt_length, data.max_completion_length) before both are held to data.max_length.
-//   truncate   a prompt loses its beginning (but not its bos) and a completion its end, so that what is left
-//   meets
+//   (a row whose trained tokens are all cut away is dropped and counted, never trained as nothing)
+//   truncate   a prompt loses its beginning (but not its bos) and a completion its end, so that what is left meets
 //              where they met; past max_length truncation_side decides
 //   drop       the row is left out, whichever limit it exceeds; error: it is a fault
 //   split      parts of max_length; the other two limits do not go with it

@@ -8,20 +8,17 @@
 //
 // Shapes (one file each in formats/; `null` members count as absent; other keys of a row are ignored):
 //   messages           {"messages": [{"role", "content", …}], "tools": […]}; `train`, `training`, `loss` or
-//   `weight`
-//                      on an assistant's turn says whether it is trained
+//                      `weight` on an assistant's turn says whether it is trained
 //   sharegpt           {"conversations": [{"from", "value"}], "system", "tools"}
 //   alpaca             {"instruction", "input", "output", "system", "history": [[question, answer]]}
 //   prompt_completion  {"prompt", "completion"}: two texts, or two lists of messages
 //   text               {"text"}
-//   tokens             {"input_ids", "labels" or "mask", "attention_mask"}; also as `forge data --dump`
-//   writes them
+//   tokens             {"input_ids", "labels" or "mask", "attention_mask"}; also as `forge data --dump` writes them
 // Shown by `forge data`; no objective trains on them yet:
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages; or "messages" with
 //                      "rejected_response"; or "conversations" with one turn each in chosen and rejected
-//   kto                {"prompt", "completion", "label"} or {"messages", "label"}: label true or false, or
-//   kto_tag reward             {"prompt", "completion", "score"} or {"messages", "score"}: a number; only
-//   when the job
+//   kto                {"prompt", "completion", "label"} or {"messages", "label"}: label true or false, or kto_tag
+//   reward             {"prompt", "completion", "score"} or {"messages", "score"}: a number; only when the job
 //                      says so, since many data sets carry a score that nobody trains on
 //   prompt             {"prompt"}: a text or a list of messages to be answered; other keys are for rewards
 #include <cstdint>

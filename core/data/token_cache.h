@@ -8,8 +8,7 @@
 //   I       32·n   index: int64 offset, int64 line, int32 length, int32 supervised, int32 source, int32 zero
 //   H       32·b   for each block of 256 KiB of the bytes before I: 32 hexadecimal digits of its XXH3-128
 //   M       m      JSON: {"key", "sources", "summary"}
-//   end-80  80     footer: int64 I, H, M, m, n; 32 hexadecimal digits of XXH3-128 over all bytes from I to
-//   here;
+//   end-80  80     footer: int64 I, H, M, m, n; 32 hexadecimal digits of XXH3-128 over all bytes from I to here;
 //                  "forgeend"
 //
 // Little-endian. Ids and mask of an example lie together, so that examples are written as they come with

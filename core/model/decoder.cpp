@@ -73,7 +73,7 @@ at::Tensor next_logits(const Model& model, const std::vector<int32_t>& token_ids
   batch.loss_weights.assign(token_ids.size(), 0);
   batch.example_ids = {0};
   BatchTensors tensors = to_tensors(batch, model.spec, model.type, model.device);
-  at::Tensor hidden = at::embedding(model.embedding, tensors.token_ids);
+  at::Tensor hidden = embed(model, tensors.token_ids);
   for (int64_t layer = 0; layer < model.spec.num_layers; ++layer) {
     const LayerWeights& w = model.layers[static_cast<size_t>(layer)];
     at::Tensor x = rms_norm(hidden, w.input_norm, model.spec.rms_norm_eps);
@@ -87,7 +87,7 @@ at::Tensor next_logits(const Model& model, const std::vector<int32_t>& token_ids
   }
   cache.length += fresh;
   at::Tensor last = rms_norm(hidden.narrow(0, fresh - 1, 1), model.final_norm, model.spec.rms_norm_eps);
-  return at::mm(last, model.head.t()).squeeze(0).to(at::kFloat);
+  return at::mm(last, head_weight(model).t()).squeeze(0).to(at::kFloat);
 }
 
 }  // namespace forge

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/plan/parameters.h"
+#include "core/tensor/dtype.h"
 
 namespace forge {
 
@@ -37,6 +38,12 @@ LayerWeights* find_layer(Model& model, int64_t layer) {
 }
 
 }  // namespace
+
+at::Tensor embed(const Model& model, const at::Tensor& token_ids) {
+  return at::embedding(model.embedding, token_ids).to(model.type);
+}
+
+at::Tensor head_weight(const Model& model) { return model.head.to(model.type); }
 
 LinearSpec* find_linear(Model& model, const std::string& module) {
   auto [layer, rest] = split_layer(module);
@@ -72,12 +79,23 @@ QuantizeOptions options_of(const BaseStorage& storage) {
   return {.format = format, .nested = storage.double_quantization};
 }
 
-std::set<std::string> quantized_names(const BaseStorage& storage) {
-  std::set<std::string> names;
-  if (storage.quantization == Quantization::none) return names;
+// What of the base is held otherwise than in the compute type, by name.
+struct Held {
+  std::set<std::string> quantized, frozen;
+};
+
+Held held_names(const BaseStorage& storage) {
+  Held held;
+  for (const Parameter& parameter : storage.parameters) {
+    if (parameter.quantized && storage.quantization != Quantization::none)
+      held.quantized.insert(parameter.name);
+    else if (storage.frozen && !parameter.trainable && parameter.shape.size() == 2)
+      held.frozen.insert(parameter.name);
+  }
+  // A trained copy starts from the exact values.
   for (const Parameter& parameter : storage.parameters)
-    if (parameter.quantized) names.insert(parameter.name);
-  return names;
+    if (parameter.trainable) held.frozen.erase(base_name(parameter));
+  return held;
 }
 
 // A tensor of the file as it is held.
@@ -86,18 +104,28 @@ struct Loaded {
   QuantizedWeight quantized;
 };
 
-Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type,
-                   c10::Device device, const QuantizeOptions* quantization) {
+at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::ScalarType type, c10::Device device) {
+  at::Tensor held = wide.to(type);
+  if (!all_finite(held.to(at::kFloat)) && all_finite(wide))
+    throw Error(ErrorKind::environment,
+                name + ": holds a value past the range of " + name_of(dtype_of(type)) + ", in which weights are stored here")
+        .hint("quantise the base (model.quantization: nf4), which scales every block");
+  return held.to(device);
+}
+
+Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
+                   const Held& held, const BaseStorage& storage) {
   const int64_t index = file.find(parameter.name);
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   at::Tensor wide = at::empty(parameter.shape, at::kFloat);
   file.read_f32(static_cast<size_t>(index), wide.data_ptr<float>());
-  if (!quantization) return {.plain = wide.to(device, type)};
+  if (held.frozen.count(parameter.name)) return {.plain = narrowed(wide, parameter.name, *storage.frozen, device)};
+  if (!held.quantized.count(parameter.name)) return {.plain = wide.to(device, type)};
   if (!all_finite(wide))
     throw Error(ErrorKind::environment,
                 parameter.name + ": holds a value that is not finite, and cannot be quantised")
         .hint("the model file is damaged, or its training diverged");
-  return {.quantized = to_device(quantize(wide, *quantization), device)};
+  return {.quantized = to_device(quantize(wide, options_of(storage)), device)};
 }
 
 }  // namespace
@@ -107,15 +135,13 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
   Model model{.spec = spec, .type = type, .device = device};
   model.layers.resize(static_cast<size_t>(spec.num_layers));
   const std::vector<Parameter> parameters = base_parameters(spec);
-  const std::set<std::string> quantized = quantized_names(storage);
-  const QuantizeOptions options = options_of(storage);
+  const Held held = held_names(storage);
   std::vector<Loaded> loaded(parameters.size());
   // Decoding block types, converting and quantising cost more than reading: one tensor per task.
   at::parallel_for(0, static_cast<int64_t>(parameters.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const Parameter& parameter = parameters[static_cast<size_t>(i)];
-      loaded[static_cast<size_t>(i)] =
-          load_tensor(file, parameter, type, device, quantized.count(parameter.name) ? &options : nullptr);
+      const size_t at = static_cast<size_t>(i);
+      loaded[at] = load_tensor(file, parameters[at], type, device, held, storage);
     }
   });
   for (size_t i = 0; i < parameters.size(); ++i) {

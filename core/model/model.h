@@ -3,7 +3,7 @@
 // want gradients), evaluation and generation.
 #include <ATen/core/Tensor.h>
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +21,7 @@ struct LayerWeights {
 
 struct Model {
   ModelSpec spec;
-  c10::ScalarType type = c10::ScalarType::Float;  // of weights and activations
+  c10::ScalarType type = c10::ScalarType::Float;  // of activations, and of weights but for BaseStorage's
   c10::Device device = c10::DeviceType::CPU;
   at::Tensor embedding;   // [vocab, hidden]
   at::Tensor final_norm;  // [hidden]
@@ -36,23 +36,30 @@ struct NamedLinear {
 };
 const std::vector<NamedLinear>& layer_linears();
 
+// Rows of the embedding in the compute type. [tokens, hidden]
+at::Tensor embed(const Model& model, const at::Tensor& token_ids);
+// The head in the compute type: itself, or converted. [vocab, hidden]
+at::Tensor head_weight(const Model& model);
+
 // The slot of a base tensor by its Hugging Face name; null for a name the model does not have. The slot of a
 // quantised weight is undefined: see LinearSpec::quantized.
 at::Tensor* find_weight(Model& model, const std::string& name);
 // The linear layer of a module path ("model.layers.0.self_attn.q_proj"), or null.
 LinearSpec* find_linear(Model& model, const std::string& module);
 
-// How the base is held in memory: the tensors that are marked quantized in the run's parameter list
-// (run_parameters) in blocks, all others in the compute type.
+// How the base is held in memory: the matrices that are marked quantized in the run's parameter list
+// (run_parameters) in blocks, other frozen matrices in `frozen` (Profile::storage), all else in the compute type.
 struct BaseStorage {
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
-  std::vector<Parameter> parameters;  // may be empty without quantisation
+  std::optional<c10::ScalarType> frozen;  // nothing: the compute type
+  std::vector<Parameter> parameters;      // may be empty without either
 };
 
 // Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes: beside the
 // result there is one tensor in fp32 a thread. Throws Error(environment) when the file's tensors are not
-// exactly the model's, and for a weight to quantise that holds a value which is not finite.
+// exactly the model's, for a weight to quantise that holds a value which is not finite, and for one past the range of
+// `storage.frozen`.
 Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,
                  const BaseStorage& storage = {});
 

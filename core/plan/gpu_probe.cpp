@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <cstdio>
+#include <fmt/format.h>
 
 #include "core/plan/hardware.h"
 
@@ -52,9 +52,7 @@ constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_CO
 std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
   std::string text = "GPU-";
   for (size_t i = 0; i < bytes.size(); ++i) {
-    char two[3];
-    std::snprintf(two, sizeof(two), "%02x", bytes[i]);
-    text += two;
+    text += fmt::format("{:02x}", bytes[i]);
     if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
   }
   return text;

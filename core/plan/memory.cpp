@@ -25,18 +25,14 @@ struct Counts {
   int64_t base_trainable = 0, adapter = 0, factors = 0;  // with the padding between slices; factors without
 };
 
-bool is_adapter(const Parameter& p) {
-  return p.role == Role::lora_a || p.role == Role::lora_b || p.role == Role::dora_magnitude ||
-         starts_with(p.name, "base_model.model.");
-}
+bool is_adapter(const Parameter& p) { return base_name(p) != p.name; }
 
 // The originals that the engine lets go because a trained copy takes their place (modules_to_save). A tied
 // embedding stays: the head reads it.
 std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool tied_head) {
-  constexpr std::string_view kPrefix = "base_model.model.";
   std::set<std::string> names;
   for (const Parameter& p : parameters)
-    if (starts_with(p.name, kPrefix)) names.insert(p.name.substr(kPrefix.size()));
+    if (is_adapter(p)) names.insert(base_name(p));
   if (tied_head) names.erase("model.embed_tokens.weight");
   return names;
 }

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "core/base/text.h"
 #include "core/plan/modules.h"
 
 namespace forge {
@@ -73,6 +74,13 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
     add_saved_copy(module, parameters);
   }
   return parameters;
+}
+
+std::string base_name(const Parameter& parameter) {
+  if (parameter.role == Role::lora_a || parameter.role == Role::lora_b || parameter.role == Role::dora_magnitude)
+    return "";
+  constexpr std::string_view kPrefix = "base_model.model.";
+  return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
 }
 
 ParameterCounts count_parameters(const std::vector<Parameter>& parameters) {

@@ -13,8 +13,7 @@ namespace forge {
 enum class Role { embedding, norm, linear, bias, head, lora_a, lora_b, dora_magnitude };
 
 struct Parameter {
-  std::string
-      name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
+  std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
   std::vector<int64_t> shape;
   Role role = Role::linear;
   int64_t layer = -1;  // decoder layer, or -1
@@ -48,6 +47,10 @@ std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfi
 // modules_to_save, which are trainable copies named as PEFT saves them.
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
                                       Quantization quantization);
+
+// The base tensor that a trained one stands in for; empty for adapter factors. modules_to_save are copies whose names
+// carry PEFT's prefix.
+std::string base_name(const Parameter& parameter);
 
 struct ParameterCounts {
   int64_t total = 0, trainable = 0;

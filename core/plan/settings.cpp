@@ -1,6 +1,7 @@
 #include "core/plan/settings.h"
 
 #include <cmath>
+#include <fmt/format.h>
 
 #include "core/base/text.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 std::string shown(const Json& value) {
   std::string text = dump_json(value);
-  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+  return text.size() <= 60 ? text : fmt::format("{:.57}...", text);
 }
 
 bool empty(const Json& value) {

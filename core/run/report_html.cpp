@@ -1,5 +1,6 @@
 // report.html: curves, plan against actual, data, samples, environment, in one file.
 #include <cmath>
+#include <fmt/format.h>
 
 #include "core/base/text.h"
 #include "core/run/report.h"
@@ -30,11 +31,7 @@ std::string words(const Json& value) {
   if (value.is_null()) return "–";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer()) return format_count(value.get<int64_t>());
-  if (value.is_number()) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%.5g", value.get<double>());
-    return buffer;
-  }
+  if (value.is_number()) return fmt::format("{:.5g}", value.get<double>());
   return dump_json(value);
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -78,9 +79,7 @@ void remove_tree(const std::string& path) {
 }  // namespace
 
 std::string RunPaths::checkpoint(int64_t step) const {
-  char name[40];
-  std::snprintf(name, sizeof name, "/step-%06lld", static_cast<long long>(step));
-  return checkpoints() + name;
+  return fmt::format("{}/step-{:06}", checkpoints(), step);
 }
 
 RunLock::RunLock(const std::string& folder) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
+#include <fmt/format.h>
 
 #include "core/base/text.h"
 
@@ -27,15 +27,11 @@ struct Range {
 };
 
 std::string text_of(double value) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.6g", value);
-  return buffer;
+  return fmt::format("{:.6g}", value);
 }
 
 std::string coordinate(double value) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.1f", value);
-  return buffer;
+  return fmt::format("{:.1f}", value);
 }
 
 struct Frame {

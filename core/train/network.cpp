@@ -25,9 +25,9 @@ Network::Network(Model& model, TrainableSet& trainables, LayerProvider& provider
   if (embedding_) lowest_trained_layer_ = -1;
 }
 
-at::Tensor Network::embed(const BatchTensors& batch) {
+at::Tensor Network::embed_tokens(const BatchTensors& batch) {
   c10::NoGradGuard no_grad;
-  at::Tensor hidden = at::embedding(model_.embedding, batch.token_ids);
+  at::Tensor hidden = embed(model_, batch.token_ids);
   if (job_.train.neftune_alpha <= 0 || !batch.training) return hidden;
   // NEFTune (Jain et al., 2023): uniform noise of magnitude alpha / sqrt(length · hidden), by each sequence's length.
   at::Tensor noise = counter_noise(model_.spec.hidden_size, stream_of("neftune"), batch.rows);
@@ -43,7 +43,7 @@ at::Tensor Network::embed(const BatchTensors& batch) {
 double Network::forward_backward(const BatchTensors& batch, double normalizer, double loss_scale) {
   int64_t layers = static_cast<int64_t>(model_.layers.size());
   std::vector<std::unique_ptr<SavedLayer>> saved(static_cast<size_t>(layers));
-  at::Tensor hidden = embed(batch);
+  at::Tensor hidden = embed_tokens(batch);
   for (int64_t layer = 0; layer < layers; ++layer)
     hidden = provider_.layer_forward(layer, hidden, batch, layer >= lowest_trained_layer_ ? &saved[layer] : nullptr);
   at::Tensor grad;
@@ -70,7 +70,7 @@ double Network::head_backward(const at::Tensor& hidden, const BatchTensors& batc
     loss += result.loss_sum;
     return result.grads;
   };
-  at::Tensor d_normed = head_forward_backward(normed.detach(), model_.head.detach(), batch.loss_targets,
+  at::Tensor d_normed = head_forward_backward(normed.detach(), head_weight(model_).detach(), batch.loss_targets,
                                               likelihood_needs(job_.objective), cotangents, kHeadChunk,
                                               head_ ? head_->grad : at::Tensor());
   std::vector<at::Tensor> inputs{rows};
@@ -89,11 +89,11 @@ void Network::embedding_backward(const at::Tensor& grad, const BatchTensors& bat
 
 std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
   c10::NoGradGuard no_grad;
-  at::Tensor hidden = at::embedding(model_.embedding, batch.token_ids);
+  at::Tensor hidden = embed(model_, batch.token_ids);
   for (int64_t layer = 0; layer < static_cast<int64_t>(model_.layers.size()); ++layer)
     hidden = provider_.layer_forward(layer, hidden, batch, nullptr);
   at::Tensor rows = rms_norm(hidden.index_select(0, batch.loss_positions), model_.final_norm, model_.spec.rms_norm_eps);
-  at::Tensor logp = head_forward(rows, model_.head, batch.loss_targets, {.logp = true}, kHeadChunk).logp;
+  at::Tensor logp = head_forward(rows, head_weight(model_), batch.loss_targets, {.logp = true}, kHeadChunk).logp;
   std::vector<ExampleLoss> losses(batch.cu_seqlens.size() - 1);
   if (!logp.defined()) return losses;
   logp = logp.cpu();

@@ -30,7 +30,7 @@ class Network {
   std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
  private:
-  at::Tensor embed(const BatchTensors& batch);
+  at::Tensor embed_tokens(const BatchTensors& batch);
   double head_backward(const at::Tensor& hidden, const BatchTensors& batch, double normalizer, double loss_scale,
                        at::Tensor* d_hidden);
   void embedding_backward(const at::Tensor& grad, const BatchTensors& batch);

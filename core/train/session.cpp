@@ -25,28 +25,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vector<Parameter>& parameters,
-                Precision precision, c10::Device device) {
+                Precision precision, Precision storage, c10::Device device) {
   auto file = open_model(config.path);
   check_model_file(spec, *file, config.path);
   return load_model(spec, *file, scalar_type(precision), device,
                     {.quantization = config.quantization,
                      .double_quantization = config.double_quantization,
+                     .frozen = storage == precision ? std::nullopt : std::optional(scalar_type(storage)),
                      .parameters = parameters});
-}
-
-// The name of the base tensor that a trainable stands in for; empty for adapter factors. modules_to_save are
-// copies whose names carry PEFT's prefix.
-std::string base_name(const Parameter& parameter) {
-  switch (parameter.role) {
-    case Role::lora_a:
-    case Role::lora_b:
-    case Role::dora_magnitude:
-      return "";
-    default:
-      break;
-  }
-  constexpr std::string_view kPrefix = "base_model.model.";
-  return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
 }
 
 // Moves the weights that are trained themselves into the trainable buffers, and points the model at them.
@@ -81,7 +67,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   emit({{"event", "loading"}, {"what", s.job.model.path}});
   const std::vector<Parameter> parameters =
       run_parameters(plan.model, s.job.adapter, s.job.model.quantization);
-  s.model = load_base(s.job.model, plan.model, parameters, *s.job.train.precision, s.device);
+  s.model = load_base(s.job.model, plan.model, parameters, *s.job.train.precision, plan.storage, s.device);
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
   s.trainables =
       std::make_unique<TrainableSet>(parameters, s.model.type, s.device, s.job.train.master_weights);
@@ -117,7 +103,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
     sites = adapter_sites(spec, adapter);
   }
   std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);
-  loaded.model = load_base(model, spec, parameters, precision, device);
+  loaded.model = load_base(model, spec, parameters, precision, precision, device);
   if (adapter_folder.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
   loaded.trainables = std::make_unique<TrainableSet>(parameters, loaded.model.type, device, true);

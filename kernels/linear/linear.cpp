@@ -10,35 +10,38 @@
 namespace forge {
 namespace {
 
-// x Wᵀ with a quantised W. The graph keeps the codes, which live anyway, and never the dequantised weight,
-// which is made again for d x = d y W.
-struct QuantizedLinearBackward : torch::autograd::Node {
-  QuantizedWeight weight;
+// x Wᵀ with a W that is held in another type. The graph keeps what lives anyway and never the converted weight, which
+// is made again for d x = d y W.
+struct ConvertedLinearBackward : torch::autograd::Node {
+  at::Tensor weight;          // either this
+  QuantizedWeight quantized;  // or this
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override {
     if (!grads[0].defined() || !task_should_compute_output(0)) return {at::Tensor()};
-    return {at::mm(grads[0], dequantize(weight, grads[0].scalar_type()))};
+    const c10::ScalarType type = grads[0].scalar_type();
+    return {at::mm(grads[0], quantized.defined() ? dequantize(quantized, type) : weight.to(type))};
   }
 };
 
-at::Tensor quantized_linear(const QuantizedWeight& weight, const at::Tensor& x, const at::Tensor& bias) {
-  FORGE_CHECK(!bias.defined() || !bias.requires_grad(), "a trained bias on a quantised weight");
+at::Tensor converted_linear(const LinearSpec& spec, const at::Tensor& x, const at::Tensor& bias) {
+  FORGE_CHECK(!bias.defined() || !bias.requires_grad(), "a trained bias on a weight that is held in another type");
   at::Tensor y;
   {
     c10::NoGradGuard no_grad;
-    y = at::linear(x, dequantize(weight, x.scalar_type()), bias);
+    y = at::linear(x, base_weight(spec, x.scalar_type()), bias);
   }
   if (!torch::autograd::compute_requires_grad(x)) return y;
-  std::shared_ptr<QuantizedLinearBackward> node(new QuantizedLinearBackward(), torch::autograd::deleteNode);
-  node->weight = weight;
+  std::shared_ptr<ConvertedLinearBackward> node(new ConvertedLinearBackward(), torch::autograd::deleteNode);
+  node->weight = spec.weight;
+  node->quantized = spec.quantized;
   node->set_next_edges(torch::autograd::collect_next_edges(x));
   torch::autograd::set_history(y, node);
   return y;
 }
 
 at::Tensor frozen_linear(const LinearSpec& spec, const at::Tensor& x, const at::Tensor& bias) {
-  return spec.quantized.defined() ? quantized_linear(spec.quantized, x, bias)
-                                  : at::linear(x, spec.weight, bias);
+  const bool converted = spec.quantized.defined() || spec.weight.scalar_type() != x.scalar_type();
+  return converted ? converted_linear(spec, x, bias) : at::linear(x, spec.weight, bias);
 }
 
 // ‖W + scale · B A‖ per output row, detached, of the weight as it is multiplied in `type`. [out_features]

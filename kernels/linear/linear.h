@@ -2,8 +2,7 @@
 // A linear layer with everything an adapter makes of it (Hu et al., LoRA, 2021; Liu et al., DoRA, 2024):
 //
 //   y = x Wᵀ + bias + scale · drop(x) Aᵀ Bᵀ                                            LoRA
-//   y = (x Wᵀ + scale · drop(x) Aᵀ Bᵀ) · m / ‖W + scale · B A‖ + bias                  DoRA, norm per output
-//   row
+//   y = (x Wᵀ + scale · drop(x) Aᵀ Bᵀ) · m / ‖W + scale · B A‖ + bias                  DoRA, norm per output row
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 namespace forge {
 
 struct LinearSpec {
-  at::Tensor weight;          // [out_features, in_features]; undefined when it is quantised
+  at::Tensor weight;          // [out_features, in_features], in x's type or, if frozen, another; undefined if quantised
   QuantizedWeight quantized;  // the frozen weight in 4 or 8 bits, in the place of `weight`
   at::Tensor bias;            // [out_features], or undefined
   at::Tensor lora_a;          // [rank, in_features], or undefined: no adapter
@@ -29,8 +28,8 @@ struct LinearSpec {
 
 // x [tokens, in_features] → [tokens, out_features]. `rows` keys the dropout; null: no dropout (evaluation).
 // Differentiable in x, weight, bias, A, B and m; DoRA's norm counts as a constant, as the paper and PEFT have
-// it. A quantised weight is dequantised to x's type in the forward and again in the backward, and its bias is
-// frozen too.
+// it. A weight that is quantised or of another type is converted to x's type in the forward and again in the
+// backward, and its bias is frozen too.
 at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 
 // The weight without its adapter, in `type`: what is multiplied when x is of that type. [out_features,

@@ -13,6 +13,8 @@ TEST_CASE("nearest finds a typing mistake and refuses a stranger") {
 }
 
 TEST_CASE("units read as people write them") {
+  CHECK(format_seconds(59.7) == "1 min 0 s");
+  CHECK(format_seconds(3599.8) == "1 h 0 min");
   CHECK(format_bytes(0) == "0 B");
   CHECK(format_bytes(1536) == "1.5 KiB");
   CHECK(format_bytes(int64_t{5} << 40) == "5.0 TiB");
@@ -22,6 +24,10 @@ TEST_CASE("units read as people write them") {
   CHECK(format_seconds(75.2) == "1 min 15 s");
   CHECK(format_number(2e-4) == "0.0002");
   CHECK(format_number(1e-5) == "1e-05");
+}
+
+TEST_CASE("a table's columns align by characters, not by bytes") {
+  CHECK(format_table({{"JOB…", "x", ""}, {"RUN", "yy", "z"}}) == "JOB…  x\nRUN   yy  z\n");
 }
 
 TEST_CASE("valid_utf8 names the first bad byte") {

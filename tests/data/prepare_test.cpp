@@ -241,11 +241,13 @@ TEST_CASE("rows are accounted for under every way of cutting") {
                                     {Overlong::drop, summary.dropped},
                                     {Overlong::split, summary.split}};
     CHECK(cut[overlong] > 10);
-    CHECK(summary.truncated + summary.dropped + summary.split == cut[overlong]);
+    if (overlong == Overlong::truncate)
+      CHECK(summary.dropped == 1);  // the long question takes its answer along
+    else
+      CHECK(summary.truncated + summary.dropped + summary.split == cut[overlong]);
     if (overlong != Overlong::split)
       CHECK(summary.rows == summary.examples + summary.skipped + summary.untrained + summary.dropped);
-    if (overlong == Overlong::truncate)
-      CHECK(summary.untrained == 6);  // the long question takes its answer along
+    CHECK(summary.untrained == 5);
   }
 }
 

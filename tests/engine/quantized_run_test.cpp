@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "core/adapter/lora.h"
 #include "core/io/model_file.h"
@@ -37,11 +38,13 @@ Job lora_job(Quantization quantization, bool nested, bool dora) {
   return job;
 }
 
-Model load(const Job& job, c10::ScalarType type) {
-  ModelSpec spec = read_model_spec(kModel);
-  return load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU),
+Model load(const Job& job, c10::ScalarType type, std::optional<c10::ScalarType> frozen = {},
+           const std::string& folder = kModel) {
+  ModelSpec spec = read_model_spec(folder);
+  return load_model(spec, *open_model(folder), type, c10::Device(c10::DeviceType::CPU),
                     {.quantization = job.model.quantization,
                      .double_quantization = job.model.double_quantization,
+                     .frozen = frozen,
                      .parameters = run_parameters(spec, job.adapter, job.model.quantization)});
 }
 
@@ -127,6 +130,37 @@ TEST_CASE("training on a quantised base equals training on its dequantised value
   }
 }
 
+TEST_CASE("training on a base stored in fp16 equals training on the same values in fp32") {
+  at::set_num_threads(1);
+  for (bool dora : {false, true}) {
+    Job job = lora_job(Quantization::none, false, dora);
+    Model stored = load(job, at::kFloat, at::kHalf), same = load(job, at::kFloat, at::kHalf), exact = load(job, at::kFloat);
+    CHECK(stored.embedding.scalar_type() == at::kHalf);
+    CHECK(stored.final_norm.scalar_type() == at::kFloat);
+    same.embedding = same.embedding.to(at::kFloat);
+    same.head = head_weight(same);
+    for (LayerWeights& layer : same.layers)
+      for (const NamedLinear& named : layer_linears()) {
+        at::Tensor& weight = (layer.*named.member).weight;
+        REQUIRE(weight.scalar_type() == at::kHalf);
+        weight = weight.to(at::kFloat);
+      }
+    Trained a = train(stored, job, Checkpointing::none), b = train(same, job, Checkpointing::none);
+    CHECK(a.losses == b.losses);
+    CHECK(at::equal(a.adapter, b.adapter));
+    CHECK(a.losses != train(exact, job, Checkpointing::none).losses);
+  }
+}
+
+TEST_CASE("a module that is trained whole starts from the exact values") {
+  Job job = lora_job(Quantization::none, false, false);
+  job.adapter.target_modules = {"q_proj"};
+  job.adapter.modules_to_save = {"down_proj"};
+  Model model = load(job, at::kFloat, at::kHalf);
+  CHECK(model.layers[0].down_proj.weight.scalar_type() == at::kFloat);
+  CHECK(model.layers[0].up_proj.weight.scalar_type() == at::kHalf);
+}
+
 TEST_CASE("a quantised base differs from the plain one, and head, embedding and norms stay whole") {
   Job job = lora_job(Quantization::nf4, true, false);
   Model quantized = load(job, at::kFloat),
@@ -171,30 +205,29 @@ TEST_CASE("a loaded base takes the bytes that the plan counts") {
   }
 }
 
-TEST_CASE("a weight that is not finite is refused by name") {
-  namespace fs = std::filesystem;
-  TemporaryFolder folder;
-  fs::copy(kModel, folder.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-  const std::string path = folder.path() + "/model.safetensors";
-  auto original = open_safetensors(kModel + "/model.safetensors");
-  std::vector<std::vector<float>> values;
-  std::vector<SafetensorsEntry> entries;
-  values.reserve(original->tensors().size());
-  for (size_t i = 0; i < original->tensors().size(); ++i) {
-    TensorInfo info = original->tensors()[i];
-    values.emplace_back(static_cast<size_t>(info.count()));
-    original->read_f32(i, values.back().data());
-    if (info.name == "model.layers.1.mlp.up_proj.weight") values.back()[100] = std::nanf("");
-    entries.push_back(
-        {{info.name, info.shape, DType::f32},
-         {reinterpret_cast<const char*>(values.back().data()), values.back().size() * sizeof(float)}});
-  }
-  write_safetensors(path, entries, {{"format", "pt"}});
-  ModelSpec spec = read_model_spec(folder.path());
-  Job job = lora_job(Quantization::nf4, true, false);
-  CHECK_THROWS_WITH(
-      load_model(spec, *open_model(folder.path()), at::kFloat, c10::Device(c10::DeviceType::CPU),
-                 {.quantization = Quantization::nf4,
-                  .parameters = run_parameters(spec, job.adapter, Quantization::nf4)}),
-      Catch::Contains("model.layers.1.mlp.up_proj.weight: holds a value that is not finite"));
+TEST_CASE("a weight that its storage cannot hold is refused by name") {
+  const auto error_with = [](float value, Quantization quantization, std::optional<c10::ScalarType> frozen) {
+    TemporaryFolder folder;
+    std::filesystem::copy(kModel, folder.path(), std::filesystem::copy_options::recursive |
+                                                     std::filesystem::copy_options::overwrite_existing);
+    auto original = open_safetensors(kModel + "/model.safetensors");
+    std::vector<std::vector<float>> values;
+    std::vector<SafetensorsEntry> entries;
+    values.reserve(original->tensors().size());
+    for (size_t i = 0; i < original->tensors().size(); ++i) {
+      TensorInfo info = original->tensors()[i];
+      values.emplace_back(static_cast<size_t>(info.count()));
+      original->read_f32(i, values.back().data());
+      if (info.name == "model.layers.1.mlp.up_proj.weight") values.back()[100] = value;
+      entries.push_back(
+          {{info.name, info.shape, DType::f32},
+           {reinterpret_cast<const char*>(values.back().data()), values.back().size() * sizeof(float)}});
+    }
+    write_safetensors(folder.path("model.safetensors"), entries, {{"format", "pt"}});
+    return error_of([&] { load(lora_job(quantization, true, false), at::kFloat, frozen, folder.path()); });
+  };
+  const std::string name = "model.layers.1.mlp.up_proj.weight: ";
+  CHECK(error_with(std::nanf(""), Quantization::nf4, {}).find(name + "holds a value that is not finite") == 0);
+  CHECK(error_with(1e5F, Quantization::none, at::kHalf).find(name + "holds a value past the range of") == 0);
+  CHECK(error_with(1e5F, Quantization::none, {}) == "no error");
 }

@@ -6,8 +6,8 @@
 //     for (Store type : kFloats)
 //       cases.push_back(make_case<DoubleArgs>(
 //           "double", "3x5",
-//           {input("x", type, normal({3, 5}, 1)), output("y", type, {3, 5}, {.roundings = 1, .reason = "one
-//           multiply"})},
+//           {input("x", type, normal({3, 5}, 1)),
+//            output("y", type, {3, 5}, {.roundings = 1, .reason = "one multiply"})},
 //           [](const Tensors& in) { return Tensors{{"y", in.at("x") * 2}}; },
 //           [=](Pointers& p) { return DoubleArgs{element(type), 3, 5, p["x"], p["y"]}; }));
 //   }

@@ -1,7 +1,6 @@
 // Two answers to one prompt, of which people or a judge preferred one. Three shapes:
 //
-//   {"prompt": …, "chosen": …, "rejected": …}     texts, or lists of messages; without prompt, what both
-//   lists begin
+//   {"prompt": …, "chosen": …, "rejected": …}     texts, or lists of messages; without prompt, what both lists begin
 //                                                 with is the prompt (TRL's implicit prompt)
 //   {"messages": […], "rejected_response": "…"}   the last turn is the chosen answer (ms-swift); or
 //                                                 "rejected_messages": […]

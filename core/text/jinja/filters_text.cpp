@@ -1,5 +1,6 @@
 // Filters that make text.
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "core/text/jinja/builtin_tables.h"
 
@@ -162,13 +163,12 @@ Value filter_urlencode(Interpreter& interpreter, const Value& self, const Bound&
   const MarkedText text = printed(interpreter, self);
   interpreter.spend(text.size());
   TextBuilder out;
-  char buffer[8];
   for (int64_t i = 0; i < text.size(); ++i) {
     const char c = text.bytes[i];
     const bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
                        std::string_view("_.-~/").find(c) != std::string_view::npos;
-    snprintf(buffer, sizeof buffer, "%%%02X", static_cast<unsigned char>(c));
-    plain ? out.add(text, i, i + 1) : out.add(buffer, text.mark_at(i));
+    plain ? out.add(text, i, i + 1)
+          : out.add(fmt::format("%{:02X}", static_cast<unsigned char>(c)), text.mark_at(i));
   }
   return Value(out.take());
 }

@@ -1,6 +1,7 @@
 // 'x is %s' % y and 'x is {}'.format(y): the conversions that templates use, the others refused by name.
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "core/text/jinja/builtin_tables.h"
 
@@ -161,7 +162,7 @@ class PercentFormat {
       return add_padded(out_, value.text(), spec, '>', false);
     if (value.is_undefined()) undefined_fault(value);
     if (!value.is_number())
-      fault(std::string("%") + spec.type + " format: a real number is required, not " + type_name(value));
+      fault(fmt::format("%{} format: a real number is required, not {}", spec.type, type_name(value)));
     if (zero && spec.align != '<') spec.fill = "0";
     interpreter_.spend_text(spec.width + std::max<int64_t>(spec.precision, 0));
     add_padded(out_, {formatted_number(value, spec), kFromTemplate}, spec, '>', zero);

@@ -1,6 +1,7 @@
 // Between JSON documents and values, and json.dumps as transformers' tojson calls it.
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 
 #include "core/text/jinja/value.h"
@@ -40,7 +41,6 @@ class JsonWriter {
   }
 
   void escape(std::string& text, uint32_t c) const {
-    char buffer[16];
     switch (c) {
       case '"':
         text += "\\\"";
@@ -69,11 +69,9 @@ class JsonWriter {
     if (c >= 0x20 && (c < 0x7F || !style_.ensure_ascii)) return append_utf8(text, c);
     if (c == 0x7F) return append_utf8(text, c);
     if (c < 0x10000)
-      snprintf(buffer, sizeof buffer, "\\u%04x", c);
+      text += fmt::format("\\u{:04x}", c);
     else
-      snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
-               0xDC00 + ((c - 0x10000) & 0x3FF));
-    text += buffer;
+      text += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
   }
 
   void write_text(const MarkedText& text, Mark around) {

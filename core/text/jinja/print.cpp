@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "core/text/jinja/value.h"
 
@@ -36,7 +37,6 @@ std::string float_text(double value) {
 namespace {
 
 void append_escaped(std::string& out, uint32_t c, char quote) {
-  char buffer[16];
   if (c == static_cast<uint32_t>(quote) || c == '\\')
     out += '\\', out += static_cast<char>(c);
   else if (c == '\n')
@@ -47,10 +47,10 @@ void append_escaped(std::string& out, uint32_t c, char quote) {
     out += "\\t";
   else if (is_printable(c))
     append_utf8(out, c);
-  else {
-    snprintf(buffer, sizeof buffer, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-    out += buffer;
-  }
+  else if (c < 0x100)
+    out += fmt::format("\\x{:02x}", c);
+  else
+    out += c < 0x10000 ? fmt::format("\\u{:04x}", c) : fmt::format("\\U{:08x}", c);
 }
 
 constexpr int64_t kMaxPrinted = 64 << 20;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <fmt/format.h>
 
 #include "core/text/tokenizer/bpe_merges.h"
 #include "core/text/tokenizer/json_fields.h"
@@ -34,8 +35,7 @@ class Bpe : public Model {
     add_merges();
     if (spec_.unk_token) unk_ = spec_.vocabulary.id_of(*spec_.unk_token);
     for (int byte = 0; byte < 256; ++byte) {
-      char name[8];
-      snprintf(name, sizeof(name), "<0x%02X>", byte);
+      const std::string name = fmt::format("<0x{:02X}>", byte);
       fallback_[byte] = spec_.vocabulary.id_of(name).value_or(-1);
     }
     raw_ = byte_level && spec_.continuing_subword_prefix.empty() && spec_.end_of_word_suffix.empty();

@@ -1,6 +1,7 @@
 #include "core/text/tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <fmt/format.h>
 #include <pcre2.h>
 
 #include "core/base/error.h"
@@ -145,7 +146,7 @@ class Translator {
     for (; at_ < end; ++at_) {
       const char flag = in_[at_];
       if (flag != 'i' && flag != 'm' && flag != 'x' && flag != '-') {
-        refuse(std::string("the option (?") + flag + ") means different things to different engines");
+        refuse(fmt::format("the option (?{}) means different things to different engines", flag));
       }
       out_ += flag == 'm' ? 's' : flag;
     }
@@ -290,7 +291,6 @@ class Translator {
     if (!in_class) out_ += '[';
     size_t count = 0;
     const ClassRun* run = class_runs(&count);
-    char text[40];
     for (size_t k = 0; k < count;) {
       if (member(run[k].bits) == negated) {
         ++k;
@@ -301,17 +301,14 @@ class Translator {
       uint32_t last = (k < count ? run[k].first : 0x110000) - 1;
       // Surrogates are no characters; PCRE2 refuses to name them.
       if (first < 0xD800 && last >= 0xDFFF) {
-        snprintf(text, sizeof(text), "\\x{%x}-\\x{d7ff}", first);
-        out_ += text;
-        snprintf(text, sizeof(text), "\\x{e000}-\\x{%x}", last);
-        if (last >= 0xE000) out_ += text;
+        out_ += fmt::format("\\x{{{:x}}}-\\x{{d7ff}}", first);
+        if (last >= 0xE000) out_ += fmt::format("\\x{{e000}}-\\x{{{:x}}}", last);
         continue;
       }
       if (first >= 0xD800 && last <= 0xDFFF) continue;
       const uint32_t low = first >= 0xD800 && first <= 0xDFFF ? 0xE000 : first;
       if (last >= 0xD800 && last <= 0xDFFF) last = 0xD7FF;
-      snprintf(text, sizeof(text), low == last ? "\\x{%x}" : "\\x{%x}-\\x{%x}", low, last);
-      out_ += text;
+      out_ += low == last ? fmt::format("\\x{{{:x}}}", low) : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", low, last);
     }
     if (!in_class) out_ += ']';
     at_ += 2;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 
 #include "core/text/tokenizer/json_fields.h"
@@ -86,8 +87,7 @@ class Unigram : public Model {
                                               std::to_string(spec_.pieces.size()));
     }
     for (int byte = 0; byte < 256; ++byte) {
-      char name[8];
-      snprintf(name, sizeof(name), "<0x%02X>", byte);
+      const std::string name = fmt::format("<0x{:02X}>", byte);
       byte_id_[byte] = vocabulary_.id_of(name).value_or(-1);
     }
   }

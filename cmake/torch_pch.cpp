@@ -1,1 +1,0 @@
-// Exists to own the precompiled header of cmake/torch.cmake.
