@@ -62,11 +62,11 @@ struct Looked {
   std::optional<Error> error;
 };
 
-Looked look_at_split(const Job& job, Split split, const ModelText& text, Progress& progress,
-                     DataReport& report) {
+Looked look_at_split(const Job& job, Split split, const ModelText& text, Progress& progress, DataReport& report,
+                     FileHashes& file_hashes) {
   const int64_t before = report.rows();
   try {
-    return {prepare_split(job, split, text, false, progress, &report), {}};
+    return {prepare_split(job, split, text, progress, {.report = &report, .file_hashes = &file_hashes}), {}};
   } catch (const Error& error) {
     progress.clear();
     if (error.kind() != ErrorKind::data || report.rows() == before) throw;
@@ -108,8 +108,9 @@ int run(const Arguments& args) {
     return 0;
   }
   DataReport report(job);
-  Looked train = look_at_split(job, Split::train, text, progress, report), eval;
-  if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report);
+  FileHashes file_hashes;
+  Looked train = look_at_split(job, Split::train, text, progress, report, file_hashes), eval;
+  if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report, file_hashes);
   report.finish();
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;

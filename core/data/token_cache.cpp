@@ -1,6 +1,5 @@
 #include "core/data/token_cache.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -140,44 +139,35 @@ void TokenCacheWriter::finish(const Json& meta) {
   sync_directory(std::filesystem::path(path_).parent_path().string());
 }
 
-TokenCache::TokenCache(const std::string& path) : file_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw Error(ErrorKind::environment, path + ": cannot read");
-  try {
-    const int64_t size = file_.size();
-    if (size < kHeaderBytes + kFooterBytes) fail("it is cut off");
-    const std::string header = read(0, kHeaderBytes), end = read(size - kFooterBytes, kFooterBytes);
-    if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin as one");
-    int64_t version = 0;
-    std::memcpy(&version, header.data() + 8, sizeof version);
-    if (version != kVersion)
-      fail("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
-    Footer footer;
-    std::memcpy(&footer, end.data(), sizeof footer);
-    if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("it is cut off");
-    // Every subtraction is between numbers that were compared before.
-    const int64_t body = size - kFooterBytes;
-    const bool ordered =
-        kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.hashes_offset &&
-        footer.hashes_offset <= footer.meta_offset && footer.meta_offset <= body &&
-        footer.meta_size == body - footer.meta_offset && footer.examples >= 0 &&
-        footer.examples <= body / kEntryBytes &&
-        footer.examples * kEntryBytes == footer.hashes_offset - footer.index_offset &&
-        blocks_of(footer.index_offset) * kHashBytes == footer.meta_offset - footer.hashes_offset;
-    if (!ordered) fail("its parts do not fit together");
-    examples_ = footer.examples;
-    index_offset_ = footer.index_offset;
-    hashes_offset_ = footer.hashes_offset;
-    meta_offset_ = footer.meta_offset;
-    read_tail(std::string(footer.hash, sizeof footer.hash), body);
-    verified_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(blocks_of(index_offset_)));
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
+TokenCache::TokenCache(const std::string& path) : file_(path), reader_(path, ErrorKind::environment) {
+  const int64_t size = file_.size();
+  if (size < kHeaderBytes + kFooterBytes) fail("it is cut off");
+  const std::string header = read(0, kHeaderBytes), end = read(size - kFooterBytes, kFooterBytes);
+  if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin as one");
+  int64_t version = 0;
+  std::memcpy(&version, header.data() + 8, sizeof version);
+  if (version != kVersion)
+    fail("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
+  Footer footer;
+  std::memcpy(&footer, end.data(), sizeof footer);
+  if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("it is cut off");
+  // Every subtraction is between numbers that were compared before.
+  const int64_t body = size - kFooterBytes;
+  const bool ordered =
+      kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.hashes_offset &&
+      footer.hashes_offset <= footer.meta_offset && footer.meta_offset <= body &&
+      footer.meta_size == body - footer.meta_offset && footer.examples >= 0 &&
+      footer.examples <= body / kEntryBytes &&
+      footer.examples * kEntryBytes == footer.hashes_offset - footer.index_offset &&
+      blocks_of(footer.index_offset) * kHashBytes == footer.meta_offset - footer.hashes_offset;
+  if (!ordered) fail("its parts do not fit together");
+  examples_ = footer.examples;
+  index_offset_ = footer.index_offset;
+  hashes_offset_ = footer.hashes_offset;
+  meta_offset_ = footer.meta_offset;
+  read_tail(std::string(footer.hash, sizeof footer.hash), body);
+  verified_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(blocks_of(index_offset_)));
 }
-
-TokenCache::~TokenCache() { ::close(descriptor_); }
 
 void TokenCache::fail(const std::string& problem) const {
   throw Error(ErrorKind::data, path() + ": damaged token cache: " + problem)
@@ -186,13 +176,7 @@ void TokenCache::fail(const std::string& problem) const {
 
 std::string TokenCache::read(int64_t offset, int64_t size) const {
   std::string bytes(static_cast<size_t>(size), 0);
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t got =
-        ::pread(descriptor_, bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail("it cannot be read to its end");
-    done += static_cast<size_t>(got);
-  }
+  reader_.read_at(offset, bytes);
   return bytes;
 }
 
@@ -219,13 +203,14 @@ void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
 }
 
 void TokenCache::check_index(const char* entries, int64_t count) const {
+  const auto sources = static_cast<int64_t>(meta_["sources"].size());
   for (int64_t i = 0; i < count; ++i) {
     CacheEntry entry;
     std::memcpy(&entry, entries + i * kEntryBytes, sizeof entry);
     const bool inside = entry.length > 0 && entry.offset >= kHeaderBytes && entry.offset % 4 == 0 &&
                         entry.offset <= index_offset_ - int64_t{entry.length} * 5;
     if (!inside || entry.supervised < 0 || entry.supervised >= entry.length || entry.source < 0 ||
-        entry.source >= static_cast<int64_t>(meta_["sources"].size()))
+        entry.source >= sources)
       fail("an entry of its index points outside");
   }
 }

@@ -82,7 +82,6 @@ void remove_abandoned_temporaries(const std::string& path);
 class TokenCache {
  public:
   explicit TokenCache(const std::string& path);
-  ~TokenCache();
   TokenCache(const TokenCache&) = delete;
   TokenCache& operator=(const TokenCache&) = delete;
 
@@ -103,7 +102,7 @@ class TokenCache {
   void read_tail(const std::string& stated_hash, int64_t end);
 
   MappedFile file_;
-  int descriptor_ = -1;
+  RegularFile reader_;
   int64_t examples_ = 0, index_offset_ = 0, hashes_offset_ = 0, meta_offset_ = 0;
   std::string block_hashes_;
   Json meta_;
