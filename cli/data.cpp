@@ -39,7 +39,8 @@ std::string summary_text(const DataSummary& summary) {
       {"trained tokens",
        format_count(summary.supervised_tokens) + share(summary.supervised_tokens, summary.tokens)},
       {"longest", format_count(summary.longest) + " tokens"}};
-  const std::pair<const char*, int64_t> kCuts[] = {{"prompts cut", summary.cuts.prompts},
+  const std::pair<const char*, int64_t> kCounts[] = {{"left out by weight", summary.unsampled},
+                                                   {"prompts cut", summary.cuts.prompts},
                                                    {"completions cut", summary.cuts.completions},
                                                    {"tokens cut", summary.cuts.tokens},
                                                    {"tokens dropped", summary.cuts.dropped_tokens}};
@@ -50,7 +51,7 @@ std::string summary_text(const DataSummary& summary) {
                                                      {"nothing to train", summary.untrained}};
   for (const auto& [name, count] : kLosses)
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
-  for (const auto& [name, count] : kCuts)
+  for (const auto& [name, count] : kCounts)
     if (count > 0) rows.push_back({name, format_count(count)});
   return format_table(rows);
 }

@@ -107,7 +107,10 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
     all.truncated |= made.truncated;
     all.split |= made.split;
     all.cuts += made.cuts;
-    for (Example& example : made.examples) all.examples.push_back(std::move(example));
+    for (Example& example : made.examples) {
+      all.examples.push_back(std::move(example));
+      all.labels.push_back(answer.name);
+    }
   }
   return all;
 }
@@ -121,9 +124,13 @@ void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies,
   result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = place_text(source.line, source.column);
   if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});
-  for (int64_t copy = 1; copy < copies; ++copy)
-    for (const Example& example : made.examples) result.examples.push_back({example, source.line});
-  for (Example& example : made.examples) result.examples.push_back({std::move(example), source.line});
+  for (int64_t copy = 0; copy < copies; ++copy)
+    for (size_t i = 0; i < made.examples.size(); ++i) {
+      Example& example = made.examples[i];
+      const bool last = copy + 1 == copies;
+      result.examples.push_back(
+          {last ? std::move(example) : example, source.line, made.labels.empty() ? "" : made.labels[i]});
+    }
 }
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -220,7 +221,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     for (const LocatedExample& made : result.examples) {
       const auto& [ids, supervised] = std::tie(made.example.ids, made.example.supervised);
       prepared.lengths.push_back(static_cast<int64_t>(ids.size()));
-      if (writer) writer->add(ids, supervised, static_cast<int64_t>(result.source), made.line);
+      if (writer) writer->add(ids, supervised, static_cast<int64_t>(result.source), made.line, made.label);
       progress.tokens += static_cast<int64_t>(ids.size());
     }
     progress.bytes += result.bytes;
@@ -250,8 +251,10 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.cache_path = path;
   summary.content_hash = writer->content_hash();
   summary.lost_rows_path = lost.finish();
-  writer->finish({{"sources", paths}, {"summary", to_json(summary)}});
-  prepared.data = DataSet::open(path);
+  std::vector<std::string> whole_paths;  // the cache is read from anywhere
+  for (const std::string& source : paths) whole_paths.push_back(std::filesystem::absolute(source).string());
+  writer->finish({{"sources", whole_paths}, {"summary", to_json(summary)}});
+  prepared.data = DataSet::open(path, paths);
   return prepared;
 }
 

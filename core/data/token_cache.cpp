@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the cache is written 
 
 constexpr char kMagic[] = "forgetok";
 constexpr char kEndMagic[] = "forgeend";
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;
 constexpr int64_t kHeaderBytes = 16, kFooterBytes = 80, kEntryBytes = sizeof(CacheEntry), kHashBytes = 32;
 constexpr int64_t kBlockBytes = int64_t{256} << 10;
 
@@ -95,11 +95,13 @@ void TokenCacheWriter::end_block() {
 }
 
 void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<uint8_t>& supervised,
-                           int64_t source, int64_t line) {
+                           int64_t source, int64_t line, const std::string& label) {
   FORGE_CHECK(!ids.empty() && ids.size() == supervised.size(),
               ids.size() << " ids, " << supervised.size() << " mask");
   FORGE_CHECK(!supervised[0], "the first token of an example cannot be predicted");
   CacheEntry entry{written_, line, static_cast<int32_t>(ids.size()), 0, static_cast<int32_t>(source), 0};
+  if (!label.empty())
+    entry.label = labels_.try_emplace(label, static_cast<int32_t>(labels_.size()) + 1).first->second;
   for (uint8_t value : supervised) entry.supervised += value != 0;
   index_.push_back(entry);
   put(ids.data(), ids.size() * sizeof(int32_t));
@@ -110,8 +112,11 @@ void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<ui
   content_.add(ids.data(), ids.size() * sizeof(int32_t)).add(supervised.data(), supervised.size());
 }
 
-void TokenCacheWriter::finish(const Json& meta) {
+void TokenCacheWriter::finish(Json meta) {
   end_block();
+  std::vector<std::string> labels(labels_.size());
+  for (const auto& [label, number] : labels_) labels[static_cast<size_t>(number - 1)] = label;
+  meta["labels"] = labels;
   const std::string text = dump_json(meta);
   Footer footer;
   footer.index_offset = written_;
@@ -196,6 +201,7 @@ void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
   meta_ = parse_json(text, path(), ErrorKind::data);
   if (!meta_.is_object() || !meta_.contains("sources") || !meta_["sources"].is_array())
     fail("it lists no sources");
+  if (!meta_.contains("labels") || !meta_["labels"].is_array()) fail("it lists no labels");
   for (int64_t offset = index_offset_; offset < hashes_offset_; offset += kBlockBytes) {
     const std::string part = read(offset, std::min(kBlockBytes, hashes_offset_ - offset));
     check_index(part.data(), static_cast<int64_t>(part.size()) / kEntryBytes);
@@ -204,13 +210,14 @@ void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
 
 void TokenCache::check_index(const char* entries, int64_t count) const {
   const auto sources = static_cast<int64_t>(meta_["sources"].size());
+  const auto labels = static_cast<int64_t>(meta_["labels"].size());
   for (int64_t i = 0; i < count; ++i) {
     CacheEntry entry;
     std::memcpy(&entry, entries + i * kEntryBytes, sizeof entry);
     const bool inside = entry.length > 0 && entry.offset >= kHeaderBytes && entry.offset % 4 == 0 &&
                         entry.offset <= index_offset_ - int64_t{entry.length} * 5;
     if (!inside || entry.supervised < 0 || entry.supervised >= entry.length || entry.source < 0 ||
-        entry.source >= sources)
+        entry.source >= sources || entry.label < 0 || entry.label > labels)
       fail("an entry of its index points outside");
   }
 }
