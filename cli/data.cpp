@@ -39,7 +39,8 @@ std::string summary_text(const DataSummary& summary) {
       {"trained tokens",
        format_count(summary.supervised_tokens) + share(summary.supervised_tokens, summary.tokens)},
       {"longest", format_count(summary.longest) + " tokens"}};
-  const std::pair<const char*, int64_t> kCuts[] = {{"prompts cut", summary.cuts.prompts},
+  const std::pair<const char*, int64_t> kCounts[] = {{"left out by weight", summary.unsampled},
+                                                   {"prompts cut", summary.cuts.prompts},
                                                    {"completions cut", summary.cuts.completions},
                                                    {"tokens cut", summary.cuts.tokens},
                                                    {"tokens dropped", summary.cuts.dropped_tokens}};
@@ -50,7 +51,7 @@ std::string summary_text(const DataSummary& summary) {
                                                      {"nothing to train", summary.untrained}};
   for (const auto& [name, count] : kLosses)
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
-  for (const auto& [name, count] : kCuts)
+  for (const auto& [name, count] : kCounts)
     if (count > 0) rows.push_back({name, format_count(count)});
   return format_table(rows);
 }
@@ -62,11 +63,11 @@ struct Looked {
   std::optional<Error> error;
 };
 
-Looked look_at_split(const Job& job, Split split, const ModelText& text, Progress& progress,
-                     DataReport& report) {
+Looked look_at_split(const Job& job, Split split, const ModelText& text, Progress& progress, DataReport& report,
+                     FileHashes& file_hashes) {
   const int64_t before = report.rows();
   try {
-    return {prepare_split(job, split, text, false, progress, &report), {}};
+    return {prepare_split(job, split, text, progress, {.report = &report, .file_hashes = &file_hashes}), {}};
   } catch (const Error& error) {
     progress.clear();
     if (error.kind() != ErrorKind::data || report.rows() == before) throw;
@@ -108,8 +109,9 @@ int run(const Arguments& args) {
     return 0;
   }
   DataReport report(job);
-  Looked train = look_at_split(job, Split::train, text, progress, report), eval;
-  if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report);
+  FileHashes file_hashes;
+  Looked train = look_at_split(job, Split::train, text, progress, report, file_hashes), eval;
+  if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report, file_hashes);
   report.finish();
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;

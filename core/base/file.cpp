@@ -45,28 +45,28 @@ int open_regular(const std::string& path, ErrorKind kind, int64_t* size) {
 }  // namespace
 
 std::string read_file(const std::string& path, int64_t limit, ErrorKind kind) {
-  int64_t size = 0;
-  int descriptor = open_regular(path, kind, &size);
-  if (size > limit) {
-    ::close(descriptor);
-    throw Error(kind, path + ": is " + format_bytes(size) + ", the limit is " + format_bytes(limit));
-  }
-  std::string content(static_cast<size_t>(size), '\0');
-  size_t done = 0;
-  while (done < content.size()) {
-    ssize_t count = ::read(descriptor, content.data() + done, content.size() - done);
+  const RegularFile file(path, kind);
+  if (file.size() > limit)
+    throw Error(kind, path + ": is " + format_bytes(file.size()) + ", the limit is " + format_bytes(limit));
+  std::string content(static_cast<size_t>(file.size()), '\0');
+  file.read_at(0, content);
+  return content;
+}
+
+RegularFile::RegularFile(const std::string& path, ErrorKind kind)
+    : path_(path), kind_(kind), descriptor_(open_regular(path, kind, &size_)) {}
+
+RegularFile::~RegularFile() { ::close(descriptor_); }
+
+void RegularFile::read_at(int64_t offset, std::span<char> into) const {
+  for (size_t done = 0; done < into.size();) {
+    const ssize_t count =
+        ::pread(descriptor_, into.data() + done, into.size() - done, offset + static_cast<int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      int error = errno;
-      ::close(descriptor);
-      fail(kind, path, "read", error);
-    }
-    if (count == 0) break;
+    if (count < 0) fail(kind_, path_, "read", errno);
+    if (count == 0) throw Error(kind_, path_ + ": became shorter while it was read");
     done += static_cast<size_t>(count);
   }
-  ::close(descriptor);
-  content.resize(done);
-  return content;
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {

@@ -2,6 +2,7 @@
 // Files: whole reads with a limit, read-only mappings, and writes that are whole and durable or do not happen.
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,24 @@ namespace forge {
 // The content of a regular file of at most `limit` bytes. Throws Error(kind) that names the file: missing, a
 // folder, a pipe or device, too large, unreadable.
 std::string read_file(const std::string& path, int64_t limit, ErrorKind kind);
+
+// A regular file that is read at any place, by any number of threads at once. Throws Error(kind) as read_file does.
+class RegularFile {
+ public:
+  RegularFile(const std::string& path, ErrorKind kind);
+  ~RegularFile();
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+  int64_t size() const { return size_; }  // when it was opened
+  // Fills all of `into`; throws when the file ends before that.
+  void read_at(int64_t offset, std::span<char> into) const;
+
+ private:
+  std::string path_;
+  ErrorKind kind_;
+  int64_t size_ = 0;
+  int descriptor_ = -1;
+};
 
 // A read-only mapping of a regular file. Throws Error(environment) when it cannot be opened; FIFOs and devices
 // are refused. The mapping lives as long as the object.

@@ -3,9 +3,16 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
+#include <future>
+#include <span>
+#include <thread>
+#include <vector>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 
 namespace forge {
 
@@ -37,9 +44,37 @@ std::string Hasher::hex() const {
 
 std::string hash_hex(std::string_view bytes) { return Hasher().add(bytes.data(), bytes.size()).hex(); }
 
-std::string hash_file(const std::string& path) {
-  MappedFile file(path);
-  return hash_hex(file.bytes());
+namespace {
+
+std::string hash_block(const RegularFile& file, int64_t block, std::vector<char>& buffer) {
+  const int64_t end = std::min(file.size(), (block + 1) * kHashBlockBytes);
+  Hasher hasher;
+  for (int64_t at = block * kHashBlockBytes; at < end; at += static_cast<int64_t>(buffer.size())) {
+    const std::span part(buffer.data(), static_cast<size_t>(std::min<int64_t>(end - at, std::ssize(buffer))));
+    file.read_at(at, part);
+    hasher.add(part.data(), part.size());
+  }
+  return hasher.hex();
+}
+
+}  // namespace
+
+std::string hash_file(const std::string& path, ErrorKind kind) {
+  const RegularFile file(path, kind);
+  const int64_t blocks = std::max<int64_t>(1, (file.size() + kHashBlockBytes - 1) / kHashBlockBytes);
+  std::vector<std::string> hashes(static_cast<size_t>(blocks));
+  std::atomic<int64_t> next = 0;
+  const auto work = [&] {
+    std::vector<char> buffer(size_t{256} << 10);
+    for (int64_t block; (block = next++) < blocks;)
+      hashes[static_cast<size_t>(block)] = hash_block(file, block, buffer);
+  };
+  const int64_t threads = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, blocks);
+  std::vector<std::future<void>> others;
+  for (int64_t i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (auto& other : others) other.get();
+  return blocks == 1 ? hashes[0] : hash_hex(join(hashes, ""));
 }
 
 }  // namespace forge

@@ -47,6 +47,29 @@ const std::vector<std::string>& turn_fields() {
   return all;
 }
 
+std::string field_alias(const std::string& name) {
+  static constexpr std::pair<const char*, const char*> kAliases[] = {
+      {"query", "input"},
+      {"response", "output"},
+      {"question", "instruction"},
+      {"answer", "output"},
+      {"human", "prompt"},
+      {"model", "completion"},
+      {"kto_tag", "label"},
+      {"role_tag", "from"},
+      {"content_tag", "value"},
+      {"conversation", "conversations"},
+      {"field_messages", "messages"},
+      {"field_instruction", "instruction"},
+      {"field_input", "input"},
+      {"field_output", "output"},
+      {"field_system", "system"},
+  };
+  for (const auto& [alias, field] : kAliases)
+    if (name == alias) return field;
+  return "";
+}
+
 const std::vector<std::string>& mapped_roles() {
   static const std::vector<std::string> all{"system", "user", "assistant", "tool", "tool_call"};
   return all;

@@ -20,6 +20,8 @@ std::vector<TemplatePiece> parse_row_template(const std::string& text, std::stri
 // The names under which `columns` knows fields of a row, and keys of a turn.
 const std::vector<std::string>& row_fields();
 const std::vector<std::string>& turn_fields();
+// What a field that other tools know is called here: "query" (LLaMA-Factory) is "input"; empty when unknown.
+std::string field_alias(const std::string& name);
 // The roles that `roles` maps to.
 const std::vector<std::string>& mapped_roles();
 

@@ -198,7 +198,10 @@ class Rules {
     fields.insert(fields.end(), turn_fields().begin(), turn_fields().end());
     for (const auto& [field, place] : source.columns)
       if (std::find(fields.begin(), fields.end(), field) == fields.end())
-        fault(key + "columns", "\"" + field + "\" is no field of a row" + did_you_mean(field, fields),
+        fault(key + "columns",
+              "\"" + field + "\" is no field of a row" +
+                  (field_alias(field).empty() ? did_you_mean(field, fields)
+                                              : " (here it is " + field_alias(field) + ")"),
               "write forge's name first: {instruction: their_name}; the names are " + join(fields, ", "));
     for (const auto& [speaker, role] : source.roles)
       if (std::find(mapped_roles().begin(), mapped_roles().end(), role) == mapped_roles().end())

@@ -7,9 +7,9 @@ namespace forge {
 namespace {
 
 // "file:3:14: what" → "3:14" and "what". Errors of parse_row begin with the path.
-LostRow located(const std::string& path, const Error& error, int64_t line) {
+LostRow located(const std::string& path, const Error& error, const SourceRow& row) {
   const std::string text = error.what();
-  LostRow lost{line, std::to_string(line) + ":1", text, true};
+  LostRow lost{row.line, place_text(row.line, row.column), text, true};
   if (!starts_with(text, path + ":")) return lost;
   const std::string rest = text.substr(path.size() + 1);
   const size_t cut = rest.find(": ");
@@ -66,7 +66,7 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     if (share_.eval) return;  // without content it belongs to train, which reports it
     ++result.rows;
     ++result.skipped;
-    result.lost.push_back(located(file.path, error, source.line));
+    result.lost.push_back(located(file.path, error, source));
     return;
   }
   if (row) {
@@ -107,7 +107,10 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
     all.truncated |= made.truncated;
     all.split |= made.split;
     all.cuts += made.cuts;
-    for (Example& example : made.examples) all.examples.push_back(std::move(example));
+    for (Example& example : made.examples) {
+      all.examples.push_back(std::move(example));
+      all.labels.push_back(answer.name);
+    }
   }
   return all;
 }
@@ -119,11 +122,15 @@ void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies,
   result.untrained += made.untrained;
   result.cuts += made.cuts;
   result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
-  const std::string place = std::to_string(source.line) + ":" + std::to_string(source.column);
+  const std::string place = place_text(source.line, source.column);
   if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});
-  for (int64_t copy = 1; copy < copies; ++copy)
-    for (const Example& example : made.examples) result.examples.push_back({example, source.line});
-  for (Example& example : made.examples) result.examples.push_back({std::move(example), source.line});
+  for (int64_t copy = 0; copy < copies; ++copy)
+    for (size_t i = 0; i < made.examples.size(); ++i) {
+      Example& example = made.examples[i];
+      const bool last = copy + 1 == copies;
+      result.examples.push_back(
+          {last ? std::move(example) : example, source.line, made.labels.empty() ? "" : made.labels[i]});
+    }
 }
 
 }  // namespace forge

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/data/examples.h"
-#include "core/data/row_look.h"
 #include "core/data/expand.h"
 #include "core/data/mapping.h"
+#include "core/data/row_look.h"
 #include "core/data/row_stream.h"
 
 namespace forge {
@@ -24,6 +24,7 @@ struct EvalShare {
 struct LocatedExample {
   Example example;
   int64_t line = 0;
+  std::string label;  // as DataSet::label
 };
 
 // A row that gives no example, and why. Rows with a fault or untrained ones end the preparation, dropped ones
@@ -44,7 +45,7 @@ struct ChunkResult {
   int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
   CutCounts cuts;
   std::vector<RowLook> looks;  // of rows with a meaning, when asked for
-  int64_t unsampled = 0;  // rows that their source's weight left out; not among `rows`
+  int64_t unsampled = 0;       // rows that their source's weight left out; not among `rows`
 };
 
 class ChunkWorker {

@@ -53,6 +53,11 @@ std::string DataSet::source_path(int64_t index) const {
   return state_->sources.at(static_cast<size_t>(state_->entry(index).source));
 }
 int64_t DataSet::source_line(int64_t index) const { return state_->entry(index).line; }
+std::string DataSet::label(int64_t index) const {
+  const int32_t label = state_->entry(index).label;
+  return label == 0 ? ""
+                    : state_->cache.meta().at("labels").at(static_cast<size_t>(label - 1)).get<std::string>();
+}
 const std::vector<int64_t>& DataSet::lengths() const { return state_->lengths; }
 const std::string& DataSet::path() const { return state_->cache.path(); }
 const std::string& DataSet::content_hash() const { return state_->content_hash; }

@@ -53,6 +53,8 @@ class DataSet {
   // Where the example came from: its file and line (from 1).
   std::string source_path(int64_t index) const;
   int64_t source_line(int64_t index) const;
+  // What the example is of answers to judge: "chosen", "rejected", "desirable", "score 0.5"; else empty.
+  std::string label(int64_t index) const;
   const std::vector<int64_t>& lengths() const;
   const std::string& path() const;
   // Hash of ids and masks in order: the identity of the data in a job.

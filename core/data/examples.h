@@ -47,7 +47,8 @@
 namespace forge {
 
 struct RowExamples {
-  std::vector<Example> examples;  // none when the row has a problem, is dropped or is untrained; ids are 0
+  std::vector<Example> examples;    // none when the row has a problem, is dropped or is untrained; ids are 0
+  std::vector<std::string> labels;  // of answers to judge, one for each example; else none
   bool truncated = false, split = false, dropped = false, untrained = false;
   CutCounts cuts;
   std::string problem;  // why the row cannot be used; why it is untrained; why it was dropped

@@ -18,6 +18,12 @@ namespace fs = std::filesystem;
 constexpr size_t kMostFiles = 1'000'000;
 constexpr int kDeepest = 64;
 
+// As seen from the working directory where it lies below it: that is how messages name it.
+std::string seen_path(const std::string& path) {
+  const fs::path relative = fs::path(path).lexically_relative(fs::current_path());
+  return relative.empty() || *relative.begin() == ".." ? path : relative.string();
+}
+
 // Names in a folder, sorted; hidden ones are left out.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::error_code error;
@@ -88,16 +94,17 @@ std::vector<std::string> files_in(const std::string& folder) {
   }
   if (files.empty())
     throw Error(ErrorKind::data,
-                folder +
+                seen_path(folder) +
                     ": the folder holds no data file, expected .jsonl, .json, .csv, .tsv, .txt "
                     "or .parquet")
-        .hint(below.empty() ? "" : "it has folders below: write " + folder + "/**/*.jsonl");
+        .hint(below.empty() ? "" : "it has folders below: write " + seen_path(folder) + "/**/*.jsonl");
   if (kinds.size() > 1) {
     std::vector<std::string> names;
     for (const auto& [kind, name] : kinds) names.push_back(name);
-    throw Error(ErrorKind::data, folder + ": the folder holds files of several kinds (" + join(names, ", ") +
-                                     "), expected one kind")
-        .hint("write a pattern such as " + folder + "/*" + fs::path(names[0]).extension().string());
+    throw Error(ErrorKind::data, seen_path(folder) + ": the folder holds files of several kinds (" +
+                                     join(names, ", ") + "), expected one kind")
+        .hint("write a pattern such as " + seen_path(folder) + "/*" +
+              fs::path(names[0]).extension().string());
   }
   return files;
 }
@@ -109,7 +116,7 @@ std::vector<std::string> files_of(const std::string& path) {
   if (fs::exists(status) || path.find_first_of("*?[") == std::string::npos) return {path};
   std::vector<std::string> files = Glob().files(path);
   if (files.empty())
-    throw Error(ErrorKind::data, path + ": no file matches the pattern")
+    throw Error(ErrorKind::data, seen_path(path) + ": no file matches the pattern")
         .hint("relative paths start at the job file's folder");
   return files;
 }
@@ -119,8 +126,8 @@ std::vector<std::string> files_of(const std::string& path) {
 std::vector<SourceFile> expand_sources(const std::vector<DataSource>& sources) {
   std::vector<SourceFile> files;
   for (size_t entry = 0; entry < sources.size(); ++entry)
-    for (std::string& path : files_of(sources[entry].path))
-      files.push_back({std::move(path), sources[entry], entry});
+    for (const std::string& path : files_of(sources[entry].path))
+      files.push_back({seen_path(path), sources[entry], entry});
   return files;
 }
 

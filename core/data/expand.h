@@ -6,8 +6,9 @@
 // Order: sources as the job lists them, the files of one by their paths, byte by byte, whatever the file
 // system says. A folder gives its .jsonl, .ndjson, .json, .csv, .tsv, .txt and .parquet files (also .gz,
 // .zst), not those of folders below and not hidden ones, and they must be of one kind: a LICENSE.txt beside
-// the data is not trained on unseen. In a pattern `*`, `?` and `[abc]` match within a name and `**` any
-// folders; a path that exists is never a pattern. Throws Error(data) when nothing is there.
+// the data is not trained on unseen. Paths below the working directory are given relative to it. In a pattern
+// `*`, `?` and `[abc]` match within a name and `**` any folders; a path that exists is never a pattern.
+// Throws Error(data) when nothing is there.
 #include <string>
 #include <vector>
 

@@ -42,7 +42,10 @@ void LostRows::list(const LostRow& row, const std::string& source) {
     temporary_ = temporary_of(path);
     file_ = std::make_unique<OutputFile>(temporary_);
   }
-  const Json line{{"source", source}, {"line", row.line}, {"place", row.place}, {"reason", row.reason}};
+  const Json line{{"source", std::filesystem::absolute(source).string()},
+                  {"line", row.line},
+                  {"place", row.place},
+                  {"reason", row.reason}};
   file_->write(dump_json(line) + "\n");
 }
 

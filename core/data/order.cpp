@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kGroupWindow = 50;  // steps whose examples are sorted together; transformers' mega-batch
 constexpr int64_t kPackWindow = 64;   // steps whose examples are packed together
-constexpr double kFullStep = 0.98;    // a step with less of its budget waits for the next window
+constexpr double kFullRow = 0.98;     // a row with less of its budget waits for the next window
 
 // The examples of an epoch in the order of reading, before any grouping.
 std::vector<int64_t> epoch_order(int64_t count, const Job& job, int64_t epoch) {
@@ -57,26 +57,25 @@ void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& le
   if (longest != order.end()) std::iter_swap(order.begin(), longest);
 }
 
-// A window's steps as the run takes them: best_fit puts them in an order that knows their lengths.
-void append_shuffled(Parts& steps, Parts window, const Job& job, int64_t epoch) {
+// A window's rows in an order that does not know their lengths, as best_fit's does.
+void append_shuffled(Parts& rows, Parts window, const Job& job, int64_t epoch) {
   const auto seed = static_cast<uint64_t>(job.seed);
-  const std::string name = "step order/" + std::to_string(epoch) + "/" + std::to_string(steps.size());
+  const std::string name = "step order/" + std::to_string(epoch) + "/" + std::to_string(rows.size());
   for (int64_t index : permutation(seed, stream_of(name), static_cast<int64_t>(window.size())))
-    steps.push_back(std::move(window[static_cast<size_t>(index)]));
+    rows.push_back(std::move(window[static_cast<size_t>(index)]));
 }
 
-// Steps of a token budget by best fit over windows of the order. Examples of a step that its window leaves
-// part empty go into the next window, once, so that only the last window's gaps remain.
-Parts packed_steps(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths, const Job& job,
-                   int64_t epoch) {
-  const int64_t budget = *job.train.global_batch_tokens;
-  Parts steps;
+// Rows of at most `budget` tokens by best fit over windows of the order. Examples of a row that its window
+// leaves part empty go into the next window, once, so that only the last window's gaps remain.
+Parts packed_rows(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths, int64_t budget,
+                  int64_t window_tokens, const Job& job, int64_t epoch) {
+  Parts rows;
   std::vector<int64_t> waiting;
   for (size_t next = 0; next < order.size();) {
     const std::set<int64_t> waited(waiting.begin(), waiting.end());
     std::vector<int64_t> window = std::move(waiting);
     waiting.clear();
-    for (int64_t tokens = 0; next < order.size() && tokens / budget < kPackWindow; ++next) {
+    for (int64_t tokens = 0; next < order.size() && tokens < window_tokens; ++next) {
       window.push_back(order[next]);
       tokens += lengths[static_cast<size_t>(order[next])];
     }
@@ -85,14 +84,30 @@ Parts packed_steps(const std::vector<int64_t>& order, const std::vector<int64_t>
       BatchFill fill;
       fill.add({part}, lengths, budget);
       const bool waits =
-          next < order.size() && fill.share() < kFullStep &&
+          next < order.size() && fill.share() < kFullRow &&
           std::none_of(part.begin(), part.end(), [&](int64_t i) { return waited.count(i) > 0; });
       if (waits)
         waiting.insert(waiting.end(), part.begin(), part.end());
       else
         full.push_back(std::move(part));
     }
-    append_shuffled(steps, std::move(full), job, epoch);
+    append_shuffled(rows, std::move(full), job, epoch);
+  }
+  return rows;
+}
+
+// Steps of a token budget: as many rows of data.max_length as it holds, each packed full. So a step's
+// examples, in order, can be cut into micro-batches of a row or several that are as full as the step is.
+Parts packed_steps(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths, const Job& job,
+                   int64_t epoch) {
+  const int64_t budget = *job.train.global_batch_tokens;
+  const auto per_step = static_cast<size_t>(std::max<int64_t>(1, budget / job.data.max_length));
+  const int64_t row_tokens = budget / static_cast<int64_t>(per_step);
+  const Parts rows = packed_rows(order, lengths, row_tokens, kPackWindow * budget, job, epoch);
+  Parts steps;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i % per_step == 0) steps.emplace_back();
+    steps.back().insert(steps.back().end(), rows[i].begin(), rows[i].end());
   }
   return steps;
 }

@@ -90,7 +90,7 @@ std::string place_of(const SourceRow& row, const std::string& pointer) {
       ++column;
     }
   }
-  return std::to_string(line) + ":" + std::to_string(column);
+  return place_text(line, column);
 }
 
 }  // namespace forge

@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <deque>
-#include <fstream>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -34,16 +34,12 @@ EvalShare share_of(const Job& job, Split split) {
   return {job.data.eval_fraction, split == Split::eval};
 }
 
-std::string hash_of_file(const std::string& path) {
+std::string hash_of_data(const std::string& path, FileHashes* known) {
   source_kind(path);  // its errors speak of data files
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorKind::data, path + ": cannot read");
-  // Read, not mapped: a mapping's pages would count as this process's memory.
-  Hasher hasher;
-  std::vector<char> buffer(size_t{1} << 20);
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0)
-    hasher.add(buffer.data(), static_cast<size_t>(file.gcount()));
-  return hasher.hex();
+  if (!known) return hash_file(path, ErrorKind::data);
+  std::string& hash = (*known)[path];
+  if (hash.empty()) hash = hash_file(path, ErrorKind::data);
+  return hash;
 }
 
 // What a source says of its rows; the seed only where a weight draws by it.
@@ -62,13 +58,13 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
 
 // Everything that decides the examples, and nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
-                      const Tokenizer& tokenizer, const ChatTemplate* chat_template) {
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, FileHashes* known) {
   Hasher hasher;
   hasher.add(kPipelineVersion).add(tokenizer.content_hash());
   hasher.add(static_cast<int64_t>(chat_template != nullptr));
   if (chat_template) hasher.add(chat_template->source());
   for (const SourceFile& file : files) {
-    hasher.add(hash_of_file(file.path)).add(static_cast<int64_t>(source_kind(file.path)));
+    hasher.add(hash_of_data(file.path, known)).add(static_cast<int64_t>(source_kind(file.path)));
     add_settings(hasher, file, job.seed);
   }
   const EvalShare share = share_of(job, split);
@@ -196,8 +192,9 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
                          const ChatTemplate* chat_template, const PrepareOptions& options) {
   const std::vector<SourceFile> sources = expand_sources(sources_of(job, split));
   const std::vector<std::string> paths = paths_of(sources);
-  const std::string path =
-      options.cache_folder + "/" + cache_key(job, split, sources, tokenizer, chat_template) + ".tokens";
+  const std::string path = options.cache_folder + "/" +
+                           cache_key(job, split, sources, tokenizer, chat_template, options.file_hashes) +
+                           ".tokens";
   std::optional<Prepared> found = cached(path, paths);
   if (found && !options.report) return std::move(*found);
 
@@ -224,7 +221,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     for (const LocatedExample& made : result.examples) {
       const auto& [ids, supervised] = std::tie(made.example.ids, made.example.supervised);
       prepared.lengths.push_back(static_cast<int64_t>(ids.size()));
-      if (writer) writer->add(ids, supervised, static_cast<int64_t>(result.source), made.line);
+      if (writer) writer->add(ids, supervised, static_cast<int64_t>(result.source), made.line, made.label);
       progress.tokens += static_cast<int64_t>(ids.size());
     }
     progress.bytes += result.bytes;
@@ -254,8 +251,10 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.cache_path = path;
   summary.content_hash = writer->content_hash();
   summary.lost_rows_path = lost.finish();
-  writer->finish({{"sources", paths}, {"summary", to_json(summary)}});
-  prepared.data = DataSet::open(path);
+  std::vector<std::string> whole_paths;  // the cache is read from anywhere
+  for (const std::string& source : paths) whole_paths.push_back(std::filesystem::absolute(source).string());
+  writer->finish({{"sources", whole_paths}, {"summary", to_json(summary)}});
+  prepared.data = DataSet::open(path, paths);
   return prepared;
 }
 

@@ -17,6 +17,7 @@
 // ("file:line:col: what, expected what", one a line) and counts the rest.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct PrepareProgress {
 
 class DataReport;
 
+using FileHashes = std::map<std::string, std::string>;  // of data files, by path
+
 struct PrepareOptions {
   std::string cache_folder;
   int64_t threads = 0;  // 0: one for each processor
@@ -46,6 +49,8 @@ struct PrepareOptions {
   std::function<void(const PrepareProgress&)> progress;  // called on the caller's thread
   // Looks at every row; then all rows are read even if the cache is there.
   DataReport* report = nullptr;
+  // Hashes that are known already, and where new ones go: a file that gives both splits is hashed once.
+  FileHashes* file_hashes = nullptr;
 };
 constexpr int64_t kEstimateBytes = int64_t{32} << 20;
 

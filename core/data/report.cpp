@@ -68,12 +68,11 @@ void DataReport::note(size_t check, const std::string& source, const std::string
 }
 
 void DataReport::note(const char* check, const SeenRow& row, const std::string& detail) {
-  note(check_named(check), sources_[row.source], std::to_string(row.line) + ":" + std::to_string(row.column),
-       detail);
+  note(check_named(check), sources_[row.source], place_text(row.line, row.column), detail);
 }
 
 std::string DataReport::place_of_row(const SeenRow& row) const {
-  return sources_[row.source] + ":" + std::to_string(row.line);
+  return sources_[row.source] + ":" + (row.column == 0 ? "row " : "") + std::to_string(row.line);
 }
 
 void DataReport::add(const ChunkResult& result, const std::string& source, bool eval) {
@@ -85,7 +84,8 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
   for (const RowLook& look : result.looks)
     for (const RowNote& found : look.notes) {
       note(found.check, source, found.place, found.detail);
-      if (found.check == trains_nothing || found.check == dropped) explained.insert(look.place);
+      if (found.check == trains_nothing || found.check == dropped)
+        explained.insert(place_text(look.line, look.column));
     }
   for (const LostRow& lost : result.lost)
     if (explained.count(lost.place) == 0) note(check_named("unusable"), source, lost.place, lost.reason);
@@ -105,9 +105,8 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
 
 void DataReport::remember(const RowLook& look, uint32_t source, bool eval) {
   if (seen_.size() >= kMostRows) return;
-  const std::vector<std::string> place = split(look.place, ':');
-  const auto number = [&](size_t part) { return static_cast<uint32_t>(std::stoull(place.at(part))); };
-  seen_.push_back({look.content, look.prompt, look.answer, source, number(0), number(1), eval});
+  seen_.push_back({look.content, look.prompt, look.answer, source, static_cast<uint32_t>(look.line),
+                   static_cast<uint32_t>(look.column), eval});
   if (sketches_.size() < kMostSketches) sketches_.push_back(look.sketch);
 }
 

@@ -22,7 +22,7 @@ std::string words_of(const Row& row, const RowText& text) {
 // What happened to the row, in the words of the checks.
 void note_fate(const RowExamples& made, RowLook& look) {
   const auto note = [&](const char* check, const std::string& detail) {
-    look.notes.push_back({check_named(check), look.place, detail});
+    look.notes.push_back({check_named(check), place_text(look.line, look.column), detail});
   };
   if (made.untrained) note("trains_nothing", made.problem);
   if (made.dropped) note("dropped", made.problem);
@@ -34,7 +34,8 @@ void note_fate(const RowExamples& made, RowLook& look) {
 
 RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles) {
   RowLook look;
-  look.place = std::to_string(source.line) + ":" + std::to_string(source.column);
+  look.line = source.line;
+  look.column = source.column;
   look.roles = roles;
   for (const auto& [role, tokens] : roles) look.tokens += tokens.all;
   note_fate(made, look);

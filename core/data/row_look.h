@@ -14,12 +14,12 @@ namespace forge {
 
 struct RowNote {
   size_t check = 0;   // in data_checks()
-  std::string place;  // "line:col"
+  std::string place;  // as place_text writes it
   std::string detail;
 };
 
 struct RowLook {
-  std::string place;  // of the row, "line:col"
+  int64_t line = 0, column = 0;  // of the row, as SourceRow has them
   std::vector<RowNote> notes;
   RoleTokens roles;
   int64_t tokens = 0;                            // before any cut

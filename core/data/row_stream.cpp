@@ -31,7 +31,7 @@ Detected settle_format(const SourceFile& file) {
   const RowMapping mapping(source,
                            kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
   std::vector<LocatedRow> rows;
-  auto reader = open_source(file.path);
+  auto reader = open_source(file.path, file.source);
   std::string first_fault;
   SourceRow row;
   for (size_t i = 0; i < kDetectionRows && reader->next(row); ++i) {
@@ -79,7 +79,7 @@ bool RowStream::next(RowChunk& chunk) {
       if (file.entry != entry_) rows_ = skipped_ = 0;
       entry_ = file.entry;
       file_rows_ = file_bytes_ = 0;
-      open_ = open_source(file.path, file.source.sample_by);
+      open_ = open_source(file.path, file.source);
     }
     chunk.source = current_;
     chunk.format = formats_[current_].format;

@@ -46,11 +46,16 @@ void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& o
   for (int64_t i = 0; i < data.size(); ++i) out.write(dump_example(data, i, tokenizer) + "\n");
 }
 
+std::string title_of(const DataSet& data, int64_t index) {
+  const std::string label = data.label(index);
+  return data.source_path(index) + ":" + std::to_string(data.source_line(index)) +
+         (label.empty() ? "" : " (" + label + ")") + ": " + format_count(data.length(index)) + " tokens, " +
+         format_count(data.supervised(index)) + " trained";
+}
+
 std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour) {
   const Example example = data.example(index);
-  std::string out = data.source_path(index) + ":" + std::to_string(data.source_line(index)) + ": " +
-                    format_count(data.length(index)) + " tokens, " + format_count(data.supervised(index)) +
-                    " trained\n";
+  std::string out = title_of(data, index) + "\n";
   // Runs of equal mask are decoded whole: a character split into several tokens never spans two runs.
   for (size_t begin = 0, end = 0; begin < example.ids.size(); begin = end) {
     const uint8_t trained = example.supervised[begin];

@@ -19,7 +19,9 @@ void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& o
 // The text with C0, DEL and C1 control characters (U+0080 to U+009F) other than newline and tab as escapes.
 std::string printable(std::string_view text);
 
-// A title line ("train.jsonl:12: 85 tokens, 60 trained") and the text. Trained text is green and the rest
+// Where an example comes from, what it is and how long: "train.jsonl:12 (chosen): 85 tokens, 60 trained".
+std::string title_of(const DataSet& data, int64_t index);
+// The title and, on the next lines, the text. Trained text is green and the rest
 // dim; without colour trained text stands in ⟦ ⟧. Control characters other than newline and tab are shown as
 // escapes, so that data cannot drive the terminal.
 std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour);

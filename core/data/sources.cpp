@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/config/row_template.h"
 #include "core/data/source_readers.h"
 #include "core/io/parquet.h"
 
@@ -98,17 +99,44 @@ class PlainText : public RowSource {
   bool done_ = false;
 };
 
+// The columns that a row's formats may read, by the names of the file.
+std::vector<std::string> columns_read(const DataSource& source) {
+  std::vector<std::string> columns;
+  std::string ignored;  // the job was checked
+  for (const auto* text : {&source.prompt, &source.completion})
+    for (const TemplatePiece& piece :
+         *text ? parse_row_template(**text, ignored) : std::vector<TemplatePiece>{})
+      if (piece.is_field) columns.push_back(piece.text);
+  if (!columns.empty()) return columns;
+  for (const std::string& field : row_fields())
+    if (source.columns.count(field) == 0) columns.push_back(field);
+  for (const auto& [field, column] : source.columns) columns.push_back(column);
+  return columns;
+}
+
 // Its rows are JSON already; what it counts are rows.
 class ParquetRows : public RowSource {
  public:
-  explicit ParquetRows(const std::string& path) : file_(open_parquet(path)) {}
+  ParquetRows(const std::string& path, const DataSource& source) : path_(path), file_(open_parquet(path)) {
+    for (const std::string& column : columns_read(source))
+      for (const ParquetColumn& absent : file_->left_out())
+        if (column == absent.name || starts_with(column, absent.name + "."))
+          throw Error(ErrorKind::data, path + ": the column " + absent.name + " is " + absent.type +
+                                           ", expected texts, numbers, lists or structs")
+              .hint("write the column as text, or name another one in columns");
+  }
   bool next(SourceRow& row) override {
-    row = {++row_, 1, ""};
-    return file_->next(row.text);
+    row = {++row_, 0, ""};
+    if (!file_->next(row.text)) return false;
+    if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
+      throw Error(ErrorKind::data,
+                  path_ + ":" + place_text(row_, 0) + ": a row of more than " + format_bytes(kMaxRowBytes));
+    return true;
   }
   int64_t file_position() const override { return file_->file_position(); }
 
  private:
+  std::string path_;
   std::unique_ptr<ParquetFile> file_;
   int64_t row_ = 0;
 };
@@ -139,7 +167,7 @@ std::string place_of_byte(const SourceRow& row, size_t byte) {
     column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
     line += c == '\n';
   }
-  return std::to_string(line) + ":" + std::to_string(column);
+  return place_text(line, column);
 }
 
 Json parse_text_row(const SourceRow& row, const std::string& path) {
@@ -148,13 +176,15 @@ Json parse_text_row(const SourceRow& row, const std::string& path) {
   throw Error(ErrorKind::data, path + ":" + place_of_byte(row, bad) + ": not valid UTF-8");
 }
 
-// The parser counts columns from the row's first byte; on its first line the row may begin further right.
+// The parser counts columns from the row's first byte; on its first line the row may begin further right, and
+// in a file without lines its columns mean nothing.
 std::string shifted(const std::string& message, const std::string& path, const SourceRow& row) {
   const std::string first_line = path + ":" + std::to_string(row.line) + ":";
   if (!starts_with(message, first_line)) return message;
   const size_t colon = message.find(':', first_line.size());
   const int64_t column = std::stoll(message.substr(first_line.size(), colon - first_line.size()));
-  return first_line + std::to_string(column + row.column - 1) + message.substr(colon);
+  const std::string place = place_text(row.line, row.column == 0 ? 0 : column + row.column - 1);
+  return path + ":" + place + message.substr(colon);
 }
 
 std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
@@ -196,9 +226,9 @@ SourceKind source_kind(const std::string& path) {
       .hint("convert it to JSONL: one JSON object a line");
 }
 
-std::unique_ptr<RowSource> open_source(const std::string& path, SampleBy sample_by) {
+std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source) {
   const SourceKind kind = source_kind(path);
-  if (kind != SourceKind::plain_text && sample_by != SampleBy::document)
+  if (kind != SourceKind::plain_text && source.sample_by != SampleBy::document)
     throw Error(ErrorKind::data, path + ": has rows of its own; sample_by is for text files")
         .hint("remove sample_by");
   switch (kind) {
@@ -211,9 +241,9 @@ std::unique_ptr<RowSource> open_source(const std::string& path, SampleBy sample_
     case SourceKind::tsv:
       return std::make_unique<Table>(path, '\t');
     case SourceKind::plain_text:
-      return std::make_unique<PlainText>(path, sample_by);
+      return std::make_unique<PlainText>(path, source.sample_by);
     case SourceKind::parquet:
-      return std::make_unique<ParquetRows>(path);
+      return std::make_unique<ParquetRows>(path, source);
   }
   FORGE_CHECK(false, "a source kind without a reader");
 }
@@ -229,14 +259,19 @@ Json parse_row(const SourceRow& row, const std::string& path) {
   }
 }
 
+std::string place_text(int64_t line, int64_t column) {
+  return column == 0 ? "row " + std::to_string(line) : std::to_string(line) + ":" + std::to_string(column);
+}
+
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path) {
+  if (row.column == 0) return place_text(row.line, 0);
   if (row.kind == RowKind::json) return place_of(row, pointer);
   if (row.kind == RowKind::text) return place_of_byte(row, 0);
   const std::vector<CsvCell> cells = cells_of(row, path);
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string start = "/" + row.table->header[i];
     if (pointer == start || starts_with(pointer, start + "/"))
-      return std::to_string(cells[i].line) + ":" + std::to_string(cells[i].column);
+      return place_text(cells[i].line, cells[i].column);
   }
   return place_of_byte(row, 0);
 }

@@ -28,8 +28,8 @@ enum class SourceKind { json_lines, json_array, csv, tsv, plain_text, parquet };
 enum class RowKind { json, csv, text };
 
 struct SourceRow {
-  int64_t line = 1;    // of the row's first byte, from 1
-  int64_t column = 1;  // of the row's first byte in characters, from 1
+  int64_t line = 1;    // of the row's first byte, from 1; in a file without lines the row's number
+  int64_t column = 1;  // of the row's first byte in characters, from 1; 0 in a file without lines
   std::string text;
   RowKind kind = RowKind::json;
   std::shared_ptr<const CsvTable> table = nullptr;  // of a CSV row
@@ -49,16 +49,20 @@ class RowSource {
 std::optional<SourceKind> kind_by_name(const std::string& path);
 // Throws Error(data) for a missing file, a folder, a device or an unknown extension.
 SourceKind source_kind(const std::string& path);
-std::unique_ptr<RowSource> open_source(const std::string& path, SampleBy sample_by = SampleBy::document);
+// `source` says how texts are cut and which columns are needed: a Parquet file whose column JSON cannot say
+// is refused when rows need it.
+std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source = {});
 
 // The row as JSON, faults at their place in the file. A CSV row is an object of texts, with null for an empty
 // cell without quotes; a row of a text file is {"text": …}.
 Json parse_row(const SourceRow& row, const std::string& path);
 
-// Where the value at `pointer` ("/messages/2/role") stands in a row, as "line:col" of the file. A missing
+// A place as messages write it: "12:31", or "row 12" when `column` is 0.
+std::string place_text(int64_t line, int64_t column);
+// Where the value at `pointer` ("/messages/2/role") stands in a row, as place_text of the file. A missing
 // value is placed at the innermost value that exists.
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);
-// The same in a row of JSON.
+// The same in a row of JSON text.
 std::string place_of(const SourceRow& row, const std::string& pointer);
 
 }  // namespace forge

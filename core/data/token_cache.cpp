@@ -1,6 +1,5 @@
 #include "core/data/token_cache.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the cache is written 
 
 constexpr char kMagic[] = "forgetok";
 constexpr char kEndMagic[] = "forgeend";
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;
 constexpr int64_t kHeaderBytes = 16, kFooterBytes = 80, kEntryBytes = sizeof(CacheEntry), kHashBytes = 32;
 constexpr int64_t kBlockBytes = int64_t{256} << 10;
 
@@ -96,11 +95,13 @@ void TokenCacheWriter::end_block() {
 }
 
 void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<uint8_t>& supervised,
-                           int64_t source, int64_t line) {
+                           int64_t source, int64_t line, const std::string& label) {
   FORGE_CHECK(!ids.empty() && ids.size() == supervised.size(),
               ids.size() << " ids, " << supervised.size() << " mask");
   FORGE_CHECK(!supervised[0], "the first token of an example cannot be predicted");
   CacheEntry entry{written_, line, static_cast<int32_t>(ids.size()), 0, static_cast<int32_t>(source), 0};
+  if (!label.empty())
+    entry.label = labels_.try_emplace(label, static_cast<int32_t>(labels_.size()) + 1).first->second;
   for (uint8_t value : supervised) entry.supervised += value != 0;
   index_.push_back(entry);
   put(ids.data(), ids.size() * sizeof(int32_t));
@@ -111,8 +112,11 @@ void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<ui
   content_.add(ids.data(), ids.size() * sizeof(int32_t)).add(supervised.data(), supervised.size());
 }
 
-void TokenCacheWriter::finish(const Json& meta) {
+void TokenCacheWriter::finish(Json meta) {
   end_block();
+  std::vector<std::string> labels(labels_.size());
+  for (const auto& [label, number] : labels_) labels[static_cast<size_t>(number - 1)] = label;
+  meta["labels"] = labels;
   const std::string text = dump_json(meta);
   Footer footer;
   footer.index_offset = written_;
@@ -140,44 +144,35 @@ void TokenCacheWriter::finish(const Json& meta) {
   sync_directory(std::filesystem::path(path_).parent_path().string());
 }
 
-TokenCache::TokenCache(const std::string& path) : file_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw Error(ErrorKind::environment, path + ": cannot read");
-  try {
-    const int64_t size = file_.size();
-    if (size < kHeaderBytes + kFooterBytes) fail("it is cut off");
-    const std::string header = read(0, kHeaderBytes), end = read(size - kFooterBytes, kFooterBytes);
-    if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin as one");
-    int64_t version = 0;
-    std::memcpy(&version, header.data() + 8, sizeof version);
-    if (version != kVersion)
-      fail("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
-    Footer footer;
-    std::memcpy(&footer, end.data(), sizeof footer);
-    if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("it is cut off");
-    // Every subtraction is between numbers that were compared before.
-    const int64_t body = size - kFooterBytes;
-    const bool ordered =
-        kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.hashes_offset &&
-        footer.hashes_offset <= footer.meta_offset && footer.meta_offset <= body &&
-        footer.meta_size == body - footer.meta_offset && footer.examples >= 0 &&
-        footer.examples <= body / kEntryBytes &&
-        footer.examples * kEntryBytes == footer.hashes_offset - footer.index_offset &&
-        blocks_of(footer.index_offset) * kHashBytes == footer.meta_offset - footer.hashes_offset;
-    if (!ordered) fail("its parts do not fit together");
-    examples_ = footer.examples;
-    index_offset_ = footer.index_offset;
-    hashes_offset_ = footer.hashes_offset;
-    meta_offset_ = footer.meta_offset;
-    read_tail(std::string(footer.hash, sizeof footer.hash), body);
-    verified_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(blocks_of(index_offset_)));
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
+TokenCache::TokenCache(const std::string& path) : file_(path), reader_(path, ErrorKind::environment) {
+  const int64_t size = file_.size();
+  if (size < kHeaderBytes + kFooterBytes) fail("it is cut off");
+  const std::string header = read(0, kHeaderBytes), end = read(size - kFooterBytes, kFooterBytes);
+  if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin as one");
+  int64_t version = 0;
+  std::memcpy(&version, header.data() + 8, sizeof version);
+  if (version != kVersion)
+    fail("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
+  Footer footer;
+  std::memcpy(&footer, end.data(), sizeof footer);
+  if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("it is cut off");
+  // Every subtraction is between numbers that were compared before.
+  const int64_t body = size - kFooterBytes;
+  const bool ordered =
+      kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.hashes_offset &&
+      footer.hashes_offset <= footer.meta_offset && footer.meta_offset <= body &&
+      footer.meta_size == body - footer.meta_offset && footer.examples >= 0 &&
+      footer.examples <= body / kEntryBytes &&
+      footer.examples * kEntryBytes == footer.hashes_offset - footer.index_offset &&
+      blocks_of(footer.index_offset) * kHashBytes == footer.meta_offset - footer.hashes_offset;
+  if (!ordered) fail("its parts do not fit together");
+  examples_ = footer.examples;
+  index_offset_ = footer.index_offset;
+  hashes_offset_ = footer.hashes_offset;
+  meta_offset_ = footer.meta_offset;
+  read_tail(std::string(footer.hash, sizeof footer.hash), body);
+  verified_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(blocks_of(index_offset_)));
 }
-
-TokenCache::~TokenCache() { ::close(descriptor_); }
 
 void TokenCache::fail(const std::string& problem) const {
   throw Error(ErrorKind::data, path() + ": damaged token cache: " + problem)
@@ -186,13 +181,7 @@ void TokenCache::fail(const std::string& problem) const {
 
 std::string TokenCache::read(int64_t offset, int64_t size) const {
   std::string bytes(static_cast<size_t>(size), 0);
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t got =
-        ::pread(descriptor_, bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail("it cannot be read to its end");
-    done += static_cast<size_t>(got);
-  }
+  reader_.read_at(offset, bytes);
   return bytes;
 }
 
@@ -212,6 +201,7 @@ void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
   meta_ = parse_json(text, path(), ErrorKind::data);
   if (!meta_.is_object() || !meta_.contains("sources") || !meta_["sources"].is_array())
     fail("it lists no sources");
+  if (!meta_.contains("labels") || !meta_["labels"].is_array()) fail("it lists no labels");
   for (int64_t offset = index_offset_; offset < hashes_offset_; offset += kBlockBytes) {
     const std::string part = read(offset, std::min(kBlockBytes, hashes_offset_ - offset));
     check_index(part.data(), static_cast<int64_t>(part.size()) / kEntryBytes);
@@ -219,13 +209,15 @@ void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
 }
 
 void TokenCache::check_index(const char* entries, int64_t count) const {
+  const auto sources = static_cast<int64_t>(meta_["sources"].size());
+  const auto labels = static_cast<int64_t>(meta_["labels"].size());
   for (int64_t i = 0; i < count; ++i) {
     CacheEntry entry;
     std::memcpy(&entry, entries + i * kEntryBytes, sizeof entry);
     const bool inside = entry.length > 0 && entry.offset >= kHeaderBytes && entry.offset % 4 == 0 &&
                         entry.offset <= index_offset_ - int64_t{entry.length} * 5;
     if (!inside || entry.supervised < 0 || entry.supervised >= entry.length || entry.source < 0 ||
-        entry.source >= static_cast<int64_t>(meta_["sources"].size()))
+        entry.source >= sources || entry.label < 0 || entry.label > labels)
       fail("an entry of its index points outside");
   }
 }

@@ -5,9 +5,9 @@
 //   0       8      "forgetok"
 //   8       8      version, int64
 //   16      …      records: int32 ids[length], uint8 mask[length], zeros up to a multiple of 4 bytes
-//   I       32·n   index: int64 offset, int64 line, int32 length, int32 supervised, int32 source, int32 zero
+//   I       32·n   index: int64 offset, int64 line, int32 length, int32 supervised, int32 source, int32 label
 //   H       32·b   for each block of 256 KiB of the bytes before I: 32 hexadecimal digits of its XXH3-128
-//   M       m      JSON: {"key", "sources", "summary"}
+//   M       m      JSON: {"sources", "labels", "summary"}; label k of the index is labels[k - 1], 0 is none
 //   end-80  80     footer: int64 I, H, M, m, n; 32 hexadecimal digits of XXH3-128 over all bytes from I to here;
 //                  "forgeend"
 //
@@ -21,6 +21,7 @@
 // buffer: the mapping's pages count as memory of the process only where examples were read.
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ struct CacheEntry {
   int32_t length = 0;
   int32_t supervised = 0;
   int32_t source = 0;
-  int32_t zero = 0;
+  int32_t label = 0;
 };
 static_assert(sizeof(CacheEntry) == 32);
 
@@ -53,11 +54,11 @@ class TokenCacheWriter {
   TokenCacheWriter& operator=(const TokenCacheWriter&) = delete;
 
   void add(const std::vector<int32_t>& ids, const std::vector<uint8_t>& supervised, int64_t source,
-           int64_t line);
+           int64_t line, const std::string& label = "");
   // Hash of ids and masks so far: DataSet::content_hash.
   std::string content_hash() const { return content_.hex(); }
-  // Index, hashes, `meta` and footer, flushed to the device, then renamed to `path`.
-  void finish(const Json& meta);
+  // Index, hashes, `meta` with the labels, and footer, flushed to the device, then renamed to `path`.
+  void finish(Json meta);
 
  private:
   void put(const void* bytes, size_t size);
@@ -69,6 +70,7 @@ class TokenCacheWriter {
   int64_t written_ = 0;
   Hasher content_;
   std::vector<CacheEntry> index_;
+  std::map<std::string, int32_t> labels_;  // from 1, in the order of their first example
 };
 
 // A sibling of `path` to write to before renaming; it carries this machine's name and this process's id, so
@@ -81,7 +83,6 @@ void remove_abandoned_temporaries(const std::string& path);
 class TokenCache {
  public:
   explicit TokenCache(const std::string& path);
-  ~TokenCache();
   TokenCache(const TokenCache&) = delete;
   TokenCache& operator=(const TokenCache&) = delete;
 
@@ -102,7 +103,7 @@ class TokenCache {
   void read_tail(const std::string& stated_hash, int64_t end);
 
   MappedFile file_;
-  int descriptor_ = -1;
+  RegularFile reader_;
   int64_t examples_ = 0, index_offset_ = 0, hashes_offset_ = 0, meta_offset_ = 0;
   std::string block_hashes_;
   Json meta_;

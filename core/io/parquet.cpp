@@ -1,10 +1,13 @@
 #include "core/io/parquet.h"
 
+#include <dlfcn.h>
+
 #include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/io/compressed.h"
+#include "core/io/parquet_component.h"
 
 namespace forge {
 namespace {
@@ -20,14 +23,33 @@ void check_magic(const std::string& path) {
   throw Error(ErrorKind::data, path + ": is not Parquet: it does not begin with PAR1");
 }
 
+[[noreturn]] void refuse(const std::string& path, const std::string& problem) {
+  const bool absent = problem.find(std::string(kParquetComponent) + ": cannot open") != std::string::npos;
+  const std::string out = std::filesystem::path(path).replace_extension(".jsonl").string();
+  throw Error(ErrorKind::environment,
+              path + (absent ? ": Parquet is read by an optional component, which is not installed"
+                             : ": the component that reads Parquet cannot be loaded: " + problem))
+      .hint(
+          "build it: scripts/setup.sh --parquet && scripts/build.sh (55 MB); or convert the file: pip "
+          "install "
+          "pandas pyarrow && python3 -c \"import pandas; pandas.read_parquet('" +
+          path + "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"");
+}
+
+// By name alone: the loader looks where the program's run path points, lib/ beside bin/. Never unloaded.
+OpenParquet* load_component(const std::string& path) {
+  void* library = ::dlopen(kParquetComponent, RTLD_NOW | RTLD_LOCAL);
+  if (!library) refuse(path, ::dlerror());
+  void* symbol = ::dlsym(library, kOpenParquetSymbol);
+  if (!symbol) refuse(path, std::string("it has no ") + kOpenParquetSymbol);
+  return reinterpret_cast<OpenParquet*>(symbol);
+}
+
 }  // namespace
 
 std::unique_ptr<ParquetFile> open_parquet(const std::string& path) {
   check_magic(path);
-  const std::string out = std::filesystem::path(path).replace_extension(".jsonl").string();
-  throw Error(ErrorKind::environment, path + ": Parquet is not read by this build of forge")
-      .hint("convert it: pip install pandas pyarrow && python3 -c \"import pandas; pandas.read_parquet('" +
-            path + "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"");
+  return std::unique_ptr<ParquetFile>(load_component(path)(path));
 }
 
 }  // namespace forge

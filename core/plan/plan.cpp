@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/hash.h"
+#include "core/data/order.h"
 #include "core/plan/fit.h"
 #include "core/plan/resolve.h"
 
@@ -29,16 +30,20 @@ Plan make_plan(const PlanInput& input) {
   resolve_provider(plan);
   resolve_limits(plan);
   resolve_global_batch(plan);
-  resolve_steps(plan, input.train_lengths);
+  const Parts first_epoch =
+      input.train_lengths.empty() ? Parts{} : epoch_steps(input.train_lengths, plan.job, 0);
+  resolve_steps(plan, input.train_lengths, first_epoch);
   resolve_memory(plan, input.profile,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
-  if (!plan.train.estimated) measure_packing(plan, input.train_lengths);
+  if (!plan.train.estimated) measure_packing(plan, input.train_lengths, first_epoch);
   resolve_disk(plan);
   add_warnings(plan, input);
   return plan;
 }
 
-int64_t evaluation_tokens(const Plan& plan) { return std::max<int64_t>(1, *plan.job.train.micro_batch_tokens); }
+int64_t evaluation_tokens(const Plan& plan) {
+  return std::max<int64_t>(1, *plan.job.train.micro_batch_tokens);
+}
 
 std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
 

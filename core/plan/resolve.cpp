@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/base/text.h"
 #include "core/config/job_json.h"
@@ -19,8 +20,10 @@ int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
 }
 
-int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths) {
-  if (!lengths.empty()) return static_cast<int64_t>(epoch_steps(lengths, plan.job, 0).size());
+// `lengths` may be a sample's.
+int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
+  if (!lengths.empty())
+    return ceil_div(static_cast<int64_t>(first_epoch.size()) * plan.train.examples, std::ssize(lengths));
   if (plan.job.train.global_batch_tokens)
     return ceil_div(plan.train.tokens, *plan.job.train.global_batch_tokens);
   return ceil_div(plan.train.examples, *plan.job.train.global_batch_size);
@@ -120,9 +123,9 @@ void resolve_global_batch(Plan& plan) {
   plan.origins["train.global_batch_size"] = {"default", "32 examples a step"};
 }
 
-void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths) {
+void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   const TrainConfig& train = plan.job.train;
-  plan.steps_per_epoch = std::max<int64_t>(1, steps_of_epoch(plan, lengths));
+  plan.steps_per_epoch = std::max<int64_t>(1, steps_of_epoch(plan, lengths, first_epoch));
   int64_t steps = 0;
   const auto limit = [&](int64_t most) { steps = steps == 0 ? most : std::min(steps, most); };
   if (train.epochs)
@@ -136,16 +139,16 @@ void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths) {
   plan.steps = steps;
 }
 
-void measure_packing(Plan& plan, const std::vector<int64_t>& lengths) {
+void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   constexpr size_t kMeasuredSteps = 1000;
   const TrainConfig& train = plan.job.train;
   if (lengths.empty()) return;
-  Parts steps = epoch_steps(lengths, plan.job, 0);
-  steps.resize(std::min(steps.size(), kMeasuredSteps));
+  const std::span steps(first_epoch.data(), std::min(first_epoch.size(), kMeasuredSteps));
   BatchFill step_fill, micro_fill;
-  if (train.global_batch_tokens) step_fill.add(steps, lengths, *train.global_batch_tokens);
-  for (const auto& step : steps)
+  for (const auto& step : steps) {
+    if (train.global_batch_tokens) step_fill.add({step}, lengths, *train.global_batch_tokens);
     micro_fill.add(micro_batches(step, lengths, plan.job), lengths, *train.micro_batch_tokens);
+  }
   plan.packing = {static_cast<double>(micro_fill.parts) / static_cast<double>(steps.size()),
                   micro_fill.share(), step_fill.share()};
 }

@@ -1,5 +1,6 @@
 #pragma once
 // The steps of make_plan before memory is known. Each settles some open values of `plan.job` and writes why.
+#include "core/data/packing.h"
 #include "core/plan/plan.h"
 
 namespace forge {
@@ -17,9 +18,9 @@ void resolve_provider(Plan& plan);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 // Steps per epoch and of the run, from the examples' lengths where they are known.
-void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths);
+void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch);
 // Needs the micro-batch.
-void measure_packing(Plan& plan, const std::vector<int64_t>& lengths);
+void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch);
 void resolve_disk(Plan& plan);
 // Fills identity and execution from the job as the user wrote it.
 void fill_identity(Plan& plan, const Job& asked);

@@ -40,3 +40,22 @@ TEST_CASE("hashes are XXH3-128 and depend on where texts end") {
   TemporaryFolder folder;
   CHECK(hash_file(folder.write("a", "hello")) == hash_hex("hello"));
 }
+
+TEST_CASE("a large file's hash is the hash of its blocks' hashes, and every byte decides it") {
+  TemporaryFolder folder;
+  std::string content(static_cast<size_t>(2 * kHashBlockBytes + 70'001), '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 2654435761u >> 24);
+  const auto block = [&](size_t index) {
+    return hash_hex(std::string_view(content).substr(index * kHashBlockBytes, kHashBlockBytes));
+  };
+  const std::string hash = hash_file(folder.write("a", content));
+  CHECK(hash == hash_hex(block(0) + block(1) + block(2)));
+  for (size_t at : {size_t{0}, static_cast<size_t>(kHashBlockBytes), content.size() - 1}) {
+    std::string changed = content;
+    changed[at] ^= 1;
+    CHECK(hash_file(folder.write("a", changed)) != hash);
+  }
+  CHECK(hash_file(folder.write("whole", content.substr(0, kHashBlockBytes))) == block(0));
+  CHECK(hash_file(folder.write("empty", "")) == hash_hex(""));
+  CHECK_THAT(error_of([&] { hash_file(folder.path("none"), ErrorKind::data); }), Catch::Contains("cannot open"));
+}

@@ -127,6 +127,26 @@ TEST_CASE("steps of a token budget use at least 98 % of it on lengths like those
     }
 }
 
+TEST_CASE("micro-batches of rows use at least 98 % of their tokens when steps have a token budget") {
+  for (int64_t limit : {512, 2048}) {
+    const auto lengths = chat_lengths(20000, limit);
+    for (int64_t rows : {1, 4, 16, 64})
+      for (int64_t in_batch : {1, 2, 4}) {
+        CAPTURE(limit, rows, in_batch);
+        Job job = job_of({}, rows * limit);
+        job.data.max_length = limit;
+        job.train.micro_batch_tokens = std::min(rows, in_batch) * limit;
+        Steps steps = epoch_steps(lengths, job, 0);
+        CHECK(each_once(steps, lengths.size()));
+        steps.pop_back();  // the last one is what is left
+        BatchFill fill;
+        for (const auto& step : steps)
+          fill.add(micro_batches(step, lengths, job), lengths, *job.train.micro_batch_tokens);
+        CHECK(fill.share() >= 0.98);
+      }
+  }
+}
+
 TEST_CASE("packed steps do not go from long examples to short ones") {
   const auto lengths = chat_lengths(20000, 2048);
   const Steps steps = epoch_steps(lengths, job_of({}, 8192), 0);

@@ -208,6 +208,27 @@ TEST_CASE("the plan says how full steps and micro-batches are") {
   CHECK(plan_from_json(to_json(plan)).packing.micro_batches_per_step == 2);
 }
 
+TEST_CASE("steps of an epoch are those of all data when only a sample was tokenised") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.global_batch_tokens = 2000;
+  asked.train = data(100'000, 250, 250);
+  asked.train.estimated = true;
+  asked.train_lengths.assign(1000, 250);
+  CHECK(make_plan(asked).steps_per_epoch == 12'500);
+}
+
+TEST_CASE("a step of few examples that cannot fill its micro-batches is told so") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.global_batch_size = 5;
+  asked.job.train.micro_batch_tokens = 1000;
+  asked.train_lengths.assign(1000, 250);
+  asked.train.tokens = 250'000;
+  asked.train.longest = 250;
+  CHECK_THAT(explain(make_plan(asked), false),
+             Catch::Contains("62.5 % of 1,000 tokens used; a step of 5 examples does not fill its last "
+                             "micro-batch, train.global_batch_tokens would"));
+}
+
 TEST_CASE("known lengths make the prediction exact where the bound is loose") {
   PlanInput asked = input("smollm2-135m", cpu());
   asked.job.train.global_batch_size = 8;
