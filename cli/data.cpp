@@ -92,8 +92,13 @@ int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   Split split = split_of(args);
   int64_t shown = args.integer("--show", 0, 0, INT64_MAX);
-  LoadedJob loaded = load_job(args.operands()[0], {.sets = args.texts("--set")});
+  LoadedJob loaded = read_job(args.operands()[0], args.texts("--set"));
   const Job& job = loaded.job;
+  try {
+    limit_length(loaded, read_model_spec(job.model.path));
+  } catch (const Error&) {
+    // A model that forge cannot train still has a tokenizer to look through.
+  }
   if (split == Split::eval && !has_eval_data(job))
     throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data")
         .hint("set data.eval or data.eval_fraction");

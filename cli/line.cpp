@@ -4,6 +4,8 @@
 #include "core/base/text.h"
 #include "core/io/model_file.h"
 #include "core/plan/model_file.h"
+#include "core/text/chat_template.h"
+#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -22,6 +24,31 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared) {
   if (!prepared.data) return counts;
   for (int64_t i = 0; i < prepared.data->size(); ++i) counts.push_back(prepared.data->supervised(i));
   return counts;
+}
+
+// Names that tables of profiles, providers and templates decide.
+std::map<std::string, std::vector<std::string>> choices() {
+  std::vector<std::string> profile_names{"auto"}, provider_names{"auto"}, templates{"auto"};
+  for (const Profile& profile : profiles()) profile_names.push_back(profile.name);
+  for (const Provider& provider : providers()) provider_names.push_back(provider.name);
+  for (const BundledTemplate& bundled : bundled_templates()) templates.emplace_back(bundled.name);
+  return {{"hardware.profile", profile_names}, {"provider", provider_names}, {"data.template", templates}};
+}
+
+// A fault of the plan begins with the key that it is about: "adapter.rank_pattern: …". The user looks for it in
+// a file; a key that stands nowhere is the main file's.
+Error with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
+  std::vector<std::string> lines = split(error.what(), '\n');
+  for (std::string& line : lines) {
+    const std::string key = line.substr(0, line.find(':'));
+    auto origin = loaded.origins.find(key);
+    if (origin == loaded.origins.end()) origin = loaded.origins.find(key + "[0].path");
+    if (origin == loaded.origins.end()) continue;
+    const std::string& source = origin->second.source;
+    const bool unwritten = starts_with(source, "default") || starts_with(source, "derived");
+    line = (unwritten ? file + ":1:1" : source) + ": " + line;
+  }
+  return Error(error.kind(), join(lines, "\n")).hint(error.hint());
 }
 
 }  // namespace
@@ -56,12 +83,28 @@ Device pick_device(const Job& job, const std::optional<std::string>& gpu) {
   return gpu ? device_by_name(hardware, *gpu) : choose_device(hardware, job.hardware);
 }
 
-PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress) {
-  PlannedJob line{.loaded = load_job(file, {.sets = options.sets})};
+LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets) {
+  return load_job(file, {.sets = sets, .choices = choices()});
+}
+
+void limit_length(LoadedJob& loaded, const ModelSpec& model) {
+  int64_t& length = loaded.job.data.max_length;
+  Origin& origin = loaded.origins["data.max_length"];
+  if (origin.source != "default" || length <= model.max_position_embeddings ||
+      model.rope.type == RopeType::dynamic)
+    return;
+  length = model.max_position_embeddings;
+  origin.source = "derived: the model's max_position_embeddings";
+}
+
+namespace {
+
+void plan_loaded(PlannedJob& line, const LineOptions& options, Progress& progress) {
   const Job& job = line.loaded.job;
   line.device = pick_device(job, options.gpu);
   line.profile = pick_profile(line.device, job.hardware);
   ModelSpec spec = read_model_spec(job.model.path);
+  limit_length(line.loaded, spec);
   if (job.adapter.init_from && !file_exists(*job.adapter.init_from + "/adapter_config.json"))
     throw Error(ErrorKind::environment, *job.adapter.init_from + ": holds no adapter_config.json")
         .hint("adapter.init_from is a PEFT adapter folder");
@@ -88,6 +131,17 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
     input.eval_supervised = supervised_counts(*line.data.eval);
   }
   line.plan = make_plan(input);
+}
+
+}  // namespace
+
+PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress) {
+  PlannedJob line{.loaded = read_job(file, options.sets)};
+  try {
+    plan_loaded(line, options, progress);
+  } catch (const Error& error) {
+    throw with_places(error, line.loaded, file);
+  }
   return line;
 }
 

@@ -35,6 +35,10 @@ struct PlannedJob {
   Plan plan;
 };
 
+// The job's files, with the names in them that tables decide: profiles, providers, templates. Throws JobErrors.
+LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets);
+// A data.max_length that the job does not state is at most what the model knows.
+void limit_length(LoadedJob& loaded, const ModelSpec& model);
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
 
 // Where the job's token caches lie: shared by all runs of one output_dir.

@@ -25,8 +25,8 @@ std::string short_number(double value) {
 
 std::string eval_text(const Json& event) {
   std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
-  text += ": loss " + short_number(number(event, "eval_loss")) + ", perplexity " +
-          short_number(std::exp(number(event, "eval_loss")));
+  const double loss = number(event, "eval_loss", std::nan(""));  // JSON writes what is not finite as null
+  text += ": loss " + short_number(loss) + ", perplexity " + short_number(std::exp(loss));
   if (event.contains("seconds")) text += " (" + format_seconds(number(event, "seconds")) + ")";
   return text;
 }

@@ -2,8 +2,8 @@
 // fits a git hook.
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/line.h"
 #include "core/config/diagnostics.h"
-#include "core/config/load.h"
 
 namespace forge {
 namespace {
@@ -26,7 +26,7 @@ struct Verdict {
 Verdict examine(const std::string& file, const std::vector<std::string>& sets) {
   Verdict verdict;
   try {
-    load_job(file, {.sets = sets});
+    read_job(file, sets);
   } catch (const JobErrors& errors) {
     verdict.text = errors.what();
     for (const Diagnostic& fault : errors.faults()) verdict.faults.push_back(to_json(fault));

@@ -101,6 +101,32 @@ std::vector<Output> adapter_tensors(const TrainableSet& trainables, const Residu
   return outputs;
 }
 
+// Settings that change what an adapter computes, now or in a later PEFT, are anything but null, false or empty.
+void refuse_other_adapters(const Json& json, const std::string& path) {
+  static const std::set<std::string> known{
+      // read below
+      "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern", "alpha_pattern",
+      "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules", "init_lora_weights", "bias",
+      // provenance, and settings of an initialisation that is over
+      "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
+      "layers_pattern", "megatron_core", "qalora_group_size", "loftq_config", "eva_config", "corda_config",
+      "lora_ga_config", "runtime_config"};
+  auto unset = [](const Json& value) { return value.is_null() || value == false || (value.is_structured() && value.empty()); };
+  std::vector<std::string> faults;
+  for (const auto& [key, value] : json.items())
+    if (!known.count(key) && !unset(value)) faults.push_back(path + ": " + key + " is set, which forge does not support");
+  if (get<std::string>(json, "bias", "none", path) != "none")
+    faults.push_back(path + ": bias is not none, which forge does not support");
+  if (!faults.empty()) throw Error(ErrorKind::environment, join(faults, "\n"));
+  // PEFT repeats these on loading and takes the start out of the base weights: the tensors fit no other base.
+  auto init = json.find("init_lora_weights");
+  static const std::set<std::string> on_plain_base{"gaussian", "eva", "orthogonal"};
+  if (init != json.end() && init->is_string() && !on_plain_base.count(init->get<std::string>()))
+    throw Error(ErrorKind::environment, path + ": init_lora_weights is " + dump_json(*init) +
+                                            ", so the adapter fits a changed base model, not this one")
+        .hint("save it with PEFT's save_pretrained(…, path_initial_model_for_weight_conversion=…)");
+}
+
 }  // namespace
 
 AdapterFile read_adapter_config(const std::string& folder) {
@@ -109,14 +135,7 @@ AdapterFile read_adapter_config(const std::string& folder) {
   if (!json.is_object()) throw Error(ErrorKind::environment, path + ": expected an object");
   if (get<std::string>(json, "peft_type", "", path) != "LORA")
     throw Error(ErrorKind::environment, path + ": peft_type is not LORA; forge reads LoRA adapters");
-  for (const char* key : {"fan_in_fan_out", "lora_bias", "use_qalora"})
-    if (get<bool>(json, key, false, path))
-      throw Error(ErrorKind::environment, path + ": " + key + " is true, which forge does not support");
-  if (get<std::string>(json, "bias", "none", path) != "none")
-    throw Error(ErrorKind::environment, path + ": bias is not none, which forge does not support");
-  for (const char* key : {"target_parameters", "trainable_token_indices", "layer_replication", "megatron_config"})
-    if (json.contains(key) && !json[key].is_null() && !json[key].empty())
-      throw Error(ErrorKind::environment, path + ": " + key + " is set, which forge does not support");
+  refuse_other_adapters(json, path);
   AdapterFile file{.folder = folder};
   AdapterConfig& config = file.config;
   config.type = AdapterType::lora;
@@ -128,6 +147,7 @@ AdapterFile read_adapter_config(const std::string& folder) {
   config.rank_pattern = get<std::map<std::string, int64_t>>(json, "rank_pattern", {}, path);
   config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
   config.modules_to_save = get<std::vector<std::string>>(json, "modules_to_save", {}, path);
+  config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
   if (json.contains("layers_to_transform") && json["layers_to_transform"].is_number_integer())
     config.layers_to_transform = {json["layers_to_transform"].get<int64_t>()};
   else
@@ -140,6 +160,25 @@ AdapterFile read_adapter_config(const std::string& folder) {
   }
   if (config.rank < 1 || config.rank > 65536) throw Error(ErrorKind::environment, path + ": r: " + std::to_string(config.rank) + " is outside [1, 65536]");
   return file;
+}
+
+std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
+  try {
+    return adapter_sites(spec, file.config);
+  } catch (const Error& error) {  // in a job's words
+    throw Error(ErrorKind::environment, file.folder + "/adapter_config.json: does not fit the model: " + error.what());
+  }
+}
+
+void require_scale_of(const std::string& folder, const ModelSpec& spec, const std::vector<AdapterSite>& sites) {
+  const std::vector<AdapterSite> own = sites_of(read_adapter_config(folder), spec);
+  for (const AdapterSite& site : sites)
+    for (const AdapterSite& other : own)
+      if (site.module == other.module && std::abs(site.scale - other.scale) > 1e-9 * other.scale)
+        throw Error(ErrorKind::environment, folder + "/adapter_config.json: multiplies the update of " + site.module + " by " +
+                                                format_number(other.scale) + ", the job by " + format_number(site.scale))
+            .hint("alpha, rank, alpha_pattern and use_rslora must be the adapter's own: alpha " + format_number(other.alpha) +
+                  " here");
 }
 
 namespace {

@@ -12,12 +12,16 @@ struct AdapterFile {
   std::string folder;
 };
 
-// Reads adapter_config.json. Throws Error(environment) for a folder without it, another kind than LORA, or a setting
-// that forge would have to ignore (bias, lora_bias, fan_in_fan_out, target_parameters …).
+// Reads adapter_config.json. Throws Error(environment) for a folder without it, another kind than LORA, an adapter of a
+// changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
 AdapterFile read_adapter_config(const std::string& folder);
 
-// Copies the folder's tensors into the masters of the run's adapter; PEFT's init `pissa` must have been exported as a
-// plain adapter. Throws Error(environment) naming every tensor that is missing, extra or of another shape.
+// The modules of the model that the file changes. Throws Error(environment) where it names others.
+std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);
+// Throws Error(environment) when a site's scale is not the folder's: the tensors would mean another update.
+void require_scale_of(const std::string& folder, const ModelSpec& spec, const std::vector<AdapterSite>& sites);
+
+// Copies the folder's tensors into the masters of the run's adapter. Throws Error(environment) naming every tensor that is missing, extra or of another shape.
 void load_adapter(const std::string& folder, TrainableSet& trainables);
 
 // As load_adapter, from a checkpoint: of a PiSSA run, which is saved with rank 2r, the first half is the adapter and the

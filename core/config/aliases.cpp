@@ -69,9 +69,9 @@ const std::vector<Alias>& aliases() {
       {"attn_implementation", "", "transformers", kAuto},
       {"flash_attention", "", "axolotl", kAuto},
       {"flash_attn", "", "LLaMA-Factory", kAuto},
-      {"use_liger_kernel", "provider", "TRL", "write fused"},
-      {"enable_liger_kernel", "provider", "LLaMA-Factory", "write fused"},
-      {"torch_compile", "provider", "transformers", "forge's own kernels are fused"},
+      {"use_liger_kernel", "provider", "TRL", "auto takes the fastest there is"},
+      {"enable_liger_kernel", "provider", "LLaMA-Factory", "auto takes the fastest there is"},
+      {"torch_compile", "provider", "transformers", "nothing is compiled at run time"},
       // adapter
       {"finetuning_type", "adapter.type", "LLaMA-Factory", "full is none here"},
       {"tuner_type", "adapter.type", "ms-swift", "full is none here"},

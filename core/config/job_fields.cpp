@@ -352,7 +352,7 @@ std::vector<Field> make_job_fields() {
       section("log", &Job::log, "What is written down.", log_fields()),
       section("hardware", &Job::hardware, "The machine.", hardware_fields()),
       key("provider", &Job::provider,
-          "Who computes a layer: reference, fused, or auto (see forge list providers).")
+          "Who computes a layer: reference, or auto (see forge list providers).")
           .words({"auto"}),
   };
 }

@@ -1,5 +1,6 @@
 #include "core/config/load.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,10 +15,6 @@ namespace {
 std::optional<std::string> process_environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
-bool names_a_file(const std::string& name) {
-  return name.ends_with(".jinja") || name.ends_with(".jinja2") || name.find('/') != std::string::npos;
 }
 
 // Sets or replaces a member, with the place of what implies it.
@@ -65,13 +62,36 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
     loaded.origins["name"] = {"default: the job file's name"};
   }
   if (!parsed.given.contains("output_dir")) job.output_dir = resolve(job.output_dir, file);
-  if (names_a_file(job.data.template_name) && parsed.given.contains("data.template"))
+  if (names_a_template_file(job.data.template_name) && parsed.given.contains("data.template"))
     job.data.template_name = resolve(job.data.template_name, parsed.given.at("data.template"));
   TrainConfig& train = job.train;
   if (!train.epochs && !train.max_steps && !train.max_tokens && !train.max_time) train.epochs = 1;
 }
 
+// A name that no table knows; a file's name is none.
+void check_choices(const std::map<std::string, std::vector<std::string>>& choices, const LoadedJob& loaded,
+                   const Parsed& parsed, Diagnostics& faults) {
+  const std::map<std::string, const std::string*> values{{"data.template", &loaded.job.data.template_name},
+                                                         {"hardware.profile", &loaded.job.hardware.profile},
+                                                         {"provider", &loaded.job.provider}};
+  for (const auto& [key, known] : choices) {
+    const std::string& value = *values.at(key);
+    auto given = parsed.given.find(key);
+    if (given == parsed.given.end() || names_a_template_file(value)) continue;
+    if (std::find(known.begin(), known.end(), value) != known.end()) continue;
+    const std::string close = nearest(value, known);
+    faults.add(given->second, key,
+               "\"" + value + "\" is not one of " + join(known, ", ") +
+                   (key == "data.template" ? ", and no .jinja file" : ""),
+               close.empty() ? "" : "did you mean \"" + close + "\"?");
+  }
+}
+
 }  // namespace
+
+bool names_a_template_file(const std::string& name) {
+  return name.ends_with(".jinja") || name.ends_with(".jinja2") || name.find('/') != std::string::npos;
+}
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   const std::string cwd = options.cwd.empty() ? std::filesystem::current_path().string() : options.cwd;
@@ -99,6 +119,7 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   for (auto& [key, origin] : derived) loaded.origins[key] = std::move(origin);
   fill_defaults(loaded, path, resolve, parsed);
   if (layers.complete) check_rules(loaded.job, parsed, layers.root.at, faults);
+  check_choices(options.choices, loaded, parsed, faults);
 
   for (const Secret& secret : layers.secrets) faults.hide(secret.value);
   faults.throw_if_any();

@@ -21,6 +21,8 @@ struct LoadOptions {
   std::vector<std::string> sets;  // "key.path=value", the value in YAML
   std::string cwd;                // absolute; empty: the process's
   Environment environment;        // empty: the process's
+  // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "reference"}}.
+  std::map<std::string, std::vector<std::string>> choices;
 };
 
 // Where a value comes from: "default", "file:line:column", "--set key=value" or "derived: …".
@@ -40,6 +42,9 @@ struct LoadedJob {
 // Throws JobErrors with every fault of all files and options (exit code 3), Error(job) when the file cannot
 // be read.
 LoadedJob load_job(const std::string& path, const LoadOptions& options = {});
+
+// Whether a value of data.template is a file rather than the name of a bundled template.
+bool names_a_template_file(const std::string& name);
 
 // `text` with every secret of the job as "***".
 std::string hide_secrets(std::string text, const LoadedJob& loaded);

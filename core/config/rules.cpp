@@ -78,7 +78,7 @@ class Rules {
       fault("adapter.init",
             "pissa takes its factors out of the base weights, which " + name_of(model.quantization) +
                 " blocks cannot follow",
-            "write init: standard, or model.quantization: none");
+            "write init: default, or model.quantization: none");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
     if (model.double_quantization && !has_scales)
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));

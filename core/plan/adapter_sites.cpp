@@ -1,5 +1,6 @@
 // Which linear layers an adapter changes. The rules are PEFT's (tuners_utils.check_target_module_exists and
 // get_pattern_key), so that a saved adapter_config.json selects the same modules there.
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/text.h"
@@ -107,7 +108,6 @@ std::string known_modules(const ModelSpec& spec) {
   for (const Module& module : modules_of(spec))
     if (module.role == Role::linear && module.layer == 0)
       known.push_back(module.path.substr(sizeof("model.layers.0.") - 1));
-  known.push_back("lm_head");
   return join(known, ", ");
 }
 
@@ -118,13 +118,19 @@ void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::ve
                        " does not exist, the model has 0 to " + std::to_string(spec.num_layers - 1));
 }
 
-void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter,
-                           const std::vector<int64_t>& matches, std::vector<std::string>& faults) {
+struct Selection {
+  std::vector<AdapterSite> sites;
+  std::vector<int64_t> matches;  // sites of each target
+  std::vector<bool> used;        // targets that match a module, also an excluded one (PEFT writes both lists)
+};
+
+void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, const Selection& selection,
+                           std::vector<std::string>& faults) {
   std::vector<std::string> leaves;
   for (const Module& module : modules_of(spec))
     leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
   for (size_t i = 0; i < adapter.target_modules.size(); ++i) {
-    if (matches[i] > 0) continue;
+    if (selection.matches[i] > 0 || (selection.used[i] && !selection.sites.empty())) continue;
     const std::string& target = adapter.target_modules[i];
     faults.push_back(
         "adapter.target_modules: \"" + target + "\" matches no linear layer" +
@@ -132,14 +138,21 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter,
   }
 }
 
-struct Selection {
-  std::vector<AdapterSite> sites;
-  std::vector<int64_t> matches;  // sites of each target
-};
+// PiSSA starts from the largest singular vectors: there must be as many as ranks. One layer stands for all.
+void require_singular_vectors(const std::vector<AdapterSite>& sites, std::vector<std::string>& faults) {
+  for (const AdapterSite& site : sites) {
+    const int64_t found = std::min(site.in_features, site.out_features);
+    if (site.rank <= found) continue;
+    faults.push_back("adapter.init: pissa finds " + std::to_string(found) + " singular vectors in " +
+                     site.module + ", fewer than rank " + std::to_string(site.rank));
+    return;
+  }
+}
 
 Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   Selection selection;
   selection.matches.assign(adapter.target_modules.size(), 0);
+  selection.used.assign(adapter.target_modules.size(), false);
   if (adapter.type == AdapterType::none) return selection;
   const Targets targets(adapter);
   Overrides<int64_t> ranks(adapter.rank_pattern, "adapter.rank_pattern");
@@ -147,12 +160,15 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   std::vector<std::string> faults;
   require_layers(spec, adapter, faults);
   for (const Module& module : modules_of(spec)) {
-    if (excluded(adapter, module.path) || kept_whole(adapter, module.path)) continue;
+    if (kept_whole(adapter, module.path)) continue;
     const int64_t target = targets.match(module);
     if (target < 0) continue;
-    if (module.role != Role::linear && module.role != Role::head) {
+    selection.used[target] = true;
+    if (excluded(adapter, module.path)) continue;
+    if (module.role != Role::linear) {
       faults.push_back("adapter.target_modules: " + module.path +
-                       " is not a linear layer (modules_to_save trains it whole)");
+                       (module.role == Role::head ? " takes no low-rank adapter" : " is not a linear layer") +
+                       " (modules_to_save trains it whole)");
       selection.matches[target] += 1;
       continue;
     }
@@ -166,7 +182,9 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     selection.matches[target] += 1;
     selection.sites.push_back(std::move(site));
   }
-  refuse_unused_targets(spec, adapter, selection.matches, faults);
+  if (adapter.init == LoraInit::pissa && !adapter.init_from)
+    require_singular_vectors(selection.sites, faults);
+  refuse_unused_targets(spec, adapter, selection, faults);
   if (!selection.sites.empty()) ranks.collect_unused(faults);
   if (!selection.sites.empty()) alphas.collect_unused(faults);
   if (faults.empty()) return selection;

@@ -9,6 +9,7 @@
 #include "core/config/names.h"
 #include "core/data/order.h"
 #include "core/data/prepare.h"
+#include "core/plan/modules.h"
 #include "providers/providers.h"
 
 namespace forge {
@@ -18,6 +19,14 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
+}
+
+bool names_a_linear(const ModelSpec& model, const std::string& name) {
+  const std::vector<Module> modules = modules_of(model);
+  return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
+    return (module.role == Role::linear || module.role == Role::head) &&
+           ends_with("." + module.path, "." + name);
+  });
 }
 
 // `lengths` may be a sample's.
@@ -48,12 +57,14 @@ void refuse_contradictions(const Plan& plan) {
       !job.adapter.init_from)
     faults.push_back(
         "adapter.init: pissa takes its factors out of the base weights, which quantised blocks cannot "
-        "follow; "
-        "take standard, or model.quantization: none");
+        "follow; take default, or model.quantization: none");
+  for (const std::string& name : job.adapter.exclude_modules)
+    if (!names_a_linear(plan.model, name))
+      faults.push_back("adapter.exclude_modules: \"" + name + "\" matches no linear layer");
   if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
                      " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +
-                     " positions");
+                     " positions; set it to that, or leave it out");
   require_trainable(plan.train, "data.train");
   require_trainable(plan.eval, "data.eval");
   if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");

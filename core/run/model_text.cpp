@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/config/load.h"
 #include "core/io/model_file.h"
 
 namespace forge {
@@ -21,7 +22,7 @@ std::optional<TemplateSource> own_template(const std::string& model_path, const 
 std::optional<TemplateSource> choose_template(const std::string& model_path, const std::string& name,
                                               const Gguf* gguf) {
   if (name == "auto") return own_template(model_path, gguf);
-  if (!ends_with(name, ".jinja")) return bundled_template(name);
+  if (!names_a_template_file(name)) return bundled_template(name);
   return TemplateSource{read_file(name, kLargestTemplate, ErrorKind::environment), name};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -11,9 +12,14 @@ namespace {
 
 constexpr int64_t kLargestMetrics = int64_t{2} << 30;
 
-double number(const Json& object, const char* key) {
+double number(const Json& object, const char* key, double otherwise = 0) {
   auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+// A loss that was not finite is null in a file.
+double loss_of(const Json& object, const char* key) {
+  return number(object, key, std::numeric_limits<double>::infinity());
 }
 
 int64_t integer(const Json& object, const char* key) { return static_cast<int64_t>(number(object, key)); }
@@ -40,7 +46,7 @@ double sum(const std::vector<Json>& events, const char* key) {
 double smoothed_last_loss(const std::vector<Json>& steps) {
   size_t count = std::max<size_t>(1, steps.size() / 10);
   double total = 0;
-  for (size_t i = steps.size() - count; i < steps.size(); ++i) total += number(steps[i], "loss");
+  for (size_t i = steps.size() - count; i < steps.size(); ++i) total += loss_of(steps[i], "loss");
   return total / static_cast<double>(count);
 }
 
@@ -49,7 +55,7 @@ Json eval_summary(const std::vector<Json>& evals) {
     return Json{{"step", integer(event, "step")}, {"eval_loss", member(event, "eval_loss")}};
   };
   auto best = std::min_element(evals.begin(), evals.end(), [](const Json& left, const Json& right) {
-    return number(left, "eval_loss") < number(right, "eval_loss");
+    return loss_of(left, "eval_loss") < loss_of(right, "eval_loss");
   });
   return {{"first", point(evals.front())}, {"best", point(*best)}, {"last", point(evals.back())}};
 }

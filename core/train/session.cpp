@@ -24,10 +24,21 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// transformers 5 ties only what is equal, transformers 4 ties always: a file that says both is neither's model.
+void refuse_another_head(const TensorFile& file, const std::string& path) {
+  const int64_t head = file.find("lm_head.weight"), embedding = file.find("model.embed_tokens.weight");
+  if (head < 0 || embedding < 0) return;
+  if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;
+  throw Error(ErrorKind::environment, path + ": config.json ties the head to the embedding (tie_word_embeddings), but "
+                                             "the file holds two that differ")
+      .hint("set tie_word_embeddings: false where the file's lm_head.weight counts, or remove that tensor");
+}
+
 Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vector<Parameter>& parameters,
                 Precision precision, Precision storage, c10::Device device) {
   auto file = open_model(config.path);
   check_model_file(spec, *file, config.path);
+  if (spec.tie_word_embeddings) refuse_another_head(*file, config.path);
   return load_model(spec, *file, scalar_type(precision), device,
                     {.quantization = config.quantization,
                      .double_quantization = config.double_quantization,
@@ -74,9 +85,10 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
-    if (s.job.adapter.init_from && fresh)
+    if (s.job.adapter.init_from && fresh) {
+      require_scale_of(*s.job.adapter.init_from, plan.model, s.sites);
       load_adapter(*s.job.adapter.init_from, *s.trainables);
-    else if (fresh)
+    } else if (fresh)
       s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
     subtract_residual(s.model, s.sites, s.residual);
     s.trainables->publish();
@@ -99,8 +111,9 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   AdapterConfig adapter;
   std::vector<AdapterSite> sites;
   if (!adapter_folder.empty()) {
-    adapter = read_adapter_config(adapter_folder).config;
-    sites = adapter_sites(spec, adapter);
+    const AdapterFile file = read_adapter_config(adapter_folder);
+    adapter = file.config;
+    sites = sites_of(file, spec);
   }
   std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);
   loaded.model = load_base(model, spec, parameters, precision, precision, device);

@@ -196,6 +196,9 @@ class Trainer {
             {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
     state_.last_eval_step = state_.step;
     if (state_.step == 0) return;
+    if (!std::isfinite(stats.loss) && job().train.on_nan == OnNan::stop)
+      throw Error(ErrorKind::diverged, "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
+          .hint("the last checkpoint is untouched; lower optimizer.learning_rate or add warmup");
     note_evaluation(stats.loss);
   }
 

@@ -65,6 +65,22 @@ class Lab:
     def report(self, name: str = "run") -> dict:
         return json.loads((self.folder / name / "report.json").read_text())
 
+    def evaluate(self, *what: str, code: int = 0) -> str:
+        """Runs forge eval on the held-out rows. Returns the loss it printed, or what it said."""
+        command = [self.forge, "eval", *what, "--data", str(self.folder / "eval.jsonl")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{done.stderr[-2000:]}"
+        return done.stdout or done.stderr
+
+    def changed_adapter(self, **settings) -> str:
+        """The run's adapter beside it, with other settings in adapter_config.json."""
+        folder = self.folder / "changed-adapter"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder / "run" / "adapter", folder)
+        config = json.loads((folder / "adapter_config.json").read_text())
+        (folder / "adapter_config.json").write_text(json.dumps(config | settings))
+        return str(folder)
+
     def with_eval(self, **eval_settings) -> dict:
         return {"data": {"eval": [{"path": str(self.folder / "eval.jsonl"), "format": "tokens"}]}, "eval": eval_settings}
 
@@ -192,10 +208,54 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
     assert lab.report("time")["state"] == "finished"
 
 
+def an_adapter_means_what_its_config_says(lab: Lab):
+    # Its own excluded modules, read back.
+    lab.run(adapter={"exclude_modules": ["layers.0.self_attn.q_proj", "down_proj"]})
+    lab.evaluate("--model", str(MODEL), "--adapter", str(lab.folder / "run" / "adapter"))
+    # As PEFT writes all-linear with exclusions: both lists name the excluded path.
+    adapter = lab.changed_adapter(target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
+    assert lab.evaluate("--model", str(MODEL), "--adapter", adapter) == lab.evaluate(str(lab.folder / "run"))
+    # PEFT takes the start of these out of the base when it loads them.
+    adapter = lab.changed_adapter(init_lora_weights="pissa")
+    said = lab.evaluate("--model", str(MODEL), "--adapter", adapter, code=5)
+    assert 'init_lora_weights is "pissa"' in said, said
+    said = lab.evaluate("--model", str(MODEL), "--adapter", lab.changed_adapter(a_setting_of_tomorrow=3), code=5)
+    assert "a_setting_of_tomorrow is set, which forge does not support" in said, said
+
+
+def an_adapter_starts_with_its_own_scale(lab: Lab):
+    lab.run(name="first")
+    start = {"init_from": str(lab.folder / "first" / "adapter")}
+    said = lab.run(name="second", adapter=start | {"alpha": 16}, code=5)
+    assert "by 2, the job by 4" in said, said
+    lab.run(name="third", adapter=start)
+
+
+def an_evaluation_that_is_not_finite_ends_the_run(lab: Lab):
+    settings = lab.with_eval(every_steps=1) | {
+        "train": {"max_steps": 1, "max_grad_norm": 0}, "optimizer": {"learning_rate": 1e30}}
+    said = lab.run(code=7, **settings)
+    assert "evaluation at step 1: the loss is not finite" in said, said
+    said = lab.run("--fresh", **settings | {"train": settings["train"] | {"on_nan": "skip"}})
+    assert "eval at step 1: loss nan" in said, said
+
+
+def two_heads_are_not_one(lab: Lab):
+    # config.json ties head and embedding, the file holds another head.
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    said = lab.run(model={"path": str(model)}, code=5)
+    assert "ties the head to the embedding" in said, said
+
+
 CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_repeats_every_bit,
          a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
          settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
-         bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run]
+         bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run,
+         an_adapter_means_what_its_config_says, an_adapter_starts_with_its_own_scale,
+         an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one]
 
 
 def main() -> int:

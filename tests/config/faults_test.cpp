@@ -176,7 +176,7 @@ const Case kCases[] = {
     {"!model: {path: m, quantization: nf4}\nadapter: {type: lora, init: pissa}\ndata: {train: a}\n",
      "job.yaml:2:29: adapter.init: pissa takes its factors out of the base weights, which nf4 blocks cannot "
      "follow (write "
-     "init: standard, or model.quantization: none)"},
+     "init: default, or model.quantization: none)"},
     {"adapter: {type: lora, target_modules: '*_proj'}\n",
      "job.yaml:4:39: adapter.target_modules: the regex \"*_proj\" has nothing to repeat before * (write "
      ".*_proj for any "

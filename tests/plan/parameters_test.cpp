@@ -75,7 +75,7 @@ TEST_CASE("targets match as PEFT matches them") {
   CHECK(adapter_sites(spec, lora(8)).size() == 22 * 7);
   CHECK(adapter_sites(spec, lora(8, {"self_attn.q_proj"})).size() == 22);
   CHECK(adapter_sites(spec, lora(8, {"model.layers.3.mlp.up_proj"})).size() == 1);
-  CHECK(adapter_sites(spec, lora(8, {"q_proj", "lm_head"})).size() == 23);
+  CHECK(adapter_sites(spec, lora(8, {"q_proj", "down_proj"})).size() == 44);
   AdapterConfig regex = lora(8, {".*layers\\.(0|1)\\..*(q|v)_proj"});
   regex.target_is_regex = true;
   CHECK(adapter_sites(spec, regex).size() == 4);
@@ -85,7 +85,7 @@ TEST_CASE("targets match as PEFT matches them") {
   AdapterConfig excluded = lora(8);
   excluded.exclude_modules = {"mlp.up_proj", "k_proj"};
   CHECK(adapter_sites(spec, excluded).size() == 22 * 5);
-  CHECK(target_matches(spec, lora(8, {"q_proj", "lm_head"}))[0].modules == 22);
+  CHECK(target_matches(spec, lora(8, {"q_proj", "down_proj"}))[0].modules == 22);
 }
 
 TEST_CASE("rank and alpha patterns, rslora") {
