@@ -39,9 +39,9 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   return tokens;
 }
 
-std::optional<int64_t> optional_int(const Gguf& gguf, const char* key) {
-  if (!gguf.has(key)) return std::nullopt;
-  return gguf.get_int(key, 0);
+std::optional<int64_t> optional_int(const Gguf& gguf, const char* key, const char* otherwise = nullptr) {
+  if (gguf.has(key)) return gguf.get_int(key, 0);
+  return otherwise == nullptr ? std::nullopt : optional_int(gguf, otherwise);
 }
 
 std::optional<bool> optional_bool(const Gguf& gguf, const char* key) {
@@ -93,8 +93,9 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
   for (int64_t type : gguf.get_ints("tokenizer.ggml.token_type"))
     vocabulary.token_types.push_back(static_cast<int32_t>(type));
   vocabulary.merges = gguf.get_strings("tokenizer.ggml.merges");
-  vocabulary.bos_id = optional_int(gguf, "tokenizer.ggml.bos_token_id");
-  vocabulary.eos_id = optional_int(gguf, "tokenizer.ggml.eos_token_id");
+  // BERT's vocabularies name [CLS] and [SEP] (llama.cpp's spelling) instead of a begin and an end.
+  vocabulary.bos_id = optional_int(gguf, "tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id");
+  vocabulary.eos_id = optional_int(gguf, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.seperator_token_id");
   vocabulary.unk_id = optional_int(gguf, "tokenizer.ggml.unknown_token_id");
   vocabulary.pad_id = optional_int(gguf, "tokenizer.ggml.padding_token_id");
   vocabulary.add_bos = optional_bool(gguf, "tokenizer.ggml.add_bos_token");

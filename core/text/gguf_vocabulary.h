@@ -20,7 +20,7 @@ enum class GgufTokenType : int32_t {
 
 struct GgufVocabulary {
   std::string name;   // the file, for messages
-  std::string model;  // tokenizer.ggml.model: gpt2 (byte-level BPE) or llama (SentencePiece BPE)
+  std::string model;  // tokenizer.ggml.model: gpt2 (byte-level BPE), llama (SentencePiece BPE) or bert (WordPiece)
   std::string pre;    // tokenizer.ggml.pre: smollm, llama-bpe, qwen2 …; empty is "default"
   std::vector<std::string> tokens;   // by id
   std::vector<float> scores;         // by id; may be empty for gpt2

@@ -200,4 +200,27 @@ TEST_CASE("a GGUF vocabulary encodes as the tokenizer.json it came from", "[toke
   }
 }
 
+TEST_CASE("a GGUF of BERT's vocabulary encodes as the tokenizer.json it came from", "[tokenizer]") {
+  const auto pieces = golden_json("pieces.json").get<std::vector<std::string>>();
+  const std::string text = mixed_text(pieces, 100'000);
+  const Json spec = golden_json("bert.tokenizer.json");
+  GgufVocabulary vocabulary{.name = "test.gguf", .model = "bert", .pre = "bert-bge"};
+  vocabulary.tokens.resize(spec["model"]["vocab"].size());
+  vocabulary.token_types.assign(vocabulary.tokens.size(), 1);
+  for (const auto& [token, id] : spec["model"]["vocab"].items()) {
+    const bool named = token.front() == '[' && token.back() == ']';
+    vocabulary.tokens[id.get<size_t>()] = named ? token : token.starts_with("##") ? token.substr(2) : "▁" + token;
+  }
+  for (const Json& added : spec["added_tokens"]) vocabulary.token_types[added["id"].get<size_t>()] = 3;
+  vocabulary.unk_id = 1;
+  vocabulary.bos_id = 2;  // [CLS]
+  vocabulary.eos_id = 3;  // [SEP]
+  const Tokenizer from_gguf = load_gguf_tokenizer(vocabulary), from_json = fixture("bert");
+  const EncodeOptions with_special{.add_special_tokens = true};
+  CHECK(from_gguf.encode(text, with_special) == from_json.encode(text, with_special));
+  std::vector<int32_t> ids;
+  from_gguf.encode_ids(text, ids);
+  CHECK(from_gguf.decode(ids) == from_json.decode(ids));
+}
+
 }  // namespace forge

@@ -1,13 +1,23 @@
 // Prints what a tokenizer makes of files, for comparing with another implementation and for timing:
-//   tokenizer_probe TOKENIZER.json|DIR ids|time FILE…
+//   tokenizer_probe TOKENIZER.json|MODEL.gguf|DIR ids|time FILE…
 #include <cstdio>
 #include <ctime>
 
 #include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/text/tokenizer.h"
+#include "core/base/text.h"
+#include "core/run/model_text.h"
 
 using namespace forge;
+
+namespace {
+
+Tokenizer open(const std::string& path) {
+  if (is_directory(path)) return open_tokenizer(path);
+  if (ends_with(path, ".gguf")) return load_gguf_tokenizer(gguf_vocabulary(Gguf(path, Data::optional)));
+  return load_tokenizer_json({path, read_file(path, 1 << 28, ErrorKind::environment), {}, {}});
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
@@ -20,10 +30,7 @@ int main(int argc, char** argv) {
       return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
     };
     const double start = now();
-    const Tokenizer tokenizer =
-        is_directory(path)
-            ? open_tokenizer(path)
-            : load_tokenizer_json({path, read_file(path, 1 << 28, ErrorKind::environment), {}, {}});
+    const Tokenizer tokenizer = open(path);
     std::fprintf(stderr, "load %.3f s, %ld ids\n", now() - start, static_cast<long>(tokenizer.vocab_size()));
     for (int k = 3; k < argc; ++k) {
       const std::string text = read_file(argv[k], 1 << 30, ErrorKind::data);
@@ -41,6 +48,7 @@ int main(int argc, char** argv) {
       for (const TokenSpan& token : tokenizer.encode(text)) {
         std::printf("%d %ld %ld\n", token.id, static_cast<long>(token.begin), static_cast<long>(token.end));
       }
+      std::printf("end\n");
     }
   } catch (const Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -169,9 +169,32 @@ TEST_CASE("a model folder opens, or the error names what is missing", "[tokenize
   folder.write("tokenizer.model", "not a model");
   CHECK(error_of([&] { open_tokenizer(folder.path()); }).find("not a SentencePiece model") !=
         std::string::npos);
+  folder.write("tekken.json", "{}");
+  std::filesystem::remove(folder.path("tokenizer.model"));
+  CHECK(error_of([&] { open_tokenizer(folder.path()); }).find("tekken") != std::string::npos);
   folder.write("tokenizer.json", tiny("", ""));
   folder.write("tokenizer_config.json", R"({"eos_token":"<s>"})");
   CHECK(open_tokenizer(folder.path()).eos_id() == 3);
+}
+
+TEST_CASE("a tiktoken file merges what makes the lowest rank", "[tokenizer]") {
+  TemporaryFolder folder;
+  // a b c d, "bc" 4, "ab" 5, "abc" 6, "abcd" 7
+  const std::string ranks = "YQ== 0\nYg== 1\nYw== 2\nZA== 3\nYmM= 4\nYWI= 5\nYWJj 6\nYWJjZA== 7\n";
+  folder.write("tokenizer.model", ranks);
+  CHECK_THAT(error_of([&] { open_tokenizer(folder.path()); }), Catch::Contains("control tokens"));
+  folder.write("tokenizer_config.json",
+               R"({"added_tokens_decoder":{"8":{"content":"<|x|>","special":true}},"bos_token":"<|x|>"})");
+  const Tokenizer tokenizer = open_tokenizer(folder.path());
+  const auto ids = [&](std::string_view text) {
+    std::vector<int32_t> found;
+    tokenizer.encode_ids(text, found, {.add_special_tokens = true});
+    return found;
+  };
+  CHECK(ids("abcd<|x|>") == std::vector<int32_t>{8, 7, 8});
+  CHECK(ids("abcabd") == std::vector<int32_t>{8, 6, 5, 3});
+  folder.write("tokenizer.model", ranks + "broken\n");
+  CHECK_THAT(error_of([&] { open_tokenizer(folder.path()); }), Catch::Contains("tokenizer.model:9: expected"));
 }
 
 TEST_CASE("a GGUF vocabulary that contradicts itself is an error", "[tokenizer]") {
@@ -184,7 +207,8 @@ TEST_CASE("a GGUF vocabulary that contradicts itself is an error", "[tokenizer]"
     return error_of([&] { load_gguf_tokenizer(bad); });
   };
   CHECK(error([](auto& v) { v.pre = "lama-bpe"; }).find("did you mean \"llama-bpe\"") != std::string::npos);
-  CHECK(error([](auto& v) { v.model = "bert"; }).find("\"bert\"") != std::string::npos);
+  CHECK(error([](auto& v) { v.model = "t5"; }).find("\"t5\"") != std::string::npos);
+  CHECK(error([](auto& v) { v.model = "bert"; }).find("unknown_token_id") != std::string::npos);
   CHECK(error([](auto& v) { v.merges = {"a c"}; }).find("merges[0]") != std::string::npos);
   CHECK(error([](auto& v) { v.merges = {"ab"}; }).find("merges[0]") != std::string::npos);
   CHECK(error([](auto& v) { v.token_types = {1}; }).find("token_type") != std::string::npos);

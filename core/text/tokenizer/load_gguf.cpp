@@ -1,7 +1,8 @@
-// Tokenizers of GGUF files: "gpt2" is byte-level BPE, "llama" is SentencePiece BPE by scores.
+// Tokenizers of GGUF files: "gpt2" is byte-level BPE, "llama" is SentencePiece BPE by scores, "bert" is WordPiece.
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/bpe.h"
+#include "core/text/tokenizer/gguf_bert.h"
 #include "core/text/tokenizer/gguf_pre.h"
 #include "core/text/tokenizer/parts.h"
 #include "core/text/tokenizer/sentencepiece_bpe.h"
@@ -124,10 +125,13 @@ Tokenizer load_gguf_tokenizer(const GgufVocabulary& source) {
   } else if (source.model == "llama") {
     load_llama(source, *parts);
     add_bos = true;
+  } else if (source.model == "bert") {
+    load_bert(source, *parts);
+    add_bos = add_eos = true;
   } else {
     throw Error(ErrorKind::environment, source.name + ": forge does not know the tokenizer \"" +
                                             source.model + "\" (tokenizer.ggml.model)")
-        .hint("known: gpt2, llama; or put the model's tokenizer.json beside the file");
+        .hint("known: bert, gpt2, llama; or put the model's tokenizer.json beside the file");
   }
   for (size_t id = 0; id < source.tokens.size(); ++id) {
     const GgufTokenType type = type_of(source, id);

@@ -5,8 +5,9 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
-#include "core/text/tokenizer/json_fields.h"
+#include "core/text/tokenizer/load_tiktoken.h"
 #include "core/text/tokenizer/parts.h"
+#include "core/text/tokenizer/tokenizer_config.h"
 
 namespace forge {
 namespace {
@@ -62,51 +63,19 @@ Json decoder_of(const sentencepiece::SentencePieceProcessor& processor) {
 
 std::optional<int32_t> valid(int id) { return id < 0 ? std::nullopt : std::optional(id); }
 
-// tokenizer_config.json: {"added_tokens_decoder": {"32000": {"content": "<|im_start|>", "special": true,
-// …}}}.
-void add_config_tokens(TokenizerParts& parts, const Json& config, const std::string& where) {
-  const Json* added = find_member(config, "added_tokens_decoder");
-  if (added == nullptr || !added->is_object()) return;
-  for (const auto& [key, spec] : added->items()) {
-    AddedToken token;
-    const bool digits =
-        !key.empty() && key.size() < 9 && key.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits)
-      throw Error(ErrorKind::environment,
-                  where + ": added_tokens_decoder: expected an id, found \"" + key + "\"");
-    token.id = std::stoi(key);
-    token.content = string_member(spec, "content", where);
-    token.special = bool_member(spec, "special", where, false);
-    token.normalized = bool_member(spec, "normalized", where, !token.special);
-    token.single_word = bool_member(spec, "single_word", where, false);
-    token.lstrip = bool_member(spec, "lstrip", where, false);
-    token.rstrip = bool_member(spec, "rstrip", where, false);
-    const auto known = parts.id_of(token.content);
-    if (known && *known != token.id) {
-      throw Error(ErrorKind::environment, where + ": added_tokens_decoder: \"" + token.content +
-                                              "\" has the id " + key + " here and " + std::to_string(*known) +
-                                              " in the model");
-    }
-    if (!parts.added.contains(token.id)) parts.add_token(token);
-  }
-}
-
 }  // namespace
 
 Tokenizer load_sentencepiece(const std::string& path, const std::string& config_text) {
   const std::string content = read_file(path, kLargestModel, ErrorKind::environment);
-  const size_t slash = path.rfind('/');
-  const std::string config_name =
-      (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "tokenizer_config.json";
-  const Json config =
-      config_text.empty() ? Json::object() : parse_json(config_text, config_name, ErrorKind::environment, kTokenizerConfigLimits);
+  if (looks_like_tiktoken(content)) return load_tiktoken(path, content, config_text);
+  const TokenizerConfig config(path, config_text);
   auto parts = std::make_shared<TokenizerParts>();
   parts->name = path;
   const auto model = std::make_shared<SentencePiece>(content, path);
   parts->model = model;
   const auto& processor = model->processor();
   parts->decoder = make_decoder(decoder_of(processor), path);
-  add_config_tokens(*parts, config, config_name);
+  config.add_tokens(*parts);
   for (int id = 0; id < processor.GetPieceSize(); ++id) {
     if ((!processor.IsControl(id) && !processor.IsUnknown(id)) || parts->added.contains(id)) continue;
     AddedToken token;
@@ -120,21 +89,8 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   parts->eos_id = valid(processor.eos_id());
   parts->pad_id = valid(processor.pad_id());
   parts->unk_id = valid(processor.unk_id());
-  for (auto [key, id] : {std::pair{"bos_token", &parts->bos_id},
-                         {"eos_token", &parts->eos_id},
-                         {"pad_token", &parts->pad_id}}) {
-    const Json* named = find_member(config, key);
-    if (named != nullptr && named->is_object()) named = find_member(*named, "content");
-    if (named == nullptr || !named->is_string()) continue;
-    if (const auto found = parts->id_of(named->get<std::string>())) *id = found;
-  }
-  std::vector<int32_t> before, behind;
-  if (bool_member(config, "add_bos_token", config_name, parts->bos_id.has_value()) && parts->bos_id) {
-    before.push_back(*parts->bos_id);
-  }
-  if (bool_member(config, "add_eos_token", config_name, false) && parts->eos_id)
-    behind.push_back(*parts->eos_id);
-  parts->post_processor = make_template(before, behind);
+  config.name_ids(*parts);
+  config.add_template(*parts, parts->bos_id.has_value());
   parts->finish();
   parts->content_hash = Hasher().add(std::string_view(content)).add(std::string_view(config_text)).hex();
   return Tokenizer(std::move(parts));

@@ -75,6 +75,9 @@ std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::str
                                                 bool* raw_bytes);
 std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& where);
 std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string& where);
+// BERT's settings: ## before what continues a word, words of at most 100 characters.
+std::shared_ptr<const Model> make_wordpiece(Vocabulary vocabulary, const std::string& unk_token,
+                                            const std::string& where);
 std::shared_ptr<const Model> make_wordlevel(const Json& spec, const std::string& where);
 
 }  // namespace forge::text

@@ -7,30 +7,12 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/text/tokenizer/base64.h"
 #include "core/text/tokenizer/normalizers.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge::text {
 namespace {
-
-std::string decode_base64(const std::string& text, const std::string& where) {
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    const int value = c >= 'A' && c <= 'Z'   ? c - 'A'
-                      : c >= 'a' && c <= 'z' ? c - 'a' + 26
-                      : c >= '0' && c <= '9' ? c - '0' + 52
-                      : c == '+'             ? 62
-                      : c == '/'             ? 63
-                                             : -1;
-    if (value < 0) throw Error(ErrorKind::environment, where + ": precompiled_charsmap is not base64");
-    bits = bits << 6 | static_cast<uint32_t>(value);
-    if ((count += 6) >= 8) bytes += static_cast<char>(bits >> (count -= 8) & 255);
-  }
-  return bytes;
-}
 
 class Precompiled : public Normalizer {
  public:
@@ -132,7 +114,9 @@ class Precompiled : public Normalizer {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_precompiled(const std::string& charsmap, const std::string& where) {
-  return std::make_unique<Precompiled>(decode_base64(charsmap, where), where);
+  const std::optional<std::string> blob = decode_base64(charsmap);
+  if (!blob) throw Error(ErrorKind::environment, where + ": precompiled_charsmap is not base64");
+  return std::make_unique<Precompiled>(*blob, where);
 }
 
 }  // namespace forge::text

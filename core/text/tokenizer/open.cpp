@@ -22,6 +22,10 @@ Tokenizer open_tokenizer(const std::string& model_dir) {
   }
   const std::string model = model_dir + "/tokenizer.model";
   if (file_exists(model)) return load_sentencepiece(model, config);
+  if (file_exists(model_dir + "/tekken.json")) {
+    throw Error(ErrorKind::environment, model_dir + "/tekken.json: forge does not read Mistral's tekken files")
+        .hint("put the model's tokenizer.json into the folder");
+  }
   throw Error(ErrorKind::environment,
               model_dir + ": no tokenizer: neither tokenizer.json nor tokenizer.model is there")
       .hint(

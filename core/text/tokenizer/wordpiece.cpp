@@ -111,6 +111,11 @@ std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string&
   return std::make_shared<WordPiece>(std::move(words));
 }
 
+std::shared_ptr<const Model> make_wordpiece(Vocabulary vocabulary, const std::string& unk_token,
+                                            const std::string& where) {
+  return std::make_shared<WordPiece>(WordSpec{std::move(vocabulary), unk_token, "##", 100, where});
+}
+
 std::shared_ptr<const Model> make_wordlevel(const Json& spec, const std::string& where) {
   return std::make_shared<WordLevel>(word_spec(spec, where));
 }

@@ -1,0 +1,118 @@
+// Runs a target where there is no libFuzzer: mutations of seeds for some seconds, guided by coverage.
+//
+//   fuzz_csv SECONDS FINDINGS SEED…
+//
+// A seed is a file or a folder of files. g++ calls __sanitizer_cov_trace_pc at every basic block of the code
+// under test (-fsanitize-coverage=trace-pc); an input that reaches a block, or reaches it clearly more often
+// than any before, joins the corpus. The same seeds give the same inputs in the same order. The input that
+// crashes, hangs or makes a sanitizer speak is left in the folder FINDINGS.
+#include <sanitizer/common_interface_defs.h>
+#include <csignal>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+using namespace forge;
+
+constexpr size_t kBlocks = 1 << 16;
+constexpr unsigned kHangSeconds = 20;  // for one input; a sanitizer's build on a busy machine is slow
+
+std::array<uint8_t, kBlocks> hits;  // of the input in hand, by hash of the block's address
+std::array<uint8_t, kBlocks> seen;  // the classes of counts seen of each block: 1, 2-3, 4-7 … one bit each
+std::string input, finding;         // what runs now, and where it goes if it is one
+
+void save_finding() {
+  std::ofstream(finding, std::ios::binary) << input;
+  std::fprintf(stderr, "the input is in %s\n", finding.c_str());
+}
+
+void on_signal(int signal) {
+  std::fprintf(stderr, signal == SIGALRM ? "one input took %u s\n" : "aborted\n", kHangSeconds);
+  save_finding();
+  std::_Exit(1);
+}
+
+bool found_something() {
+  bool news = false;
+  for (size_t k = 0; k < kBlocks; ++k) {
+    if (hits[k] == 0) continue;
+    const auto bit = static_cast<uint8_t>(1 << (std::bit_width(hits[k]) - 1));
+    news = news || (seen[k] & bit) == 0;
+    seen[k] |= bit;
+    hits[k] = 0;
+  }
+  return news;
+}
+
+bool run_input() {
+  alarm(kHangSeconds);
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  alarm(0);
+  return found_something();
+}
+
+std::vector<std::string> read_seeds(char** begin, char** end) {
+  std::vector<std::string> paths, seeds;
+  for (char** path = begin; path != end; ++path) {
+    if (!is_directory(*path)) {
+      paths.push_back(*path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(*path)) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const std::string& path : paths) seeds.push_back(read_file(path, kLongestInput, ErrorKind::usage));
+  return seeds;
+}
+
+}  // namespace
+
+// Called by the code under test. Counts stop at 255.
+extern "C" void __sanitizer_cov_trace_pc() {
+  const auto address = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  uint8_t& count = hits[(address * 0x9E3779B97F4A7C15u) >> 48];
+  count = static_cast<uint8_t>(count + (count != 255));
+}
+
+// A reader may not ask for far more memory than its input has bytes.
+extern "C" const char* __asan_default_options() {
+  return "max_allocation_size_mb=512:hard_rss_limit_mb=2048";
+}
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const std::string name = std::filesystem::path(argv[0]).filename();
+  std::filesystem::create_directories(argv[2]);
+  finding = std::string(argv[2]) + "/" + name + ".input";
+  std::signal(SIGABRT, on_signal);
+  std::signal(SIGALRM, on_signal);
+  __sanitizer_set_death_callback(save_finding);
+
+  std::vector<std::string> corpus = read_seeds(argv + 3, argv + argc);
+  for (const std::string& seed : corpus) {
+    input = seed;
+    run_input();
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now(), end = begin + std::chrono::seconds(std::stol(argv[1]));
+  Random random{1};
+  int64_t runs = static_cast<int64_t>(corpus.size());
+  for (; Clock::now() < end; ++runs) {
+    input = corpus[random(corpus.size())];
+    for (uint64_t n = 1 + random(4); n > 0; --n) mutate(input, corpus, random);
+    if (run_input()) corpus.push_back(input);
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const auto blocks = kBlocks - static_cast<size_t>(std::count(seen.begin(), seen.end(), 0));
+  std::printf("%s: %ld inputs in %.0f s, %.0f a second, %zu of them kept, %zu blocks reached\n", name.c_str(),
+              static_cast<long>(runs), seconds, static_cast<double>(runs) / seconds, corpus.size(), blocks);
+}

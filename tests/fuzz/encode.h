@@ -1,0 +1,10 @@
+#pragma once
+// Everything that a tokenizer offers, on a text of many scripts.
+#include "core/text/tokenizer.h"
+
+namespace forge {
+
+// Aborts when the two ways of encoding differ or a span lies outside the text.
+void exercise(const Tokenizer& tokenizer);
+
+}  // namespace forge

@@ -1,0 +1,53 @@
+#pragma once
+// What every fuzz target is: bytes go in; they are read, or refused with an Error that is no bug of forge. A
+// crash, a hang, a sanitizer's report, another exception or Error(internal) is a finding.
+#include <unistd.h>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+
+// libFuzzer's entry; driver.cpp calls the same one.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace forge {
+
+// False when the input was refused.
+template <class Action>
+bool read_or_refuse(Action action) {
+  try {
+    action();
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::internal) return false;
+    std::fprintf(stderr, "internal error: %s\n", error.what());
+    std::abort();
+  }
+}
+
+inline std::string_view text_of(const uint8_t* data, size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+// A file in memory for readers that take a path; one per extension, written anew for each input.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& extension)
+      : path_("/dev/shm/forge-fuzz-" + std::to_string(getpid()) + extension) {}
+  ~InputFile() { unlink(path_.c_str()); }
+  InputFile(const InputFile&) = delete;
+  const std::string& write(std::string_view content) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc)
+        .write(content.data(), static_cast<std::streamsize>(content.size()));
+    return path_;
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace forge
