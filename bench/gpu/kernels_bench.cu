@@ -128,7 +128,7 @@ void bench_update() {
   report("gradient_norm", 4.0 * count, [&] { gradient_norm_cuda(norm, nullptr); });
   AdamWUpdate adamw{count, buffer<float>(count), norm.grad, buffer<float>(count), buffer<float>(count)};
   adamw.copy = halves(count), adamw.verdict = norm.verdict, adamw.lr = 1e-4;
-  report("adamw", 30.0 * count, [&] { adamw_cuda(adamw, nullptr, nullptr); });
+  report("adamw", 30.0 * count, [&] { adamw_cuda(adamw, nullptr); });
 }
 
 }  // namespace

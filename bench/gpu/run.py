@@ -17,11 +17,16 @@ HERE = "bench/gpu"
 def parts(build, python):
     measure, baseline = [python, f"{HERE}/measure.py"], [python, f"{HERE}/baseline.py"]
     test = f"{build}/bin/gpu_kernels_test"
+
+    def sanitize(cases, *options):
+        return ["env", f"FORGE_KERNEL_CASES={cases}", "compute-sanitizer", *options, "--error-exitcode", "9",
+                f"{build}/bin/gpu_cases_test", "every op equals*"]
+
     yield "device", 60, ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm", "--format=csv"]
     yield "tests", 300, [test]
     yield "kernels", 120, [f"{build}/bin/gpu_kernels_bench"]
-    yield "sanitizer", 500, ["compute-sanitizer", "--error-exitcode", "9", test, "*bf16*,*verdict*,*4-bit*"]
-    yield "racecheck", 500, ["compute-sanitizer", "--tool", "racecheck", "--error-exitcode", "9", test, "*verdict*,a logit*"]
+    yield "sanitizer", 500, sanitize("embedding backward 7x33")
+    yield "racecheck", 500, sanitize("optimizer norm 2049", "--tool", "racecheck")
     yield "cases", 500, [f"{build}/bin/gpu_cases_test"]
     yield "launch", 60, measure + ["launch"]
     yield "kconcat", 500, measure + ["kconcat"]

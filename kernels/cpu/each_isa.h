@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -30,6 +31,7 @@
 #define FORGE_ISA isa_baseline
 #include "kernels/cpu/simd_baseline.h"
 #include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/wide.h"
 #include FORGE_KERNEL_FILE
 #undef FORGE_ISA
 
@@ -39,6 +41,7 @@
 #define FORGE_ISA isa_avx2
 #include "kernels/cpu/simd_avx2.h"
 #include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/wide.h"
 #include FORGE_KERNEL_FILE
 #undef FORGE_ISA
 #pragma GCC pop_options
@@ -48,6 +51,7 @@
 #define FORGE_ISA isa_avx512
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/wide.h"
 #include FORGE_KERNEL_FILE
 #undef FORGE_ISA
 #pragma GCC pop_options

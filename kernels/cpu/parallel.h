@@ -41,4 +41,11 @@ void parallel_tasks(int64_t count, Work work) {
   for (int64_t task = 0; task < count; ++task) work(task, static_cast<int64_t>(omp_get_thread_num()));
 }
 
+// Whether a new result of that many bytes goes past the caches: nobody would find it there any more. A result
+// that a cache holds is better left to its reader.
+inline bool goes_to_memory(const void* begin, int64_t stride_bytes, int64_t bytes) {
+  constexpr int64_t kLarge = int64_t{24} << 20;
+  return bytes >= kLarge && reinterpret_cast<uintptr_t>(begin) % 64 == 0 && stride_bytes % 64 == 0;
+}
+
 }  // namespace forge

@@ -19,13 +19,14 @@ FORGE_INLINE F load(const F16* p) {
 }
 
 FORGE_INLINE void store(float* p, F x) { _mm256_storeu_ps(p, x.v); }
-FORGE_INLINE void store(Bf16* p, F x) {
+FORGE_INLINE __m256i rounded_up(F x) {
   __m256i bits = _mm256_castps_si256(x.v);
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-  __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x.v, x.v, _CMP_UNORD_Q));
-  __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+  return _mm256_blendv_epi8(rounded, bits, _mm256_castps_si256(_mm256_cmp_ps(x.v, x.v, _CMP_UNORD_Q)));
+}
+FORGE_INLINE void store(Bf16* p, F x) {
+  __m256i high = _mm256_srli_epi32(rounded_up(x), 16);
   __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(high, high), 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
@@ -80,5 +81,65 @@ FORGE_INLINE float max_of(F a) {
   x = _mm_max_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
+
+FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {
+  __m256i index = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
+  return {_mm256_i32gather_ps(table, index, 4)};
+}
+FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
+                                F x, uint8_t* codes) {
+  __m256i bits = _mm256_castps_si256(x.v);
+  __m256i half = _mm256_srli_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)), 16);
+  __m256i cell = _mm256_max_epi32(_mm256_sub_epi32(half, _mm256_set1_epi32(first)), _mm256_setzero_si256());
+  cell = _mm256_add_epi32(cell, _mm256_and_si256(_mm256_srai_epi32(bits, 31), _mm256_set1_epi32(negative)));
+  __m256 above = _mm256_cmp_ps(x.v, _mm256_i32gather_ps(border, cell, 4), _CMP_GT_OQ);  // −1 where it is
+  __m256i found = _mm256_sub_epi32(_mm256_i32gather_epi32(code, cell, 4), _mm256_castps_si256(above));
+  __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(found), _mm256_extracti128_si256(found, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(codes), _mm_packus_epi16(words, words));
+}
+
+template <class T>
+FORGE_INLINE void load_two(const T* p, F& a, F& b) {
+  a = load(p), b = load(p + kLanes);
+}
+FORGE_INLINE void load_two(const Bf16* p, F& even, F& odd) {
+  __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  even = {_mm256_castsi256_ps(_mm256_slli_epi32(raw, 16))};
+  odd = {_mm256_castsi256_ps(_mm256_and_si256(raw, _mm256_set1_epi32(static_cast<int>(0xffff0000))))};
+}
+template <class T>
+FORGE_INLINE void load_two_like(const float* p, F& a, F& b) {
+  load_two(p, a, b);
+}
+template <>
+FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
+  F low = load(p), high = load(p + kLanes);
+  auto in_order = [](__m256 x) FORGE_LAMBDA {  // the shuffles stay inside halves of 128 bits
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xD8));
+  };
+  even = {in_order(_mm256_shuffle_ps(low.v, high.v, 0x88))};
+  odd = {in_order(_mm256_shuffle_ps(low.v, high.v, 0xDD))};
+}
+FORGE_INLINE __m256i packed(F even, F odd) {
+  return _mm256_blend_epi16(_mm256_srli_epi32(rounded_up(even), 16), rounded_up(odd), 0xAA);
+}
+template <class T>
+FORGE_INLINE void store_two(T* p, F a, F b) {
+  store(p, a), store(p + kLanes, b);
+}
+FORGE_INLINE void store_two(Bf16* p, F even, F odd) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), packed(even, odd));
+}
+FORGE_INLINE void stream_two(float* p, F a, F b) {
+  _mm256_stream_ps(p, a.v), _mm256_stream_ps(p + kLanes, b.v);
+}
+FORGE_INLINE void stream_two(Bf16* p, F even, F odd) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), packed(even, odd));
+}
+FORGE_INLINE void stream_two(F16* p, F a, F b) {
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p + kLanes), _mm256_cvtps_ph(b.v, _MM_FROUND_TO_NEAREST_INT));
+}
+FORGE_INLINE void stream_fence() { _mm_sfence(); }
 
 }  // namespace forge::FORGE_ISA

@@ -18,14 +18,15 @@ FORGE_INLINE F load(const F16* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 
-FORGE_INLINE __m256i narrow(F x) {
+// bf16 in the upper half of each lane, rounded to nearest even. A NaN of arithmetic is quiet: it survives the
+// cut.
+FORGE_INLINE __m512i rounded_up(F x) {
   __m512i bits = _mm512_castps_si512(x.v);
   __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-  __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
-  rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+  __mmask16 number = _mm512_cmp_ps_mask(x.v, x.v, _CMP_ORD_Q);
+  return _mm512_mask_add_epi32(bits, number, bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
 }
+FORGE_INLINE __m256i narrow(F x) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded_up(x), 16)); }
 FORGE_INLINE __m256i narrow_half(F x) { return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT); }
 FORGE_INLINE void store(float* p, F x) { _mm512_storeu_ps(p, x.v); }
 FORGE_INLINE void store(Bf16* p, F x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(x)); }
@@ -68,5 +69,65 @@ FORGE_INLINE F less(F a, F b, F x, F y) {
 FORGE_INLINE F scale2(F x, F n) { return {_mm512_scalef_ps(x.v, n.v)}; }
 FORGE_INLINE float sum(F a) { return _mm512_reduce_add_ps(a.v); }
 FORGE_INLINE float max_of(F a) { return _mm512_reduce_max_ps(a.v); }
+
+// table[codes[lane]].
+FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {
+  __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+  return {_mm512_i32gather_ps(index, table, 4)};
+}
+// code[cell] + (x > border[cell]), the cell being max(0, upper half of |x|'s bits − first), for x below zero
+// `negative` further on.
+FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
+                                F x, uint8_t* codes) {
+  __m512i bits = _mm512_castps_si512(x.v);
+  __m512i half = _mm512_srli_epi32(_mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)), 16);
+  __m512i cell = _mm512_max_epi32(_mm512_sub_epi32(half, _mm512_set1_epi32(first)), _mm512_setzero_si512());
+  cell = _mm512_add_epi32(cell, _mm512_and_si512(_mm512_srai_epi32(bits, 31), _mm512_set1_epi32(negative)));
+  __m512i found = _mm512_i32gather_epi32(cell, code, 4);
+  __mmask16 above = _mm512_cmp_ps_mask(x.v, _mm512_i32gather_ps(cell, border, 4), _CMP_GT_OQ);
+  found = _mm512_mask_add_epi32(found, above, found, _mm512_set1_epi32(1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), _mm512_cvtepi32_epi8(found));
+}
+
+// What wide.h asks for: 32 elements, of bf16 the even and the odd ones.
+template <class T>
+FORGE_INLINE void load_two(const T* p, F& a, F& b) {
+  a = load(p), b = load(p + kLanes);
+}
+FORGE_INLINE void load_two(const Bf16* p, F& even, F& odd) {
+  __m512i raw = _mm512_loadu_si512(p);
+  even = {_mm512_castsi512_ps(_mm512_slli_epi32(raw, 16))};
+  odd = {_mm512_castsi512_ps(_mm512_and_si512(raw, _mm512_set1_epi32(static_cast<int>(0xffff0000))))};
+}
+template <class T>
+FORGE_INLINE void load_two_like(const float* p, F& a, F& b) {
+  load_two(p, a, b);
+}
+template <>
+FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
+  const __m512i pick = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  F low = load(p), high = load(p + kLanes);
+  even = {_mm512_permutex2var_ps(low.v, pick, high.v)};
+  odd = {_mm512_permutex2var_ps(low.v, _mm512_add_epi32(pick, _mm512_set1_epi32(1)), high.v)};
+}
+FORGE_INLINE __m512i packed(F even, F odd) {
+  return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(rounded_up(even), 16), rounded_up(odd));
+}
+template <class T>
+FORGE_INLINE void store_two(T* p, F a, F b) {
+  store(p, a), store(p + kLanes, b);
+}
+FORGE_INLINE void store_two(Bf16* p, F even, F odd) { _mm512_storeu_si512(p, packed(even, odd)); }
+FORGE_INLINE void stream_two(float* p, F a, F b) {
+  _mm512_stream_ps(p, a.v), _mm512_stream_ps(p + kLanes, b.v);
+}
+FORGE_INLINE void stream_two(Bf16* p, F even, F odd) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), packed(even, odd));
+}
+FORGE_INLINE void stream_two(F16* p, F a, F b) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_half(a));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p + kLanes), narrow_half(b));
+}
+FORGE_INLINE void stream_fence() { _mm_sfence(); }
 
 }  // namespace forge::FORGE_ISA

@@ -73,5 +73,19 @@ FORGE_INLINE F scale2(F x, F n) {
 }
 FORGE_INLINE float sum(F a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
 FORGE_INLINE float max_of(F a) { return std::max(std::max(a.v[0], a.v[2]), std::max(a.v[1], a.v[3])); }
+FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {
+  return each_lane([&](int i) { return table[codes[i]]; });
+}
+FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
+                                F x, uint8_t* codes) {
+  for (int i = 0; i < kLanes; ++i) {
+    int32_t bits;
+    std::memcpy(&bits, &x.v[i], sizeof bits);
+    int32_t cell = std::max(0, ((bits & 0x7fffffff) >> 16) - first) + (bits < 0 ? negative : 0);
+    codes[i] = static_cast<uint8_t>(code[cell] + (x.v[i] > border[cell]));
+  }
+}
+
+FORGE_INLINE void stream_fence() {}
 
 }  // namespace forge::FORGE_ISA

@@ -58,4 +58,13 @@ inline unsigned threads_for(int64_t items, int64_t limit) {
   return static_cast<unsigned>(32 * (warps < 1 ? 1 : warps > limit / 32 ? limit / 32 : warps));
 }
 
+// A block for a stretch of columns (x) of some rows (y). 256 threads: several blocks a multiprocessor hide
+// the latency of the loads, and short rows waste few lanes.
+inline LaunchShape grid_of(int64_t rows, int64_t width, int vector) {
+  const int64_t vectors = ceil_div(width, vector);
+  const unsigned threads = threads_for(vectors, 256);
+  return {static_cast<unsigned>(ceil_div(vectors, threads)), threads, 0,
+          static_cast<unsigned>(rows < 65535 ? rows : 65535)};
+}
+
 }  // namespace forge

@@ -1,27 +1,10 @@
 #pragma once
-// Counter-based dropout on a GPU, bit for bit the mask of dropout.h: a function of (seed, stream, example,
-// position, feature). Bytes an element of s bytes: 2 s.
-#include "kernels/common/element.h"
+// Counter-based dropout on a GPU; shapes and bytes as in dropout_args.h.
 #include "kernels/device/launch.h"
+#include "kernels/dropout/dropout_args.h"
 
 namespace forge {
 
-struct CounterDropout {
-  Element type = Element::f32;
-  int64_t rows = 0, features = 0;
-  const void* x = nullptr;  // [rows, features], rows x_stride elements apart
-  void* y = nullptr;        // may be x
-  int64_t x_stride = 0, y_stride = 0;
-  double probability = 0;  // below 1; the rest is scaled by 1 / (1 − probability), rounded to the type
-  uint64_t seed = 0;
-  uint64_t stream = 0;                // dropout_stream(module, step)
-  const int64_t* example = nullptr;   // [rows]
-  const int32_t* position = nullptr;  // [rows]
-};
 void counter_dropout_cuda(const CounterDropout& args, CudaStream stream);
-
-inline uint64_t dropout_stream(uint64_t module, int64_t step) {
-  return module ^ (static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15ull);
-}
 
 }  // namespace forge

@@ -5,19 +5,39 @@
 namespace forge {
 
 template <class T>
-struct EmbeddingArgs {
+struct EmbeddingForwardArgs {
+  Global<const T> table;
+  Global<const int64_t> ids;
+  Global<T> y;
+  int64_t tokens, width, stride;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(256) embedding_forward_kernel(EmbeddingForwardArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
+    const int64_t id = a.ids[token];
+    Vector<T, N> row{};
+    if (id >= 0) row = load_vector<N>(a.table + id * a.width + i);
+    store_vector<N>(a.y + token * a.stride + i, row);
+  }
+}
+
+template <class T>
+struct EmbeddingBackwardArgs {
   Global<const T> d_y;
   Global<const int64_t> ids, order;
-  Global<float> d_weight;
+  Global<float> d_table;
   int64_t tokens, width, stride;
 };
 
 // The first token of each id, in sorted order, adds all of them; the others leave.
 template <class T, int N>
-__device__ __forceinline__ void add_run(const EmbeddingArgs<T>& a, int64_t sorted, int64_t i) {
+__device__ __forceinline__ void add_run(const EmbeddingBackwardArgs<T>& a, int64_t sorted, int64_t i) {
   const int64_t id = a.ids[a.order[sorted]];
   if (id < 0 || (sorted > 0 && a.ids[a.order[sorted - 1]] == id)) return;
-  const Global<float> target = a.d_weight + id * a.width + i;
+  const Global<float> target = a.d_table + id * a.width + i;
   Vector<float, N> sum = load_vector<N>(target);
   for (; sorted < a.tokens && a.ids[a.order[sorted]] == id; ++sorted) {
     const Vector<T, N> d_y = load_vector<N>(a.d_y + a.order[sorted] * a.stride + i);
@@ -28,14 +48,14 @@ __device__ __forceinline__ void add_run(const EmbeddingArgs<T>& a, int64_t sorte
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(256) embedding_sorted_kernel(EmbeddingArgs<T> a) {
+__global__ void __launch_bounds__(256) embedding_sorted_kernel(EmbeddingBackwardArgs<T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (i >= a.width) return;
   for (int64_t sorted = blockIdx.y; sorted < a.tokens; sorted += gridDim.y) add_run<T, N>(a, sorted, i);
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(256) embedding_atomic_kernel(EmbeddingArgs<T> a) {
+__global__ void __launch_bounds__(256) embedding_atomic_kernel(EmbeddingBackwardArgs<T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (i >= a.width) return;
   for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
@@ -43,7 +63,7 @@ __global__ void __launch_bounds__(256) embedding_atomic_kernel(EmbeddingArgs<T> 
     if (id < 0) continue;
     const Vector<T, N> d_y = load_vector<N>(a.d_y + token * a.stride + i);
 #pragma unroll
-    for (int k = 0; k < N; ++k) atomicAdd(a.d_weight + id * a.width + i + k, widen(d_y[k]));
+    for (int k = 0; k < N; ++k) atomicAdd(a.d_table + id * a.width + i + k, widen(d_y[k]));
   }
 }
 

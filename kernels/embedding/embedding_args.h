@@ -3,9 +3,11 @@
 //
 //   y_t = table[ids_t]            d table[v] += Σ over t with ids_t = v of d y_t, t ascending
 //
-// The gradient adds in the order of the tokens whatever the number of threads, so it is the same bit for bit;
-// a thread owns the rows of its residue class and walks all ids. fp32 sums. Bytes: forward 2 · tokens · width
-// elements; backward reads d y once and reads and writes the rows that occur, once a token.
+// A negative id is left out: zeros in y, nothing in the gradient. fp32 sums. On a CPU the gradient adds in
+// the order of the tokens whatever the number of threads (a thread owns the rows of its residue class and
+// walks all ids), so it is the same bit for bit. On a GPU that takes `order`; without it all tokens add at
+// once with atomics, fast also when one id fills the batch, and the rounding varies. Bytes: forward 2 ·
+// tokens · width elements; backward reads d y once and reads and writes the rows that occur, once a token.
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -16,7 +18,7 @@ namespace forge {
 struct EmbeddingForward {
   Element type = Element::f32;
   int64_t tokens = 0, width = 0, vocab = 0;
-  const int64_t* ids = nullptr;  // [tokens], 0 … vocab − 1
+  const int64_t* ids = nullptr;  // [tokens], below vocab
   const void* table = nullptr;   // [vocab, width]
   void* y = nullptr;
   int64_t y_stride = 0;
@@ -28,7 +30,8 @@ struct EmbeddingBackward {
   const int64_t* ids = nullptr;
   const void* d_y = nullptr;
   int64_t d_y_stride = 0;
-  float* d_table = nullptr;  // [vocab, width], added to
+  float* d_table = nullptr;        // [vocab, width], added to
+  const int64_t* order = nullptr;  // [tokens] token numbers sorted by id, stable; or null. A CPU needs none
 };
 
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level = cpu_level());

@@ -6,7 +6,9 @@ namespace {
 
 at::Tensor some_ids(int64_t tokens, int64_t vocab) {
   at::Tensor ids = at::arange(tokens, at::kLong).mul(5).add(3);
-  return (ids * ids).remainder(vocab);  // some words often, some never
+  ids = (ids * ids).remainder(vocab);  // some words often, some never
+  if (tokens > 4) ids[4] = -1;
+  return ids;
 }
 
 Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout) {
@@ -17,7 +19,8 @@ Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, cons
       {input("ids", Store::i64, some_ids(tokens, vocab)), input("table", type, normal({vocab, width}, 1)),
        laid(output("y", type, {tokens, width}, {.roundings = 0, .sums = 0, .reason = "a copy"}), layout)},
       [](const Tensors& in) {
-        return Tensors{{"y", in.at("table").index_select(0, in.at("ids"))}};
+        at::Tensor ids = in.at("ids"), rows = in.at("table").index_select(0, ids.clamp_min(0));
+        return Tensors{{"y", rows * ids.ge(0).unsqueeze(1)}};
       },
       [=](Pointers& p) {
         return EmbeddingForward{element(type), tokens,     width,  vocab,
@@ -25,40 +28,49 @@ Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, cons
       });
 }
 
-Case backward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout) {
+Case backward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout,
+                   bool sorted) {
   auto oracle = [=](const Tensors& in) {
+    at::Tensor kept = in.at("ids").ge(0).unsqueeze(1), ids = in.at("ids").clamp_min(0);
     Forward forward = [&](const Tensors& v) {
-      return Tensors{{"y", at::embedding(v.at("table"), in.at("ids"))}};
+      return Tensors{{"y", at::embedding(v.at("table"), ids) * kept}};
     };
     at::Tensor grad = gradients(forward, {{"table", at::ones({vocab, width}, at::kDouble)}}, {"table"},
                                 {{"y", in.at("d_y")}})
                           .at("table");
-    at::Tensor size = in.at("d_table").abs().index_add(0, in.at("ids"), in.at("d_y").abs());
+    at::Tensor size = in.at("d_table").abs().index_add(0, ids, in.at("d_y").abs() * kept);
     return Tensors{{"d_table", in.at("d_table") + grad}, {"d_table.size", size}};
   };
-  return make_case<EmbeddingBackward>(
+  at::Tensor ids = some_ids(tokens, vocab);
+  std::vector<Operand> operands{
+      input("ids", Store::i64, ids), laid(input("d_y", type, normal({tokens, width}, 2)), layout),
+      in_out("d_table", Store::f32, normal({vocab, width}, 3),
+             {.roundings = 1, .sums = 8, .reason = "an fp32 sum of the tokens that share a word"})};
+  if (sorted) operands.push_back(input("order", Store::i64, at::argsort(ids, /*stable=*/true)));
+  Case c = make_case<EmbeddingBackward>(
       "embedding",
-      "backward " + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " +
-          name_of(type),
-      {input("ids", Store::i64, some_ids(tokens, vocab)),
-       laid(input("d_y", type, normal({tokens, width}, 2)), layout),
-       in_out("d_table", Store::f32, normal({vocab, width}, 3),
-              {.roundings = 1, .sums = 8, .reason = "an fp32 sum of the tokens that share a word"})},
-      oracle, [=](Pointers& p) {
-        return EmbeddingBackward{element(type), tokens,   width,           vocab,
-                                 p["ids"],      p["d_y"], p.stride("d_y"), p["d_table"]};
+      std::string("backward ") + (sorted ? "sorted " : "") + std::to_string(tokens) + "x" +
+          std::to_string(width) + " " + layout.name + " " + name_of(type),
+      operands, oracle, [=](Pointers& p) {
+        EmbeddingBackward a{element(type), tokens,   width,           vocab,
+                            p["ids"],      p["d_y"], p.stride("d_y"), p["d_table"]};
+        if (sorted) a.order = p["order"];
+        return a;
       });
+  c.ordered = sorted;
+  return c;
 }
 
 }  // namespace
 
 void add_embedding_cases(std::vector<Case>& cases) {
-  const int64_t shapes[][3] = {{1, 1, 1}, {7, 33, 5}, {40, 64, 11}, {0, 8, 4}, {300, 20, 50}};
+  const int64_t shapes[][3] = {{1, 1, 1}, {7, 33, 5}, {40, 64, 11}, {0, 8, 4}, {300, 20, 50}, {3, 1030, 2}};
   for (Store type : kFloats)
     for (auto [tokens, width, vocab] : shapes)
       for (const Layout& layout : kLayouts) {
         cases.push_back(forward_case(type, tokens, width, vocab, layout));
-        cases.push_back(backward_case(type, tokens, width, vocab, layout));
+        for (bool sorted : {true, false})
+          cases.push_back(backward_case(type, tokens, width, vocab, layout, sorted));
       }
 }
 

@@ -12,7 +12,7 @@ void add_row(const T* row, float* to, int64_t width) {
 template <class T>
 void add_rows(const EmbeddingBackward& a, int64_t part, int64_t parts) {
   for (int64_t t = 0; t < a.tokens; ++t)
-    if (a.ids[t] % parts == part)
+    if (a.ids[t] >= 0 && a.ids[t] % parts == part)
       add_row(static_cast<const T*>(a.d_y) + t * a.d_y_stride, a.d_table + a.ids[t] * a.width, a.width);
 }
 
@@ -40,9 +40,13 @@ namespace forge {
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel) {
   int64_t row = args.width * bytes_of(args.type), stride = args.y_stride * bytes_of(args.type);
   parallel_ranges(args.tokens, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t)
-      std::memcpy(static_cast<char*>(args.y) + t * stride,
-                  static_cast<const char*>(args.table) + args.ids[t] * row, static_cast<size_t>(row));
+    for (int64_t t = begin; t < end; ++t) {
+      char* y = static_cast<char*>(args.y) + t * stride;
+      if (args.ids[t] < 0)
+        std::memset(y, 0, static_cast<size_t>(row));
+      else
+        std::memcpy(y, static_cast<const char*>(args.table) + args.ids[t] * row, static_cast<size_t>(row));
+    }
   });
 }
 

@@ -42,11 +42,14 @@ Case head_case(Store type, const Setting& s) {
   at::Tensor kept = targets.ge(0).to(at::kDouble);
   // A logit is an fp32 sum of `width` terms; its error, and that of all that follows, is counted in the
   // terms' sizes.
-  Tolerance number{
-      .roundings = 4, .sums = 16, .reason = "fp32 sums over width and vocabulary, exp to 2 units"};
+  Tolerance number{.roundings = 4,
+                   .sums = 16,
+                   .reason = "fp32 sums over width and vocabulary, exp to 2 units",
+                   .between = 2};
   Tolerance grad{.roundings = 1.01,
                  .sums = 24,
-                 .reason = "one rounding; softmax in fp32 with its logits' error, a sum over the vocabulary"};
+                 .reason = "one rounding; softmax in fp32 with its logits' error, a sum over the vocabulary",
+                 .between = 2};
   std::vector<Operand> operands{input("hidden", type, normal({s.positions, s.width}, 1, s.scale)),
                                 input("weight", type, normal({s.vocab, s.width}, 2, 0.3)),
                                 input("targets", Store::i64, targets)};
@@ -96,7 +99,7 @@ Case head_case(Store type, const Setting& s) {
     out["d_weight.size"] = shares.t().mm(in.at("hidden").abs()) + in.at("d_weight").abs();
     return out;
   };
-  return make_case<LmHead>("lm_head", s.name + " " + name_of(type), operands, oracle, [=](Pointers& p) {
+  Case c = make_case<LmHead>("lm_head", s.name + " " + name_of(type), operands, oracle, [=](Pointers& p) {
     LmHead a{element(type), s.positions,        s.width,     s.vocab, p["hidden"], p.stride("hidden"),
              p["weight"],   p.stride("weight"), p["targets"]};
     a.temperature = static_cast<float>(s.temperature), a.softcap = static_cast<float>(s.softcap);
@@ -111,6 +114,8 @@ Case head_case(Store type, const Setting& s) {
     if (s.weight) a.d_weight = p["d_weight"];
     return a;
   });
+  c.between_type = type;
+  return c;
 }
 
 }  // namespace

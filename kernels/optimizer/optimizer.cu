@@ -29,6 +29,10 @@ UpdateRates rates_of(const Args& a) {
   return r;
 }
 
+RangesOnDevice ranges_of(const UpdateRanges& ranges) {
+  return {ranges.end, ranges.rate_factor, ranges.weight_decay};
+}
+
 LaunchShape shape_of(int64_t vectors) {
   return {static_cast<unsigned>(std::clamp<int64_t>(ceil_div(vectors, 256), 1, kNormBlocks)), 256};
 }
@@ -71,52 +75,53 @@ void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
   });
 }
 
-void adamw_cuda(const AdamWUpdate& args, const UpdateRange* ranges, CudaStream stream) {
+void adamw_cuda(const AdamWUpdate& args, CudaStream stream) {
   if (args.count == 0) return;
-  UpdateArgs a{args.grad, args.weight,  args.mean,  args.square,
-               ranges,    args.verdict, args.count, rates_of(args)};
+  UpdateArgs a{args.grad,    args.weight, args.mean,     args.square, ranges_of(args.ranges),
+               args.verdict, args.count,  rates_of(args)};
   update<AdamWRule>("adamw", a, {args.grad, args.weight, args.mean, args.square, args.copy}, args.copy_type,
                     args.copy, stream);
 }
 
-void lion_cuda(const LionUpdate& args, const UpdateRange* ranges, CudaStream stream) {
+void lion_cuda(const LionUpdate& args, CudaStream stream) {
   if (args.count == 0) return;
-  UpdateArgs a{args.grad, args.weight, args.mean, nullptr, ranges, args.verdict, args.count, rates_of(args)};
+  UpdateArgs a{args.grad,    args.weight, args.mean,     nullptr, ranges_of(args.ranges),
+               args.verdict, args.count,  rates_of(args)};
   update<LionRule>("lion", a, {args.grad, args.weight, args.mean, args.copy}, args.copy_type, args.copy,
                    stream);
 }
 
-void adamw_8bit_cuda(const AdamW8bitUpdate& args, const UpdateRange* ranges, CudaStream stream) {
+void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream) {
   static_assert(kStateBlock == kStatesPerWarp);
   if (args.count == 0) return;
   dispatch_element(args.copy_type, [&](auto element) {
     using C = typename decltype(element)::type;
-    Update8bitArgs<C> a{
-        {args.grad, args.weight, nullptr, nullptr, ranges, args.verdict, args.count, rates_of(args)},
-        static_cast<C*>(args.copy),
-        args.mean,
-        args.square,
-        args.mean_absmax,
-        args.square_absmax,
-        args.signed_map,
-        args.unsigned_map};
+    Update8bitArgs<C> a{{args.grad, args.weight, nullptr, nullptr, ranges_of(args.ranges), args.verdict,
+                         args.count, rates_of(args)},
+                        static_cast<C*>(args.copy),
+                        args.mean,
+                        args.square,
+                        args.mean_absmax,
+                        args.square_absmax,
+                        args.signed_map,
+                        args.unsigned_map};
     LaunchShape shape{static_cast<unsigned>(ceil_div(args.count, 8 * kStateBlock)), 256};
     launch("adamw_8bit", adamw_8bit_kernel<C>, shape, stream, a);
   });
 }
 
-void unscale_cuda(float* grad, int64_t count, const LossScale& scale, CudaStream stream) {
-  if (count == 0) return;
-  dispatch_four({grad}, count, [&](auto width) {
+void unscale_cuda(const Unscale& args, CudaStream stream) {
+  if (args.count == 0) return;
+  dispatch_four({args.grad}, args.count, [&](auto width) {
     constexpr int N = decltype(width)::value;
-    launch("unscale", unscale_kernel<N>, shape_of(ceil_div(count, N)), stream, grad, count,
-           static_cast<const float*>(scale.scale), scale.found_inf);
+    launch("unscale", unscale_kernel<N>, shape_of(ceil_div(args.count, N)), stream, args.grad, args.count,
+           args.scale, args.found_inf);
   });
 }
 
-void update_loss_scale_cuda(const LossScale& scale, int32_t interval, CudaStream stream) {
-  launch("loss_scale", loss_scale_kernel, {1, 32}, stream, scale.scale, scale.good_steps, scale.found_inf,
-         interval);
+void loss_scale_cuda(const LossScaleUpdate& args, CudaStream stream) {
+  launch("loss_scale", loss_scale_kernel, {1, 32}, stream, args.scale, args.good_steps, args.found_inf,
+         args.interval);
 }
 
 }  // namespace forge

@@ -1,7 +1,7 @@
 #pragma once
 // The update of a flat buffer of trainable weights: norm of the gradient, clipping and loss scaling, AdamW,
-// Lion, and AdamW with 8-bit state. Two calls a step (one norm, one update a range of equal settings) and
-// nothing read back between them: the norm leaves its verdict in memory and the update obeys it.
+// Lion, AdamW with 8-bit state, and the loss scale of fp16 training. Two calls a step (one norm, one update)
+// and nothing read back between them: the norm leaves its verdict in memory and the update obeys it.
 //
 //   norm   = ‖grad‖₂ · unscale        unscale: 1 / (loss scale · what else the gradients were multiplied
 //   with) scale  = unscale · min(1, max_norm / (norm + 1e-6))       max_norm ≤ 0: unscale finite = 0 when any
@@ -33,6 +33,14 @@ struct FlatNorm {
   void* workspace = nullptr;
 };
 
+// Neighbouring weights with the same settings, such as norms without decay: `end` of one is the begin of the
+// next, the last ends at count.
+struct UpdateRanges {
+  const int64_t* end = nullptr;         // null: the whole buffer has the arguments' lr and weight_decay
+  const float* rate_factor = nullptr;   // multiplies lr
+  const float* weight_decay = nullptr;  // in the place of the arguments'
+};
+
 struct AdamWUpdate {
   int64_t count = 0;
   float* weight = nullptr;
@@ -43,6 +51,7 @@ struct AdamWUpdate {
   const float* verdict = nullptr;  // of FlatNorm
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;  // t, from 1
+  UpdateRanges ranges;
 };
 
 struct LionUpdate {
@@ -54,6 +63,7 @@ struct LionUpdate {
   void* copy = nullptr;
   const float* verdict = nullptr;
   double lr = 0, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  UpdateRanges ranges;
 };
 
 constexpr int64_t kStateBlock = 256;
@@ -70,6 +80,22 @@ struct AdamW8bitUpdate {
   const float* verdict = nullptr;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;
+  UpdateRanges ranges;
+};
+
+// grad /= scale; found_inf = 1 when a gradient is not finite afterwards. Bytes: 8 an element.
+struct Unscale {
+  int64_t count = 0;
+  float* grad = nullptr;
+  const float* scale = nullptr;  // [1]
+  int32_t* found_inf = nullptr;  // [1], else left as it is
+};
+
+// Halves the scale after a bad step, doubles it after `interval` good ones in a row, and clears found_inf.
+struct LossScaleUpdate {
+  float* scale = nullptr;
+  int32_t *good_steps = nullptr, *found_inf = nullptr;  // [1] each
+  int32_t interval = 2000;
 };
 
 int64_t gradient_norm_cpu_workspace(const FlatNorm& args);
@@ -77,6 +103,8 @@ void gradient_norm_cpu(const FlatNorm& args, CpuLevel level = cpu_level());
 void adamw_cpu(const AdamWUpdate& args, CpuLevel level = cpu_level());
 void lion_cpu(const LionUpdate& args, CpuLevel level = cpu_level());
 void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level = cpu_level());
+void unscale_cpu(const Unscale& args, CpuLevel level = cpu_level());
+void loss_scale_cpu(const LossScaleUpdate& args);
 
 // bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
 const float* state_map(bool with_sign);

@@ -42,16 +42,48 @@ struct Setting {
   int64_t count, step;
   bool finite;
   Store copy;
+  bool ranges = false;
 };
+
+// Ends of three ranges; the first may be empty.
+at::Tensor range_ends(int64_t count) { return at::tensor({count / 3, count / 2, count}, at::kLong); }
+
+// lr and weight decay of every element.
+struct Rates {
+  at::Tensor lr, decay;
+};
+
+Rates rates_of(const Setting& s, const Tensors& in) {
+  Rates r{at::full({s.count}, kLr, at::kDouble), at::full({s.count}, kDecay, at::kDouble)};
+  int64_t begin = 0;
+  for (int64_t i = 0; s.ranges && i < 3; ++i) {
+    int64_t end = in.at("range_end")[i].item<int64_t>();
+    r.lr.narrow(0, begin, end - begin).mul_(in.at("range_rate")[i]);
+    r.decay.narrow(0, begin, end - begin).copy_(in.at("range_decay")[i]);
+    begin = end;
+  }
+  return r;
+}
+
+UpdateRanges ranges_of(const Setting& s, Pointers& p) {
+  if (!s.ranges) return {};
+  return {p["range_end"], p["range_rate"], p["range_decay"]};
+}
 
 std::vector<Operand> weights_and_grad(const Setting& s) {
   Tolerance few{
       .roundings = 3, .sums = 1, .reason = "five fp32 operations; the change is small beside the weight"};
-  return {in_out("weight", Store::f32, normal({s.count}, 1), few),
-          input("grad", Store::f32, normal({s.count}, 2)),
-          input("verdict", Store::f32, verdict(0.25, s.finite)),
-          in_out("copy", s.copy, at::zeros({s.count}, at::kDouble),
-                 {.roundings = 1.01, .sums = 4, .reason = "the weight, rounded"})};
+  std::vector<Operand> operands{in_out("weight", Store::f32, normal({s.count}, 1), few),
+                                input("grad", Store::f32, normal({s.count}, 2)),
+                                input("verdict", Store::f32, verdict(0.25, s.finite)),
+                                in_out("copy", s.copy, at::zeros({s.count}, at::kDouble),
+                                       {.roundings = 1.01, .sums = 4, .reason = "the weight, rounded"})};
+  if (s.ranges) {
+    operands.push_back(input("range_end", Store::i64, range_ends(s.count)));
+    operands.push_back(input("range_rate", Store::f32, at::tensor({1.0, 4.0, 0.5}, at::kDouble)));
+    operands.push_back(input("range_decay", Store::f32, at::tensor({0.1, 0.0, 0.01}, at::kDouble)));
+  }
+  return operands;
 }
 
 const Tolerance kState{.roundings = 4, .sums = 0, .reason = "three fp32 operations"};
@@ -63,16 +95,17 @@ Case adamw_case(const Setting& s) {
   operands.push_back(in_out("square", Store::f32, normal({s.count}, 4).square(), kState));
   auto oracle = [=](const Tensors& in) -> Tensors {
     if (!s.finite) return in;
+    Rates r = rates_of(s, in);
     at::Tensor g = in.at("grad") * 0.25, m = in.at("mean") * kBeta1 + g * (1 - kBeta1),
                v = in.at("square") * kBeta2 + g * g * (1 - kBeta2);
     double c1 = 1 - std::pow(kBeta1, s.step), c2 = 1 - std::pow(kBeta2, s.step);
-    at::Tensor p = in.at("weight") * (1 - kLr * kDecay) - kLr / c1 * m / ((v / c2).sqrt() + kEps);
+    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr / c1 * m / ((v / c2).sqrt() + kEps);
     return Tensors{{"weight", p}, {"mean", m}, {"square", v}, {"copy", p}};
   };
   return make_case<AdamWUpdate>("optimizer", "adamw " + s.name, operands, oracle, [=](Pointers& p) {
     return AdamWUpdate{s.count,         p["weight"], p["grad"],    p["mean"], p["square"],
                        element(s.copy), p["copy"],   p["verdict"], kLr,       kBeta1,
-                       kBeta2,          kEps,        kDecay,       s.step};
+                       kBeta2,          kEps,        kDecay,       s.step,    ranges_of(s, p)};
   });
 }
 
@@ -82,13 +115,14 @@ Case lion_case(const Setting& s) {
                             {.roundings = 4, .sums = 2, .reason = "three fp32 operations that may cancel"}));
   auto oracle = [=](const Tensors& in) -> Tensors {
     if (!s.finite) return in;
+    Rates r = rates_of(s, in);
     at::Tensor g = in.at("grad") * 0.25, m = in.at("mean");
-    at::Tensor p = in.at("weight") * (1 - kLr * kDecay) - kLr * (m * kBeta1 + g * (1 - kBeta1)).sign();
+    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr * (m * kBeta1 + g * (1 - kBeta1)).sign();
     return Tensors{{"weight", p}, {"mean", m * kBeta2 + g * (1 - kBeta2)}, {"copy", p}};
   };
   return make_case<LionUpdate>("optimizer", "lion " + s.name, operands, oracle, [=](Pointers& p) {
     return LionUpdate{s.count,      p["weight"], p["grad"], p["mean"], element(s.copy), p["copy"],
-                      p["verdict"], kLr,         kBeta1,    kBeta2,    kDecay};
+                      p["verdict"], kLr,         kBeta1,    kBeta2,    kDecay,          ranges_of(s, p)};
   });
 }
 
@@ -129,6 +163,7 @@ Case adamw_8bit_case(const Setting& s) {
   operands.push_back(input("unsigned_map", Store::f32, unsigned_map));
   auto oracle = [=](const Tensors& in) -> Tensors {
     if (!s.finite) return in;
+    Rates r = rates_of(s, in);
     auto decode = [&](const char* codes, const char* absmax, const char* map) {
       return in.at(map).index_select(0, in.at(codes)) *
              in.at(absmax).repeat_interleave(kStateBlock).narrow(0, 0, s.count);
@@ -137,7 +172,7 @@ Case adamw_8bit_case(const Setting& s) {
     at::Tensor m = decode("mean", "mean_absmax", "signed_map") * kBeta1 + g * (1 - kBeta1);
     at::Tensor v = decode("square", "square_absmax", "unsigned_map") * kBeta2 + g * g * (1 - kBeta2);
     double c1 = 1 - std::pow(kBeta1, s.step), c2 = 1 - std::pow(kBeta2, s.step);
-    at::Tensor p = in.at("weight") * (1 - kLr * kDecay) - kLr / c1 * m / ((v / c2).sqrt() + kEps);
+    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr / c1 * m / ((v / c2).sqrt() + kEps);
     auto [mean_codes, mean_max] = encode(m, in.at("signed_map"));
     auto [square_codes, square_max] = encode(v, in.at("unsigned_map"));
     return Tensors{{"weight", p},
@@ -165,8 +200,44 @@ Case adamw_8bit_case(const Setting& s) {
                            kBeta2,
                            kEps,
                            kDecay,
-                           s.step};
+                           s.step,
+                           ranges_of(s, p)};
   });
+}
+
+const Tolerance kWhole{.roundings = 0, .sums = 0, .reason = "a whole number or a power of two"};
+
+Case unscale_case(const std::string& name, const at::Tensor& grad, double scale, int64_t found_before) {
+  auto oracle = [](const Tensors& in) {
+    at::Tensor g = in.at("grad") / in.at("scale");
+    bool bad = !at::isfinite(g.to(at::kFloat)).all().item<bool>();
+    return Tensors{{"grad", g}, {"found_inf", bad ? at::ones_like(in.at("found_inf")) : in.at("found_inf")}};
+  };
+  return make_case<Unscale>(
+      "optimizer", "unscale " + name,
+      {in_out("grad", Store::f32, grad, {.roundings = 2, .sums = 0, .reason = "a reciprocal and a product"}),
+       input("scale", Store::f32, at::tensor({scale}, at::kDouble)),
+       in_out("found_inf", Store::i32, at::tensor({found_before}, at::kLong), kWhole)},
+      oracle, [=](Pointers& p) {
+        return Unscale{grad.size(0), p["grad"], p["scale"], p["found_inf"]};
+      });
+}
+
+Case loss_scale_case(const std::string& name, int64_t good, int64_t found) {
+  auto oracle = [=](const Tensors& in) {
+    int64_t now = found ? 0 : good + 1;
+    double factor = found ? 0.5 : now == 3 ? 2 : 1;
+    return Tensors{{"scale", in.at("scale") * factor},
+                   {"good_steps", at::tensor({now == 3 ? int64_t{0} : now}, at::kLong)},
+                   {"found_inf", at::zeros({1}, at::kLong)}};
+  };
+  return make_case<LossScaleUpdate>("optimizer", "loss scale " + name,
+                                    {in_out("scale", Store::f32, at::tensor({1024.0}, at::kDouble), kWhole),
+                                     in_out("good_steps", Store::i32, at::tensor({good}, at::kLong), kWhole),
+                                     in_out("found_inf", Store::i32, at::tensor({found}, at::kLong), kWhole)},
+                                    oracle, [](Pointers& p) {
+                                      return LossScaleUpdate{p["scale"], p["good_steps"], p["found_inf"], 3};
+                                    });
 }
 
 }  // namespace
@@ -185,10 +256,24 @@ void add_optimizer_cases(std::vector<Case>& cases) {
         if (!finite && count != 31) continue;
         Setting setting{std::to_string(count) + (finite ? " copy " : " skipped, copy ") + name_of(copy),
                         count, count % 2 ? 1 : 40, finite, copy};
-        cases.push_back(adamw_case(setting));
-        cases.push_back(lion_case(setting));
-        cases.push_back(adamw_8bit_case(setting));
+        for (bool ranges : {false, true}) {
+          setting.ranges = ranges;
+          if (ranges) setting.name += " in ranges";
+          cases.push_back(adamw_case(setting));
+          cases.push_back(lion_case(setting));
+          cases.push_back(adamw_8bit_case(setting));
+        }
       }
+  for (int64_t count : {0, 1, 301, 5000})
+    cases.push_back(unscale_case(std::to_string(count), normal({count}, 9, 100), 64, 0));
+  cases.push_back(unscale_case("no power of two", normal({70}, 9, 100), 3, 0));
+  cases.push_back(unscale_case("infinite", with(normal({301}, 9), 300, HUGE_VAL), 64, 0));
+  cases.push_back(unscale_case("nan", with(normal({301}, 9), 0, std::nan("")), 64, 0));
+  cases.push_back(unscale_case("overflow", with(normal({9}, 9), 4, 1e38), 1e-3, 0));
+  cases.push_back(unscale_case("found before", normal({9}, 9), 64, 1));
+  cases.push_back(loss_scale_case("good step", 1, 0));
+  cases.push_back(loss_scale_case("enough good steps", 2, 0));
+  cases.push_back(loss_scale_case("bad step", 2, 1));
 }
 
 }  // namespace forge::kernel_test

@@ -1,5 +1,6 @@
 // Each function is one pass over memory.
 #ifdef FORGE_ISA
+#include "kernels/optimizer/state_code.h"
 
 namespace forge::FORGE_ISA {
 
@@ -23,26 +24,59 @@ namespace update {
 FORGE_INLINE F narrow_to(double value) { return set(static_cast<float>(value)); }
 
 struct Rates {
-  F scale, decay, beta1, one_beta1, beta2, one_beta2, rate, root, eps;
+  F scale, decay, beta1, one_beta1, beta2, one_beta2, lr, root, eps;
 };
 
+// Of the range with this learning rate and decay. Lion has no corrections of its beginning.
 template <class Args>
-Rates rates_of(const Args& a) {
-  double correction1 = 1 - std::pow(a.beta1, static_cast<double>(a.step));
-  double correction2 = 1 - std::pow(a.beta2, static_cast<double>(a.step));
-  return {set(a.verdict[1]),
-          narrow_to(1 - a.lr * a.weight_decay),
+Rates rates_of(const Args& a, double lr, double weight_decay) {
+  Rates r{set(a.verdict[1]),
+          narrow_to(1 - lr * weight_decay),
           narrow_to(a.beta1),
           narrow_to(1 - a.beta1),
           narrow_to(a.beta2),
           narrow_to(1 - a.beta2),
-          narrow_to(a.lr / correction1),
-          narrow_to(1 / std::sqrt(correction2)),
-          narrow_to(a.eps)};
+          narrow_to(lr),
+          set(1),
+          set(0)};
+  if constexpr (requires { a.step; }) {
+    r.lr = narrow_to(lr / (1 - std::pow(a.beta1, static_cast<double>(a.step))));
+    r.root = narrow_to(1 / std::sqrt(1 - std::pow(a.beta2, static_cast<double>(a.step))));
+    r.eps = narrow_to(a.eps);
+  }
+  return r;
 }
 
+// The rates of ascending elements: a stretch of equal ones after the other.
+template <class Args>
+class RatesCursor {
+ public:
+  explicit RatesCursor(const Args& a) : a_(a), rates_(rates_of(a, a.lr, a.weight_decay)) {}
+
+  // visit(first, last, rates) for the stretches of [begin, end), which begins where the last call ended or
+  // later.
+  template <class Visit>
+  FORGE_INLINE void each(int64_t begin, int64_t end, Visit visit) {
+    while (begin < end) {
+      while (a_.ranges.end && begin >= end_) take(++range_);
+      int64_t last = a_.ranges.end ? std::min(end, end_) : end;
+      visit(begin, last, rates_);
+      begin = last;
+    }
+  }
+
+ private:
+  void take(int64_t range) {
+    end_ = a_.ranges.end[range];
+    rates_ = rates_of(a_, a_.lr * a_.ranges.rate_factor[range], a_.ranges.weight_decay[range]);
+  }
+  const Args& a_;
+  Rates rates_;
+  int64_t range_ = -1, end_ = 0;
+};
+
 FORGE_INLINE F stepped(const Rates& r, F weight, F mean, F square) {
-  return weight * r.decay - r.rate * mean / fma(sqrt(square), r.root, r.eps);
+  return weight * r.decay - r.lr * mean / fma(sqrt(square), r.root, r.eps);
 }
 
 void store_copy(Element type, void* copy, int64_t i, F weight, int n) {
@@ -55,119 +89,85 @@ void store_copy(Element type, void* copy, int64_t i, F weight, int n) {
     store_n(static_cast<float*>(copy) + i, weight, n);
 }
 
-// Finds the nearest entry of a map. Cells of the float line, 256 between powers of two, know the last entry
-// not above their lower edge; entries of the maps lie further apart than a cell, so one step up decides.
-class Nearest {
- public:
-  explicit Nearest(const float* map) : map_(map) {
-    for (int negative = 0; negative < 2; ++negative)
-      for (int32_t cell = 0; cell <= kCells; ++cell) {
-        float edge = cell == 0 && !negative ? 0.0f : edge_of(cell + negative);
-        auto above = std::upper_bound(map, map + 256, negative ? -edge : edge);
-        floor_[negative][cell] = static_cast<uint8_t>(std::clamp<std::ptrdiff_t>(above - map - 1, 0, 254));
-      }
-  }
-
-  // Codes of values / absmax; a middle between two entries goes to the lower. A block of zeros has the codes
-  // of 0.
-  void codes(const float* values, int64_t count, float absmax, uint8_t* out) const {
-    float unit[kStateBlock];
-    for (int64_t i = 0; i < count; ++i)
-      unit[i] = absmax > 0 ? std::min(1.0f, std::max(-1.0f, values[i] / absmax)) : 0.0f;
-    for (int64_t i = 0; i < count; ++i) {
-      float x = unit[i];
-      int32_t bits;
-      std::memcpy(&bits, &x, sizeof bits);
-      int32_t cell = std::max(0, ((bits & 0x7fffffff) >> 15) - kFirst);
-      int32_t code = floor_[static_cast<uint32_t>(bits) >> 31][cell];
-      code += static_cast<int32_t>(code < 254) &
-              static_cast<int32_t>(x > map_[code + 1]);  // no branch: it would be random
-      out[i] = static_cast<uint8_t>(code + static_cast<int32_t>(x - map_[code] > map_[code + 1] - x));
-    }
-  }
-
- private:
-  static constexpr int32_t kFirst = (127 - 24) << 8, kCells = 24 << 8;  // from 2⁻²⁴, below every entry, to 1
-  static float edge_of(int32_t cell) {
-    int32_t bits = (cell + kFirst) << 15;
-    float edge;
-    std::memcpy(&edge, &bits, sizeof edge);
-    return edge;
-  }
-
-  const float* map_;
-  uint8_t floor_[2][kCells + 1];
-};
-
-float largest(const float* values, int64_t count) {
-  float result = 0;
-  for (int64_t i = 0; i < count; ++i) result = std::max(result, std::fabs(values[i]));
-  return result;
-}
-
 }  // namespace update
 
 void adamw_range(const AdamWUpdate& a, int64_t begin, int64_t end) {
-  update::Rates r = update::rates_of(a);
-  for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
-    int64_t i = begin + k;
-    F g = load_n(a.grad + i, n) * r.scale, m = load_n(a.mean + i, n);
-    m = fma(r.one_beta1, g - m, m);
-    F v = fma(r.one_beta2 * g, g, r.beta2 * load_n(a.square + i, n));
-    F p = update::stepped(r, load_n(a.weight + i, n), m, v);
-    store_n(a.mean + i, m, n);
-    store_n(a.square + i, v, n);
-    store_n(a.weight + i, p, n);
-    update::store_copy(a.copy_type, a.copy, i, p, n);
+  update::RatesCursor cursor(a);
+  cursor.each(begin, end, [&](int64_t first, int64_t last, const update::Rates& r) {
+    for_lanes(last - first, [&](int64_t k, int n) FORGE_LAMBDA {
+      int64_t i = first + k;
+      F g = load_n(a.grad + i, n) * r.scale, m = load_n(a.mean + i, n);
+      m = fma(r.one_beta1, g - m, m);
+      F v = fma(r.one_beta2 * g, g, r.beta2 * load_n(a.square + i, n));
+      F p = update::stepped(r, load_n(a.weight + i, n), m, v);
+      store_n(a.mean + i, m, n);
+      store_n(a.square + i, v, n);
+      store_n(a.weight + i, p, n);
+      update::store_copy(a.copy_type, a.copy, i, p, n);
+    });
   });
 }
 
 void lion_range(const LionUpdate& a, int64_t begin, int64_t end) {
-  F scale = set(a.verdict[1]), decay = update::narrow_to(1 - a.lr * a.weight_decay), zero = set(0);
-  for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
-    int64_t i = begin + k;
-    F g = load_n(a.grad + i, n) * scale, m = load_n(a.mean + i, n);
-    F c = fma(update::narrow_to(1 - a.beta1), g, update::narrow_to(a.beta1) * m);
-    F sign = less(zero, c, set(1), less(c, zero, set(-1), zero));
-    F p = load_n(a.weight + i, n) * decay - update::narrow_to(a.lr) * sign;
-    store_n(a.mean + i, fma(update::narrow_to(1 - a.beta2), g, update::narrow_to(a.beta2) * m), n);
-    store_n(a.weight + i, p, n);
-    update::store_copy(a.copy_type, a.copy, i, p, n);
+  F zero = set(0);
+  update::RatesCursor cursor(a);
+  cursor.each(begin, end, [&](int64_t first, int64_t last, const update::Rates& r) {
+    for_lanes(last - first, [&](int64_t k, int n) FORGE_LAMBDA {
+      int64_t i = first + k;
+      F g = load_n(a.grad + i, n) * r.scale, m = load_n(a.mean + i, n);
+      F c = fma(r.one_beta1, g, r.beta1 * m);
+      F sign = less(zero, c, set(1), less(c, zero, set(-1), zero));
+      F p = load_n(a.weight + i, n) * r.decay - r.lr * sign;
+      store_n(a.mean + i, fma(r.one_beta2, g, r.beta2 * m), n);
+      store_n(a.weight + i, p, n);
+      update::store_copy(a.copy_type, a.copy, i, p, n);
+    });
   });
 }
 
 void adamw_8bit_range(const AdamW8bitUpdate& a, int64_t begin, int64_t end) {
-  update::Rates r = update::rates_of(a);
-  const update::Nearest means(a.signed_map), squares(a.unsigned_map);
+  const StateCode means(a.signed_map), squares(a.unsigned_map);
+  update::RatesCursor cursor(a);
   float mean[kStateBlock], square[kStateBlock];
   for (int64_t first = begin; first < end; first += kStateBlock) {
     int64_t block = first / kStateBlock, count = std::min(kStateBlock, end - first);
-    for (int64_t i = 0; i < count; ++i) {
-      mean[i] = a.signed_map[a.mean[first + i]] * a.mean_absmax[block];
-      square[i] = a.unsigned_map[a.square[first + i]] * a.square_absmax[block];
-    }
-    for_lanes(count, [&](int64_t k, int n) FORGE_LAMBDA {
-      int64_t i = first + k;
-      F g = load_n(a.grad + i, n) * r.scale;
-      // bitsandbytes' order of operations: a code changes when a sum falls to the other side of a limit.
-      F m = load_n(mean + k, n) * r.beta1 + r.one_beta1 * g,
-        v = load_n(square + k, n) * r.beta2 + r.one_beta2 * g * g;
-      F p = update::stepped(r, load_n(a.weight + i, n), m, v);
-      store_n(mean + k, m, n);
-      store_n(square + k, v, n);
-      store_n(a.weight + i, p, n);
-      update::store_copy(a.copy_type, a.copy, i, p, n);
+    means.decode(a.mean + first, count, a.mean_absmax[block], mean);
+    squares.decode(a.square + first, count, a.square_absmax[block], square);
+    cursor.each(first, first + count, [&](int64_t from, int64_t to, const update::Rates& r) {
+      for_lanes(to - from, [&](int64_t k, int n) FORGE_LAMBDA {
+        int64_t i = from + k, in_block = i - first;
+        F g = load_n(a.grad + i, n) * r.scale;
+        // bitsandbytes' order of operations: a code changes when a sum falls to the other side of a limit.
+        F m = load_n(mean + in_block, n) * r.beta1 + r.one_beta1 * g,
+          v = load_n(square + in_block, n) * r.beta2 + r.one_beta2 * g * g;
+        F p = update::stepped(r, load_n(a.weight + i, n), m, v);
+        store_n(mean + in_block, m, n);
+        store_n(square + in_block, v, n);
+        store_n(a.weight + i, p, n);
+        update::store_copy(a.copy_type, a.copy, i, p, n);
+      });
     });
-    a.mean_absmax[block] = update::largest(mean, count);
-    a.square_absmax[block] = update::largest(square, count);
-    means.codes(mean, count, a.mean_absmax[block], a.mean + first);
-    squares.codes(square, count, a.square_absmax[block], a.square + first);
+    a.mean_absmax[block] = means.encode(mean, count, a.mean + first);
+    a.square_absmax[block] = squares.encode(square, count, a.square + first);
   }
+}
+
+// → whether all are finite: x − x is 0 for those, and NaN for the others, which every sum keeps.
+bool unscale_range(const Unscale& a, int64_t begin, int64_t end) {
+  F inverse = set(1.0f / *a.scale), spread = set(0);
+  for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
+    F g = load_n(a.grad + begin + k, n) * inverse;
+    spread = spread + (g - g);
+    store_n(a.grad + begin + k, g, n);
+  });
+  return sum(spread) == 0;
 }
 
 }  // namespace forge::FORGE_ISA
 
 #else
+
+#include <atomic>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/optimizer/optimizer_args.h"
@@ -215,6 +215,26 @@ void adamw_cpu(const AdamWUpdate& args, CpuLevel level) {
 void lion_cpu(const LionUpdate& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, lion_range)); }
 void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level) {
   update(args, 16 * kStateBlock, FORGE_PICK(level, adamw_8bit_range));
+}
+
+void unscale_cpu(const Unscale& args, CpuLevel level) {
+  auto unscale = FORGE_PICK(level, unscale_range);
+  std::atomic<bool> finite = true;
+  parallel_ranges(args.count, 4096, [&](int64_t begin, int64_t end) {
+    if (!unscale(args, begin, end)) finite = false;
+  });
+  if (!finite) *args.found_inf = 1;
+}
+
+void loss_scale_cpu(const LossScaleUpdate& args) {
+  const bool bad = *args.found_inf != 0;
+  const int32_t good = bad ? 0 : *args.good_steps + 1;
+  if (bad)
+    *args.scale *= 0.5f;
+  else if (good == args.interval)
+    *args.scale *= 2;
+  *args.good_steps = good == args.interval ? 0 : good;
+  *args.found_inf = 0;
 }
 
 }  // namespace forge

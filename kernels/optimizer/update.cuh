@@ -5,12 +5,10 @@
 
 namespace forge {
 
-#ifdef __CUDACC_RTC__  // the twin of optimizer_cuda.h's, whose host headers NVRTC has not
-struct UpdateRange {
-  int64_t end;
-  float rate_factor, weight_decay;
+struct RangesOnDevice {
+  Global<const int64_t> end;
+  Global<const float> rate_factor, weight_decay;
 };
-#endif
 
 // Made by the launcher in fp64: 1 − β in fp32 would be off by a hundred units.
 struct UpdateRates {
@@ -22,7 +20,7 @@ struct UpdateRates {
 struct UpdateArgs {
   Global<const float> grad;
   Global<float> weight, mean, square;
-  Global<const UpdateRange> ranges;
+  RangesOnDevice ranges;
   Global<const float> verdict;  // norm, scale, finite
   int64_t count;
   UpdateRates rates;
@@ -34,7 +32,7 @@ __device__ __forceinline__ bool is_finite(float x) { return x - x == 0; }
 class RatesCursor {
  public:
   __device__ __forceinline__ explicit RatesCursor(const UpdateArgs& a) : rates_(a.rates) {
-    if (a.ranges != nullptr) take(a, 0);
+    if (a.ranges.end != nullptr) take(a, 0);
   }
   __device__ __forceinline__ const UpdateRates& at(const UpdateArgs& a, int64_t i) {
     while (i >= end_) take(a, range_ + 1);
@@ -43,12 +41,12 @@ class RatesCursor {
 
  private:
   __device__ __forceinline__ void take(const UpdateArgs& a, int range) {
-    const UpdateRange next = a.ranges[range];
+    const float factor = a.ranges.rate_factor[range];
     range_ = range;
-    end_ = next.end;
-    rates_.lr = a.rates.lr * next.rate_factor;
-    rates_.rate = a.rates.rate * next.rate_factor;
-    rates_.decay = 1 - rates_.lr * next.weight_decay;
+    end_ = a.ranges.end[range];
+    rates_.lr = a.rates.lr * factor;
+    rates_.rate = a.rates.rate * factor;
+    rates_.decay = 1 - rates_.lr * a.ranges.weight_decay[range];
   }
   UpdateRates rates_;
   int range_ = 0;

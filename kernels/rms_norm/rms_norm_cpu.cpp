@@ -16,27 +16,22 @@ T* row_of(void* base, int64_t stride, int64_t row) {
 
 template <class T>
 float sum_of_squares(const T* h, int64_t width) {
-  F total[2] = {set(0), set(0)};
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= width; i += 2 * kLanes)
-    for (int j = 0; j < 2; ++j) {
-      F v = load(h + i + j * kLanes);
-      total[j] = fma(v, v, total[j]);
-    }
-  for_lanes(width - i, [&](int64_t k, int n) FORGE_LAMBDA {
-    F v = load_n(h + i + k, n);
-    total[0] = fma(v, v, total[0]);
+  Wide total{set(0), set(0)};
+  for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA {
+    auto v = at.load(h + i);
+    add_product(total, v, v);
   });
-  return sum(total[0] + total[1]);
+  return sum(total);
 }
 
 // h = x + residual; → Σ h² of what was stored.
 template <class T>
 float add_residual(const T* x, const T* residual, T* h, int64_t width) {
-  F total = set(0);
-  for_lanes(width, [&](int64_t i, int n) FORGE_LAMBDA {
-    F v = store_and_read(h + i, load_n(x + i, n) + load_n(residual + i, n), n);
-    total = fma(v, v, total);
+  Wide total{set(0), set(0)};
+  for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA {
+    at.store(h + i, at.load(x + i) + at.load(residual + i));
+    auto v = at.load(h + i);
+    add_product(total, v, v);
   });
   return sum(total);
 }
@@ -44,6 +39,9 @@ float add_residual(const T* x, const T* residual, T* h, int64_t width) {
 template <class T>
 void forward(const RmsNormForward& a, int64_t begin, int64_t end) {
   const T* weight = static_cast<const T*>(a.weight);
+  const bool in_place = a.y == a.x || a.y == a.residual;
+  const int64_t bytes = static_cast<int64_t>(sizeof(T));
+  const bool past = !in_place && goes_to_memory(a.y, a.y_stride * bytes, a.rows * a.width * bytes);
   for (int64_t row = begin; row < end; ++row) {
     const T* h = row_of<T>(a.x, a.x_stride, row);
     float squares;
@@ -56,11 +54,12 @@ void forward(const RmsNormForward& a, int64_t begin, int64_t end) {
     }
     float inverse = 1.0f / std::sqrt(squares / static_cast<float>(a.width) + a.eps);
     T* y = row_of<T>(a.y, a.y_stride, row);
-    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
-      store_n(y + i, load_n(h + i, n) * set(inverse) * (load_n(weight + i, n) + set(a.weight_offset)), n);
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      at.store(y + i, at.load(h + i) * set(inverse) * (at.load(weight + i) + set(a.weight_offset)), past);
     });
     if (a.inverse) a.inverse[row] = inverse;
   }
+  stream_fence();
 }
 
 template <class T>
@@ -69,17 +68,17 @@ void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const T *h = row_of<T>(a.h, a.h_stride, row), *d_y = row_of<T>(a.d_y, a.d_y_stride, row);
     T* d_h = row_of<T>(a.d_h, a.d_h_stride, row);
-    float inverse = a.inverse[row];
-    F total = set(0);
-    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
-      F g = load_n(d_y + i, n) * (load_n(weight + i, n) + set(a.weight_offset));
-      total = fma(g, load_n(h + i, n) * set(inverse), total);
-    });
+    F inverse = set(a.inverse[row]);
+    auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA {
+      return at.load(d_y + i) * (at.load(weight + i) + set(a.weight_offset));
+    };
+    Wide total{set(0), set(0)};
+    for_all<T>(a.width, [&](int64_t i, auto at)
+                            FORGE_LAMBDA { add_product(total, weighted(i, at), at.load(h + i) * inverse); });
     F mean = set(sum(total) / static_cast<float>(a.width));
-    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
-      F g = load_n(d_y + i, n) * (load_n(weight + i, n) + set(a.weight_offset));
-      F d = (g - load_n(h + i, n) * set(inverse) * mean) * set(inverse);
-      store_n(d_h + i, a.accumulate ? d + load_n(d_h + i, n) : d, n);
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      auto d = (weighted(i, at) - at.load(h + i) * inverse * mean) * inverse;
+      at.store(d_h + i, a.accumulate ? d + at.load(d_h + i) : d);
     });
   }
 }

@@ -6,11 +6,11 @@ namespace turn {
 
 template <class T>
 FORGE_INLINE void half_split(T* head, const float* cosine, const float* sine, F sign, int64_t half) {
-  for_lanes(half, [&](int64_t i, int n) FORGE_LAMBDA {
-    F c = load_n(cosine + i, n), s = load_n(sine + i, n) * sign;
-    F a = load_n(head + i, n), b = load_n(head + half + i, n);
-    store_n(head + i, fma(a, c, set(0.0f) - b * s), n);
-    store_n(head + half + i, fma(b, c, a * s), n);
+  for_all<T>(half, [&](int64_t i, auto at) FORGE_LAMBDA {
+    auto c = at.load_table(cosine + i), s = at.load_table(sine + i) * sign;
+    auto a = at.load(head + i), b = at.load(head + half + i);
+    at.store(head + i, fma(a, c, set(0.0f) - b * s));
+    at.store(head + half + i, fma(b, c, a * s));
   });
 }
 

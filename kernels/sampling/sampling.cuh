@@ -38,9 +38,9 @@ struct RowSampler {
   float largest;  // of z
   Shared<double> scratch;
 
-  // A NaN counts as −∞: it is never drawn.
+  // A NaN counts as −∞: it is never drawn. + 0 makes −0 the equal of 0 that it is.
   __device__ __forceinline__ float z(int64_t i) const {
-    const float value = widen(static_cast<T>(x[i])) * inverse_temperature;
+    const float value = widen(static_cast<T>(x[i])) * inverse_temperature + 0.0f;
     return value == value ? value : -__uint_as_float(0x7F800000u);
   }
 

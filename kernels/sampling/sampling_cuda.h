@@ -1,33 +1,10 @@
 #pragma once
-// Next-token sampling on a GPU: temperature, then top-k, top-p and min-p, then one draw from what is left.
-// One launch, no sort: thresholds are found by bisecting the bits of the logits.
-//
-//   z = x / temperature;   keep z among the top_k largest;   of those, the fewest largest whose probabilities
-//   reach top_p; of those, p ≥ min_p · max p;   draw by the inverse of the cumulative distribution in order
-//   of token number
-//
-// Equal logits stay or go together, so a tie may keep more than k. The draw of a row is a function of (seed,
-// stream, index). temperature 0 takes the largest, the first of equals. A row in which nothing is finite
-// gives token −1. Bytes: 4 vocab a pass; about 70 passes with all limits, which L2 serves.
-#include "kernels/common/element.h"
+// Next-token sampling on a GPU in one launch; rules and shapes as in sampling_args.h.
 #include "kernels/device/launch.h"
+#include "kernels/sampling/sampling_args.h"
 
 namespace forge {
 
-struct Sampling {
-  Element type = Element::f32;
-  int64_t rows = 0, vocab = 0;
-  const void* logits = nullptr;  // [rows, vocab], rows `stride` elements apart
-  int64_t stride = 0;
-  float temperature = 1;
-  int64_t top_k = 0;           // 0: all
-  float top_p = 1, min_p = 0;  // 1, 0: all
-  uint64_t seed = 0;
-  const uint64_t* streams = nullptr;  // [rows]
-  const uint64_t* indices = nullptr;  // [rows]
-  int64_t* tokens = nullptr;          // [rows]
-  float* logp = nullptr;              // [rows] of the token, before the limits; or null
-};
 void sampling_cuda(const Sampling& args, CudaStream stream);
 
 }  // namespace forge

@@ -6,14 +6,6 @@
 namespace forge {
 namespace {
 
-// 256 threads: several blocks a multiprocessor hide the latency of the loads, and short rows waste few lanes.
-LaunchShape shape_of(int64_t rows, int64_t width, int vector) {
-  const int64_t vectors = ceil_div(width, vector);
-  const unsigned threads = threads_for(vectors, 256);
-  return {static_cast<unsigned>(ceil_div(vectors, threads)), threads, 0,
-          static_cast<unsigned>(rows < 65535 ? rows : 65535)};
-}
-
 template <class Action>
 void dispatch_function(GateFunction function, Action action) {
   if (function == GateFunction::silu)
@@ -42,7 +34,7 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
       constexpr int N = decltype(width)::value;
       dispatch_function(args.function, [&](auto function) {
         launch("swiglu_forward", swiglu_forward_kernel<T, N, decltype(function)>,
-               shape_of(args.rows, args.width, N), stream, a);
+               grid_of(args.rows, args.width, N), stream, a);
       });
     });
   });
@@ -69,7 +61,7 @@ void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
       constexpr int N = decltype(width)::value;
       dispatch_function(args.function, [&](auto function) {
         launch("swiglu_backward", swiglu_backward_kernel<T, N, decltype(function)>,
-               shape_of(args.rows, args.width, N), stream, a);
+               grid_of(args.rows, args.width, N), stream, a);
       });
     });
   });

@@ -5,39 +5,45 @@ namespace forge::FORGE_ISA {
 namespace glu {
 
 // f(x) and f'(x).
+template <class V>
 struct Activated {
-  F value, slope;
+  V value, slope;
 };
 
-FORGE_INLINE Activated activate(GateFunction function, F x) {
+template <class V>
+FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
   F one = set(1.0f);
   if (function == GateFunction::silu) {
-    F s = sigmoid(x);
+    V s = sigmoid(x);
     // x σ(x) of −∞ is 0 and not ∞ · 0.
-    F value = less(x, set(-104.0f), set(0.0f), x * s);
+    V value = less(x, set(-104.0f), set(0.0f), x * s);
     return {value, less(x, set(-104.0f), set(0.0f), fma(value, one - s, s))};
   }
   constexpr float kRoot = 0.7978845608028654f, kCubic = 0.044715f;
-  F square = x * x;
-  F t = tanh(set(kRoot) * fma(square * x, set(kCubic), x));
-  F half = set(0.5f) * (one + t);
-  F inner = set(kRoot) * fma(square, set(3 * kCubic), one);
+  V square = x * x;
+  V t = tanh(set(kRoot) * fma(square * x, set(kCubic), x));
+  V half = set(0.5f) * (one + t);
+  V inner = set(kRoot) * fma(square, set(3 * kCubic), one);
   // Past |x| = 12, 1 ∓ t is zero in fp32 and its product with the cube's slope is not: cut it there.
-  F tail = less(abs(x), set(12.0f), set(0.5f) * x * (one - t * t) * inner, set(0.0f));
-  F value = less(x, set(-12.0f), set(0.0f), x * half);
+  V tail = less(abs(x), set(12.0f), set(0.5f) * x * (one - t * t) * inner, set(0.0f));
+  V value = less(x, set(-12.0f), set(0.0f), x * half);
   return {value, half + tail};
 }
 
 template <class T>
 void forward(const SwigluForward& a, int64_t begin, int64_t end) {
+  const bool in_place = a.y == a.gate || a.y == a.up;
+  const int64_t bytes = static_cast<int64_t>(sizeof(T));
+  const bool past = !in_place && goes_to_memory(a.y, a.y_stride * bytes, a.rows * a.width * bytes);
   for (int64_t row = begin; row < end; ++row) {
     const T* gate = static_cast<const T*>(a.gate) + row * a.gate_stride;
     const T* up = static_cast<const T*>(a.up) + row * a.up_stride;
     T* y = static_cast<T*>(a.y) + row * a.y_stride;
-    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
-      store_n(y + i, activate(a.function, load_n(gate + i, n)).value * load_n(up + i, n), n);
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      at.store(y + i, activate(a.function, at.load(gate + i)).value * at.load(up + i), past);
     });
   }
+  stream_fence();
 }
 
 template <class T>
@@ -47,12 +53,12 @@ void backward(const SwigluBackward& a, int64_t begin, int64_t end) {
     T* gate = static_cast<T*>(a.gate) + row * a.gate_stride;
     T* up = static_cast<T*>(a.up) + row * a.up_stride;
     T* y = a.y ? static_cast<T*>(a.y) + row * a.y_stride : nullptr;
-    for_lanes(a.width, [&](int64_t i, int n) FORGE_LAMBDA {
-      F d = load_n(d_y + i, n), u = load_n(up + i, n);
-      Activated f = activate(a.function, load_n(gate + i, n));
-      store_n(gate + i, d * u * f.slope, n);
-      store_n(up + i, d * f.value, n);
-      if (y) store_n(y + i, f.value * u, n);
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      auto d = at.load(d_y + i), u = at.load(up + i);
+      auto f = activate(a.function, at.load(gate + i));
+      at.store(gate + i, d * u * f.slope);
+      at.store(up + i, d * f.value);
+      if (y) at.store(y + i, f.value * u);
     });
   }
 }

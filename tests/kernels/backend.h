@@ -45,10 +45,13 @@ class Backend {
   explicit Backend(std::string name, std::shared_ptr<Memory> memory = std::make_shared<Memory>())
       : name_(std::move(name)), memory_(std::move(memory)) {}
 
-  // `workspace` says how many bytes `run` wants behind Args::workspace.
+  // `workspace` says how many bytes `run` wants behind Args::workspace. `rounds_between`: results between the
+  // op's steps, which the CPU keeps in fp32, lie in memory in the operands' type (Tolerance::between).
   template <class Args>
-  Backend& add(std::function<void(const Args&)> run, std::function<int64_t(const Args&)> workspace = {}) {
+  Backend& add(std::function<void(const Args&)> run, std::function<int64_t(const Args&)> workspace = {},
+               bool rounds_between = false) {
     Op& op = ops_[typeid(Args)];
+    op.rounds_between = rounds_between;
     op.run = [run](const void* args) { run(*static_cast<const Args*>(args)); };
     op.workspace = [workspace](const void* args) {
       return workspace ? workspace(*static_cast<const Args*>(args)) : int64_t{0};
@@ -69,6 +72,11 @@ class Backend {
     return ops_.at(typeid(Args)).workspace(&args);
   }
 
+  template <class Args>
+  bool rounds_between() const {
+    return ops_.at(typeid(Args)).rounds_between;
+  }
+
   const std::string& name() const { return name_; }
   Memory& memory() const { return *memory_; }
 
@@ -76,6 +84,7 @@ class Backend {
   struct Op {
     std::function<void(const void*)> run;
     std::function<int64_t(const void*)> workspace;
+    bool rounds_between = false;
   };
   std::string name_;
   std::shared_ptr<Memory> memory_;

@@ -3,9 +3,10 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
-#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <vector>
 
@@ -15,20 +16,32 @@
 namespace forge::kernel_bench {
 namespace {
 
+// Wall time, or the calling thread's processor time: on a machine that others use, one thread
+// (OMP_NUM_THREADS=1) under that clock sees less of them.
+double now(clockid_t clock) {
+  timespec time;
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double seconds_of(const Run& run) {
-  auto begin = std::chrono::steady_clock::now();
+  static const clockid_t clock =
+      std::getenv("FORGE_BENCH_THREAD_TIME") ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  double begin = now(clock);
   run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return now(clock) - begin;
 }
 
 // What others do on the machine only adds time.
 double best(const std::vector<double>& seconds) { return *std::min_element(seconds.begin(), seconds.end()); }
 
-// Bytes a second, read and written, of a copy of 256 MiB by all threads.
-double copy_rate() {
+// Bytes a second of a copy by all threads that moves as many bytes as the op: half of them read, half
+// written. glibc's memcpy stores past the caches from some megabytes on, so no line is read in order to be
+// written; ops are counted alike, by the bytes they must move.
+double copy_rate(double moved) {
   static const at::Tensor from = at::zeros({1 << 26}), to = at::zeros({1 << 26});
   char *source = static_cast<char*>(from.data_ptr()), *target = static_cast<char*>(to.data_ptr());
-  int64_t bytes = from.numel() * 4;
+  int64_t bytes = std::min<int64_t>(from.numel() * 4, static_cast<int64_t>(moved / 2));
   double seconds = seconds_of([&] {
     parallel_ranges(bytes, 4096, [&](int64_t begin, int64_t end) {
       std::memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
@@ -56,7 +69,7 @@ void measure(const Entry& entry, int rounds) {
   entry.ours();
   if (entry.composed) entry.composed();
   for (int i = 0; i < rounds; ++i) {
-    floors.push_back(compute ? gemm_rate(entry.gemm_type) : copy_rate());
+    floors.push_back(compute ? gemm_rate(entry.gemm_type) : copy_rate(entry.work.bytes));
     ours.push_back(seconds_of(entry.ours));
     if (entry.composed) composed.push_back(seconds_of(entry.composed));
   }
@@ -73,7 +86,7 @@ void measure(const Entry& entry, int rounds) {
 
 }  // namespace forge::kernel_bench
 
-// kernels_bench [substring of a name] [rounds]
+// [FORGE_BENCH_THREAD_TIME=1 OMP_NUM_THREADS=1] kernels_bench [substring of a name] [rounds]
 int main(int argc, char** argv) {
   using namespace forge;
   c10::NoGradGuard no_grad;

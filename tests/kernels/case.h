@@ -39,6 +39,8 @@ struct Tolerance {
   double roundings = 1;
   double sums = 4;
   const char* reason = "";
+  // On a backend that rounds between steps: so many more units of `between_type`, of size.
+  double between = 0;
 };
 
 enum class Role { in, out, in_out };
@@ -93,8 +95,11 @@ struct Case {
   std::string op, name;
   std::vector<Operand> operands;
   std::function<Tensors(const Tensors&)> oracle;
-  std::function<bool(const Backend&)> supported;
+  std::function<bool(const Backend&)> supported, rounds_between;
   std::function<void(const Backend&, Pointers&)> run;
+  Store between_type = Store::f32;  // of the operands, for Tolerance::between
+  bool ordered =
+      true;  // a GPU gives the same bits in every order of its warps: false where atomics add floats
 };
 
 template <class Args>
@@ -111,6 +116,7 @@ Case make_case(std::string op, std::string name, std::vector<Operand> operands,
           std::move(operands),
           std::move(oracle),
           [](const Backend& backend) { return backend.has<Args>(); },
+          [](const Backend& backend) { return backend.rounds_between<Args>(); },
           run};
 }
 

@@ -5,12 +5,15 @@
 namespace forge::kernel_test {
 
 void add_attention_cases(std::vector<Case>& cases);
+void add_dropout_cases(std::vector<Case>& cases);
 void add_embedding_cases(std::vector<Case>& cases);
 void add_lm_head_cases(std::vector<Case>& cases);
+void add_lora_linear_cases(std::vector<Case>& cases);
 void add_lora_cases(std::vector<Case>& cases);
 void add_optimizer_cases(std::vector<Case>& cases);
 void add_rms_norm_cases(std::vector<Case>& cases);
 void add_rope_cases(std::vector<Case>& cases);
+void add_sampling_cases(std::vector<Case>& cases);
 void add_swiglu_cases(std::vector<Case>& cases);
 
 }  // namespace forge::kernel_test

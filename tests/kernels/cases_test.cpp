@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tests/kernels/case.h"
+#include "tests/kernels/cuda_backends.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -58,14 +59,28 @@ TEST_CASE("results do not depend on the number of threads") {
   CHECK(compared > 10);
 }
 
+TEST_CASE("results do not depend on the order of a GPU's warps") {
+  std::vector<Backend> orders = cuda_backends();
+  int64_t compared = 0;
+  for (const Case& c : all_cases()) {
+    if (!c.supported(orders[0]) || !c.ordered) continue;
+    INFO(c.op << " " << c.name);
+    auto first = output_bytes(c, orders[0]);
+    for (size_t i = 1; i < orders.size(); ++i) CHECK(first == output_bytes(c, orders[i]));
+    ++compared;
+  }
+  CHECK(compared > 10);
+}
+
 // A tolerance that lets anything pass proves nothing: results off by a few units of their type must be
 // refused.
 TEST_CASE("every case notices a result that is slightly wrong") {
   std::vector<Case> cases = all_cases();
-  Backend backend = cpu_backends().back();
+  const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front();
   std::vector<std::string> blind;
   int64_t tried = 0;
   for (const Case& c : cases) {
+    const Backend& backend = c.supported(cpu) ? cpu : gpu;
     Tensors expected = expected_outputs(c);
     for (const Operand& operand : c.operands) {
       if (operand.role == Role::in || operand.value.numel() <= 1)

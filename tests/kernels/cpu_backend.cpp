@@ -3,9 +3,11 @@
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
+#include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
+#include "kernels/sampling/sampling_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/backend.h"
 
@@ -25,12 +27,17 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AdamWUpdate>([=](const AdamWUpdate& a) { adamw_cpu(a, level); });
   cpu.add<LionUpdate>([=](const LionUpdate& a) { lion_cpu(a, level); });
   cpu.add<AdamW8bitUpdate>([=](const AdamW8bitUpdate& a) { adamw_8bit_cpu(a, level); });
+  cpu.add<Unscale>([=](const Unscale& a) { unscale_cpu(a, level); });
+  cpu.add<LossScaleUpdate>(loss_scale_cpu);
   cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
   cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
   cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
   cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); },
                         lora_backward_cpu_workspace);
+  cpu.add<LoraLinearForward>(lora_linear_forward_cpu);
+  cpu.add<LoraLinearBackward>(lora_linear_backward_cpu);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
+  cpu.add<Sampling>([=](const Sampling& a) { sampling_cpu(a, level); }, sampling_cpu_workspace);
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
   return cpu;

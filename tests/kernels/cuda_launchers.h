@@ -1,9 +1,14 @@
 #pragma once
 // Every launcher that has cases, added to a backend; wrap(action) runs one call. A new launcher is one more
 // line here.
+#include "kernels/dropout/dropout_cuda.h"
+#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/lm_head/lm_head_cuda.h"
+#include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
+#include "kernels/sampling/sampling_cuda.h"
 #include "kernels/swiglu/swiglu_cuda.h"
 #include "tests/kernels/backend.h"
 
@@ -12,8 +17,10 @@ namespace forge::kernel_test {
 template <class Wrap>
 void add_cuda_launchers(Backend& backend, Wrap wrap) {
   auto add = [&]<class Args>(void (*launcher)(const Args&, CudaStream),
-                             std::function<int64_t(const Args&)> workspace = {}) {
-    backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, nullptr); }); }, workspace);
+                             std::function<int64_t(const Args&)> workspace = {},
+                             bool rounds_between = false) {
+    backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, nullptr); }); }, workspace,
+                      rounds_between);
   };
   add(rms_norm_forward_cuda);
   add(rms_norm_backward_cuda);
@@ -21,9 +28,18 @@ void add_cuda_launchers(Backend& backend, Wrap wrap) {
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);
   add(gradient_norm_cuda, std::function(gradient_norm_cuda_workspace));
-  add(+[](const AdamWUpdate& a, CudaStream s) { adamw_cuda(a, nullptr, s); });
-  add(+[](const LionUpdate& a, CudaStream s) { lion_cuda(a, nullptr, s); });
-  add(+[](const AdamW8bitUpdate& a, CudaStream s) { adamw_8bit_cuda(a, nullptr, s); });
+  add(adamw_cuda);
+  add(lion_cuda);
+  add(adamw_8bit_cuda);
+  add(lm_head_cuda, std::function(lm_head_cuda_workspace), /*rounds_between=*/true);
+  add(counter_dropout_cuda);
+  add(embedding_forward_cuda);
+  add(embedding_backward_cuda);
+  add(sampling_cuda);
+  add(lora_linear_forward_cuda);
+  add(lora_linear_backward_cuda);
+  add(unscale_cuda);
+  add(loss_scale_cuda);
 }
 
 }  // namespace forge::kernel_test

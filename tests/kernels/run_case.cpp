@@ -168,7 +168,8 @@ double in_type(Store store, double value) {
   return value;
 }
 
-void check_values(Image& image, const Tensors& expected, std::vector<std::string>& faults) {
+// `between`: the unit of the type that the backend rounds to between steps, or 0.
+void check_values(Image& image, const Tensors& expected, double between, std::vector<std::string>& faults) {
   const Operand& operand = *image.operand;
   at::Tensor wanted = expected.at(operand.name).to(at::kDouble).contiguous(), size;
   if (auto found = expected.find(operand.name + ".size"); found != expected.end())
@@ -186,10 +187,12 @@ void check_values(Image& image, const Tensors& expected, std::vector<std::string
       int64_t i = row * image.width + c;
       double expect = in_type(operand.store, want[i]), found = get(operand.store, image.at(row, c));
       double sums = size.defined() ? size.const_data_ptr<double>()[i] : row_size;
-      double allowed = is_float(operand.store)
-                           ? operand.tolerance.roundings * unit(operand.store) * std::abs(expect) +
-                                 operand.tolerance.sums * 0x1p-24 * sums + smallest(operand.store)
-                           : 0;
+      double allowed =
+          is_float(operand.store)
+              ? operand.tolerance.roundings * unit(operand.store) * std::abs(expect) +
+                    (operand.tolerance.sums * 0x1p-24 + operand.tolerance.between * between) * sums +
+                    smallest(operand.store)
+              : 0;
       if (close(found, expect, allowed)) continue;
       // At the border of the type's range the last rounding decides.
       if (std::isinf(expect) != std::isinf(found) && std::abs(std::abs(want[i]) - 65520) < 64 &&
@@ -309,8 +312,10 @@ std::vector<std::string> run_case(const Case& c, const Backend& backend, const T
   if (!execution.fault.empty()) faults.push_back(execution.fault);
   if (execution.workspace.device) check_untouched(execution.workspace, faults);
   for (Image& image : execution.images) check_untouched(image, faults);
+  const double between = c.rounds_between(backend) ? unit(c.between_type) : 0;
   for (Image& image : execution.images)
-    if (image.operand->role != Role::in && execution.fault.empty()) check_values(image, expected, faults);
+    if (image.operand->role != Role::in && execution.fault.empty())
+      check_values(image, expected, between, faults);
   return faults;
 }
 

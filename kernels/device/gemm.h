@@ -1,0 +1,29 @@
+#pragma once
+// A product of matrices in device memory by whoever multiplies best there. Two twins are linked: LibTorch's
+// cuBLAS (gemm_torch.cpp) and the emulator's plain loops.
+#include "kernels/common/element.h"
+#include "kernels/device/launch.h"
+
+namespace forge {
+
+// An operand, rows `stride` elements apart; read as its transpose when `transposed`.
+struct GemmOperand {
+  const void* data = nullptr;
+  int64_t stride = 0;
+  bool transposed = false;
+};
+
+// out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0). Sums in fp32, rounded once to out's type.
+struct Gemm {
+  Element type = Element::f32;  // of a and b
+  int64_t m = 0, n = 0, k = 0;
+  GemmOperand a, b;
+  Element out_type = Element::f32;  // the operands' or fp32
+  void* out = nullptr;
+  int64_t out_stride = 0;
+  float alpha = 1;
+  bool add = false;
+};
+void device_gemm(const Gemm& args, CudaStream stream);
+
+}  // namespace forge

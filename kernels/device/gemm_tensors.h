@@ -1,0 +1,30 @@
+#pragma once
+// A Gemm over tensors that borrow the operands' memory, on either device.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include "kernels/device/gemm.h"
+
+namespace forge {
+
+inline c10::ScalarType scalar_of(Element type) {
+  return type == Element::f32 ? at::kFloat : type == Element::bf16 ? at::kBFloat16 : at::kHalf;
+}
+
+struct GemmTensors {
+  at::Tensor a, b, out;
+};
+
+inline GemmTensors tensors_of(const Gemm& g, c10::DeviceType device) {
+  auto view = [&](const void* data, int64_t rows, int64_t columns, int64_t stride, Element type) {
+    return at::from_blob(const_cast<void*>(data), {rows, columns}, {stride, 1},
+                         at::TensorOptions(device).dtype(scalar_of(type)));
+  };
+  auto operand = [&](const GemmOperand& x, int64_t rows, int64_t columns) {
+    return x.transposed ? view(x.data, columns, rows, x.stride, g.type).t()
+                        : view(x.data, rows, columns, x.stride, g.type);
+  };
+  return {operand(g.a, g.m, g.k), operand(g.b, g.k, g.n), view(g.out, g.m, g.n, g.out_stride, g.out_type)};
+}
+
+}  // namespace forge

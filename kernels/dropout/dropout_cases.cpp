@@ -1,0 +1,56 @@
+#include "core/base/random.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+constexpr double kProbability = 0.3;
+constexpr uint64_t kSeed = 99;
+constexpr int64_t kStep = 12;
+
+// Of rows with large numbers: the counter's words must not lose bits.
+RowKeys row_keys() {
+  return {.seed = kSeed, .step = kStep, .example = {5, int64_t{1} << 40, 0}, .position = {0, 7, 2000000000}};
+}
+
+at::Tensor rounded(const at::Tensor& x, Store type) {
+  return x.to(type == Store::f32    ? at::kFloat
+              : type == Store::bf16 ? at::kBFloat16
+                                    : at::kHalf)
+      .to(at::kDouble);
+}
+
+Case dropout_case(Store type, int64_t features, const Layout& layout) {
+  const RowKeys rows = row_keys();
+  const int64_t count = static_cast<int64_t>(rows.example.size());
+  auto oracle = [=](const Tensors& in) {
+    at::Tensor mask =
+        counter_dropout(at::ones({count, features}, at::kDouble), kProbability, stream_of("q_proj"), rows);
+    return Tensors{{"y", in.at("x") * rounded(mask, type)}};
+  };
+  return make_case<CounterDropout>(
+      "dropout", std::to_string(features) + " " + layout.name + " " + name_of(type),
+      {laid(input("x", type, normal({count, features}, 41)), layout),
+       input("example", Store::i64, at::tensor(rows.example)),
+       input("position", Store::i32, at::tensor(rows.position).to(at::kLong)),
+       laid(output("y", type, {count, features}, {.roundings = 1.01, .sums = 0, .reason = "one product"}),
+            layout)},
+      oracle, [=](Pointers& p) {
+        CounterDropout a{element(type), count, features, p["x"], p["y"], p.stride("x"), p.stride("y")};
+        a.probability = kProbability, a.seed = kSeed, a.stream = dropout_stream(stream_of("q_proj"), kStep);
+        a.example = p["example"], a.position = p["position"];
+        return a;
+      });
+}
+
+}  // namespace
+
+void add_dropout_cases(std::vector<Case>& cases) {
+  for (Store type : kFloats)
+    for (int64_t features : {1, 4, 7, 64, 1030})
+      for (const Layout& layout : kLayouts) cases.push_back(dropout_case(type, features, layout));
+}
+
+}  // namespace forge::kernel_test

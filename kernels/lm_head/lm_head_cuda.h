@@ -1,0 +1,17 @@
+#pragma once
+// The output head on a GPU: numbers, shapes and cotangents as in lm_head_args.h. Chunks of positions, each
+// with three launches: logits by a library's product, logits_cuda, and the products of the gradient.
+//
+// Logits are rounded to the type before they are reduced, as tensor cores give them, and so is their
+// gradient. A position without a target costs its part of the products here: leave such positions out
+// beforehand.
+#include "kernels/device/launch.h"
+#include "kernels/lm_head/lm_head_args.h"
+
+namespace forge {
+
+// One chunk's logits: at most 2,048 positions, a full rate for the products in half a gigabyte.
+int64_t lm_head_cuda_workspace(const LmHead& args);
+void lm_head_cuda(const LmHead& args, CudaStream stream);
+
+}  // namespace forge
