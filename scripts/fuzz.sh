@@ -24,15 +24,16 @@ seeds() {
 }
 
 fuzz() {
-  local name=$1 findings=$build/findings
+  local name=$1 findings=$build/findings files
+  mapfile -t files < <(seeds "$1")
   mkdir -p "$findings" "$build/corpus/$name"
   if grep -q 'CMAKE_CXX_COMPILER:.*clang' "$build/CMakeCache.txt"; then
-    cp $(seeds "$name") "$build/corpus/$name"
+    cp "${files[@]}" "$build/corpus/$name"
     "$build/bin/fuzz_$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \
       -max_len=65536 -print_final_stats=1 -artifact_prefix="$findings/$name-" "$build/corpus/$name" \
       >"$build/$name.log" 2>&1
   else
-    "$build/bin/fuzz_$name" "$seconds" "$findings" $(seeds "$name") >"$build/$name.log" 2>&1
+    "$build/bin/fuzz_$name" "$seconds" "$findings" "${files[@]}" >"$build/$name.log" 2>&1
   fi || { cat "$build/$name.log" >&2; return 1; }
   tail -n 1 "$build/$name.log"
 }

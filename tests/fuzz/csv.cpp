@@ -3,8 +3,8 @@
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static forge::InputFile commas(".csv"), tabs(".tsv");
-  for (forge::InputFile* file : {&commas, &tabs}) {
+  static forge::ScratchFile commas(".csv"), tabs(".tsv");
+  for (forge::ScratchFile* file : {&commas, &tabs}) {
     const std::string& path = file->write(forge::text_of(data, size));
     forge::read_or_refuse([&] { forge::read_source(path); });
   }

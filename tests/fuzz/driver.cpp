@@ -7,6 +7,7 @@
 // than any before, joins the corpus. The same seeds give the same inputs in the same order. The input that
 // crashes, hangs or makes a sanitizer speak is left in the folder FINDINGS.
 #include <sanitizer/common_interface_defs.h>
+#include <sys/time.h>
 #include <csignal>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace {
 using namespace forge;
 
 constexpr size_t kBlocks = 1 << 16;
-constexpr unsigned kHangSeconds = 20;  // for one input; a sanitizer's build on a busy machine is slow
+constexpr int kHangSeconds = 20;  // of processor time for one input: a busy machine is no hang
 
 std::array<uint8_t, kBlocks> hits;  // of the input in hand, by hash of the block's address
 std::array<uint8_t, kBlocks> seen;  // the classes of counts seen of each block: 1, 2-3, 4-7 … one bit each
@@ -36,7 +37,7 @@ void save_finding() {
 }
 
 void on_signal(int signal) {
-  std::fprintf(stderr, signal == SIGALRM ? "one input took %u s\n" : "aborted\n", kHangSeconds);
+  std::fprintf(stderr, signal == SIGPROF ? "one input took %d s\n" : "aborted\n", kHangSeconds);
   save_finding();
   std::_Exit(1);
 }
@@ -54,9 +55,10 @@ bool found_something() {
 }
 
 bool run_input() {
-  alarm(kHangSeconds);
+  const itimerval limit{{0, 0}, {kHangSeconds, 0}}, none{};
+  setitimer(ITIMER_PROF, &limit, nullptr);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
-  alarm(0);
+  setitimer(ITIMER_PROF, &none, nullptr);
   return found_something();
 }
 
@@ -94,7 +96,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(argv[2]);
   finding = std::string(argv[2]) + "/" + name + ".input";
   std::signal(SIGABRT, on_signal);
-  std::signal(SIGALRM, on_signal);
+  std::signal(SIGPROF, on_signal);
   __sanitizer_set_death_callback(save_finding);
 
   std::vector<std::string> corpus = read_seeds(argv + 3, argv + argc);

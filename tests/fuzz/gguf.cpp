@@ -35,7 +35,7 @@ void read_tensors(const std::string& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static InputFile file(".gguf");
+  static ScratchFile file(".gguf");
   const std::string& path = file.write(text_of(data, size));
   read_or_refuse([&] { read_metadata(path); });
   read_or_refuse([&] { read_tensors(path); });

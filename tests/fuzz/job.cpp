@@ -13,8 +13,8 @@ std::optional<std::string> environment(const std::string& name) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static InputFile yaml(".yaml"), json(".json");
-  for (InputFile* file : {&yaml, &json}) {
+  static ScratchFile yaml(".yaml"), json(".json");
+  for (ScratchFile* file : {&yaml, &json}) {
     const std::string& path = file->write(text_of(data, size));
     read_or_refuse([&] { load_job(path, {.sets = {}, .cwd = "/dev/shm", .environment = environment}); });
   }

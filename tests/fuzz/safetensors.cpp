@@ -18,7 +18,7 @@ void read_tensors(const std::string& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static InputFile file(".safetensors");
+  static ScratchFile file(".safetensors");
   read_or_refuse([&] { parse_safetensors_header(text_of(data, size), "model.safetensors"); });
   const std::string& path = file.write(text_of(data, size));
   read_or_refuse([&] { read_tensors(path); });

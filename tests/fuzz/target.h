@@ -34,12 +34,12 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
 }
 
 // A file in memory for readers that take a path; one per extension, written anew for each input.
-class InputFile {
+class ScratchFile {
  public:
-  explicit InputFile(const std::string& extension)
+  explicit ScratchFile(const std::string& extension)
       : path_("/dev/shm/forge-fuzz-" + std::to_string(getpid()) + extension) {}
-  ~InputFile() { unlink(path_.c_str()); }
-  InputFile(const InputFile&) = delete;
+  ~ScratchFile() { unlink(path_.c_str()); }
+  ScratchFile(const ScratchFile&) = delete;
   const std::string& write(std::string_view content) {
     std::ofstream(path_, std::ios::binary | std::ios::trunc)
         .write(content.data(), static_cast<std::streamsize>(content.size()));

@@ -166,7 +166,6 @@ def gemma():
     vocab, merges = sentencepiece_bpe("tokenizer.model.v1")
     names = {"<s>": "<bos>", "</s>": "<eos>"}
     vocab = {names.get(token, token): id for token, id in vocab.items()}
-    vocab["\t"] = vocab["<0x09>"]  # as transformers' converter does
     return transformers.GemmaTokenizer(vocab=vocab, merges=merges)._tokenizer
 
 

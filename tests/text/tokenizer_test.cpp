@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -194,7 +195,8 @@ TEST_CASE("a tiktoken file merges what makes the lowest rank", "[tokenizer]") {
   CHECK(ids("abcd<|x|>") == std::vector<int32_t>{8, 7, 8});
   CHECK(ids("abcabd") == std::vector<int32_t>{8, 6, 5, 3});
   folder.write("tokenizer.model", ranks + "broken\n");
-  CHECK_THAT(error_of([&] { open_tokenizer(folder.path()); }), Catch::Contains("tokenizer.model:9: expected"));
+  CHECK_THAT(error_of([&] { open_tokenizer(folder.path()); }),
+             Catch::Contains("tokenizer.model:9: expected"));
 }
 
 TEST_CASE("a GGUF vocabulary that contradicts itself is an error", "[tokenizer]") {
@@ -216,6 +218,27 @@ TEST_CASE("a GGUF vocabulary that contradicts itself is an error", "[tokenizer]"
   CHECK(error([](auto& v) { v.tokens[0] = "\xFF"; }).find("UTF-8") != std::string::npos);
   CHECK(error([](auto& v) { v.tokens.clear(); }).find("empty") != std::string::npos);
   CHECK(error([](auto& v) { v.model = "llama"; }).find("scores") != std::string::npos);
+}
+
+TEST_CASE("every pre-tokenizer that a GGUF may name compiles", "[tokenizer]") {
+  GgufVocabulary vocabulary{
+      .name = "m.gguf", .model = "gpt2", .pre = "?", .tokens = {"a", "b", "ab"}, .merges = {"a b"}};
+  std::string known;
+  try {
+    load_gguf_tokenizer(vocabulary);
+  } catch (const Error& error) {
+    known = error.hint();
+  }
+  known = known.substr(known.find(' ') + 1, known.find(';') - known.find(' ') - 1);
+  const std::vector<std::string> names = split(known, ',');
+  CHECK(names.size() > 40);
+  for (const std::string& name : names) {
+    INFO(name);
+    vocabulary.pre = name.substr(name.find_first_not_of(' '));
+    std::vector<int32_t> ids;
+    CHECK_NOTHROW(load_gguf_tokenizer(vocabulary).encode_ids("ab", ids));
+    CHECK(ids == std::vector<int32_t>{2});
+  }
 }
 
 TEST_CASE("threads share a tokenizer", "[tokenizer]") {
