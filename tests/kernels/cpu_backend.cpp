@@ -34,8 +34,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
   cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); },
                         lora_backward_cpu_workspace);
-  cpu.add<LoraLinearForward>(lora_linear_forward_cpu);
-  cpu.add<LoraLinearBackward>(lora_linear_backward_cpu);
+  cpu.add<LoraLinearForward>(lora_linear_forward_cpu, {}, /*rounds_between=*/true);
+  cpu.add<LoraLinearBackward>(lora_linear_backward_cpu, {}, /*rounds_between=*/true);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<Sampling>([=](const Sampling& a) { sampling_cpu(a, level); }, sampling_cpu_workspace);
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });

@@ -36,8 +36,8 @@ void add_cuda_launchers(Backend& backend, Wrap wrap) {
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);
-  add(lora_linear_forward_cuda);
-  add(lora_linear_backward_cuda);
+  add(lora_linear_forward_cuda, {}, /*rounds_between=*/true);
+  add(lora_linear_backward_cuda, {}, /*rounds_between=*/true);
   add(unscale_cuda);
   add(loss_scale_cuda);
 }
