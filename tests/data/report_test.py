@@ -59,7 +59,7 @@ TRAIN = [
     ("unusable", chat(turn("user", [{"type": "image", "image": "x.png"}]), turn("assistant", "x"))),
     ("unusable", "no JSON at all"),
     ("trains_nothing", chat(turn("system", words(12)))),
-    ("trains_nothing", pair(words(400), words(5))),
+    ("dropped", pair(words(400), words(5))),
     ("cut", pair(words(12), words(400))),
     ("duplicate", twin),
     ("near_duplicate conflict", pair(similar[0], near)),
