@@ -27,7 +27,8 @@ import gguf
 import sentencepiece
 import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers.convert_slow_tokenizer import SentencePieceExtractor, TikTokenConverter, generate_merges
+from transformers.convert_slow_tokenizer import (SentencePieceExtractor, TikTokenConverter, bytes_to_unicode,
+                                                 generate_merges)
 
 import tokenizer_text
 from make_tokenizer_goldens import LLAMA3, byte_offsets
@@ -120,6 +121,23 @@ def gpt2():
     return transformers.GPT2Tokenizer(vocab=vocab, merges=merges)._tokenizer
 
 
+def lacking(fuse_unk):
+    """A byte-level vocabulary without the symbols of some bytes, as SmolLM2's: its unk stands for those. The byte
+    fallback that it asks for has no tokens."""
+    def build():
+        bytes_lacking = {0x04, 0x06, 0x13, 0xC0, 0xC1, 0xE2, 0xF0, 0xFF}
+        symbols = {symbol for byte, symbol in bytes_to_unicode().items() if byte in bytes_lacking}
+        whole = json.loads(gpt2().to_str())["model"]
+        merges = [tuple(m) for m in whole["merges"] if not symbols & set("".join(m))]
+        vocab = {token: id for token, id in whole["vocab"].items() if not symbols & set(token)}
+        t = Tokenizer(models.BPE(vocab, merges, unk_token="<|endoftext|>", fuse_unk=fuse_unk, byte_fallback=True))
+        t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                                   pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        t.decoder = decoders.ByteLevel()
+        return special(t, ["<|endoftext|>"])
+    return build
+
+
 def llama3():
     """As meta-llama/Meta-Llama-3-8B publishes it."""
     vocab, merges, control = gguf_bpe("llama-bpe")
@@ -201,7 +219,8 @@ def published(file):
     return lambda: Tokenizer.from_file(str(CACHE / file))
 
 
-FAMILIES = {"gpt2": gpt2, "llama3": llama3, "qwen2": qwen2, "llama2": llama2_legacy, "mistral": mistral, "gemma": gemma,
+FAMILIES = {"gpt2": gpt2, "bytes-lacking": lacking(False), "bytes-lacking-fused": lacking(True),
+            "llama3": llama3, "qwen2": qwen2, "llama2": llama2_legacy, "mistral": mistral, "gemma": gemma,
             "t5": t5, "xlm-roberta": xlm_roberta, "bert": bert, "claude": published("anthropic_tokenizer.json"),
             "deepseek": published("deepseek_tokenizer.json")}
 # GGUF vocabularies, and the family that has the same tokens.

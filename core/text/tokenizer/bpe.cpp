@@ -1,5 +1,6 @@
 #include "core/text/tokenizer/bpe.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <fmt/format.h>
@@ -39,11 +40,14 @@ class Bpe : public Model {
       fallback_[byte] = spec_.vocabulary.id_of(name).value_or(-1);
     }
     raw_ = byte_level && spec_.continuing_subword_prefix.empty() && spec_.end_of_word_suffix.empty();
+    // A vocabulary may lack bytes that its training text did not have; unk stands for those.
+    const bool falls_back = spec_.byte_fallback && std::ranges::any_of(fallback_, [](int32_t id) { return id >= 0; });
+    const bool may_lack = spec_.unk_token && !falls_back;
     for (int byte = 0; byte < 256 && raw_; ++byte) {
       std::string symbol;
       append_utf8(symbol, byte_to_alphabet(static_cast<unsigned char>(byte)));
       byte_id_[byte] = spec_.vocabulary.id_of(symbol).value_or(-1);
-      raw_ = byte_id_[byte] >= 0;
+      raw_ = byte_id_[byte] >= 0 || may_lack;
     }
     if (raw_ && spec_.ignore_merges) {
       for (const auto& [token, id] : spec_.vocabulary.by_text()) {
@@ -57,34 +61,15 @@ class Bpe : public Model {
   bool raw() const { return raw_; }
 
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
-    if (const std::optional<int32_t> id = whole_word(word)) {
-      tokens.push_back({*id, 0, static_cast<int32_t>(word.size())});
-      return;
-    }
-    thread_local std::vector<Symbol> symbols;
-    merge(word, symbols);
     int32_t at = 0;
-    for (const Symbol& symbol : symbols) {
-      tokens.push_back({symbol.id, at, at + symbol.bytes});
-      at += symbol.bytes;
-    }
+    each_token(word, [&](int32_t id, int32_t bytes) {
+      tokens.push_back({id, at, at + bytes});
+      at += bytes;
+    });
   }
 
   void encode_ids(std::string_view word, std::vector<int32_t>& ids) const override {
-    if (!WordCache::fits(word)) return encode_fresh(word, ids);
-    WordCache::Entry& entry = WordCache::of_this_thread(number_).slot(word);
-    if (WordCache::holds(entry, word)) {
-      ids.insert(ids.end(), entry.ids, entry.ids + entry.count);
-      return;
-    }
-    const size_t first = ids.size();
-    encode_fresh(word, ids);
-    const size_t count = ids.size() - first;
-    if (count > WordCache::kTokens) return;
-    std::memcpy(entry.word, word.data(), word.size());
-    entry.bytes = static_cast<uint8_t>(word.size());
-    entry.count = static_cast<uint8_t>(count);
-    std::copy(ids.begin() + static_cast<int64_t>(first), ids.end(), entry.ids);
+    each_token(word, [&](int32_t id, int32_t) { ids.push_back(id); });
   }
 
   std::optional<int32_t> id_of(std::string_view token) const override {
@@ -124,21 +109,56 @@ class Bpe : public Model {
     return found == whole_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  void encode_fresh(std::string_view word, std::vector<int32_t>& ids) const {
-    if (const std::optional<int32_t> id = whole_word(word)) return ids.push_back(*id);
+  // emit(id, bytes) for the tokens of a word.
+  template <class Emit>
+  void each_token(std::string_view word, Emit emit) const {
     thread_local std::vector<Symbol> symbols;
-    merge(word, symbols);
-    for (const Symbol& symbol : symbols) ids.push_back(symbol.id);
+    const auto emit_fresh = [&] {
+      for (const Symbol& symbol : symbols) emit(symbol.id, symbol.bytes);
+    };
+    if (!WordCache::fits(word)) {
+      merge(word, symbols);
+      return emit_fresh();
+    }
+    WordCache::Entry& entry = WordCache::of_this_thread(number_).slot(word);
+    if (!WordCache::holds(entry, word)) {
+      merge(word, symbols);
+      if (symbols.size() > WordCache::kTokens) return emit_fresh();
+      std::memcpy(entry.word, word.data(), word.size());
+      entry.bytes = static_cast<uint8_t>(word.size());
+      entry.count = static_cast<uint8_t>(symbols.size());
+      for (size_t i = 0; i < symbols.size(); ++i) {
+        entry.ids[i] = symbols[i].id;
+        entry.lengths[i] = static_cast<uint8_t>(symbols[i].bytes);
+      }
+    }
+    for (size_t i = 0; i < entry.count; ++i) emit(entry.ids[i], entry.lengths[i]);
   }
 
   void merge(std::string_view word, std::vector<Symbol>& symbols) const {
     symbols.clear();
+    if (const std::optional<int32_t> id = whole_word(word))
+      return symbols.push_back({*id, static_cast<int32_t>(word.size())});
     if (raw_) {
-      for (const char byte : word) symbols.push_back({byte_id_[static_cast<unsigned char>(byte)], 1});
+      add_bytes(word, symbols);
     } else {
       add_characters(word, symbols);
     }
     apply_merges(merges_, symbols);
+  }
+
+  void add_bytes(std::string_view word, std::vector<Symbol>& symbols) const {
+    bool unknown = false;  // the last symbol stands for bytes without one
+    for (const char byte : word) {
+      const int32_t id = byte_id_[static_cast<unsigned char>(byte)];
+      if (id < 0 && unknown && spec_.fuse_unk) {
+        ++symbols.back().bytes;
+        continue;
+      }
+      unknown = id < 0;
+      if (unknown && !unk_) throw unknown_token_missing();
+      symbols.push_back({unknown ? *unk_ : id, 1});
+    }
   }
 
   // The package's order of events, in which an unknown character waits while byte tokens overtake it.

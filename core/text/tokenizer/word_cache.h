@@ -12,12 +12,13 @@ namespace forge::text {
 class WordCache {
  public:
   static constexpr size_t kWordBytes = 23;
-  static constexpr size_t kTokens = 8;
+  static constexpr size_t kTokens = 6;
 
   struct Entry {
     char word[kWordBytes];
     uint8_t bytes;  // of the word; 0: empty
     uint8_t count;
+    uint8_t lengths[kTokens];  // of the tokens, in bytes of the word
     int32_t ids[kTokens];
   };
 
