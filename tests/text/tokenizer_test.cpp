@@ -120,6 +120,20 @@ TEST_CASE("a pattern that explodes is stopped", "[tokenizer]") {
   CHECK(message.find("gave up") != std::string::npos);
 }
 
+TEST_CASE("unk stands for bytes that a byte-level vocabulary lacks", "[tokenizer]") {
+  using Spans = std::vector<TokenSpan>;
+  const auto encoded = [](const std::string& fuse_unk) {
+    const Tokenizer tokenizer = parse(
+        R"({"model":{"type":"BPE","vocab":{"<unk>":0,"a":1,"b":2,"\u0120":3,"ab":4,"\u0120b":5},)"
+        R"("merges":["a b","\u0120 b"],"unk_token":"<unk>","byte_fallback":true,"fuse_unk":)" +
+        fuse_unk + R"(},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}})");
+    return tokenizer.encode("ab\x04\x04" "a b\xC3\xA9");
+  };
+  // As the tokenizers package has them, in bytes.
+  CHECK(encoded("false") == Spans{{4, 0, 2}, {0, 2, 3}, {0, 3, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}, {0, 7, 9}});
+  CHECK(encoded("true") == Spans{{4, 0, 2}, {0, 2, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}});
+}
+
 TEST_CASE("long words take no quadratic time", "[tokenizer]") {
   const Tokenizer tokenizer = fixture("gpt2");
   std::vector<int32_t> ids;
