@@ -27,9 +27,9 @@ AddedToken added_token(const Json& spec, const std::string& where) {
   return token;
 }
 
-// The package ignores the ids of the file: a token the model knows keeps the model's id, others are numbered
-// behind the model's size and the largest id given so far. A file whose own ids say otherwise is refused,
-// since the model's embeddings follow one of the two.
+// A token the model knows keeps the model's id, and a file that says otherwise is refused: the embeddings follow one of
+// the two. A new token has the id that the file states. The package numbers it behind the vocabulary's size instead,
+// which is another id only where the vocabulary's own ids leave a hole; it warns of those.
 void add_tokens(TokenizerParts& parts, const Json& list, const std::string& where) {
   int64_t next = parts.model->size();
   for (size_t k = 0; k < list.size(); ++k) {
