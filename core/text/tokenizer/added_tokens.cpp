@@ -1,6 +1,7 @@
 #include "core/text/tokenizer/added_tokens.h"
 
 #include "core/base/error.h"
+#include "core/text/tokenizer/json_fields.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge::text {
@@ -28,6 +29,17 @@ bool touches_word(std::string_view text, size_t begin, size_t end) {
 }
 
 }  // namespace
+
+AddedToken added_token(const Json& spec, const std::string& where) {
+  AddedToken token;
+  token.content = string_member(spec, "content", where);
+  token.special = bool_member(spec, "special", where, false);
+  token.normalized = bool_member(spec, "normalized", where, !token.special);
+  token.single_word = bool_member(spec, "single_word", where, false);
+  token.lstrip = bool_member(spec, "lstrip", where, false);
+  token.rstrip = bool_member(spec, "rstrip", where, false);
+  return token;
+}
 
 void TokenFinder::add(const std::string& pattern, const AddedToken& token, const std::string& where) {
   if (pattern.empty()) return;

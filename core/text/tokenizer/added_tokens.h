@@ -20,6 +20,8 @@ struct AddedToken {
   bool lstrip = false;       // takes the spaces on its left with it
   bool rstrip = false;
 };
+// As tokenizer.json and tokenizer_config.json write one, without its id.
+AddedToken added_token(const Json& spec, const std::string& where);
 
 // Finds the leftmost, of those the longest token; a byte trie.
 class TokenFinder {

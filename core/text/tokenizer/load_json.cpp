@@ -16,17 +16,6 @@ Json parse_or_empty(const std::string& content, const std::string& name) {
   return parse_json(content, name, ErrorKind::environment, kTokenizerConfigLimits);
 }
 
-AddedToken added_token(const Json& spec, const std::string& where) {
-  AddedToken token;
-  token.content = string_member(spec, "content", where);
-  token.special = bool_member(spec, "special", where, false);
-  token.normalized = bool_member(spec, "normalized", where, !token.special);
-  token.single_word = bool_member(spec, "single_word", where, false);
-  token.lstrip = bool_member(spec, "lstrip", where, false);
-  token.rstrip = bool_member(spec, "rstrip", where, false);
-  return token;
-}
-
 // A token the model knows keeps the model's id, and a file that says otherwise is refused: the embeddings follow one of
 // the two. A new token has the id that the file states. The package numbers it behind the vocabulary's size instead,
 // which is another id only where the vocabulary's own ids leave a hole; it warns of those.

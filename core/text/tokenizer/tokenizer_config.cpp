@@ -30,14 +30,8 @@ bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
   const Json* added = find_member(json_, "added_tokens_decoder");
   if (added == nullptr || !added->is_object()) return false;
   for (const auto& [key, spec] : added->items()) {
-    AddedToken token;
+    AddedToken token = added_token(spec, name_);
     token.id = id_of_key(key, name_);
-    token.content = string_member(spec, "content", name_);
-    token.special = bool_member(spec, "special", name_, false);
-    token.normalized = bool_member(spec, "normalized", name_, !token.special);
-    token.single_word = bool_member(spec, "single_word", name_, false);
-    token.lstrip = bool_member(spec, "lstrip", name_, false);
-    token.rstrip = bool_member(spec, "rstrip", name_, false);
     const auto known = parts.id_of(token.content);
     if (known && *known != token.id) {
       throw Error(ErrorKind::environment, name_ + ": added_tokens_decoder: \"" + token.content +
