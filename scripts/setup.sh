@@ -58,6 +58,7 @@ install_wheels() {  # into folder $1, appearing at once: $2 MiB of $3, packages 
   say "downloading $3"
   local folder=$1 temporary
   temporary=$(mktemp -d "$cache/download.XXXX")
+  trap "rm -rf '$temporary'" EXIT  # a download that fails leaves nothing
   shift 3
   fetch_wheels "$temporary" "$@"
   for wheel in "$temporary"/*.whl; do python3 -m zipfile -e "$wheel" "$temporary/unpacked"; done
