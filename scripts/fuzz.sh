@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the torch-free half with AddressSanitizer and UBSan in build-fuzz/ (or $FORGE_FUZZ_BUILD) and runs every fuzz
-# target for SECONDS (default 60), as many at once as there are cores. With CXX=clang++ the targets are libFuzzer's.
+# target for SECONDS of processor time (default 60), as many at once as there are cores. With CXX=clang++ the targets are libFuzzer's.
 #
 #   scripts/fuzz.sh [SECONDS [TARGET…]]
 #

@@ -1,5 +1,7 @@
 #include "core/data/chunk_worker.h"
 
+#include <algorithm>
+
 #include "core/base/random.h"
 #include "core/base/text.h"
 
@@ -87,9 +89,15 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
   if (share_.eval && share_.fraction > 0) return;
   ++result.rows;
   ++result.skipped;
-  for (const RowFault& fault : faults)
-    result.lost.push_back({source.line, place_in_row(source, file.mapping.original(fault.pointer), file.path),
-                           fault.message, true, &fault == &faults[0]});
+  const size_t placed = std::min(faults.size(), kPlacedPerRow);
+  for (size_t i = 0; i < placed; ++i)
+    result.lost.push_back({source.line,
+                           place_in_row(source, file.mapping.original(faults[i].pointer), file.path),
+                           faults[i].message, true, i == 0});
+  const auto others = static_cast<int64_t>(faults.size() - placed);
+  if (others > 0)
+    result.lost.push_back({source.line, place_text(source.line, source.column),
+                           "and " + format_count(others) + " more in this row", true, false, others});
 }
 
 // Answers to judge are one example each, chosen before rejected; they are kept or lost together.

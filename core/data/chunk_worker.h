@@ -35,6 +35,7 @@ struct LostRow {
   std::string reason;
   bool fatal = false;        // under data.on_bad_row: error
   bool first_of_row = true;  // a row may have several faults
+  int64_t faults = 1;        // that this stands for
 };
 
 struct ChunkResult {

@@ -28,7 +28,7 @@ void LostRows::add(const ChunkResult& result, const std::string& source) {
   for (const LostRow& row : result.lost) {
     list(row, source);
     if (!row.fatal) continue;
-    ++faults_;
+    faults_ += row.faults;
     bad_rows_ += row.first_of_row;
     if (shown_.size() < kShownFaults) shown_.push_back(source + ":" + row.place + ": " + row.reason);
   }

@@ -44,7 +44,9 @@ RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made
   for (size_t i = 0; i < checks.size(); ++i) {
     if (!checks[i].run) continue;
     checks[i].run(text, [&](const std::string& pointer, const std::string& detail) {
-      look.notes.push_back({i, place_in_row(source, pointer, ""), detail});
+      const bool exact = look.notes.size() < kPlacedPerRow;
+      look.notes.push_back(
+          {i, exact ? place_in_row(source, pointer, "") : place_text(look.line, look.column), detail});
     });
   }
   look.content = short_hash(words_of(row, text));

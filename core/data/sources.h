@@ -59,6 +59,8 @@ Json parse_row(const SourceRow& row, const std::string& path);
 
 // A place as messages write it: "12:31", or "row 12" when `column` is 0.
 std::string place_text(int64_t line, int64_t column);
+// Finding a place reads the row again: of one row no more faults than this are placed.
+inline constexpr size_t kPlacedPerRow = 20;
 // Where the value at `pointer` ("/messages/2/role") stands in a row, as place_text of the file. A missing
 // value is placed at the innermost value that exists.
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);

@@ -221,6 +221,23 @@ TEST_CASE("beyond twenty bad rows the others are counted") {
                              "… and 9,980 more\n10,000 of 10,001 rows cannot be used"));
 }
 
+TEST_CASE("beyond twenty faults of one row the others are counted") {
+  Fixture fixture;
+  std::string messages = "1";
+  for (int i = 1; i < 10'000; ++i) messages += ",1";
+  fixture.source("a.jsonl", "{\"messages\": [" + messages + "]}\n");
+  CHECK_THAT(fixture.problem(),
+             Catch::EndsWith("\na.jsonl:1:52: a message is the number 1, expected an object with role and "
+                             "content\n… and 9,980 more\n1 of 1 rows cannot be used"));
+
+  fixture.job.data.on_bad_row = BadRow::skip;
+  fixture.source("b.jsonl", chat_row("1", "one"));
+  auto list = open_source(fixture.prepare().summary.lost_rows_path);
+  std::string last;
+  for (SourceRow row; list->next(row);) last = parse_row(row, "list")["reason"];
+  CHECK(last == "and 9,980 more in this row");
+}
+
 TEST_CASE("rows are accounted for under every way of cutting") {
   for (Overlong overlong : {Overlong::truncate, Overlong::drop, Overlong::split}) {
     Fixture fixture;

@@ -27,7 +27,8 @@ void convert(const SourceRow& row, const Json& json, const std::string& path) {
     RowFaults faults;
     const std::optional<Row> converted = convert_row(json, format, {.vocab_size = 1000}, faults);
     if (converted) content_of(*converted);
-    for (const RowFault& fault : faults) place_in_row(row, fault.pointer, path);
+    for (size_t i = 0; i < std::min(faults.size(), kPlacedPerRow); ++i)
+      place_in_row(row, faults[i].pointer, path);
   }
 }
 
