@@ -45,56 +45,66 @@ struct Rows {
   int64_t first, count, group;
   int64_t total() const { return count * group; }
   int64_t position(int64_t row) const { return first + row / group; }
+  // visit(row, position, head of the group) of every row.
+  template <class Visit>
+  FORGE_INLINE void each(Visit visit) const {
+    for (int64_t i = 0, row = 0; i < count; ++i)
+      for (int64_t head = 0; head < group; ++head) visit(row++, first + i, head);
+  }
 };
 
-// Keys [first, …) that rows up to `last_row` may see, at most `count`.
-FORGE_INLINE int64_t visible(const Rows& rows, int64_t last_row, int64_t first_key, int64_t count) {
-  return std::clamp<int64_t>(rows.position(last_row) + 1 - first_key, 0, count);
+constexpr int64_t kRowStep = 2 * kTileRows;  // rows of scores, or keys, that share one causal limit
+
+// Keys [first, …) that a position may see, at most `count`.
+FORGE_INLINE int64_t visible(int64_t position, int64_t first_key, int64_t count) {
+  return std::clamp<int64_t>(position + 1 - first_key, 0, count);
 }
+// Where the zeros behind a row's `seen` scores end: a product takes kRowStep rows or keys up to the last one's
+// limit.
+FORGE_INLINE int64_t end_of_zeros(int64_t seen) { return up(seen + kRowStep); }
 
 // score = left · acrossᵀ, tile by tile up to each tile's causal limit.
 void products(const Rows& rows, int64_t first_key, int64_t keys, const float* left, int64_t d, int64_t ld,
               const float* across, float* score) {
-  constexpr int64_t kStep = 2 * kTileRows;
-  for (int64_t r = 0; r < rows.total(); r += kStep) {
-    int64_t m = std::min(kStep, rows.total() - r), n = up(visible(rows, r + m - 1, first_key, keys));
+  for (int64_t r = 0; r < rows.total(); r += kRowStep) {
+    int64_t m = std::min(kRowStep, rows.total() - r),
+            n = up(visible(rows.position(r + m - 1), first_key, keys));
     if (n > 0)
       gemm(m, n, d, left + r * ld, ld, 1, across, kScoreStride, score + r * kScoreStride, kScoreStride,
            false);
   }
 }
 
-// sum += score · right over the visible keys. [rows, d]
+// sum = score · right over the visible keys, or + of it. [rows, d]
 void weighted_sum(const Rows& rows, int64_t first_key, int64_t keys, const float* score, const float* right,
-                  int64_t d, int64_t ld, float* sum) {
-  constexpr int64_t kStep = 2 * kTileRows;
-  for (int64_t r = 0; r < rows.total(); r += kStep) {
-    int64_t m = std::min(kStep, rows.total() - r), k = visible(rows, r + m - 1, first_key, keys);
-    gemm(m, up(d), k, score + r * kScoreStride, kScoreStride, 1, right, ld, sum + r * ld, ld, true);
+                  int64_t d, int64_t ld, float* sum, bool add) {
+  for (int64_t r = 0; r < rows.total(); r += kRowStep) {
+    int64_t m = std::min(kRowStep, rows.total() - r), k = visible(rows.position(r + m - 1), first_key, keys);
+    gemm(m, up(d), k, score + r * kScoreStride, kScoreStride, 1, right, ld, sum + r * ld, ld, add);
   }
 }
 
-// Turns scores of row r into exp(s − m), with zeros from the row's limit to `end`, and corrects what was
-// summed before.
-void softmax_row(AttentionScratch& t, int64_t r, int64_t seen, int64_t end, int64_t d) {
+// Turns scores of row r into exp(s − m), with zeros behind, and corrects what earlier keys summed.
+void softmax_row(AttentionScratch& t, int64_t r, int64_t seen, bool first, int64_t d) {
   float* score = t.score + r * kScoreStride;
-  F high = set(t.largest[r]);
-  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
-    if (n < kLanes)
-      for (int64_t j = i + n; j < i + kLanes; ++j) score[j] = -HUGE_VALF;
-    high = max(high, load(score + i));
-  });
-  float largest = max_of(high), keep = std::exp(t.largest[r] - largest);
+  const F lowest = set(-HUGE_VALF);
+  F high = first ? lowest : set(t.largest[r]);
+  auto scores = [&](int64_t i) FORGE_LAMBDA {
+    return keep_first(load(score + i), std::min<int64_t>(seen - i, kLanes), lowest);
+  };
+  for (int64_t i = 0; i < seen; i += kLanes) high = max(high, scores(i));
+  const float largest = max_of(high);
   F total = set(0);
-  for (int64_t i = 0; i < up(seen); i += kLanes) {
-    F e = exp(load(score + i) - set(largest));
+  for (int64_t i = 0; i < seen; i += kLanes) {
+    F e = exp(scores(i) - set(largest));
     store(score + i, e);
     total = total + e;
   }
-  for (int64_t i = up(seen); i < end; i += kLanes) store(score + i, set(0));
-  t.total[r] = t.total[r] * keep + sum(total);
+  for (int64_t i = up(seen); i < end_of_zeros(seen); i += kLanes) store(score + i, set(0));
+  const float keep = first ? 0 : std::exp(t.largest[r] - largest);
+  t.total[r] = (first ? 0 : t.total[r] * keep) + sum(total);
   t.largest[r] = largest;
-  if (keep == 1) return;
+  if (first || keep == 1) return;
   for (int64_t i = 0; i < up(d); i += kLanes)
     store(t.sum + r * t.ld + i, load(t.sum + r * t.ld + i) * set(keep));
 }
@@ -104,12 +114,9 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
                   int64_t& packed) {
   const AttentionShape& s = a.shape;
   int64_t d = s.head_dim, offset = task.kv_head * rows.group * d;
-  for (int64_t r = 0; r < rows.total(); ++r)
-    copy_row(at<T>(a.q, a.q_stride, task.begin + rows.position(r), offset + r % rows.group * d), d, s.scale,
-             t.q + r * t.ld);
-  std::fill(t.sum, t.sum + rows.total() * t.ld, 0.0f);
-  std::fill(t.largest, t.largest + rows.total(), -HUGE_VALF);
-  std::fill(t.total, t.total + rows.total(), 0.0f);
+  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
+    copy_row(at<T>(a.q, a.q_stride, task.begin + position, offset + head * d), d, s.scale, t.q + r * t.ld);
+  });
   for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
     int64_t keys = std::min(kKeyBlock, task.length - key);
     if (packed != key) {
@@ -119,18 +126,19 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
       packed = key;
     }
     products(rows, key, keys, t.q, d, t.ld, t.keys_across, t.score);
-    int64_t end = up(visible(rows, rows.total() - 1, key, keys));
-    for (int64_t r = 0; r < rows.total(); ++r) softmax_row(t, r, visible(rows, r, key, keys), end, d);
-    weighted_sum(rows, key, keys, t.score, t.values, d, t.ld, t.sum);
+    rows.each([&](int64_t r, int64_t position, int64_t)
+                  FORGE_LAMBDA { softmax_row(t, r, visible(position, key, keys), key == 0, d); });
+    weighted_sum(rows, key, keys, t.score, t.values, d, t.ld, t.sum, key != 0);
   }
-  for (int64_t r = 0; r < rows.total(); ++r) {
-    int64_t token = task.begin + rows.position(r), head = task.kv_head * rows.group + r % rows.group;
-    T* out = at<T>(a.out, a.out_stride, token, head * d);
+  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
+    T* out = at<T>(a.out, a.out_stride, task.begin + position, offset + head * d);
     F inverse = set(1.0f / t.total[r]);
     for_lanes(
         d, [&](int64_t i, int n) FORGE_LAMBDA { store_n(out + i, load(t.sum + r * t.ld + i) * inverse, n); });
-    if (a.lse) a.lse[token * s.heads + head] = t.largest[r] + std::log(t.total[r]);
-  }
+    if (a.lse)
+      a.lse[(task.begin + position) * s.heads + task.kv_head * rows.group + head] =
+          t.largest[r] + std::log(t.total[r]);
+  });
 }
 
 template <class T>
@@ -154,8 +162,8 @@ void load_key_block(const AttentionBackward& a, const AttentionTask& task, Atten
 template <class T>
 void load_rows(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t, const Rows& rows) {
   int64_t d = a.shape.head_dim;
-  for (int64_t r = 0; r < rows.total(); ++r) {
-    int64_t token = task.begin + rows.position(r), head = task.kv_head * rows.group + r % rows.group;
+  rows.each([&](int64_t r, int64_t position, int64_t in_group) FORGE_LAMBDA {
+    int64_t token = task.begin + position, head = task.kv_head * rows.group + in_group;
     copy_row(at<T>(a.q, a.q_stride, token, head * d), d, a.shape.scale, t.q + r * t.ld);
     const T *out = at<T>(a.out, a.out_stride, token, head * d),
             *d_out = at<T>(a.d_out, a.d_out_stride, token, head * d);
@@ -165,24 +173,25 @@ void load_rows(const AttentionBackward& a, const AttentionTask& task, AttentionS
                      FORGE_LAMBDA { delta = fma(load_n(out + i, n), load_n(d_out + i, n), delta); });
     t.delta[r] = sum(delta);
     t.largest[r] = a.lse[token * a.shape.heads + head];
-  }
+  });
 }
 
-// score = p, slope = d s, zero where a row sees nothing; up to `end` keys.
+// score = p, slope = d s, zero behind what a row sees.
 void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d) {
   products(rows, first_key, keys, t.q, d, t.ld, t.keys_across, t.score);
   products(rows, first_key, keys, t.d_out, d, t.ld, t.values_across, t.slope);
-  int64_t end = up(visible(rows, rows.total() - 1, first_key, keys));
-  for (int64_t r = 0; r < rows.total(); ++r) {
+  rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
     float *score = t.score + r * kScoreStride, *slope = t.slope + r * kScoreStride;
-    int64_t seen = visible(rows, r, first_key, keys);
-    for (int64_t i = 0; i < up(seen); i += kLanes) {
-      F p = exp(load(score + i) - set(t.largest[r]));
+    const int64_t seen = visible(position, first_key, keys);
+    for (int64_t i = 0; i < seen; i += kLanes) {
+      const int64_t n = std::min<int64_t>(seen - i, kLanes);
+      F p = keep_first(exp(load(score + i) - set(t.largest[r])), n, set(0));
       store(score + i, p);
-      store(slope + i, p * (load(slope + i) - set(t.delta[r])));
+      store(slope + i, keep_first(p * (load(slope + i) - set(t.delta[r])), n, set(0)));
     }
-    for (int64_t i = seen; i < end; ++i) score[i] = slope[i] = 0;
-  }
+    for (int64_t i = up(seen); i < end_of_zeros(seen); i += kLanes)
+      store(score + i, set(0)), store(slope + i, set(0));
+  });
 }
 
 template <class T>
@@ -198,17 +207,25 @@ void store_rows(float* from, int64_t ld, float factor, void* base, int64_t strid
 template <class T>
 void store_query_gradient(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t,
                           const Rows& rows) {
-  for (int64_t r = 0; r < rows.total(); ++r)
-    store_rows<T>(t.sum + r * t.ld, t.ld, a.shape.scale, a.d_q, a.d_q_stride, task.begin + rows.position(r),
-                  (task.kv_head * rows.group + r % rows.group) * a.shape.head_dim, 1, a.shape.head_dim);
+  const int64_t d = a.shape.head_dim;
+  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
+    store_rows<T>(t.sum + r * t.ld, t.ld, a.shape.scale, a.d_q, a.d_q_stride, task.begin + position,
+                  (task.kv_head * rows.group + head) * d, 1, d);
+  });
 }
 
-// d k and d v gather over the rows: the left factor is read transposed. Keys past the last row's limit get
-// nothing.
+// d k and d v gather over the rows that see a key: the left factor is read transposed.
 void gather_keys(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d) {
-  int64_t seen = visible(rows, rows.total() - 1, first_key, keys);
-  gemm(seen, up(d), rows.total(), t.slope, 1, kScoreStride, t.q, t.ld, t.d_keys, t.ld, true);
-  gemm(seen, up(d), rows.total(), t.score, 1, kScoreStride, t.d_out, t.ld, t.d_values, t.ld, true);
+  const int64_t seen = visible(rows.first + rows.count - 1, first_key, keys);
+  for (int64_t key = 0; key < seen; key += kRowStep) {
+    const int64_t m = std::min(kRowStep, seen - key),
+                  row = std::max<int64_t>(0, first_key + key - rows.first) * rows.group,
+                  k = rows.total() - row, from = row * kScoreStride + key;
+    gemm(m, up(d), k, t.slope + from, 1, kScoreStride, t.q + row * t.ld, t.ld, t.d_keys + key * t.ld, t.ld,
+         true);
+    gemm(m, up(d), k, t.score + from, 1, kScoreStride, t.d_out + row * t.ld, t.ld, t.d_values + key * t.ld,
+         t.ld, true);
+  }
 }
 
 // The queries [task.first, task.last) against all their keys; a sequence of one block gives d k and d v with
@@ -221,13 +238,12 @@ void backward_queries(const AttentionBackward& a, const AttentionTask& task, Att
   for (int64_t first = task.first; first < task.last; first += step) {
     Rows rows{first, std::min(step, task.last - first), group};
     load_rows<T>(a, task, t, rows);
-    std::fill(t.sum, t.sum + rows.total() * t.ld, 0.0f);
     for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
       int64_t keys = std::min(kKeyBlock, task.length - key);
       if (packed != key) load_key_block<T>(a, task, t, key, keys);
       packed = key;
       score_gradients(t, rows, key, keys, d);
-      weighted_sum(rows, key, keys, t.slope, t.keys, d, t.ld, t.sum);
+      weighted_sum(rows, key, keys, t.slope, t.keys, d, t.ld, t.sum, key != 0);
       if (both) gather_keys(t, rows, key, keys, d);
     }
     store_query_gradient<T>(a, task, t, rows);

@@ -2,9 +2,10 @@
 // Included by the FORGE_ISA part of an <op>_cpu.cpp.
 //
 // A register tile of kTileRows × kTileVectors · kLanes sums; each step of k loads one row of B's panel and
-// multiplies it by kTileRows broadcast values of A. Panels of k ≤ 128 rows of B stay in the first-level cache
-// while all rows of A pass. A may be read transposed (a_row, a_k are its strides); B and C are row-major, n a
-// multiple of kLanes: callers pad.
+// multiplies it by kTileRows broadcast values of A. What n leaves over is a narrower tile, of one vector twice
+// as high: eight sums and more hide the latency of an addition. Panels of k ≤ 128 rows of B stay in the
+// first-level cache while all rows of A pass. A may be read transposed (a_row, a_k are its strides); B and C
+// are row-major, n a multiple of kLanes: callers pad.
 namespace forge::FORGE_ISA {
 
 template <int R, int V>
@@ -36,10 +37,23 @@ template <int V>
 void gemm_rows(int64_t m, int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb,
                float* c, int64_t ldc, bool add) {
   int64_t r = 0;
+  if constexpr (V == 1)
+    for (; r + 2 * kTileRows <= m; r += 2 * kTileRows)
+      gemm_block<2 * kTileRows, 1>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
   for (; r + kTileRows <= m; r += kTileRows)
     gemm_block<kTileRows, V>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
   for (; r + 2 <= m; r += 2) gemm_block<2, V>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
   if (r < m) gemm_block<1, V>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
+}
+
+// The last `vectors` ≤ V of a row.
+template <int V>
+void gemm_rest(int64_t vectors, int64_t m, int64_t k, const float* a, int64_t a_row, int64_t a_k,
+               const float* b, int64_t ldb, float* c, int64_t ldc, bool add) {
+  if constexpr (V > 0) {
+    if (vectors == V) return gemm_rows<V>(m, k, a, a_row, a_k, b, ldb, c, ldc, add);
+    gemm_rest<V - 1>(vectors, m, k, a, a_row, a_k, b, ldb, c, ldc, add);
+  }
 }
 
 inline void gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b,
@@ -51,8 +65,8 @@ inline void gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row,
     int64_t column = 0;
     for (; column + kWide <= n; column += kWide)
       gemm_rows<kTileVectors>(m, depth, a_part, a_row, a_k, b_part + column, ldb, c + column, ldc, add);
-    for (; column < n; column += kLanes)
-      gemm_rows<1>(m, depth, a_part, a_row, a_k, b_part + column, ldb, c + column, ldc, add);
+    gemm_rest<kTileVectors - 1>((n - column) / kLanes, m, depth, a_part, a_row, a_k, b_part + column, ldb,
+                                c + column, ldc, add);
   }
 }
 

@@ -62,6 +62,11 @@ FORGE_INLINE F abs(F a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)};
 FORGE_INLINE F less(F a, F b, F x, F y) {
   return {_mm256_blendv_ps(y.v, x.v, _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};
 }
+FORGE_INLINE F keep_first(F x, int64_t n, F other) {
+  const __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+  __m256i kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lane);
+  return {_mm256_blendv_ps(other.v, x.v, _mm256_castsi256_ps(kept))};
+}
 FORGE_INLINE F power2(F n) {
   return {_mm256_castsi256_ps(
       _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
@@ -71,6 +76,11 @@ FORGE_INLINE F scale2(F x, F n) {
   F half = round(n * set(0.5f));
   return x * power2(half) * power2(n - half);
 }
+FORGE_INLINE F add_exponent(F p, F n) {
+  return {_mm256_castsi256_ps(
+      _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(_mm256_castps_si256(n.v), 23)))};
+}
+FORGE_INLINE F clamp_to(F x, float limit) { return max(set(-limit), min(set(limit), x)); }
 FORGE_INLINE float sum(F a) {
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   x = _mm_add_ps(x, _mm_movehl_ps(x, x));

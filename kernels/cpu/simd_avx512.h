@@ -65,8 +65,19 @@ FORGE_INLINE F abs(F a) { return {_mm512_abs_ps(a.v)}; }
 FORGE_INLINE F less(F a, F b, F x, F y) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
 }
+// The first n lanes of x, 0 ≤ n ≤ kLanes, and of `other` the rest.
+FORGE_INLINE F keep_first(F x, int64_t n, F other) {
+  return {_mm512_mask_blend_ps(first(static_cast<int>(n)), other.v, x.v)};
+}
 // x · 2ⁿ for a whole n.
 FORGE_INLINE F scale2(F x, F n) { return {_mm512_scalef_ps(x.v, n.v)}; }
+// The bits of p + (the bits of n << 23): p · 2ⁿ for a whole n in the lowest bits of its lane.
+FORGE_INLINE F add_exponent(F p, F n) {
+  return {_mm512_castsi512_ps(
+      _mm512_add_epi32(_mm512_castps_si512(p.v), _mm512_slli_epi32(_mm512_castps_si512(n.v), 23)))};
+}
+// x, or ± limit where it is larger; a NaN becomes a number.
+FORGE_INLINE F clamp_to(F x, float limit) { return {_mm512_range_ps(x.v, _mm512_set1_ps(limit), 2)}; }
 FORGE_INLINE float sum(F a) { return _mm512_reduce_add_ps(a.v); }
 FORGE_INLINE float max_of(F a) { return _mm512_reduce_max_ps(a.v); }
 
@@ -110,8 +121,15 @@ FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
   even = {_mm512_permutex2var_ps(low.v, pick, high.v)};
   odd = {_mm512_permutex2var_ps(low.v, _mm512_add_epi32(pick, _mm512_set1_epi32(1)), high.v)};
 }
+// Rounds all 32 at once: up where the lower half, with the upper half's last bit, is past the middle. A NaN
+// made of bf16 numbers has an empty lower half and stays.
 FORGE_INLINE __m512i packed(F even, F odd) {
-  return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(rounded_up(even), 16), rounded_up(odd));
+  __m512i a = _mm512_castps_si512(even.v), b = _mm512_castps_si512(odd.v);
+  __m512i high = _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);
+  __m512i low = _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
+  __m512i sticky = _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi16(1), 0xF8);
+  __mmask32 up = _mm512_cmpgt_epu16_mask(sticky, _mm512_set1_epi16(static_cast<short>(0x8000)));
+  return _mm512_mask_add_epi16(high, up, high, _mm512_set1_epi16(1));
 }
 template <class T>
 FORGE_INLINE void store_two(T* p, F a, F b) {

@@ -67,10 +67,24 @@ FORGE_INLINE F abs(F a) {
 FORGE_INLINE F less(F a, F b, F x, F y) {
   return each_lane([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : y.v[i]; });
 }
+FORGE_INLINE F keep_first(F x, int64_t n, F other) {
+  return each_lane([&](int i) { return i < n ? x.v[i] : other.v[i]; });
+}
 FORGE_INLINE F scale2(F x, F n) {
   return each_lane(
       [&](int i) { return std::ldexp(x.v[i], std::isnan(n.v[i]) ? 0 : static_cast<int>(n.v[i])); });
 }
+FORGE_INLINE F add_exponent(F p, F n) {
+  return each_lane([&](int i) {
+    uint32_t bits, whole;
+    std::memcpy(&bits, &p.v[i], 4), std::memcpy(&whole, &n.v[i], 4);
+    bits += whole << 23;
+    float x;
+    std::memcpy(&x, &bits, 4);
+    return x;
+  });
+}
+FORGE_INLINE F clamp_to(F x, float limit) { return max(set(-limit), min(set(limit), x)); }
 FORGE_INLINE float sum(F a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
 FORGE_INLINE float max_of(F a) { return std::max(std::max(a.v[0], a.v[2]), std::max(a.v[1], a.v[3])); }
 FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {

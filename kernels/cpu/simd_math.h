@@ -31,10 +31,12 @@ FORGE_INLINE F store_and_read(T* p, F x, int n) {
   return load_n(p, n);
 }
 
-// eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of degree 6
-// in r (Cephes expf). 0 below −104, infinite above 88.72, NaN stays.
+// eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of degree 6 in
+// r (Cephes expf). Infinite above 88.72, NaN stays; 0 below −87.3, where the result would be subnormal:
+// processors take a hundred cycles and more to make one.
 FORGE_INLINE F exp(F x) {
-  x = max(set(-104.0f), min(set(89.0f), x));
+  const F lowest = set(-87.3f), given = x;
+  x = max(lowest, min(set(89.0f), x));
   F n = round(x * set(1.44269504088896341f));
   F r = fma(n, set(-0.693359375f), x);
   r = fma(n, set(2.12194440e-4f), r);
@@ -44,10 +46,26 @@ FORGE_INLINE F exp(F x) {
   p = fma(p, r, set(4.1665795894e-2f));
   p = fma(p, r, set(1.6666665459e-1f));
   p = fma(p, r, set(5.0000001201e-1f));
-  return scale2(fma(p, r * r, r) + set(1.0f), n);
+  return less(given, lowest, set(0.0f), scale2(fma(p, r * r, r) + set(1.0f), n));
 }
 // e⁸⁷ is the largest whose reciprocal is still normal.
 FORGE_INLINE F sigmoid(F x) { return reciprocal(set(1.0f) + exp(min(set(87.0f), set(0.0f) - x))); }
+// 2^(factor · x) to 3e-6, for |factor · x| ≤ 126: enough where the result is rounded to 16 bits. The product
+// is rounded to a whole n by adding a number whose last bit counts ones; 2^r for |r| ≤ 1/2 is the minimax
+// polynomial of degree 4.
+FORGE_INLINE F exp2_near(F x, float factor) {
+  F whole = set(12582912.0f), n = fma(x, set(factor), whole);
+  F r = fma(x, set(factor), whole - n);
+  F p = set(9.57010191e-3f);
+  p = fma(p, r, set(5.59178603e-2f));
+  p = fma(p, r, set(2.40247448e-1f));
+  p = fma(p, r, set(6.93121815e-1f));
+  return add_exponent(fma(p, r, set(9.99999261e-1f)), n);
+}
+// To 3e-6; 1 / (1 + e⁸⁷) and the reverse past ±87, some number for a NaN.
+FORGE_INLINE F sigmoid_near(F x) {
+  return reciprocal(set(1.0f) + exp2_near(clamp_to(x, 87.0f), -1.44269504088896341f));
+}
 // Exact to rounding for large x; near 0 the subtraction costs an absolute 1e-7, which gelu multiplies by x.
 FORGE_INLINE F tanh(F x) {
   return set(1.0f) - set(2.0f) * reciprocal(exp(min(set(87.0f), x + x)) + set(1.0f));

@@ -4,13 +4,18 @@
 namespace forge::FORGE_ISA {
 namespace turn {
 
+// All heads of a token: a piece of its cosines is read once for all of them.
 template <class T>
-FORGE_INLINE void half_split(T* head, const float* cosine, const float* sine, F sign, int64_t half) {
+FORGE_INLINE void half_split(const Rope& a, T* token, const float* cosine, const float* sine, float sign) {
+  const int64_t half = a.rotary_dim / 2;
+  T* const end = token + (a.heads + a.kv_heads) * a.head_dim;
   for_all<T>(half, [&](int64_t i, auto at) FORGE_LAMBDA {
-    auto c = at.load_table(cosine + i), s = at.load_table(sine + i) * sign;
-    auto a = at.load(head + i), b = at.load(head + half + i);
-    at.store(head + i, fma(a, c, set(0.0f) - b * s));
-    at.store(head + half + i, fma(b, c, a * s));
+    const auto c = at.load_table(cosine + i), s = at.load_table(sine + i) * set(sign), minus = set(0.0f) - s;
+    for (T* head = token; head != end; head += a.head_dim) {
+      auto x = at.load(head + i), y = at.load(head + half + i);
+      at.store(head + i, fma(x, c, y * minus));
+      at.store(head + half + i, fma(y, c, x * s));
+    }
   });
 }
 
@@ -31,12 +36,12 @@ void tokens(const Rope& a, int64_t begin, int64_t end) {
     int64_t position = a.positions ? a.positions[token] : token;
     const float *cosine = a.cosine + position * half, *sine = a.sine + position * half;
     T* head = static_cast<T*>(a.qkv) + token * a.stride;
-    for (int64_t i = 0; i < a.heads + a.kv_heads; ++i, head += a.head_dim) {
-      if (a.layout == RopeLayout::half_split)
-        half_split(head, cosine, sine, set(sign), half);
-      else
-        interleaved(head, cosine, sine, sign, half);
+    if (a.layout == RopeLayout::half_split) {
+      half_split(a, head, cosine, sine, sign);
+      continue;
     }
+    for (int64_t i = 0; i < a.heads + a.kv_heads; ++i, head += a.head_dim)
+      interleaved(head, cosine, sine, sign, half);
   }
 }
 

@@ -4,17 +4,17 @@
 namespace forge::FORGE_ISA {
 namespace glu {
 
-// f(x) and f'(x).
+// f(x) and f'(x), for results of type T.
 template <class V>
 struct Activated {
   V value, slope;
 };
 
-template <class V>
+template <class T, class V>
 FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
   F one = set(1.0f);
   if (function == GateFunction::silu) {
-    V s = sigmoid(x);
+    V s = sizeof(T) == 2 ? sigmoid_near(x) : sigmoid(x);
     // x σ(x) of −∞ is 0 and not ∞ · 0.
     V value = less(x, set(-104.0f), set(0.0f), x * s);
     return {value, less(x, set(-104.0f), set(0.0f), fma(value, one - s, s))};
@@ -40,7 +40,7 @@ void forward(const SwigluForward& a, int64_t begin, int64_t end) {
     const T* up = static_cast<const T*>(a.up) + row * a.up_stride;
     T* y = static_cast<T*>(a.y) + row * a.y_stride;
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
-      at.store(y + i, activate(a.function, at.load(gate + i)).value * at.load(up + i), past);
+      at.store(y + i, activate<T>(a.function, at.load(gate + i)).value * at.load(up + i), past);
     });
   }
   stream_fence();
@@ -55,7 +55,7 @@ void backward(const SwigluBackward& a, int64_t begin, int64_t end) {
     T* y = a.y ? static_cast<T*>(a.y) + row * a.y_stride : nullptr;
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       auto d = at.load(d_y + i), u = at.load(up + i);
-      auto f = activate(a.function, at.load(gate + i));
+      auto f = activate<T>(a.function, at.load(gate + i));
       at.store(gate + i, d * u * f.slope);
       at.store(up + i, d * f.value);
       if (y) at.store(y + i, f.value * u);
