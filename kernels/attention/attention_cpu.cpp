@@ -19,9 +19,17 @@ T* at(void* base, int64_t stride, int64_t token, int64_t offset) {
   return static_cast<T*>(base) + token * stride + offset;
 }
 
-// to[r, :d] = from · factor; lanes past d become zero.
+// Asks for the row of a token some tokens later: rows of one head lie too far apart for the processor to foresee.
 template <class T>
-FORGE_INLINE void copy_row(const T* from, int64_t d, float factor, float* to) {
+FORGE_INLINE void ask_ahead(const T* row, int64_t d, int64_t stride) {
+  constexpr int64_t kTokens = 6, kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < d; i += kLine) __builtin_prefetch(row + kTokens * stride + i);
+}
+
+// to[:d] = from · factor; lanes past d become zero.
+template <class T>
+FORGE_INLINE void copy_row(const T* from, int64_t stride, int64_t d, float factor, float* to) {
+  ask_ahead(from, d, stride);
   for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA { store(to + i, load_n(from + i, n) * set(factor)); });
 }
 
@@ -29,7 +37,7 @@ template <class T>
 void load_keys(const void* base, int64_t stride, int64_t token, int64_t offset, int64_t count, int64_t d,
                int64_t ld, float* rows) {
   for (int64_t j = 0; j < count; ++j)
-    copy_row(at<T>(base, stride, token + j, offset), d, 1.0f, rows + j * ld);
+    copy_row(at<T>(base, stride, token + j, offset), stride, d, 1.0f, rows + j * ld);
 }
 // across[i, j] = rows[j, i]; columns up to a whole vector become zero.
 void transpose(const float* rows, int64_t count, int64_t d, int64_t ld, float* across) {
@@ -115,7 +123,8 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
   const AttentionShape& s = a.shape;
   int64_t d = s.head_dim, offset = task.kv_head * rows.group * d;
   rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
-    copy_row(at<T>(a.q, a.q_stride, task.begin + position, offset + head * d), d, s.scale, t.q + r * t.ld);
+    copy_row(at<T>(a.q, a.q_stride, task.begin + position, offset + head * d), a.q_stride, d, s.scale,
+             t.q + r * t.ld);
   });
   for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
     int64_t keys = std::min(kKeyBlock, task.length - key);
@@ -164,10 +173,11 @@ void load_rows(const AttentionBackward& a, const AttentionTask& task, AttentionS
   int64_t d = a.shape.head_dim;
   rows.each([&](int64_t r, int64_t position, int64_t in_group) FORGE_LAMBDA {
     int64_t token = task.begin + position, head = task.kv_head * rows.group + in_group;
-    copy_row(at<T>(a.q, a.q_stride, token, head * d), d, a.shape.scale, t.q + r * t.ld);
+    copy_row(at<T>(a.q, a.q_stride, token, head * d), a.q_stride, d, a.shape.scale, t.q + r * t.ld);
     const T *out = at<T>(a.out, a.out_stride, token, head * d),
             *d_out = at<T>(a.d_out, a.d_out_stride, token, head * d);
-    copy_row(d_out, d, 1.0f, t.d_out + r * t.ld);
+    copy_row(d_out, a.d_out_stride, d, 1.0f, t.d_out + r * t.ld);
+    ask_ahead(out, d, a.out_stride);
     F delta = set(0);
     for_lanes(d, [&](int64_t i, int n)
                      FORGE_LAMBDA { delta = fma(load_n(out + i, n), load_n(d_out + i, n), delta); });
