@@ -6,7 +6,7 @@
 // A seed is a file or a folder of files. g++ calls __sanitizer_cov_trace_pc at every basic block of the code
 // under test (-fsanitize-coverage=trace-pc); an input that reaches a block, or reaches it clearly more often
 // than any before, joins the corpus. The same seeds give the same inputs in the same order. The input that
-// crashes, hangs or makes a sanitizer speak is left in the folder FINDINGS.
+// crashes, hangs or makes a sanitizer speak is left in the folder FINDINGS. Ctrl-C ends a run early, with its counts.
 #include <sanitizer/common_interface_defs.h>
 #include <sys/time.h>
 #include <csignal>
@@ -36,6 +36,9 @@ void save_finding() {
   std::ofstream(finding, std::ios::binary) << input;
   std::fprintf(stderr, "the input is in %s\n", finding.c_str());
 }
+
+volatile std::sig_atomic_t interrupted = 0;
+void on_interrupt(int) { interrupted = 1; }
 
 void on_signal(int signal) {
   std::fprintf(stderr, signal == SIGPROF ? "one input took %d s\n" : "aborted\n", kHangSeconds);
@@ -98,6 +101,7 @@ int main(int argc, char** argv) {
   const std::string name = std::filesystem::path(argv[0]).filename();
   std::filesystem::create_directories(argv[2]);
   finding = std::string(argv[2]) + "/" + name + ".input";
+  std::signal(SIGINT, on_interrupt);
   std::signal(SIGABRT, on_signal);
   std::signal(SIGPROF, on_signal);
   __sanitizer_set_death_callback(save_finding);
@@ -110,7 +114,7 @@ int main(int argc, char** argv) {
   const double begin = processor_seconds(), end = begin + std::stod(argv[1]);
   Random random{1};
   int64_t runs = static_cast<int64_t>(corpus.size());
-  for (; processor_seconds() < end; ++runs) {
+  for (; processor_seconds() < end && !interrupted; ++runs) {
     input = corpus[random(corpus.size())];
     for (uint64_t n = 1 + random(4); n > 0; --n) mutate(input, corpus, random);
     if (run_input()) corpus.push_back(input);
