@@ -39,13 +39,14 @@ void load_keys(const void* base, int64_t stride, int64_t token, int64_t offset, 
   for (int64_t j = 0; j < count; ++j)
     copy_row(at<T>(base, stride, token + j, offset), stride, d, 1.0f, rows + j * ld);
 }
-// across[i, j] = rows[j, i]; columns up to a whole vector become zero.
+// across[i, j] = rows[j, i]; columns up to a whole vector become zero. Rows have `ld` floats, four at a time are read: rows
+// past d and count hold anything.
 void transpose(const float* rows, int64_t count, int64_t d, int64_t ld, float* across) {
-  for (int64_t i = 0; i < d; ++i) {
-    float* out = across + i * kScoreStride;
-    for (int64_t j = 0; j < count; ++j) out[j] = rows[j * ld + i];
-    for (int64_t j = count; j < up(count); ++j) out[j] = 0;
-  }
+  for (int64_t j = 0; j < count; j += 4)
+    for (int64_t i = 0; i < d; i += 4)
+      transpose4(rows + j * ld + i, ld, across + i * kScoreStride + j, kScoreStride);
+  for (int64_t i = 0; i < d; ++i)
+    for (int64_t j = count; j < up(count); ++j) across[i * kScoreStride + j] = 0;
 }
 
 // Rows of one block: positions [first, first + count) times `group` heads.
@@ -97,17 +98,17 @@ void softmax_row(AttentionScratch& t, int64_t r, int64_t seen, bool first, int64
   float* score = t.score + r * kScoreStride;
   const F lowest = set(-HUGE_VALF);
   F high = first ? lowest : set(t.largest[r]);
-  auto scores = [&](int64_t i) FORGE_LAMBDA {
-    return keep_first(load(score + i), std::min<int64_t>(seen - i, kLanes), lowest);
+  auto scores = [&](int64_t i, int n) FORGE_LAMBDA {
+    return n == kLanes ? load(score + i) : keep_first(load(score + i), n, lowest);
   };
-  for (int64_t i = 0; i < seen; i += kLanes) high = max(high, scores(i));
+  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA { high = max(high, scores(i, n)); });
   const float largest = max_of(high);
   F total = set(0);
-  for (int64_t i = 0; i < seen; i += kLanes) {
-    F e = exp(scores(i) - set(largest));
+  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
+    F e = exp(scores(i, n) - set(largest));
     store(score + i, e);
     total = total + e;
-  }
+  });
   for (int64_t i = up(seen); i < end_of_zeros(seen); i += kLanes) store(score + i, set(0));
   const float keep = first ? 0 : std::exp(t.largest[r] - largest);
   t.total[r] = (first ? 0 : t.total[r] * keep) + sum(total);
@@ -193,12 +194,12 @@ void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, i
   rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
     float *score = t.score + r * kScoreStride, *slope = t.slope + r * kScoreStride;
     const int64_t seen = visible(position, first_key, keys);
-    for (int64_t i = 0; i < seen; i += kLanes) {
-      const int64_t n = std::min<int64_t>(seen - i, kLanes);
-      F p = keep_first(exp(load(score + i) - set(t.largest[r])), n, set(0));
-      store(score + i, p);
-      store(slope + i, keep_first(p * (load(slope + i) - set(t.delta[r])), n, set(0)));
-    }
+    for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
+      auto kept = [n](F x) FORGE_LAMBDA { return n == kLanes ? x : keep_first(x, n, set(0)); };
+      F p = exp(load(score + i) - set(t.largest[r]));
+      store(score + i, kept(p));
+      store(slope + i, kept(p * (load(slope + i) - set(t.delta[r]))));
+    });
     for (int64_t i = up(seen); i < end_of_zeros(seen); i += kLanes)
       store(score + i, set(0)), store(slope + i, set(0));
   });

@@ -1,6 +1,20 @@
 // Functions over F, the vector of the instruction set at hand. Included by each_isa.h after simd_<set>.h.
 namespace forge::FORGE_ISA {
 
+// to[j, i] = from[i, j] of 4 × 4.
+FORGE_INLINE void transpose4(const float* from, int64_t ld, float* to, int64_t to_ld) {
+#if defined(__x86_64__)
+  __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + ld), c = _mm_loadu_ps(from + 2 * ld),
+         d = _mm_loadu_ps(from + 3 * ld);
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  _mm_storeu_ps(to, a), _mm_storeu_ps(to + to_ld, b);
+  _mm_storeu_ps(to + 2 * to_ld, c), _mm_storeu_ps(to + 3 * to_ld, d);
+#else
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) to[j * to_ld + i] = from[i * ld + j];
+#endif
+}
+
 // body(i, n) for i = 0, kLanes, …; n is kLanes but for the last. In the main loop n is a constant, so load_n
 // and store_n lose their branch.
 template <class Body>

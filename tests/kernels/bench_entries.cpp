@@ -4,6 +4,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include <fmt/format.h>
 #include <cmath>
 
 #include "kernels/attention/attention_args.h"
@@ -17,6 +18,15 @@
 #include "kernels/swiglu/swiglu.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/bench.h"
+
+// MKL's product with a factor laid out once, exported by LibTorch; the wheel brings no header of it.
+extern "C" {
+size_t cblas_sgemm_pack_get_size(int identifier, int m, int n, int k);
+void cblas_sgemm_pack(int layout, int identifier, int transpose, int m, int n, int k, float alpha,
+                      const float* from, int ld, float* packed);
+void cblas_sgemm_compute(int layout, int transpose_a, int transpose_b, int m, int n, int k, const float* a,
+                         int lda, const float* b, int ldb, float beta, float* c, int ldc);
+}
 
 namespace forge::kernel_bench {
 namespace {
@@ -271,6 +281,34 @@ void attentions(const Bench& bench, const Type& type) {
   }
 }
 
+// Whether laying a frozen weight out once pays (docs/decisions.md); its name says how much larger it becomes.
+void packed_products(const Bench& bench) {
+#if defined(__x86_64__)
+  if (!bench.wants("packed product")) return;
+  constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112, kPacked = 151, kFactorB = 162;
+  for (const auto& [k, n] : {std::pair{576, 3072}, std::pair{2048, 11264}}) {
+    at::Tensor weight = at::randn({n, k});
+    for (const int m : {32, 128, 1024}) {
+      at::Tensor x = at::randn({m, k}), y = at::empty({m, n});
+      const size_t size = cblas_sgemm_pack_get_size(kFactorB, m, n, k);
+      at::Tensor packed = at::empty({static_cast<int64_t>(size / sizeof(float)) + 1});
+      cblas_sgemm_pack(kRowMajor, kFactorB, kTransposed, m, n, k, 1.0f, weight.data_ptr<float>(), k,
+                       packed.data_ptr<float>());
+      const double larger = static_cast<double>(size) / (4.0 * n * k);
+      bench.add({fmt::format("packed product {} x {} x {}, weight x {:.2f}", m, k, n, larger),
+                 {.operations = 2.0 * m * n * k},
+                 at::kFloat,
+                 [=, k = k, n = n] {
+                   cblas_sgemm_compute(kRowMajor, kPlain, kPacked, m, n, k, x.data_ptr<float>(), k,
+                                       packed.data_ptr<float>(), k, 0, y.data_ptr<float>(), n);
+                 },
+                 [=]() mutable { at::mm_out(y, x, weight.t()); },
+                 "at::mm"});
+    }
+  }
+#endif
+}
+
 }  // namespace
 
 void run_entries(const std::string& filter, int rounds) {
@@ -286,6 +324,7 @@ void run_entries(const std::string& filter, int rounds) {
     attentions(bench, type);
     heads(bench, type);
   }
+  packed_products(bench);
 }
 
 }  // namespace forge::kernel_bench
