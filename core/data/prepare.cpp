@@ -61,8 +61,10 @@ std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>
                       const Tokenizer& tokenizer, const ChatTemplate* chat_template, FileHashes* known) {
   Hasher hasher;
   hasher.add(kPipelineVersion).add(tokenizer.content_hash());
-  hasher.add(static_cast<int64_t>(chat_template != nullptr));
-  if (chat_template) hasher.add(chat_template->source());
+  const std::vector<std::string> templates =
+      chat_template ? chat_template->sources() : std::vector<std::string>{};
+  hasher.add(static_cast<int64_t>(templates.size()));
+  for (const std::string& text : templates) hasher.add(text);
   for (const SourceFile& file : files) {
     hasher.add(hash_of_data(file.path, known)).add(static_cast<int64_t>(source_kind(file.path)));
     add_settings(hasher, file, job.seed);

@@ -128,6 +128,16 @@ ChatTemplate ChatTemplate::parse(const TemplateSource& source, SpecialTokens spe
   return result;
 }
 
+void ChatTemplate::set_tool_use(ChatTemplate other) {
+  tool_use_ = std::make_shared<const ChatTemplate>(std::move(other));
+}
+
+std::vector<std::string> ChatTemplate::sources() const {
+  std::vector<std::string> texts{source_};
+  if (tool_use_) texts.push_back(tool_use_->source_);
+  return texts;
+}
+
 namespace {
 
 // Special tokens first; a variable of the same name replaces it, as in transformers.
@@ -158,6 +168,8 @@ MarkedText ChatTemplate::render_values(const Value& messages, const Rendering& r
 
 std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Json& tools,
                                                   bool add_generation_prompt, const Json& variables) const {
+  if (tool_use_ && !tools.is_null())
+    return tool_use_->render(messages, tools, add_generation_prompt, variables);
   check_messages(messages);
   const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables)};
   return segments_of(render_values(value_of(messages), rendering, add_generation_prompt), {});
@@ -336,6 +348,8 @@ std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full,
 
 std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation,
                                                                TrainTurns train_on) const {
+  if (tool_use_ && !conversation.tools.is_null())
+    return tool_use_->render_for_training(conversation, train_on);
   const Json& messages = conversation.messages;
   check_messages(messages);
   const Rendering rendering{value_of(conversation.tools),

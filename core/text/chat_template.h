@@ -9,6 +9,7 @@
 // tokenised without adding special tokens: the template writes them itself. Segments remember what the
 // template wrote and what came with the data, so that a user who types <|im_end|> ends nothing.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,10 +68,13 @@ class ChatTemplate {
   std::vector<RenderedSegment> render_for_training(const Conversation& conversation,
                                                    TrainTurns train_on) const;
 
+  // Conversations with tools are rendered by `other` from now on, as transformers takes a model's "tool_use".
+  void set_tool_use(ChatTemplate other);
+
   bool marks_generation() const { return template_.marks_generation(); }
   const std::string& name() const { return template_.name(); }
-  // The text it was parsed from; stored beside an adapter.
-  const std::string& source() const { return source_; }
+  // The texts that it was parsed from: what it renders is decided by them.
+  std::vector<std::string> sources() const;
   // What strftime_now shows, in seconds since 1970; the clock's time if never set.
   void set_now(int64_t seconds) { now_ = seconds; }
 
@@ -83,6 +87,7 @@ class ChatTemplate {
   jinja::Template template_;
   std::string source_;
   SpecialTokens special_tokens_;
+  std::shared_ptr<const ChatTemplate> tool_use_;
   std::optional<int64_t> now_;
 };
 
