@@ -101,6 +101,22 @@ Value value_of(const Json& json) {
   }
 }
 
+Value messages_value(const Json& messages) {
+  std::vector<Value> values;
+  for (const Json& message : messages) {
+    const Value value = value_of(message);
+    const std::string role = message["role"];
+    if (std::find(kChatRoles.begin(), kChatRoles.end(), role) == kChatRoles.end()) {
+      values.push_back(value);
+      continue;
+    }
+    auto trusted = std::make_shared<jinja::Dict>(value.dict());
+    trusted->set(Value::text("role"), Value::text(role));
+    values.emplace_back(std::shared_ptr<const jinja::Dict>(std::move(trusted)));
+  }
+  return Value::list(std::move(values), jinja::SequenceKind::list, true);
+}
+
 std::vector<Span> generated_spans(const MarkedText& text) {
   std::vector<Span> spans;
   int64_t begin = 0;
@@ -172,7 +188,7 @@ std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Js
     return tool_use_->render(messages, tools, add_generation_prompt, variables);
   check_messages(messages);
   const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables)};
-  return segments_of(render_values(value_of(messages), rendering, add_generation_prompt), {});
+  return segments_of(render_values(messages_value(messages), rendering, add_generation_prompt), {});
 }
 
 namespace {
@@ -354,7 +370,7 @@ std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversatio
   check_messages(messages);
   const Rendering rendering{value_of(conversation.tools),
                             variables_of(special_tokens_, conversation.variables)};
-  const Value values = value_of(messages);
+  const Value values = messages_value(messages);
   const MarkedText full = render_values(values, rendering, false);
   std::string eos;
   for (const auto& [token, text] : special_tokens_)

@@ -8,6 +8,7 @@
 // Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is later
 // tokenised without adding special tokens: the template writes them itself. Segments remember what the
 // template wrote and what came with the data, so that a user who types <|im_end|> ends nothing.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,11 @@
 #include "core/text/jinja/template.h"
 
 namespace forge {
+
+// Who speaks. Templates build control tokens of these words (Phi-4: '<|' + role + '|>'), so a role counts as written by
+// the template, wherever it came from.
+inline constexpr std::array<std::string_view, 6> kChatRoles{"system",    "developer", "user",
+                                                            "assistant", "tool",      "function"};
 
 // A run of bytes with one origin. Segments may end anywhere between two characters, and words may continue
 // across: tokenise the whole text, and use the origin only to decide where control tokens are read.
