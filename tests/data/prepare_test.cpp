@@ -227,7 +227,7 @@ TEST_CASE("beyond twenty faults of one row the others are counted") {
   for (int i = 1; i < 10'000; ++i) messages += ",1";
   fixture.source("a.jsonl", "{\"messages\": [" + messages + "]}\n");
   CHECK_THAT(fixture.problem(),
-             Catch::EndsWith("\na.jsonl:1:52: a message is the number 1, expected an object with role and "
+             Catch::EndsWith("\na.jsonl:1:53: a message is the number 1, expected an object with role and "
                              "content\n… and 9,980 more\n1 of 1 rows cannot be used"));
 
   fixture.job.data.on_bad_row = BadRow::skip;
