@@ -102,12 +102,19 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   }
 }
 
-void require_template(const RowStream& stream, Split split, const ChatTemplate* chat_template) {
+// What messages call the data of the split.
+std::string name_of_data(Split split, const PrepareOptions& options) {
+  if (!options.source_name.empty()) return options.source_name;
+  return split == Split::train ? "data.train" : "data.eval";
+}
+
+void require_template(const RowStream& stream, const std::string& name, const PrepareOptions& options) {
+  const std::string key = options.source_name.empty() ? "data.template" : "--template";
   for (RowFormat format : {RowFormat::messages, RowFormat::sharegpt})
-    if (!chat_template && stream.has_format(format))
-      throw Error(ErrorKind::job, std::string(split == Split::train ? "data.train" : "data.eval") +
-                                      ": rows of " + name_of(format) + ", but the model has no chat template")
-          .hint("set data.template to a .jinja file or a bundled name");
+    if (stream.has_format(format))
+      throw Error(ErrorKind::job,
+                  name + ": rows of " + name_of(format) + ", but the model has no chat template")
+          .hint("set " + key + " to a .jinja file or a bundled name");
 }
 
 // Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
@@ -161,9 +168,8 @@ void count(DataSummary& summary, const ChunkResult& result) {
   }
 }
 
-void require_examples(const Job& job, Split split, const DataSummary& summary) {
+void require_examples(const Job& job, Split split, const std::string& name, const DataSummary& summary) {
   if (summary.examples > 0) return;
-  const std::string name = split == Split::train ? "data.train" : "data.eval";
   if (split == Split::eval && job.data.eval.empty())
     throw Error(ErrorKind::data, "data.eval_fraction: " + format_number(job.data.eval_fraction) +
                                      " chose no row of data.train, expected at least one")
@@ -202,7 +208,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
 
   RowStream stream(sources, options.estimate_bytes);
   const bool estimate = stream.partial();
-  require_template(stream, split, chat_template);
+  const std::string name = name_of_data(split, options);
+  if (!chat_template) require_template(stream, name, options);
   const ExampleMaker maker(tokenizer, chat_template, job);
   const ChunkWorker worker(maker, sources, share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
@@ -234,7 +241,9 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   progress.bytes =
       estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
   if (options.progress) options.progress(progress);
-  lost.throw_if_any(progress.rows);
+  lost.throw_if_any(progress.rows, options.source_name.empty()
+                                       ? "mend them, or set data.on_bad_row: skip to leave them out"
+                                       : "mend them, or leave them out of the file");
 
   DataSummary& summary = prepared.summary;
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -244,7 +253,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     add_scaled(summary, by_source[i], factor);
   }
   summary.format = stream.formats();
-  require_examples(job, split, summary);
+  require_examples(job, split, name, summary);
   if (estimate) {
     summary.estimated = true;
     return prepared;

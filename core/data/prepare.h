@@ -49,6 +49,8 @@ struct PrepareOptions {
   std::function<void(const PrepareProgress&)> progress;  // called on the caller's thread
   // Looks at every row; then all rows are read even if the cache is there.
   DataReport* report = nullptr;
+  // What messages call the data when no job names it ("--data FILE"); hints then speak of options, not of keys.
+  std::string source_name;
   // Hashes that are known already, and where new ones go: a file that gives both splits is hashed once.
   FileHashes* file_hashes = nullptr;
 };
