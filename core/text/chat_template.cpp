@@ -346,6 +346,18 @@ class MarkedTurns {
   Render render_;
 };
 
+// Two prefixes are rendered for each trained turn, so the time grows with the square of the conversation: 16 s for 4,000
+// messages. A row that would take longer than a minute is refused.
+void require_short(size_t turns, size_t messages, const MarkedText& full) {
+  const double seconds = static_cast<double>(turns) *
+                         (2e-6 * static_cast<double>(messages) + 1e-9 * static_cast<double>(full.size()));
+  if (seconds <= 60) return;
+  throw Error(ErrorKind::data, format_count(static_cast<int64_t>(messages)) + " messages with " +
+                                   format_count(static_cast<int64_t>(turns)) +
+                                   " trained turns, whose mask would take minutes to find")
+      .hint("split the conversation, train on last_assistant, or use a template with {% generation %} markers");
+}
+
 // Everything but the turned-off messages.
 std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full, const Json& messages) {
   std::vector<Span> spans;
@@ -386,6 +398,7 @@ std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversatio
     };
     return segments_of(full, MarkedTurns(name(), full, messages, first).of(turns));
   }
+  require_short(turns.size(), messages.size(), full);
   std::vector<Span> spans;
   for (size_t turn : turns) {
     const Span span = prefixes.answer(turn);

@@ -164,6 +164,15 @@ TEST_CASE("a template that writes earlier turns differently is refused, not mask
   CHECK(masked(strips, messages, TrainTurns::last_assistant) == "U:u1;A:a;U:u2;A:[think!a;]");
 }
 
+TEST_CASE("a conversation whose mask would take minutes is refused at once") {
+  Json messages = Json::array();
+  for (int i = 0; i < 20'000; ++i)
+    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", "x"}});
+  CHECK(error_of([&] { masked(bundled("chatml"), messages); })
+            .find("20,000 messages with 10,000 trained turns") == 0);
+  CHECK(masked(bundled("chatml"), messages, TrainTurns::last_assistant).size() > 20'000);
+}
+
 TEST_CASE("a template that raises on the row is a fault of the data, with its line") {
   const std::string error = error_of(
       [] { bundled("llama2").render(chat(R"([{"role": "assistant", "content": "x"}])"), nullptr, false); });
