@@ -34,12 +34,27 @@ EvalShare share_of(const Job& job, Split split) {
   return {job.data.eval_fraction, split == Split::eval};
 }
 
-std::string hash_of_data(const std::string& path, FileHashes* known) {
-  source_kind(path);  // its errors speak of data files
-  if (!known) return hash_file(path, ErrorKind::data);
-  std::string& hash = (*known)[path];
-  if (hash.empty()) hash = hash_file(path, ErrorKind::data);
-  return hash;
+FileStamp stamp_of(const std::string& path) {
+  std::error_code ignored;
+  return {file_size(path), std::filesystem::last_write_time(path, ignored)};
+}
+
+// Files whose stamp is still the one of their hash are not hashed again.
+void hash_files(const std::vector<std::string>& paths, FileHashes& known) {
+  for (const std::string& path : paths) {
+    source_kind(path);  // its errors speak of data files
+    const FileStamp stamp = stamp_of(path);
+    HashedFile& file = known[path];
+    if (file.hash.empty() || file.stamp != stamp) file = {hash_file(path, ErrorKind::data), stamp};
+  }
+}
+
+// Rows of another content than the one that names the cache must not come into it.
+void require_unchanged(const std::vector<std::string>& paths, const FileHashes& hashes) {
+  for (const std::string& path : paths)
+    if (stamp_of(path) != hashes.at(path).stamp)
+      throw Error(ErrorKind::data, path + ": changed while it was read")
+          .hint("run again when nothing writes to it");
 }
 
 // What a source says of its rows; the seed only where a weight draws by it.
@@ -58,7 +73,7 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
 
 // Everything that decides the examples, and nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
-                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, FileHashes* known) {
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, const FileHashes& hashes) {
   Hasher hasher;
   hasher.add(kPipelineVersion).add(tokenizer.content_hash());
   const std::vector<std::string> templates =
@@ -66,7 +81,7 @@ std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>
   hasher.add(static_cast<int64_t>(templates.size()));
   for (const std::string& text : templates) hasher.add(text);
   for (const SourceFile& file : files) {
-    hasher.add(hash_of_data(file.path, known)).add(static_cast<int64_t>(source_kind(file.path)));
+    hasher.add(hashes.at(file.path).hash).add(static_cast<int64_t>(source_kind(file.path)));
     add_settings(hasher, file, job.seed);
   }
   const EvalShare share = share_of(job, split);
@@ -200,9 +215,11 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
                          const ChatTemplate* chat_template, const PrepareOptions& options) {
   const std::vector<SourceFile> sources = expand_sources(sources_of(job, split));
   const std::vector<std::string> paths = paths_of(sources);
+  FileHashes own_hashes;
+  FileHashes& hashes = options.file_hashes ? *options.file_hashes : own_hashes;
+  hash_files(paths, hashes);
   const std::string path = options.cache_folder + "/" +
-                           cache_key(job, split, sources, tokenizer, chat_template, options.file_hashes) +
-                           ".tokens";
+                           cache_key(job, split, sources, tokenizer, chat_template, hashes) + ".tokens";
   std::optional<Prepared> found = cached(path, paths);
   if (found && !options.report) return std::move(*found);
 
@@ -241,6 +258,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   progress.bytes =
       estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
   if (options.progress) options.progress(progress);
+  require_unchanged(paths, hashes);
   lost.throw_if_any(progress.rows, options.source_name.empty()
                                        ? "mend them, or set data.on_bad_row: skip to leave them out"
                                        : "mend them, or leave them out of the file");

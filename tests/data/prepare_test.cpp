@@ -221,6 +221,24 @@ TEST_CASE("beyond twenty bad rows the others are counted") {
                              "… and 9,980 more\n10,000 of 10,001 rows cannot be used"));
 }
 
+TEST_CASE("a file that changes while it is read gives no cache under the name of its old content") {
+  Fixture fixture;
+  fixture.source("a.jsonl", many_rows(100));
+  const std::string path = fixture.job.data.train[0].path;
+  bool changed = false;
+  const auto append = [&](const PrepareProgress&) {
+    if (!changed) std::ofstream(path, std::ios::app) << chat_row("late", "row");
+    changed = true;
+  };
+  const std::string error = error_of([&] {
+    prepare_dataset(fixture.job, Split::train, fixture.tokenizer, &fixture.chat,
+                    {.cache_folder = fixture.folder.path("cache"), .threads = 1, .progress = append});
+  });
+  CHECK(error == path + ": changed while it was read");
+  CHECK(fixture.files_in_cache() == 0);
+  CHECK(fixture.prepare().data->size() == 101);
+}
+
 TEST_CASE("beyond twenty faults of one row the others are counted") {
   Fixture fixture;
   std::string messages = "1";
