@@ -88,11 +88,10 @@ void write_text(const std::string& path, const std::string& text) {
   out.sync_and_close();
 }
 
-int run(const Arguments& args) {
+int look(const Arguments& args, LoadedJob& loaded) {
   Progress progress(false, args.quiet() || args.json());
   Split split = split_of(args);
   int64_t shown = args.integer("--show", 0, 0, INT64_MAX);
-  LoadedJob loaded = read_job(args.operands()[0], args.texts("--set"));
   const Job& job = loaded.job;
   try {
     limit_length(loaded, read_model_spec(job.model.path));
@@ -138,6 +137,15 @@ int run(const Arguments& args) {
   for (const Looked* looked : {&train, &eval})
     if (looked->error) throw *looked->error;
   return 0;
+}
+
+int run(const Arguments& args) {
+  LoadedJob loaded = read_job(args.operands()[0], args.texts("--set"));
+  try {
+    return look(args, loaded);
+  } catch (const Error& error) {
+    throw with_places(error, loaded, args.operands()[0]);
+  }
 }
 
 }  // namespace

@@ -30,10 +30,16 @@ std::string after(const std::string& text, const std::string& key) {
   return std::string(trim(text.substr(begin, text.find('\n', begin) - begin)));
 }
 
+std::string how_to_go_on(const EngineEnd& end) { return end.trains ? kContinue : "run the same command again"; }
+
+Error interrupted(const EngineEnd& end) {
+  if (!end.trains) return Error(ErrorKind::interrupted, "interrupted");
+  return Error(ErrorKind::interrupted, "interrupted before a checkpoint could be written").hint(kContinue);
+}
+
 Error explain_signal(int number, const EngineEnd& end) {
   std::string name = std::string("SIG") + sigabbrev_np(number);
-  if (end.stop_requests > 1)
-    return Error(ErrorKind::interrupted, "interrupted before a checkpoint could be written").hint(kContinue);
+  if (end.stop_requests > 1) return interrupted(end);
   if (number == SIGKILL && end.out_of_memory)
     return Error(ErrorKind::fit,
                  "the kernel killed the engine: the machine or its control group ran out of memory")
@@ -44,10 +50,11 @@ Error explain_signal(int number, const EngineEnd& end) {
     return Error(ErrorKind::environment,
                  "the engine was killed (SIGKILL), by somebody or by the kernel for want of memory" +
                      tail(end.standard_error))
-        .hint(kContinue);
+        .hint(how_to_go_on(end));
   if (number == SIGTERM || number == SIGINT || number == SIGHUP)
-    return Error(ErrorKind::interrupted, "the engine was ended by " + name + " before it wrote a checkpoint")
-        .hint(kContinue);
+    return Error(ErrorKind::interrupted, "the engine was ended by " + name +
+                                             (end.trains ? " before it wrote a checkpoint" : ""))
+        .hint(how_to_go_on(end));
   if (number == SIGBUS)
     return Error(ErrorKind::environment,
                  "the engine lost a mapped file (SIGBUS): a model or data file was cut "
@@ -68,6 +75,7 @@ Error explain_signal(int number, const EngineEnd& end) {
 Error explain_end(const EngineEnd& end) {
   if (WIFSIGNALED(end.status)) return explain_signal(WTERMSIG(end.status), end);
   int code = WEXITSTATUS(end.status);
+  if (code == exit_code(ErrorKind::interrupted) && end.stop_requests > 0) return interrupted(end);
   if (std::string missing = after(end.standard_error, "error while loading shared libraries: ");
       !missing.empty())
     return Error(ErrorKind::environment, "the engine cannot load a library: " + missing)

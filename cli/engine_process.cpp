@@ -118,6 +118,7 @@ struct EngineProcess::State {
   std::string standard_error;
   int64_t memory_kills_before = memory_kills();
   int stop_requests = 0;
+  bool trains = false;  // the request; only training writes checkpoints
   std::optional<Clock::time_point> deadline;
   bool greeted = false;
 
@@ -269,8 +270,9 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
   ::kill(pid, number == SIGHUP ? SIGTERM : number);
   if (number == SIGUSR1) return;
   ++stop_requests;
-  const char* text =
-      stop_requests == 1 ? "stopping after a checkpoint; once more to leave without" : "leaving";
+  const char* text = stop_requests > 1 ? "leaving"
+                     : trains          ? "stopping after a checkpoint; once more to leave without"
+                                       : "stopping; once more to leave at once";
   on_event({{"event", "notice"}, {"level", "info"}, {"text", text}});
   if (stop_requests == 2) deadline = Clock::now() + kLeaveAfterSecondSignal;
 }
@@ -300,7 +302,7 @@ void EngineProcess::State::throw_end(const std::optional<Json>& error) {
                 error->value("message", "the engine gave no message"))
         .hint(error->value("hint", ""));
   bool out_of_memory = memory_kills() > memory_kills_before;
-  throw explain_end({*status, standard_error, out_of_memory, stop_requests});
+  throw explain_end({*status, standard_error, out_of_memory, stop_requests, trains});
 }
 
 EngineProcess::EngineProcess(const EngineLocation& location, const EngineSettings& settings)
@@ -319,6 +321,7 @@ EngineProcess::~EngineProcess() {
 }
 
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
+  state_->trains = request.value("command", "") == "train";
   state_->unsent += dump_json(request) + "\n";
   return state_->converse(on_event);
 }

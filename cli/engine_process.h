@@ -77,6 +77,7 @@ struct EngineEnd {
   std::string standard_error;  // its last lines
   bool out_of_memory = false;  // the kernel's counter of kills for memory rose meanwhile
   int stop_requests = 0;       // signals that asked it to stop
+  bool trains = true;          // else it writes no checkpoint to continue from
 };
 // The error that an end without an `error` event means.
 Error explain_end(const EngineEnd& end);

@@ -62,10 +62,11 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
       throw Error(ErrorKind::usage, "the run has no evaluation data").hint("name a file with --data");
     return prepare_split(choice.run->job, Split::eval, text, progress);
   }
+  if (!fs::exists(*file)) throw Error(ErrorKind::data, "--data " + *file + ": no such file");
   // Nothing is cut unless asked for: a loss over half a row is not the row's loss.
   Job job = job_for_file(*file, choice, args.integer("--max-length", INT32_MAX, 1, INT32_MAX));
   job.output_dir = scratch;
-  Prepared rows = prepare_split(job, Split::train, text, progress);
+  Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
   int64_t context = read_model_spec(choice.model).max_position_embeddings;
   if (rows.summary.longest > context)
     progress.line("warning: the longest row has " + format_count(rows.summary.longest) + " tokens, the model was trained on " +

@@ -1,4 +1,6 @@
 // forge init: a job file to start from.
+#include <filesystem>
+
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/file.h"
@@ -15,6 +17,10 @@ int run(const Arguments& args) {
   }
   if (file_exists(path) || is_directory(path))
     throw Error(ErrorKind::usage, path + ": exists already").hint("name another file, or - for stdout");
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (!folder.empty() && !is_directory(folder))
+    throw Error(ErrorKind::environment, path + ": the folder " + folder + " does not exist")
+        .hint("create it first, or name a file in another one");
   write_file_durably(path, starter_job());
   if (!args.quiet()) say("wrote " + path + "; set model.path and data.train, then: forge validate " + path);
   if (args.json()) print_json({{"wrote", path}});

@@ -16,7 +16,10 @@ Origins origins_of(const LoadedJob& loaded) {
   return origins;
 }
 
-std::string split_name(Split split) { return split == Split::train ? "training data" : "evaluation data"; }
+std::string shown_name(Split split, const PrepareOptions& options) {
+  if (!options.source_name.empty()) return "data";
+  return split == Split::train ? "training data" : "evaluation data";
+}
 
 // Of each example; empty while only estimated.
 std::vector<int64_t> supervised_counts(const Prepared& prepared) {
@@ -35,8 +38,8 @@ std::map<std::string, std::vector<std::string>> choices() {
   return {{"hardware.profile", profile_names}, {"provider", provider_names}, {"data.template", templates}};
 }
 
-// A fault of the plan begins with the key that it is about: "adapter.rank_pattern: …". The user looks for it in
-// a file; a key that stands nowhere is the main file's.
+}  // namespace
+
 Error with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
   std::vector<std::string> lines = split(error.what(), '\n');
   for (std::string& line : lines) {
@@ -51,16 +54,15 @@ Error with_places(const Error& error, const LoadedJob& loaded, const std::string
   return Error(error.kind(), join(lines, "\n")).hint(error.hint());
 }
 
-}  // namespace
-
 std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
 
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options) {
   options.cache_folder = token_cache_folder(job);
+  const std::string name = shown_name(split, options);
   options.progress = [&](const PrepareProgress& now) {
     int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
-    progress.status("tokenising the " + split_name(split) + ": " + std::to_string(share) + " %, " +
+    progress.status("tokenising the " + name + ": " + std::to_string(share) + " %, " +
                     format_count(now.rows) + " rows, " + format_count(now.tokens) + " tokens");
   };
   const ChatTemplate* chat_template = text.chat_template ? &*text.chat_template : nullptr;

@@ -39,6 +39,9 @@ struct PlannedJob {
 LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets);
 // A data.max_length that the job does not state is at most what the model knows.
 void limit_length(LoadedJob& loaded, const ModelSpec& model);
+// Faults found behind the job file begin with the key that they are about ("adapter.rank_pattern: …"): the same with
+// its place in the file. A key that stands nowhere is the main file's.
+Error with_places(const Error& error, const LoadedJob& loaded, const std::string& file);
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
 
 // Where the job's token caches lie: shared by all runs of one output_dir.

@@ -97,7 +97,7 @@ int run(const Arguments& args) {
 
   EngineLocation engine_location = find_engine(engine_file(decision.plan.engine));
   for (const std::string& warning : decision.plan.warnings) progress.line("warning: " + warning);
-  if (fresh) discard_run(folder);
+  if (fresh || (state.exists && decision.action == RunAction::start)) discard_run(folder);
   progress.line(decision.sentence);
   for (const std::string& note : decision.notes) progress.line(note);
   make_directories(folder);

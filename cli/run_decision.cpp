@@ -108,6 +108,10 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
   Plan before = plan_from_json(amended_plan(state), folder + "/plan.json");
   std::vector<std::string> keys = keys_that_differ(before.identity, wanted.identity);
   bool extends = extend && !keys.empty() && std::all_of(keys.begin(), keys.end(), is_limit);
+  if (!keys.empty() && !state.stepped) {
+    decision.sentence = "starting " + folder + ", in place of another job that did no step";
+    return decision;
+  }
   if (!keys.empty() && !extends) refuse(folder, before, wanted, keys);
   if (state.finished && !extends) {
     decision.action = RunAction::finished;

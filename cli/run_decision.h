@@ -14,7 +14,7 @@ namespace forge {
 enum class RunAction { start, resume, finished };
 
 struct Decision {
-  RunAction action = RunAction::start;
+  RunAction action = RunAction::start;  // also where a run without a finished step is replaced
   Plan plan;                       // to execute
   std::vector<Json> amendments;    // to append to the run folder first
   std::string sentence;            // for the user

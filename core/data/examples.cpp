@@ -32,6 +32,9 @@ Example slice(const Example& example, size_t begin, size_t end) {
   return part;
 }
 
+// Text that no message holds is looked for in so many, not in all that follow.
+constexpr size_t kMessagesAhead = 64;
+
 // Which message each run of text that came with the data belongs to: the next one that holds it. What no
 // message holds (a tool's schema) counts as the template's.
 void count_roles(const ChatRow& chat, const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
@@ -45,11 +48,11 @@ void count_roles(const ChatRow& chat, const RenderedRow& rendered, const std::ve
     const auto length = static_cast<size_t>(rendered.runs[run].end - begin);
     const std::string_view said =
         trim(std::string_view(rendered.text).substr(static_cast<size_t>(begin), length));
-    for (size_t i = message; i < chat.messages.size(); ++i) {
-      const std::string content = chat.messages[i].value("content", Json("")).is_string()
-                                      ? chat.messages[i].value("content", "")
-                                      : dump_json(chat.messages[i].value("content", Json("")));
-      if (content.find(said) == std::string::npos) continue;
+    const size_t end = std::min(chat.messages.size(), message + kMessagesAhead);
+    for (size_t i = message; i < end; ++i) {
+      const auto content = chat.messages[i].find("content");
+      if (content == chat.messages[i].end() || !content->is_string()) continue;
+      if (content->get_ref<const std::string&>().find(said) == std::string::npos) continue;
       role = chat.messages[i].value("role", "");
       message = i;
       return;

@@ -5,12 +5,16 @@
 
 namespace forge {
 
-void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem) {
+void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
+             const std::string& hint) {
   throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem);
+              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem)
+      .hint(hint);
 }
 
 namespace {
+
+constexpr const char* kLinesHint = "rows with one object a line are JSON lines: name the file .jsonl";
 
 bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -39,11 +43,11 @@ class JsonArray : public RowSource {
   void skip_blanks() {
     while (is_blank(reader_.peek())) reader_.advance();
   }
-  [[noreturn]] void unexpected(const std::string& expected) {
+  [[noreturn]] void unexpected(const std::string& expected, const std::string& hint = "") {
     const int c = reader_.peek();
     const std::string found =
         c < 0 ? "the file ends here" : std::string("found '") + static_cast<char>(c) + "'";
-    fail_at(reader_.path(), reader_.line(), reader_.column(), found + ", expected " + expected);
+    fail_at(reader_.path(), reader_.line(), reader_.column(), found + ", expected " + expected, hint);
   }
   void expect(char c, const std::string& what) {
     if (reader_.peek() != c) unexpected(what);
@@ -70,7 +74,7 @@ class JsonArray : public RowSource {
         unexpected("a comma or }");
     }
     fail_at(reader_.path(), reader_.line(), reader_.column(),
-            "the object holds no array, expected one array of rows");
+            "the object holds no array, expected one array of rows", kLinesHint);
   }
 
   void skip_key() {
@@ -96,7 +100,7 @@ class JsonArray : public RowSource {
     }
     if (in_object_) reader_.advance();
     skip_blanks();
-    if (reader_.peek() >= 0) unexpected("the end of the file");
+    if (reader_.peek() >= 0) unexpected("the end of the file", reader_.peek() == '{' ? kLinesHint : "");
     done_ = true;
     return false;
   }

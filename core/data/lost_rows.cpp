@@ -49,14 +49,14 @@ void LostRows::list(const LostRow& row, const std::string& source) {
   file_->write(dump_json(line) + "\n");
 }
 
-void LostRows::throw_if_any(int64_t rows) const {
+void LostRows::throw_if_any(int64_t rows, const std::string& hint) const {
   if (policy_ == BadRow::skip || shown_.empty()) return;
   std::string message = join(shown_, "\n");
   if (faults_ > static_cast<int64_t>(shown_.size()))
     message += "\n… and " + format_count(faults_ - static_cast<int64_t>(shown_.size())) + " more";
   if (faults_ > 1)
     message += "\n" + format_count(bad_rows_) + " of " + format_count(rows) + " rows cannot be used";
-  throw Error(ErrorKind::data, message).hint("mend them, or set data.on_bad_row: skip to leave them out");
+  throw Error(ErrorKind::data, message).hint(hint);
 }
 
 std::string LostRows::finish() {

@@ -24,7 +24,7 @@ class LostRows {
 
   void add(const ChunkResult& result, const std::string& source);
   // Error(data) with the first faults, one a line, and the count of the others, when the policy is to stop.
-  void throw_if_any(int64_t rows) const;
+  void throw_if_any(int64_t rows, const std::string& hint) const;
   // Makes the list durable and returns its path; empty when no row was lost.
   std::string finish();
 

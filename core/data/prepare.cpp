@@ -19,7 +19,7 @@ namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 3;
+constexpr int64_t kPipelineVersion = 4;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -34,12 +34,27 @@ EvalShare share_of(const Job& job, Split split) {
   return {job.data.eval_fraction, split == Split::eval};
 }
 
-std::string hash_of_data(const std::string& path, FileHashes* known) {
-  source_kind(path);  // its errors speak of data files
-  if (!known) return hash_file(path, ErrorKind::data);
-  std::string& hash = (*known)[path];
-  if (hash.empty()) hash = hash_file(path, ErrorKind::data);
-  return hash;
+FileStamp stamp_of(const std::string& path) {
+  std::error_code ignored;
+  return {file_size(path), std::filesystem::last_write_time(path, ignored)};
+}
+
+// Files whose stamp is still the one of their hash are not hashed again.
+void hash_files(const std::vector<std::string>& paths, FileHashes& known) {
+  for (const std::string& path : paths) {
+    source_kind(path);  // its errors speak of data files
+    const FileStamp stamp = stamp_of(path);
+    HashedFile& file = known[path];
+    if (file.hash.empty() || file.stamp != stamp) file = {hash_file(path, ErrorKind::data), stamp};
+  }
+}
+
+// Rows of another content than the one that names the cache must not come into it.
+void require_unchanged(const std::vector<std::string>& paths, const FileHashes& hashes) {
+  for (const std::string& path : paths)
+    if (stamp_of(path) != hashes.at(path).stamp)
+      throw Error(ErrorKind::data, path + ": changed while it was read")
+          .hint("run again when nothing writes to it");
 }
 
 // What a source says of its rows; the seed only where a weight draws by it.
@@ -58,13 +73,15 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
 
 // Everything that decides the examples, and nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
-                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, FileHashes* known) {
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, const FileHashes& hashes) {
   Hasher hasher;
   hasher.add(kPipelineVersion).add(tokenizer.content_hash());
-  hasher.add(static_cast<int64_t>(chat_template != nullptr));
-  if (chat_template) hasher.add(chat_template->source());
+  const std::vector<std::string> templates =
+      chat_template ? chat_template->sources() : std::vector<std::string>{};
+  hasher.add(static_cast<int64_t>(templates.size()));
+  for (const std::string& text : templates) hasher.add(text);
   for (const SourceFile& file : files) {
-    hasher.add(hash_of_data(file.path, known)).add(static_cast<int64_t>(source_kind(file.path)));
+    hasher.add(hashes.at(file.path).hash).add(static_cast<int64_t>(source_kind(file.path)));
     add_settings(hasher, file, job.seed);
   }
   const EvalShare share = share_of(job, split);
@@ -100,12 +117,19 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   }
 }
 
-void require_template(const RowStream& stream, Split split, const ChatTemplate* chat_template) {
+// What messages call the data of the split.
+std::string name_of_data(Split split, const PrepareOptions& options) {
+  if (!options.source_name.empty()) return options.source_name;
+  return split == Split::train ? "data.train" : "data.eval";
+}
+
+void require_template(const RowStream& stream, const std::string& name, const PrepareOptions& options) {
+  const std::string key = options.source_name.empty() ? "data.template" : "--template";
   for (RowFormat format : {RowFormat::messages, RowFormat::sharegpt})
-    if (!chat_template && stream.has_format(format))
-      throw Error(ErrorKind::job, std::string(split == Split::train ? "data.train" : "data.eval") +
-                                      ": rows of " + name_of(format) + ", but the model has no chat template")
-          .hint("set data.template to a .jinja file or a bundled name");
+    if (stream.has_format(format))
+      throw Error(ErrorKind::job,
+                  name + ": rows of " + name_of(format) + ", but the model has no chat template")
+          .hint("set " + key + " to a .jinja file or a bundled name");
 }
 
 // Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
@@ -159,9 +183,8 @@ void count(DataSummary& summary, const ChunkResult& result) {
   }
 }
 
-void require_examples(const Job& job, Split split, const DataSummary& summary) {
+void require_examples(const Job& job, Split split, const std::string& name, const DataSummary& summary) {
   if (summary.examples > 0) return;
-  const std::string name = split == Split::train ? "data.train" : "data.eval";
   if (split == Split::eval && job.data.eval.empty())
     throw Error(ErrorKind::data, "data.eval_fraction: " + format_number(job.data.eval_fraction) +
                                      " chose no row of data.train, expected at least one")
@@ -192,15 +215,18 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
                          const ChatTemplate* chat_template, const PrepareOptions& options) {
   const std::vector<SourceFile> sources = expand_sources(sources_of(job, split));
   const std::vector<std::string> paths = paths_of(sources);
+  FileHashes own_hashes;
+  FileHashes& hashes = options.file_hashes ? *options.file_hashes : own_hashes;
+  hash_files(paths, hashes);
   const std::string path = options.cache_folder + "/" +
-                           cache_key(job, split, sources, tokenizer, chat_template, options.file_hashes) +
-                           ".tokens";
+                           cache_key(job, split, sources, tokenizer, chat_template, hashes) + ".tokens";
   std::optional<Prepared> found = cached(path, paths);
   if (found && !options.report) return std::move(*found);
 
   RowStream stream(sources, options.estimate_bytes);
   const bool estimate = stream.partial();
-  require_template(stream, split, chat_template);
+  const std::string name = name_of_data(split, options);
+  if (!chat_template) require_template(stream, name, options);
   const ExampleMaker maker(tokenizer, chat_template, job);
   const ChunkWorker worker(maker, sources, share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
@@ -232,7 +258,10 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   progress.bytes =
       estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
   if (options.progress) options.progress(progress);
-  lost.throw_if_any(progress.rows);
+  require_unchanged(paths, hashes);
+  lost.throw_if_any(progress.rows, options.source_name.empty()
+                                       ? "mend them, or set data.on_bad_row: skip to leave them out"
+                                       : "mend them, or leave them out of the file");
 
   DataSummary& summary = prepared.summary;
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -242,7 +271,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     add_scaled(summary, by_source[i], factor);
   }
   summary.format = stream.formats();
-  require_examples(job, split, summary);
+  require_examples(job, split, name, summary);
   if (estimate) {
     summary.estimated = true;
     return prepared;

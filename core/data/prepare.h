@@ -16,6 +16,7 @@
 // to 20 such rows
 // ("file:line:col: what, expected what", one a line) and counts the rest.
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -38,7 +39,17 @@ struct PrepareProgress {
 
 class DataReport;
 
-using FileHashes = std::map<std::string, std::string>;  // of data files, by path
+// When a file was changed last, to notice that it is changed meanwhile.
+struct FileStamp {
+  int64_t bytes = 0;
+  std::filesystem::file_time_type changed;
+  bool operator==(const FileStamp&) const = default;
+};
+struct HashedFile {
+  std::string hash;
+  FileStamp stamp;  // before it was hashed
+};
+using FileHashes = std::map<std::string, HashedFile>;  // data files, by path
 
 struct PrepareOptions {
   std::string cache_folder;
@@ -49,6 +60,8 @@ struct PrepareOptions {
   std::function<void(const PrepareProgress&)> progress;  // called on the caller's thread
   // Looks at every row; then all rows are read even if the cache is there.
   DataReport* report = nullptr;
+  // What messages call the data when no job names it ("--data FILE"); hints then speak of options, not of keys.
+  std::string source_name;
   // Hashes that are known already, and where new ones go: a file that gives both splits is hashed once.
   FileHashes* file_hashes = nullptr;
 };

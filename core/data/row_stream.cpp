@@ -34,7 +34,9 @@ Detected settle_format(const SourceFile& file) {
   auto reader = open_source(file.path, file.source);
   std::string first_fault;
   SourceRow row;
+  bool opens = false;  // the first line is a bracket alone
   for (size_t i = 0; i < kDetectionRows && reader->next(row); ++i) {
+    opens |= i == 0 && (trim(row.text) == "[" || trim(row.text) == "{");
     try {
       RowFaults ignored;
       rows.push_back({mapping.apply(parse_row(row, file.path), ignored), row.line});
@@ -43,6 +45,9 @@ Detected settle_format(const SourceFile& file) {
     }
   }
   // Broken rows are reported with all others later; only when nothing parses is there nothing to go on.
+  if (!first_fault.empty() && opens)
+    throw Error(ErrorKind::data, first_fault)
+        .hint("JSON lines hold one object a line: join its lines, or name an array of rows .json");
   if (rows.empty() && !first_fault.empty()) throw Error(ErrorKind::data, first_fault);
   return detect_format(rows, file.path);
 }

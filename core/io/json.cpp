@@ -70,7 +70,7 @@ class Builder : public nlohmann::json_sax<Json> {
     problem_ = error.what();
     size_t cut = problem_.find("syntax error");
     if (cut != std::string::npos) problem_ = problem_.substr(cut);
-    else if ((cut = problem_.find(": ")) != std::string::npos) problem_ = problem_.substr(cut + 2);
+    else if ((cut = problem_.find("] ")) != std::string::npos) problem_ = problem_.substr(cut + 2);
     return false;
   }
 

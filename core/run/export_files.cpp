@@ -16,6 +16,7 @@ constexpr int64_t kLargestTokenizerFile = int64_t{256} << 20;
 constexpr std::array kTokenizerFiles{"tokenizer.json",          "tokenizer.model",   "tokenizer_config.json",
                                      "special_tokens_map.json", "added_tokens.json", "vocab.json",
                                      "merges.txt",              "chat_template.jinja"};
+constexpr const char* kToolTemplate = "additional_chat_templates/tool_use.jinja";
 
 void copy_if_there(const std::string& from, const std::string& folder, const char* name) {
   std::string path = from + "/" + name;
@@ -78,18 +79,45 @@ Json config_from_spec(const ModelSpec& spec, const std::string& dtype) {
 
 }  // namespace
 
-void write_tokenizer_files(const std::string& model_path, const std::string& folder) {
-  if (is_directory(model_path)) {
-    for (const char* name : kTokenizerFiles) copy_if_there(model_path, folder, name);
-    return;
-  }
+namespace {
+
+void copy_tool_template(const std::string& model_path, const std::string& folder) {
+  if (!file_exists(model_path + "/" + kToolTemplate)) return;
+  make_directories(folder + "/additional_chat_templates");
+  copy_if_there(model_path, folder, kToolTemplate);
+}
+
+// As tokenizer_config.json writes them: a text, or a list of named ones; null when there is none.
+Json templates_of(const Gguf& gguf) {
+  const std::string text = gguf.get_string("tokenizer.chat_template", "");
+  const std::string tool_use = gguf.get_string("tokenizer.chat_template.tool_use", "");
+  if (text.empty()) return nullptr;
+  if (tool_use.empty()) return text;
+  return {{{"name", "default"}, {"template", text}}, {{"name", "tool_use"}, {"template", tool_use}}};
+}
+
+void write_gguf_tokenizer(const std::string& model_path, const std::string& folder) {
   Gguf gguf(model_path);
   GgufVocabulary vocabulary = gguf_vocabulary(gguf);
   std::string json = gguf_tokenizer_json(vocabulary);
   if (json.empty()) return;
   write_file_durably(folder + "/tokenizer.json", json);
   write_file_durably(folder + "/tokenizer_config.json",
-                     gguf_tokenizer_config_json(vocabulary, gguf.get_string("tokenizer.chat_template", "")));
+                     gguf_tokenizer_config_json(vocabulary, templates_of(gguf)));
+}
+
+}  // namespace
+
+void write_tokenizer_files(const std::string& model_path, const std::string& template_name,
+                           const std::string& folder) {
+  if (is_directory(model_path))
+    for (const char* name : kTokenizerFiles) copy_if_there(model_path, folder, name);
+  else
+    write_gguf_tokenizer(model_path, folder);
+  if (template_name == "auto")
+    copy_tool_template(model_path, folder);
+  else
+    write_file_durably(folder + "/chat_template.jinja", named_template(template_name).text);
 }
 
 void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,

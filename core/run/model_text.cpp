@@ -12,19 +12,24 @@ namespace {
 
 constexpr int64_t kLargestTemplate = int64_t{1} << 20;
 
-std::optional<TemplateSource> own_template(const std::string& model_path, const Gguf* gguf) {
-  if (!gguf) return find_chat_template(model_path, false);
-  std::string text = gguf->get_string("tokenizer.chat_template", "");
-  if (text.empty()) return std::nullopt;
-  return TemplateSource{text, model_path + ": tokenizer.chat_template"};
+std::optional<TemplateSource> own_template(const std::string& model_path, const Gguf* gguf, bool with_tools) {
+  if (!gguf) return find_chat_template(model_path, with_tools);
+  for (const std::string key : {"tokenizer.chat_template.tool_use", "tokenizer.chat_template"}) {
+    if (!with_tools && ends_with(key, ".tool_use")) continue;
+    const std::string text = gguf->get_string(key, "");
+    if (!text.empty()) return TemplateSource{text, model_path + ": " + key};
+  }
+  return std::nullopt;
 }
 
-std::optional<TemplateSource> choose_template(const std::string& model_path, const std::string& name,
-                                              const Gguf* gguf) {
-  if (name == "auto") return own_template(model_path, gguf);
+}  // namespace
+
+TemplateSource named_template(const std::string& name) {
   if (!names_a_template_file(name)) return bundled_template(name);
   return TemplateSource{read_file(name, kLargestTemplate, ErrorKind::environment), name};
 }
+
+namespace {
 
 SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   SpecialTokens tokens;
@@ -37,6 +42,17 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   add("pad_token", tokenizer.pad_id());
   add("unk_token", tokenizer.unk_id());
   return tokens;
+}
+
+std::optional<ChatTemplate> choose_template(const std::string& model_path, const std::string& name,
+                                            const Gguf* gguf, const SpecialTokens& tokens) {
+  if (name != "auto") return ChatTemplate::parse(named_template(name), tokens);
+  const std::optional<TemplateSource> source = own_template(model_path, gguf, /*with_tools=*/false);
+  if (!source) return std::nullopt;
+  ChatTemplate chosen = ChatTemplate::parse(*source, tokens);
+  const std::optional<TemplateSource> tool_use = own_template(model_path, gguf, /*with_tools=*/true);
+  if (tool_use && tool_use->text != source->text) chosen.set_tool_use(ChatTemplate::parse(*tool_use, tokens));
+  return chosen;
 }
 
 std::optional<int64_t> optional_int(const Gguf& gguf, const char* key, const char* otherwise = nullptr) {
@@ -109,8 +125,8 @@ ModelText open_model_text(const std::string& model_path, const std::string& temp
   if (model_format(model_path) == ModelFormat::gguf) gguf.emplace(model_path, Data::optional);
   ModelText text{gguf ? load_gguf_tokenizer(gguf_vocabulary(*gguf)) : open_tokenizer(model_path),
                  std::nullopt};
-  std::optional<TemplateSource> source = choose_template(model_path, template_name, gguf ? &*gguf : nullptr);
-  if (source) text.chat_template = ChatTemplate::parse(*source, special_tokens(text.tokenizer));
+  text.chat_template = choose_template(model_path, template_name, gguf ? &*gguf : nullptr,
+                                       special_tokens(text.tokenizer));
   return text;
 }
 

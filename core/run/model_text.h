@@ -24,6 +24,9 @@ struct ModelText {
 // Error(environment) for missing or broken files, Error(job) for an unknown template.
 ModelText open_model_text(const std::string& model_path, const std::string& template_name = "auto");
 
+// The template that data.template names, when it is not auto.
+TemplateSource named_template(const std::string& name);
+
 // What a GGUF's metadata says of its tokenizer.
 GgufVocabulary gguf_vocabulary(const Gguf& gguf);
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -71,6 +72,14 @@ bool is_unstarted(const std::string& folder) {
   return true;
 }
 
+// Whether metrics tell of a finished step. Only what stands before the first step is read.
+bool has_step(const std::string& metrics) {
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);)
+    if (line.find("\"event\":\"step\"") != std::string::npos) return true;
+  return false;
+}
+
 void remove_tree(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
@@ -119,6 +128,7 @@ RunState inspect_run(const std::string& folder) {
                    report->value("planned_steps", int64_t{0}) >= steps;
   std::vector<int64_t> checkpoints = list_checkpoints(folder);
   if (!checkpoints.empty()) state.last_step = checkpoints.back();
+  state.stepped = state.last_step || state.finished || has_step(paths.metrics());
   return state;
 }
 

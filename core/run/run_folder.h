@@ -47,6 +47,7 @@ struct RunState {
   Json plan;                        // plan.json
   std::vector<Json> amendments;     // in order
   std::optional<int64_t> last_step; // of the newest whole checkpoint
+  bool stepped = false;             // a step was finished: a checkpoint or a metric says so
 };
 // Throws Error(environment) for a folder that holds something else than a run.
 RunState inspect_run(const std::string& folder);

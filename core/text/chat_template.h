@@ -8,7 +8,9 @@
 // Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is later
 // tokenised without adding special tokens: the template writes them itself. Segments remember what the
 // template wrote and what came with the data, so that a user who types <|im_end|> ends nothing.
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,11 @@
 #include "core/text/jinja/template.h"
 
 namespace forge {
+
+// Who speaks. Templates build control tokens of these words (Phi-4: '<|' + role + '|>'), so a role counts as written by
+// the template, wherever it came from.
+inline constexpr std::array<std::string_view, 6> kChatRoles{"system",    "developer", "user",
+                                                            "assistant", "tool",      "function"};
 
 // A run of bytes with one origin. Segments may end anywhere between two characters, and words may continue
 // across: tokenise the whole text, and use the origin only to decide where control tokens are read.
@@ -67,10 +74,13 @@ class ChatTemplate {
   std::vector<RenderedSegment> render_for_training(const Conversation& conversation,
                                                    TrainTurns train_on) const;
 
+  // Conversations with tools are rendered by `other` from now on, as transformers takes a model's "tool_use".
+  void set_tool_use(ChatTemplate other);
+
   bool marks_generation() const { return template_.marks_generation(); }
   const std::string& name() const { return template_.name(); }
-  // The text it was parsed from; stored beside an adapter.
-  const std::string& source() const { return source_; }
+  // The texts that it was parsed from: what it renders is decided by them.
+  std::vector<std::string> sources() const;
   // What strftime_now shows, in seconds since 1970; the clock's time if never set.
   void set_now(int64_t seconds) { now_ = seconds; }
 
@@ -83,6 +93,7 @@ class ChatTemplate {
   jinja::Template template_;
   std::string source_;
   SpecialTokens special_tokens_;
+  std::shared_ptr<const ChatTemplate> tool_use_;
   std::optional<int64_t> now_;
 };
 

@@ -69,13 +69,13 @@ std::string gguf_tokenizer_json(const GgufVocabulary& vocabulary) {
          ",\"model\":" + model_text(vocabulary, pre.ignore_merges) + "}\n";
 }
 
-std::string gguf_tokenizer_config_json(const GgufVocabulary& vocabulary, const std::string& chat_template) {
+std::string gguf_tokenizer_config_json(const GgufVocabulary& vocabulary, const Json& chat_template) {
   Json config;
   auto token = [&](const char* key, const std::optional<int64_t>& id) {
     if (id) config[key] = vocabulary.tokens[static_cast<size_t>(*id)];
   };
   token("bos_token", vocabulary.bos_id);
-  if (!chat_template.empty()) config["chat_template"] = chat_template;
+  if (!chat_template.is_null()) config["chat_template"] = chat_template;
   config["clean_up_tokenization_spaces"] = false;
   token("eos_token", vocabulary.eos_id);
   token("pad_token", vocabulary.pad_id);

@@ -3,6 +3,7 @@
 // with them.
 #include <string>
 
+#include "core/io/json.h"
 #include "core/text/gguf_vocabulary.h"
 
 namespace forge {
@@ -11,7 +12,7 @@ namespace forge {
 // GGUF. Empty for SentencePiece vocabularies, whose merges a GGUF does not hold.
 std::string gguf_tokenizer_json(const GgufVocabulary& vocabulary);
 
-// tokenizer_config.json with the special tokens and the chat template (which may be empty).
-std::string gguf_tokenizer_config_json(const GgufVocabulary& vocabulary, const std::string& chat_template);
+// tokenizer_config.json with the special tokens and the chat template, as that file writes it; null: none.
+std::string gguf_tokenizer_config_json(const GgufVocabulary& vocabulary, const Json& chat_template);
 
 }  // namespace forge

@@ -108,7 +108,7 @@ TEST_CASE("A signal reaches the engine; the second ends one that is deaf within 
   auto start = std::chrono::steady_clock::now();
   int notices = 0;
   std::string message = error_of([&] {
-    engine.request(Json::object(), [&](const Json& event) {
+    engine.request({{"command", "train"}}, [&](const Json& event) {
       if (event["event"] == "notice") ++notices;
       if (event["event"] == "hello" || notices == 1) raise(SIGTERM);
     });

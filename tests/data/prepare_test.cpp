@@ -221,13 +221,31 @@ TEST_CASE("beyond twenty bad rows the others are counted") {
                              "… and 9,980 more\n10,000 of 10,001 rows cannot be used"));
 }
 
+TEST_CASE("a file that changes while it is read gives no cache under the name of its old content") {
+  Fixture fixture;
+  fixture.source("a.jsonl", many_rows(100));
+  const std::string path = fixture.job.data.train[0].path;
+  bool changed = false;
+  const auto append = [&](const PrepareProgress&) {
+    if (!changed) std::ofstream(path, std::ios::app) << chat_row("late", "row");
+    changed = true;
+  };
+  const std::string error = error_of([&] {
+    prepare_dataset(fixture.job, Split::train, fixture.tokenizer, &fixture.chat,
+                    {.cache_folder = fixture.folder.path("cache"), .threads = 1, .progress = append});
+  });
+  CHECK(error == path + ": changed while it was read");
+  CHECK(fixture.files_in_cache() == 0);
+  CHECK(fixture.prepare().data->size() == 101);
+}
+
 TEST_CASE("beyond twenty faults of one row the others are counted") {
   Fixture fixture;
   std::string messages = "1";
   for (int i = 1; i < 10'000; ++i) messages += ",1";
   fixture.source("a.jsonl", "{\"messages\": [" + messages + "]}\n");
   CHECK_THAT(fixture.problem(),
-             Catch::EndsWith("\na.jsonl:1:52: a message is the number 1, expected an object with role and "
+             Catch::EndsWith("\na.jsonl:1:53: a message is the number 1, expected an object with role and "
                              "content\n… and 9,980 more\n1 of 1 rows cannot be used"));
 
   fixture.job.data.on_bad_row = BadRow::skip;

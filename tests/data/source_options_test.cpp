@@ -112,7 +112,7 @@ TEST_CASE("CSV rows have texts, empty cells are absent, and faults stand at thei
   CHECK(set.texts() == "p 1 | a\nb 2, or \"3\"");
   set.folder.write("a.csv", "id,prompt,completion\n1,p, x\n2,\"a\nb\",\n3,p\n4,p,\"q\"z\n5,p,\xFF\n");
   CHECK(set.problem() ==
-        "a.csv:3:1: completion is null, expected a text (did you mean \"completion\"?)\n"
+        "a.csv:4:4: completion is null, expected a text\n"
         "a.csv:5:1: 2 cells, expected 3 as in the header\n"
         "a.csv:6:8: text behind a closing quote, expected the end of the cell\n"
         "a.csv:7:5: not valid UTF-8\n"
@@ -152,9 +152,9 @@ TEST_CASE("columns name where fields stand, by key or dotted path") {
   CHECK(set.texts() == "p 2");
   set.job.data.on_bad_row = BadRow::error;
   CHECK(set.problem() ==
-        "a.jsonl:2:1: completion is null, expected a text (did you mean \"completion\"?)\n"
+        "a.jsonl:2:32: completion is null, expected a text\n"
         "a.jsonl:3:7: prompt is the number 7, expected a text\n"
-        "a.jsonl:3:1: completion is null, expected a text (did you mean \"completion\"?)\n"
+        "a.jsonl:3:20: completion is null, expected a text\n"
         "2 of 3 rows cannot be used");
 }
 

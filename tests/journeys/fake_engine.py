@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An engine that computes nothing but speaks the protocol of docs/engine-protocol.md, for journeys.
 
-FAKE chooses what goes wrong: segv, kill, killed_by_kernel, missing_library, silent, garbage, old, diverge, slow,
+FAKE chooses what goes wrong: refuse (before the first step), segv, kill, killed_by_kernel, missing_library, silent, garbage, old, diverge, slow,
 deaf (ignores signals).
 """
 import json
@@ -52,6 +52,8 @@ def train(request):
     else:
         (folder / "plan.json").write_text(json.dumps(plan))
         (folder / "job.yaml").write_text(request["job_text"])
+    if FAKE == "refuse":
+        fail("environment", 5, "the model's third tensor is damaged")
     steps = plan.get("steps", 3)
     with open(folder / "amendments.jsonl", "a") as file:
         for amendment in request["amendments"]:
@@ -82,6 +84,10 @@ def train(request):
 def generate(request):
     for number, prompt in enumerate(request["prompts"]):
         for token in prompt[: request["max_new_tokens"]]:  # echoes the prompt
+            if FAKE in ("slow", "deaf"):
+                stop.wait(5)
+            if stop.is_set() and FAKE != "deaf":
+                fail("interrupted", 130, "interrupted")
             send("token", prompt=number, id=token)
         send("text_end", prompt=number, reason="length", tokens=len(prompt), seconds=0.1)
     send("done", tokens=1, seconds=0.1)

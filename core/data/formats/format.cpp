@@ -31,9 +31,10 @@ std::string text_member(const Json& object, const std::string& key, const std::s
   if (value && value->is_string()) return value->get<std::string>();
   if (value)
     faults.push_back({pointer + "/" + key, key + " is " + kind_of(*value) + ", expected a text"});
+  else if (required && object.contains(key))
+    faults.push_back({pointer + "/" + key, key + " is null, expected a text"});
   else if (required)
-    faults.push_back({pointer, key + (object.contains(key) ? " is null" : " is missing") +
-                                   ", expected a text" + did_you_mean(key, keys_of(object))});
+    faults.push_back({pointer, key + " is missing, expected a text" + did_you_mean(key, keys_of(object))});
   return "";
 }
 

@@ -4,11 +4,12 @@
 
 #include "core/base/text.h"
 #include "core/data/formats/format.h"
+#include "core/text/chat_template.h"
 
 namespace forge {
 namespace {
 
-const std::vector<std::string> kRoles{"system", "developer", "user", "assistant", "tool", "function"};
+const std::vector<std::string> kRoles(kChatRoles.begin(), kChatRoles.end());
 // The names under which data sets say whether a turn is trained. OpenAI's fine-tuning files use `weight` 0
 // or 1.
 const std::vector<std::string> kFlags{"train", "training", "loss", "weight"};
