@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lm_head/lm_head_oracle.h"
 #include "tests/kernels/cases.h"
 
 namespace forge::kernel_test {
@@ -15,25 +16,8 @@ struct Setting {
 };
 
 at::Tensor logits(const at::Tensor& hidden, const at::Tensor& weight, const Setting& s) {
-  at::Tensor z = at::mm(hidden, weight.t());
-  if (s.softcap != 0) z = at::tanh(z / s.softcap) * s.softcap;
-  return z / s.temperature;
+  return scaled_logits(at::mm(hidden, weight.t()), s);
 }
-
-// The header's numbers, float64. [positions] each
-Tensors numbers(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                const Setting& s) {
-  at::Tensor z = logits(hidden, weight, s), lse = at::logsumexp(z, {1}), p = at::softmax(z, 1);
-  at::Tensor logp = z.gather(1, targets.unsqueeze(1)).squeeze(1) - lse, mean = z.mean(1);
-  at::Tensor loss = (s.smoothing - 1) * logp - s.smoothing * (mean - lse) + s.z_loss * lse.square();
-  return {{"logp", logp},
-          {"logsumexp", lse},
-          {"mean_logit", mean},
-          {"entropy", lse - (p * z).sum(1)},
-          {"loss", loss}};
-}
-
-const char* const kNumbers[] = {"logp", "logsumexp", "mean_logit", "entropy", "loss"};
 
 Case head_case(Store type, const Setting& s) {
   at::Tensor targets = at::arange(s.positions, at::kLong).mul(7).remainder(s.vocab);
@@ -53,7 +37,7 @@ Case head_case(Store type, const Setting& s) {
   std::vector<Operand> operands{input("hidden", type, normal({s.positions, s.width}, 1, s.scale)),
                                 input("weight", type, normal({s.vocab, s.width}, 2, 0.3)),
                                 input("targets", Store::i64, targets)};
-  for (const char* name : kNumbers) operands.push_back(output(name, Store::f32, {s.positions}, number));
+  for (const char* name : kHeadNumbers) operands.push_back(output(name, Store::f32, {s.positions}, number));
   std::vector<std::string> given;
   if (s.loss && s.gradient)
     operands.push_back(input("loss_weight", Store::f32, uniform_values({s.positions}, 3, 0, 1)));
@@ -68,7 +52,7 @@ Case head_case(Store type, const Setting& s) {
   auto oracle = [=](const Tensors& in) {
     at::Tensor y = in.at("targets").clamp_min(0);
     Forward forward = [&](const Tensors& v) {
-      Tensors all = numbers(v.at("hidden"), v.at("weight"), y, s);
+      Tensors all = head_numbers(logits(v.at("hidden"), v.at("weight"), s), y, s);
       for (auto& [name, value] : all) value = value * kept;
       return all;
     };
@@ -76,7 +60,7 @@ Case head_case(Store type, const Setting& s) {
     Tensors out = forward(values), cotangents;
     at::Tensor reach = in.at("hidden").abs().mm(in.at("weight").t().abs());  // Σ |terms| of each logit
     at::Tensor size = reach.amax(1) / s.temperature + out.at("logsumexp").abs() + 1;
-    for (const char* name : kNumbers) out[std::string(name) + ".size"] = size;
+    for (const char* name : kHeadNumbers) out[std::string(name) + ".size"] = size;
     out["loss.size"] = size * (1 + 2 * s.z_loss * out.at("logsumexp").abs());
     // Logits rounded to the type: each number's error by the magnitudes that it weighs them with.
     at::Tensor z = logits(in.at("hidden"), in.at("weight"), s), p = at::softmax(z, 1),

@@ -32,7 +32,7 @@ constexpr Store kFloats[] = {Store::f32, Store::bf16, Store::f16};
 Element element(Store store);
 const char* name_of(Store store);
 
-// |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
+// Without roundings and sums: bit for bit. Else |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
 // is half the type's epsilon and size the largest |oracle| of the row, or what the oracle returns as
 // "<name>.size": the sum of the magnitudes of the terms, where they cancel.
 struct Tolerance {

@@ -16,6 +16,7 @@
 #include "kernels/lm_head/lm_head.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
+#include "kernels/quantize/quantize.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope.h"
@@ -23,6 +24,7 @@
 #include "kernels/swiglu/swiglu.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/backend.h"
+#include "tests/kernels/substitutes.h"
 
 namespace forge::kernel_test {
 namespace {
@@ -213,6 +215,31 @@ class Head {
   at::Tensor kept_, targets_, hidden_, weight_;
 };
 
+std::string no_soft_cap(double softcap) { return softcap == 0 ? "" : "the reference has no soft cap"; }
+
+void quantize_blocks(const QuantizeBlocks& a) {
+  auto format = !a.four_bit ? QuantizedFormat::int8 : is_nf4(a) ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
+  QuantizedWeight weight = quantize(borrow(a.values, {1, a.count}, {a.count, 1}, at::kFloat), {format});
+  vector(a.codes, weight.codes.size(0), at::kByte).copy_(weight.codes);
+  vector(a.absmax, weight.absmax.size(0), at::kFloat).copy_(weight.absmax);
+}
+
+void dequantize_blocks(const DequantizeBlocks& a) {
+  auto format = !a.four_bit ? QuantizedFormat::int8 : is_nf4(a) ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
+  const int64_t count = a.rows * a.columns, blocks = (count + kQuantizedBlock - 1) / kQuantizedBlock;
+  QuantizedWeight weight{format, a.rows, a.columns,
+                         vector(a.codes, a.four_bit ? (count + 1) / 2 : count, at::kByte)};
+  if (a.absmax) {
+    weight.absmax = vector(a.absmax, blocks, at::kFloat);
+  } else {
+    weight.absmax = vector(a.absmax_codes, blocks, at::kByte);
+    weight.absmax_scale = vector(a.absmax_scale, (blocks + kNestedBlock - 1) / kNestedBlock, at::kFloat);
+    weight.absmax_mean = a.absmax_mean;
+  }
+  matrix(a.out, a.rows, a.columns, a.out_stride, a.type)
+      .copy_(dequantize_composed(weight, scalar_of(a.type)));
+}
+
 RowKeys row_keys(uint64_t seed, int64_t step, const int64_t* example, const int32_t* position, int64_t rows) {
   return {seed, step, {example, example + rows}, {position, position + rows}};
 }
@@ -309,9 +336,17 @@ Backend reference_backend() {
   add(attend_backward);
   add(
       +[](const LmHead& a) { Head(a).run(); },
-      Restrictions<LmHead>{.refusal = [](const LmHead& a) -> std::string {
-        return a.softcap == 0 ? "" : "the reference has no soft cap";
+      Restrictions<LmHead>{.refusal = [](const LmHead& a) { return no_soft_cap(a.softcap); }});
+  add(
+      +[](const LogitsChunk& a) { Head(LogitsAsHead(a).head).run(); },
+      Restrictions<LogitsChunk>{.refusal = [](const LogitsChunk& a) {
+        std::string none = no_soft_cap(a.softcap);
+        return none.empty() ? LogitsAsHead::refusal(a) : none;
       }});
+  add(quantize_blocks, {.refusal = [](const QuantizeBlocks& a) -> std::string {
+        return a.block == kQuantizedBlock && a.subtract == 0 ? "" : "the reference nests inside quantize()";
+      }});
+  add(dequantize_blocks);
   add(drop);
   add(embed);
   add(embed_backward);

@@ -162,6 +162,7 @@ void check_untouched(Image& image, std::vector<std::string>& faults) {
 
 bool close(double found, double expected, double allowed) {
   if (std::isnan(expected)) return std::isnan(found);
+  if (allowed == 0) return found == expected && std::signbit(found) == std::signbit(expected);
   if (std::isinf(expected)) return found == expected;
   return std::abs(found - expected) <= allowed;
 }
@@ -182,6 +183,7 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
     return found == expected.end() ? at::Tensor() : found->second.expand(wanted.sizes()).contiguous();
   };
   at::Tensor size = sizes(".size"), rounded = sizes(".between");
+  const bool exact = operand.tolerance.roundings == 0 && operand.tolerance.sums == 0;
   const double* want = wanted.const_data_ptr<double>();
   int64_t wrong = 0;
   double worst = 0;
@@ -193,10 +195,10 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
         row_size = std::max(row_size, std::abs(want[row * image.width + c]));
     for (int64_t c = 0; c < image.width; ++c) {
       int64_t i = row * image.width + c;
-      double expect = in_type(operand.store, want[i]), found = get(operand.store, image.at(row, c));
+      double expect = exact ? want[i] : in_type(operand.store, want[i]), found = get(operand.store, image.at(row, c));
       double sums = size.defined() ? size.const_data_ptr<double>()[i] : row_size;
       double roundings = rounded.defined() ? rounded.const_data_ptr<double>()[i] : sums;
-      double allowed = is_float(operand.store)
+      double allowed = is_float(operand.store) && !exact
                            ? operand.tolerance.roundings * unit(operand.store) * std::abs(expect) +
                                  operand.tolerance.sums * 0x1p-24 * sums +
                                  operand.tolerance.between * between * roundings + smallest(operand.store)
