@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything that waits for a GPU, in one command:
 
-  python3 bench/gpu/run.py --build build            programs made by `ninja -C build gpu_kernels_test gpu_kernels_bench`
+  python3 bench/gpu/run.py --build build            programs made by `ninja -C build gpu_kernels_bench gpu_cases_test`
   python3 bench/gpu/run.py --dry-run                the parts and their commands, nothing run
   python3 bench/gpu/run.py --only cases,kernels     some parts
 
@@ -16,14 +16,12 @@ HERE = "bench/gpu"
 
 def parts(build, python):
     measure, baseline = [python, f"{HERE}/measure.py"], [python, f"{HERE}/baseline.py"]
-    test = f"{build}/bin/gpu_kernels_test"
 
     def sanitize(cases, *options):
         return ["env", f"FORGE_KERNEL_CASES={cases}", "compute-sanitizer", *options, "--error-exitcode", "9",
                 f"{build}/bin/gpu_cases_test", "every op equals*"]
 
     yield "device", 60, ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm", "--format=csv"]
-    yield "tests", 300, [test]
     yield "kernels", 120, [f"{build}/bin/gpu_kernels_bench"]
     yield "sanitizer", 500, sanitize("embedding backward 7x33")
     yield "racecheck", 500, sanitize("optimizer norm 2049", "--tool", "racecheck")

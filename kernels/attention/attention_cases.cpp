@@ -71,15 +71,19 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
   // A score of size 30 has an absolute error of 30 · 2⁻²⁴ times a few, which is the relative error of its
   // exponential.
   double score = 4 * s.spread + 4;
-  operands.push_back(laid(
-      output("out", type, {s.tokens(), s.heads * s.head_dim},
-             {.roundings = 1.01, .sums = 6 * score, .reason = "one rounding; scores and two sums in fp32"}),
-      layout));
+  operands.push_back(laid(output("out", type, {s.tokens(), s.heads * s.head_dim},
+                                 {.roundings = 1.01,
+                                  .sums = 6 * score,
+                                  .reason = "one rounding; scores and two sums in fp32",
+                                  .between = 1.01}),  // p
+                          layout));
   operands.push_back(output("lse", Store::f32, {s.tokens(), s.heads},
                             {.roundings = 4, .sums = 4 * score, .reason = "scores in fp32"}));
   auto oracle = [=](const Tensors& in) {
     Tensors out = attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v"), s), s);
     out["lse.size"] = at::ones_like(out.at("lse"));
+    out["out.between"] =
+        attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v").abs(), s), s).at("out");
     return out;
   };
   return make_case<AttentionForward>(
@@ -90,11 +94,11 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
       });
 }
 
-// Errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's error, some units of Σ |q k|
+// "<name>.size": errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's error, some units of Σ |q k|
 // scale, and by that of lse, rounded when it was stored; a d s by that and by its own rounding; d_out · out
-// by the rounding with which `out` arrived.
+// by the rounding with which `out` arrived. "<name>.between": the terms themselves, p and d s.
 Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
-  std::vector<at::Tensor> qs, ks, vs;
+  std::map<std::string, std::vector<at::Tensor>> parts;
   int64_t begin = 0, group = s.heads / s.kv_heads;
   for (int64_t length : s.lengths) {
     auto part = [&](const char* name) {
@@ -108,21 +112,27 @@ Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
     at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) +
                        at::logsumexp(score, {2}, true).abs() + 8;
     at::Tensor at_out = (d_out * out).abs().sum(2, true);
-    at::Tensor reach =
-        p * (units * (at::bmm(d_out.abs(), v.abs().transpose(1, 2)) + at_out) + out_unit * at_out) *
-        s.scale();
+    at::Tensor d_p = at::bmm(d_out.abs(), v.abs().transpose(1, 2)) + at_out;
+    at::Tensor d_s = p * d_p * s.scale(), reach = p * (units * d_p + out_unit * at_out) * s.scale();
     auto gather = [&](const at::Tensor& x) {  // [heads, length, d] → [length, kv_heads · d]
       return x.view({s.kv_heads, group, length, s.head_dim})
           .sum(1)
           .transpose(0, 1)
           .reshape({length, s.kv_heads * s.head_dim});
     };
-    qs.push_back(at::bmm(reach, k.abs()).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
-    ks.push_back(gather(at::bmm(reach.transpose(1, 2), q.abs())));
-    vs.push_back(gather(at::bmm((p * units).transpose(1, 2), d_out.abs())));
+    auto add = [&](const char* kind, const at::Tensor& of_score, const at::Tensor& of_p) {
+      parts[std::string("d_q") + kind].push_back(
+          at::bmm(of_score, k.abs()).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
+      parts[std::string("d_k") + kind].push_back(gather(at::bmm(of_score.transpose(1, 2), q.abs())));
+      parts[std::string("d_v") + kind].push_back(gather(at::bmm(of_p.transpose(1, 2), d_out.abs())));
+    };
+    add(".size", reach, p * units);
+    add(".between", d_s, p);
     begin += length;
   }
-  return {{"d_q.size", at::cat(qs, 0)}, {"d_k.size", at::cat(ks, 0)}, {"d_v.size", at::cat(vs, 0)}};
+  Tensors sizes;
+  for (const auto& [name, sequences] : parts) sizes[name] = at::cat(sequences, 0);
+  return sizes;
 }
 
 Case backward_case(Store type, const Setting& s, const Layout& layout) {
@@ -138,7 +148,10 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
   operands.push_back(laid(input("out", type, forward.at("out")), layout));
   operands.push_back(input("lse", Store::f32, forward.at("lse")));
   operands.push_back(laid(input("d_out", type, normal({tokens, wide}, 4)), layout));
-  Tolerance grad{.roundings = 1.01, .sums = 1, .reason = "one rounding; what gradient_sizes counts"};
+  Tolerance grad{.roundings = 1.01,
+                 .sums = 1,
+                 .reason = "one rounding; what gradient_sizes counts",
+                 .between = 2.01};  // p or d s; each query head's gradient before the group is summed
   operands.push_back(laid(output("d_q", type, {tokens, wide}, grad), layout));
   operands.push_back(laid(output("d_k", type, {tokens, narrow}, grad), layout));
   operands.push_back(laid(output("d_v", type, {tokens, narrow}, grad), layout));

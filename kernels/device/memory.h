@@ -10,17 +10,13 @@ namespace forge {
 
 // "emulator" or the GPU's name.
 std::string device_name();
-// `misalign` bytes past a 256-byte boundary. The emulator fills it with a pattern that no kernel may read,
-// and puts guard regions around it; CUDA fills it with NaN.
+// `misalign` bytes past a 256-byte boundary. The emulator knows its bounds and what of it was written; CUDA
+// fills it with NaN.
 void* device_allocate(size_t bytes, const std::string& name, size_t misalign = 0);
 void device_release(void* pointer);
 void copy_to_device(void* to, const void* from, size_t bytes);
 void copy_from_device(void* to, const void* from, size_t bytes);
 // Waits for all launches; throws what went wrong in them.
 void device_synchronise();
-// The offset of the first byte that nothing wrote, or -1. CUDA cannot tell and answers -1.
-int64_t device_first_unwritten(const void* pointer);
-// Throws when the surroundings of an allocation changed.
-void device_check_guards(const void* pointer);
 
 }  // namespace forge

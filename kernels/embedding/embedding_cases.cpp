@@ -20,7 +20,7 @@ Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, cons
        laid(output("y", type, {tokens, width}, {.roundings = 0, .sums = 0, .reason = "a copy"}), layout)},
       [](const Tensors& in) {
         at::Tensor ids = in.at("ids"), rows = in.at("table").index_select(0, ids.clamp_min(0));
-        return Tensors{{"y", rows * ids.ge(0).unsqueeze(1)}};
+        return Tensors{{"y", rows.masked_fill(ids.lt(0).unsqueeze(1), 0)}};
       },
       [=](Pointers& p) {
         return EmbeddingForward{element(type), tokens,     width,  vocab,

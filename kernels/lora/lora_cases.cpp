@@ -43,6 +43,31 @@ Tensors products(const Tensors& v, const Setting& s) {
   return out;
 }
 
+// What is rounded when S, d S and products are held in the type: the sums of their magnitudes.
+Tensors between(const Tensors& v, const Setting& s) {
+  at::Tensor mask = mask_of(s), x = v.at("x").abs() * mask, a = v.at("a").abs(),
+             S = (v.at("x") * mask).mm(v.at("a").t()).abs();
+  if (s.dropout > 0) S = S + x.mm(a.t());  // drop(x) is rounded too
+  Tensors out{{"d_x", at::zeros_like(x)}};
+  std::vector<at::Tensor> d_a;
+  for (size_t i = 0; i < s.outs.size(); ++i) {
+    auto rows = [&](const at::Tensor& all, int64_t dim) {
+      return all.narrow(dim, static_cast<int64_t>(i) * s.rank, s.rank);
+    };
+    const at::Tensor &b = v.at(numbered("b", i)), &y = v.at(numbered("y", i));
+    at::Tensor product = kScale * rows(S, 1).mm(b.abs().t());
+    out[numbered("y", i)] = 2 * product;
+    // A gradient's product is rounded, it times the scale, and the gradient that follows; then what is added.
+    at::Tensor d_s = 2 * kScale * y.mm(b).abs();
+    out["d_x"] =
+        out.at("d_x") + (2 * d_s.mm(rows(a, 0)) + 2 * y.mm(b).mm(rows(v.at("a"), 0)).abs() * kScale) * mask;
+    d_a.push_back((d_s + d_s * (s.dropout > 0)).t().mm(x));
+    out[numbered("d_b", i)] = 2 * kScale * y.abs().t().mm(rows(S, 1));
+  }
+  out["d_a"] = 1.5 * at::cat(d_a);
+  return out;
+}
+
 std::vector<Operand> shared(Store type, const Setting& s, const Layout& layout) {
   int64_t members = static_cast<int64_t>(s.outs.size());
   std::vector<Operand> operands{laid(input("x", type, normal({s.tokens, s.width}, 1)), layout),
@@ -76,19 +101,22 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
   operands.push_back(output("s", Store::f32, {s.tokens, ranks},
                             {.roundings = 1, .sums = 8, .reason = "an fp32 sum over width"}));
   for (size_t i = 0; i < s.outs.size(); ++i)
-    operands.push_back(
-        laid(in_out(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 6 + i),
-                    {.roundings = 1.01, .sums = 12, .reason = "one rounding; fp32 sums over width and rank"}),
-             layout));
+    operands.push_back(laid(in_out(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 6 + i),
+                                   {.roundings = 1.01,
+                                    .sums = 12,
+                                    .reason = "one rounding; fp32 sums over width and rank",
+                                    .between = 1}),
+                            layout));
   auto oracle = [=](const Tensors& in) {
     Tensors out = products(in, s), sizes = in;
     for (auto& [name, value] : sizes) value = value.abs();
-    Tensors reach = products(sizes, s);
+    Tensors reach = products(sizes, s), rounded = between(in, s);
     out["s.size"] = reach.at("s");
     for (size_t i = 0; i < s.outs.size(); ++i) {
       std::string y = numbered("y", i);
       out[y] = out.at(y) + in.at(y);
       out[y + ".size"] = reach.at(y) + in.at(y).abs();
+      out[y + ".between"] = rounded.at(y);
     }
     return out;
   };
@@ -102,7 +130,8 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
   int64_t ranks = static_cast<int64_t>(s.outs.size()) * s.rank;
   Tolerance sum{.roundings = 1.01,
                 .sums = 16,
-                .reason = "one rounding; fp32 sums over outputs or tokens, and S in fp32"};
+                .reason = "one rounding; fp32 sums over outputs or tokens, and S in fp32",
+                .between = 1};
   Tensors stored;
   for (const Operand& operand : operands) {
     auto to = type == Store::bf16 ? at::kBFloat16 : type == Store::f16 ? at::kHalf : at::kFloat;
@@ -129,12 +158,13 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
     Forward forward = [&](const Tensors& v) { return products(v, s); };
     // The same gradient of magnitudes is the sum of the terms' sizes.
     Tensors grads = gradients(forward, values, names, cotangents),
-            reach = gradients(forward, sizes, names, size_cotangents), out;
+            reach = gradients(forward, sizes, names, size_cotangents), rounded = between(in, s), out;
     for (const std::string& name : names) {
       std::string d = "d_" + name;
       if (name == "x" && !s.d_x) continue;
       out[d] = in.at(d) + grads.at(name);
       out[d + ".size"] = in.at(d).abs() + reach.at(name);
+      out[d + ".between"] = rounded.at(d);
     }
     return out;
   };

@@ -87,14 +87,12 @@ Case forward_case(Store type, const Setting& s, LoraSchedule schedule, const Lay
                                        spare.abs()},
                                       1)}};
   };
-  Case c = make_case<LoraLinearForward>(
+  return make_case<LoraLinearForward>(
       "lora", name_of_case("forward", type, s, schedule, layout),
       {laid(in_out("x", type, normal({s.tokens, s.width + ranks}, 1), tolerance(1.01)), layout),
        laid(input("packed", type, packed(s)), layout),
        laid(in_out("y", type, normal({s.tokens, outs + ranks}, 5), tolerance(2.01)), layout)},
       oracle, [=](Pointers& p) { return LoraLinearForward{linear_of(type, s, schedule, p)}; });
-  c.between_type = type;  // S and d S
-  return c;
 }
 
 Case backward_case(Store type, const Setting& s, LoraSchedule schedule, const Layout& layout) {
@@ -125,7 +123,7 @@ Case backward_case(Store type, const Setting& s, LoraSchedule schedule, const La
     out["d_b"] = in.at("d_b") + at::cat(d_b), out["d_b.size"] = in.at("d_b").abs() + at::cat(size);
     return out;
   };
-  Case c = make_case<LoraLinearBackward>(
+  return make_case<LoraLinearBackward>(
       "lora", name_of_case("backward", type, s, schedule, layout),
       {laid(input("x", type, normal({s.tokens, s.width + ranks}, 1)), layout),
        laid(input("packed", type, packed(s)), layout),
@@ -137,8 +135,6 @@ Case backward_case(Store type, const Setting& s, LoraSchedule schedule, const La
         return LoraLinearBackward{linear_of(type, s, schedule, p), p["d_x"], p.stride("d_x"), p["d_a"],
                                   p["d_b"]};
       });
-  c.between_type = type;  // S and d S
-  return c;
 }
 
 }  // namespace

@@ -87,26 +87,11 @@ float largest_magnitude(const float* values, int64_t count) {
 
 float clamp_unit(float value) { return std::min(1.0f, std::max(-1.0f, value)); }
 
-// Fifteen limits between sixteen ascending entries, and the code of each entry.
-struct Ranks {
-  std::array<float, 15> limits;
-  std::array<uint8_t, 16> codes;
-};
-
-Ranks rank(const FourBitBook& book) {
-  Ranks ranks{};
-  std::iota(ranks.codes.begin(), ranks.codes.end(), uint8_t{0});
-  std::stable_sort(ranks.codes.begin(), ranks.codes.end(),
-                   [&](uint8_t a, uint8_t b) { return book[a] < book[b]; });
-  for (size_t i = 0; i < 15; ++i) ranks.limits[i] = (book[ranks.codes[i]] + book[ranks.codes[i + 1]]) / 2;
-  return ranks;
-}
-
 // The nearest entry's rank is the number of limits below the value. Kept apart: this is the loop that is
 // vectorised.
-void count_limits(const Ranks& ranks, const float* scaled, int64_t count, int32_t* below) {
+void count_limits(const FourBitLimits& table, const float* scaled, int64_t count, int32_t* below) {
   for (int64_t i = 0; i < count; ++i) below[i] = 0;
-  for (float limit : ranks.limits)
+  for (float limit : table.limits)
     for (int64_t i = 0; i < count; ++i) below[i] += scaled[i] > limit;
 }
 
@@ -164,10 +149,19 @@ const EightBitBook& dynamic_book() {
   return book;
 }
 
+FourBitLimits four_bit_limits(const FourBitBook& book) {
+  FourBitLimits table{};
+  std::iota(table.ranked.begin(), table.ranked.end(), uint8_t{0});
+  std::stable_sort(table.ranked.begin(), table.ranked.end(),
+                   [&](uint8_t a, uint8_t b) { return book[a] < book[b]; });
+  for (size_t i = 0; i < 15; ++i) table.limits[i] = (book[table.ranked[i]] + book[table.ranked[i + 1]]) / 2;
+  return table;
+}
+
 void quantize_4bit(const FourBitBook& book, const float* values, int64_t count, int64_t block, uint8_t* codes,
                    float* absmax) {
   constexpr float kSmallest = 1e-38f;  // bitsandbytes' guard of the division
-  const Ranks ranks = rank(book);
+  const FourBitLimits table = four_bit_limits(book);
   std::vector<float> scaled(static_cast<size_t>(block));
   std::vector<int32_t> below(static_cast<size_t>(block));
   for (int64_t begin = 0; begin < count; begin += block, ++absmax) {
@@ -181,16 +175,16 @@ void quantize_4bit(const FourBitBook& book, const float* values, int64_t count, 
       *absmax = std::max(*absmax, kSmallest);
       for (int64_t i = 0; i < length; ++i) scaled[static_cast<size_t>(i)] = clamp_unit(source[i] / *absmax);
     }
-    count_limits(ranks, scaled.data(), length, below.data());
+    count_limits(table, scaled.data(), length, below.data());
     // An odd count ends with the code of zero.
     if (length % 2 != 0) {
       scaled[static_cast<size_t>(length)] = 0;
-      count_limits(ranks, scaled.data() + length, 1, below.data() + length);
+      count_limits(table, scaled.data() + length, 1, below.data() + length);
     }
     uint8_t* out = codes + begin / 2;
     for (int64_t i = 0; i < length; i += 2)
-      *out++ = static_cast<uint8_t>(ranks.codes[static_cast<size_t>(below[static_cast<size_t>(i)])] << 4 |
-                                    ranks.codes[static_cast<size_t>(below[static_cast<size_t>(i + 1)])]);
+      *out++ = static_cast<uint8_t>(table.ranked[static_cast<size_t>(below[static_cast<size_t>(i)])] << 4 |
+                                    table.ranked[static_cast<size_t>(below[static_cast<size_t>(i + 1)])]);
   }
 }
 

@@ -13,6 +13,13 @@ const FourBitBook& fp4_book();
 // The signed dynamic map, ascending.
 const EightBitBook& dynamic_book();
 
+// The codes of a book's entries in ascending order, and the limits half way between neighbours.
+struct FourBitLimits {
+  std::array<float, 15> limits;
+  std::array<uint8_t, 16> ranked;
+};
+FourBitLimits four_bit_limits(const FourBitBook& book);
+
 // `count` values in blocks of `block`; → ceil(count / block) absmax. 4 bits: `codes` holds (count + 1) / 2
 // bytes, the high half first, `block` is even, and a range of whole blocks may be done apart from the rest.
 void quantize_4bit(const FourBitBook& book, const float* values, int64_t count, int64_t block, uint8_t* codes,

@@ -1,7 +1,6 @@
 #include "kernels/quantize/quantize.cuh"
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/device/dispatch.cuh"
 #include "kernels/quantize/quantize_cuda.h"
@@ -65,16 +64,6 @@ void quantize_blocks_cuda(const QuantizeBlocks& args, CudaStream stream) {
     launch("quantize_bytes", quantize_bytes_kernel<64>, shape, stream, a);
   else
     launch("quantize_bytes", quantize_bytes_kernel<256>, shape, stream, a);
-}
-
-FourBitLimits four_bit_limits(const std::array<float, 16>& book) {
-  FourBitLimits result{};
-  std::iota(result.ranked.begin(), result.ranked.end(), uint8_t{0});
-  std::stable_sort(result.ranked.begin(), result.ranked.end(),
-                   [&](uint8_t a, uint8_t b) { return book[a] < book[b]; });
-  for (size_t i = 0; i < 15; ++i)
-    result.limits[i] = (book[result.ranked[i]] + book[result.ranked[i + 1]]) / 2;
-  return result;
 }
 
 }  // namespace forge

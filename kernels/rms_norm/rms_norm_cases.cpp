@@ -33,7 +33,8 @@ at::Tensor as_type(const at::Tensor& x, Store type) {
 // 8 units.
 const Tolerance kOnce{.roundings = 1.01,
                       .sums = 8,
-                      .reason = "one rounding; an fp32 sum over the row, a root and two products"};
+                      .reason = "one rounding; an fp32 sum over the row, a root and two products",
+                      .between = 1};  // h r, before the weight multiplies it
 // The residual's rounding may fall to the other side when a tie is broken by fp32's own rounding.
 const Tolerance kAdded{.roundings = 1, .sums = 0, .reason = "one addition, rounded once"};
 
@@ -51,9 +52,9 @@ Case forward_case(Store type, const Setting& s) {
   auto oracle = [=](const Tensors& in) {
     at::Tensor h = in.at("x");
     if (in.count("residual")) h = as_type(h + in.at("residual"), type);
-    return Tensors{{"h", h},
-                   {"y", normalise(h, in.at("weight"), offset)},
-                   {"inverse", (h.square().mean(-1) + kEps).rsqrt()}};
+    at::Tensor y = normalise(h, in.at("weight"), offset);
+    return Tensors{
+        {"h", h}, {"y", y}, {"y.between", y.abs()}, {"inverse", (h.square().mean(-1) + kEps).rsqrt()}};
   };
   bool residual = s.residual;
   return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(type), operands, oracle,
@@ -74,8 +75,10 @@ Case forward_case(Store type, const Setting& s) {
 Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_grad) {
   int64_t rows = s.x.size(0), width = s.x.size(1);
   at::Tensor h = s.x, inverse = (as_type(h, type).square().mean(-1) + kEps).rsqrt();
-  Tolerance exact{
-      .roundings = 1.01, .sums = 16, .reason = "one rounding; two fp32 terms with sums over the row"};
+  Tolerance exact{.roundings = 1.01,
+                  .sums = 16,
+                  .reason = "one rounding; two fp32 terms with sums over the row",
+                  .between = 2};  // g; the gradient before it is added
   at::Tensor incoming = normal({rows, width}, 12);
   std::vector<Operand> operands{
       laid(input("d_y", type, normal({rows, width}, 11)), s.layout), laid(input("h", type, h), s.layout),
@@ -83,9 +86,11 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
       laid(accumulate ? in_out("d_h", type, incoming, exact) : output("d_h", type, {rows, width}, exact),
            s.layout)};
   if (weight_grad)
-    operands.push_back(
-        in_out("d_weight", Store::f32, normal({width}, 13),
-               {.roundings = 1, .sums = 16, .reason = "an fp32 sum over the rows in parts of 32"}));
+    operands.push_back(in_out("d_weight", Store::f32, normal({width}, 13),
+                              {.roundings = 1,
+                               .sums = 16,
+                               .reason = "an fp32 sum over the rows in parts of 32",
+                               .between = 3}));  // h r, its products with d y, their sum
   double offset = s.offset;
   auto oracle = [=](const Tensors& in) {
     Tensors leaves{{"h", in.at("h")}, {"weight", in.at("weight")}};

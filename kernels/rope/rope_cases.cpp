@@ -32,7 +32,10 @@ Case rope_case(Store type, RopeLayout layout, bool backward, const Setting& s, c
   int64_t table = positions ? kTable : s.tokens;
   at::Tensor angles = uniform_values({table, half}, 3, -7, 7);
   if (!qkv.defined()) qkv = normal({s.tokens, width}, 2);
-  Tolerance once{.roundings = 1.01, .sums = 3, .reason = "one rounding; two fp32 products and their sum"};
+  Tolerance once{.roundings = 1.01,
+                 .sums = 3,
+                 .reason = "one rounding; two fp32 products and their sum",
+                 .between = 2};  // cosine and sine; the products
   std::vector<Operand> operands{laid(in_out("qkv", type, qkv, once), lay),
                                 input("cosine", Store::f32, angles.cos()),
                                 input("sine", Store::f32, angles.sin())};
@@ -46,9 +49,12 @@ Case rope_case(Store type, RopeLayout layout, bool backward, const Setting& s, c
     Forward forward = [&](const Tensors& v) { return Tensors{{"y", turned(v.at("x"), c, sn, layout)}}; };
     at::Tensor y = backward ? gradients(forward, {{"x", at::ones_like(x)}}, {"x"}, {{"y", x}}).at("x")
                             : forward({{"x", x}}).at("y");
-    return Tensors{
-        {"qkv",
-         at::cat({y.reshape({s.tokens, turning}), in.at("qkv").narrow(1, turning, width - turning)}, 1)}};
+    // |a c| + |b s|: turned by −|s| in the first of a pair and by |s| in the second.
+    at::Tensor terms =
+        at::max(turned(x.abs(), c.abs(), sn.abs(), layout), turned(x.abs(), c.abs(), -sn.abs(), layout));
+    at::Tensor rest = in.at("qkv").narrow(1, turning, width - turning);
+    return Tensors{{"qkv", at::cat({y.reshape({s.tokens, turning}), rest}, 1)},
+                   {"qkv.between", at::cat({terms.reshape({s.tokens, turning}), at::zeros_like(rest)}, 1)}};
   };
   std::string name = std::string(backward ? "backward " : "forward ") + std::to_string(s.tokens) + "x" +
                      std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + "x" +

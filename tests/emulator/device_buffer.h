@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/device/memory.h"
+#include "tests/emulator/memory.h"
 
 namespace forge {
 
@@ -27,8 +28,8 @@ class DeviceBuffer {
   // Every byte must have been written, and none around it.
   std::vector<T> read() const {
     device_synchronise();
-    device_check_guards(pointer_);
-    int64_t unwritten = device_first_unwritten(pointer_);
+    emulator::check_guards(pointer_);
+    int64_t unwritten = emulator::first_unwritten(pointer_);
     if (unwritten >= 0)
       throw std::runtime_error("element " + std::to_string(unwritten / static_cast<int64_t>(sizeof(T))) +
                                " was never written");

@@ -23,8 +23,4 @@ void copy_from_device(void* to, const void* from, size_t bytes) { std::memcpy(to
 
 void device_synchronise() {}
 
-int64_t device_first_unwritten(const void* pointer) { return emulator::first_unwritten(pointer); }
-
-void device_check_guards(const void* pointer) { emulator::check_guards(pointer); }
-
 }  // namespace forge

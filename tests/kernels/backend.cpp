@@ -26,6 +26,7 @@ void Memory::clear() {
 
 std::vector<Backend> all_backends() {
   std::vector<Backend> backends = cpu_backends();
+  backends.push_back(reference_backend());
   for (Backend& backend : cuda_backends()) backends.push_back(std::move(backend));
   return backends;
 }

@@ -4,7 +4,7 @@
 //
 //   Backend cpu("cpu/avx2");
 //   cpu.add<RmsNormForward>([](const RmsNormForward& a) { rms_norm_forward_cpu(a, CpuLevel::avx2); });
-//   if (cpu.has<RmsNormForward>()) cpu.run(arguments);
+//   if (cpu.refusal(arguments).empty()) cpu.run(arguments);
 //
 // A backend whose pointers are not plain host memory, or that wants to know the bounds of every operand,
 // brings its own Memory. A new backend is one more entry of all_backends().
@@ -40,6 +40,16 @@ class Memory {
   std::vector<void*> blocks_;
 };
 
+// Where a backend does less than an op's contract. Both show: in the counts that are printed, and in memory
+// that must stay untouched.
+template <class Args>
+struct Restrictions {
+  // Why it cannot run these arguments; "" when it can. Sizes, and which pointers are null, may be looked at,
+  // what the pointers point to not: they are placeholders.
+  std::function<std::string(const Args&)> refusal;
+  std::vector<std::string> without;  // outputs that it does not give
+};
+
 class Backend {
  public:
   explicit Backend(std::string name, std::shared_ptr<Memory> memory = std::make_shared<Memory>())
@@ -49,8 +59,12 @@ class Backend {
   // op's steps, which the CPU keeps in fp32, lie in memory in the operands' type (Tolerance::between).
   template <class Args>
   Backend& add(std::function<void(const Args&)> run, std::function<int64_t(const Args&)> workspace = {},
-               bool rounds_between = false) {
+               bool rounds_between = false, Restrictions<Args> restrictions = {}) {
     Op& op = ops_[typeid(Args)];
+    op.without = restrictions.without;
+    op.refusal = [refusal = restrictions.refusal](const void* args) {
+      return refusal ? refusal(*static_cast<const Args*>(args)) : std::string();
+    };
     op.rounds_between = rounds_between;
     op.run = [run](const void* args) { run(*static_cast<const Args*>(args)); };
     op.workspace = [workspace](const void* args) {
@@ -58,9 +72,15 @@ class Backend {
     };
     return *this;
   }
+  // "" when it can run these arguments.
   template <class Args>
-  bool has() const {
-    return ops_.count(typeid(Args)) > 0;
+  std::string refusal(const Args& args) const {
+    auto op = ops_.find(typeid(Args));
+    return op == ops_.end() ? "it has no such op" : op->second.refusal(&args);
+  }
+  template <class Args>
+  const std::vector<std::string>& without() const {
+    return ops_.at(typeid(Args)).without;
   }
   // Returns when the results can be read; throws what the backend finds wrong (a deadlock, a wild pointer).
   template <class Args>
@@ -84,6 +104,8 @@ class Backend {
   struct Op {
     std::function<void(const void*)> run;
     std::function<int64_t(const void*)> workspace;
+    std::function<std::string(const void*)> refusal;
+    std::vector<std::string> without;
     bool rounds_between = false;
   };
   std::string name_;
@@ -93,6 +115,8 @@ class Backend {
 
 // The CPU versions at every level this machine has.
 std::vector<Backend> cpu_backends();
+// What `provider: reference` trains with, forward and autograd.
+Backend reference_backend();
 // Everything that this build can execute.
 std::vector<Backend> all_backends();
 

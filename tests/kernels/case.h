@@ -32,14 +32,15 @@ constexpr Store kFloats[] = {Store::f32, Store::bf16, Store::f16};
 Element element(Store store);
 const char* name_of(Store store);
 
-// |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
+// Without roundings and sums: bit for bit. Else |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
 // is half the type's epsilon and size the largest |oracle| of the row, or what the oracle returns as
 // "<name>.size": the sum of the magnitudes of the terms, where they cancel.
 struct Tolerance {
   double roundings = 1;
   double sums = 4;
   const char* reason = "";
-  // On a backend that rounds between steps: so many more units of `between_type`, of size.
+  // On a backend that rounds between steps: so many more units of `between_type`, of size, or of what the
+  // oracle returns as "<name>.between": the sum of the magnitudes of what is rounded.
   double between = 0;
 };
 
@@ -95,12 +96,20 @@ struct Case {
   std::string op, name;
   std::vector<Operand> operands;
   std::function<Tensors(const Tensors&)> oracle;
-  std::function<bool(const Backend&)> supported, rounds_between;
+  std::function<std::string(const Backend&)> refusal;  // why the backend cannot run it; "" when it can
+  std::function<bool(const Backend&)> rounds_between;
+  std::function<std::vector<std::string>(const Backend&)> without;  // outputs that it does not give
   std::function<void(const Backend&, Pointers&)> run;
-  Store between_type = Store::f32;  // of the operands, for Tolerance::between
+  Store between_type = Store::f32;  // for Tolerance::between: the operands' 16-bit type, if they have one
   bool ordered =
       true;  // a GPU gives the same bits in every order of its warps: false where atomics add floats
+
+  bool supported(const Backend& backend) const { return refusal(backend).empty(); }
 };
+
+Store narrowest(const std::vector<Operand>& operands);
+// Pointers to nothing, for arguments that are only asked for their sizes and for which pointers they have.
+Pointers placeholders(const std::vector<Operand>& operands);
 
 template <class Args>
 Case make_case(std::string op, std::string name, std::vector<Operand> operands,
@@ -111,13 +120,19 @@ Case make_case(std::string op, std::string name, std::vector<Operand> operands,
       args.workspace = pointers.new_workspace(backend.workspace_bytes(args));
     backend.run(args);
   };
+  auto refusal = [arguments, pointers = placeholders(operands)](const Backend& backend) mutable {
+    return backend.refusal(arguments(pointers));
+  };
+  const Store between_type = narrowest(operands);
   return {std::move(op),
           std::move(name),
           std::move(operands),
           std::move(oracle),
-          [](const Backend& backend) { return backend.has<Args>(); },
+          refusal,
           [](const Backend& backend) { return backend.rounds_between<Args>(); },
-          run};
+          [](const Backend& backend) { return backend.without<Args>(); },
+          run,
+          between_type};
 }
 
 // The case's outputs as the oracle has them, float64; the same for every backend.

@@ -10,9 +10,11 @@ std::vector<Case> all_cases() {
   add_dropout_cases(cases);
   add_embedding_cases(cases);
   add_lm_head_cases(cases);
+  add_logits_cases(cases);
   add_lora_cases(cases);
   add_lora_linear_cases(cases);
   add_optimizer_cases(cases);
+  add_quantize_cases(cases);
   add_rms_norm_cases(cases);
   add_rope_cases(cases);
   add_sampling_cases(cases);

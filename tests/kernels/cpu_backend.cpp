@@ -10,9 +10,48 @@
 #include "kernels/sampling/sampling_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/backend.h"
+#include "tests/kernels/substitutes.h"
 
 namespace forge::kernel_test {
 namespace {
+
+void logits_cpu(const LogitsChunk& a, CpuLevel level) {
+  LogitsAsHead as(a);
+  std::vector<unsigned char> workspace(static_cast<size_t>(lm_head_cpu_workspace(as.head)));
+  as.head.workspace = workspace.data();
+  lm_head_cpu(as.head, level);
+}
+
+const FourBitBook& book_of(bool nf4) { return nf4 ? nf4_book() : fp4_book(); }
+
+void quantize_cpu(const QuantizeBlocks& a) {
+  std::vector<float> centred(a.values, a.values + a.count);
+  for (float& value : centred) value -= a.subtract;
+  if (a.four_bit)
+    quantize_4bit(book_of(is_nf4(a)), centred.data(), a.count, a.block, a.codes, a.absmax);
+  else
+    quantize_8bit(centred.data(), a.count, a.block, a.codes, a.absmax);
+}
+
+template <class T>
+void dequantize_cpu(const DequantizeBlocks& a, T* out) {
+  const int64_t count = a.rows * a.columns, blocks = (count + a.block - 1) / a.block;
+  std::vector<float> nested(static_cast<size_t>(blocks));
+  if (!a.absmax) {
+    dequantize_8bit(a.absmax_codes, a.absmax_scale, blocks, 256, nested.data());
+    for (float& value : nested) value += a.absmax_mean;
+  }
+  const float* absmax = a.absmax ? a.absmax : nested.data();
+  if (a.four_bit)
+    dequantize_4bit(book_of(is_nf4(a)), a.codes, absmax, count, a.block, out);
+  else
+    dequantize_8bit(a.codes, absmax, count, a.block, out);
+}
+
+std::string no_dequantize(const DequantizeBlocks& a) {
+  if (a.type == Element::f16) return "the loops write fp32 and bf16";
+  return a.rows == 1 || a.out_stride == a.columns ? "" : "the loops write rows without gaps";
+}
 
 Backend cpu_backend(CpuLevel level) {
   Backend cpu(std::string("cpu/") + name_of(level));
@@ -23,6 +62,17 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },
                              attention_backward_cpu_workspace);
   cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
+  cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); }, {}, false,
+                       {.refusal = LogitsAsHead::refusal});
+  cpu.add<QuantizeBlocks>(quantize_cpu);
+  cpu.add<DequantizeBlocks>(
+      [](const DequantizeBlocks& a) {
+        if (a.type == Element::f32)
+          dequantize_cpu(a, static_cast<float*>(a.out));
+        else
+          dequantize_cpu(a, static_cast<uint16_t*>(a.out));
+      },
+      {}, false, {.refusal = no_dequantize});
   cpu.add<FlatNorm>([=](const FlatNorm& a) { gradient_norm_cpu(a, level); }, gradient_norm_cpu_workspace);
   cpu.add<AdamWUpdate>([=](const AdamWUpdate& a) { adamw_cpu(a, level); });
   cpu.add<LionUpdate>([=](const LionUpdate& a) { lion_cpu(a, level); });

@@ -4,8 +4,10 @@
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
+#include "kernels/lm_head/logits_cuda.h"
 #include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_cuda.h"
+#include "kernels/quantize/quantize_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
 #include "kernels/sampling/sampling_cuda.h"
@@ -32,6 +34,9 @@ void add_cuda_launchers(Backend& backend, Wrap wrap) {
   add(lion_cuda);
   add(adamw_8bit_cuda);
   add(lm_head_cuda, std::function(lm_head_cuda_workspace), /*rounds_between=*/true);
+  add(logits_cuda);
+  add(quantize_blocks_cuda);
+  add(dequantize_blocks_cuda);
   add(counter_dropout_cuda);
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);

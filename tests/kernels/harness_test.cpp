@@ -102,6 +102,23 @@ TEST_CASE("an output that nobody writes is caught") {
   CHECK(has(faults[0], "7 of 28 values wrong"));
 }
 
+TEST_CASE("a backend that does less than the contract says so, and is held to it") {
+  auto with = [](Restrictions<DoubleArgs> restrictions) {
+    Backend backend("less");
+    backend.add<DoubleArgs>(right, {}, false, restrictions);
+    return backend;
+  };
+  Case c = double_case(kDense, normal({4, 7}, 3));
+  CHECK(c.refusal(Backend("empty")) == "it has no such op");
+  CHECK(c.supported(with({})));
+  auto no_odd_width = [](const DoubleArgs& a) { return std::string(a.width % 2 ? "no odd width" : ""); };
+  CHECK(c.refusal(with({.refusal = no_odd_width})) == "no odd width");
+  CHECK(double_case(kDense, normal({4, 8}, 3)).supported(with({.refusal = no_odd_width})));
+  auto faults = run_case(c, with({.without = {"y"}}), expected_outputs(c));
+  REQUIRE(faults.size() == 1);
+  CHECK(has(faults[0], "says it does not"));
+}
+
 TEST_CASE("an oracle whose gradient is not its difference is refused") {
   Tensors inputs{{"x", normal({3, 4}, 1)}}, cotangents{{"y", normal({3, 4}, 2)}};
   Forward right_one = [](const Tensors& in) { return Tensors{{"y", in.at("x").sin()}}; };

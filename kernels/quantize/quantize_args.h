@@ -1,0 +1,44 @@
+#pragma once
+// Block-wise quantisation on plain memory; the formats are described in quantize.h.
+//
+// Code books and limits are small arrays where the kernel runs, made once by the caller from blocks.h. Bytes a
+// weight: dequantising reads 0.5 (int8: 1) and the absmax, 1/16 or nested 1/64, and writes the element. Bit
+// for bit: every operation is rounded by itself.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+
+namespace forge {
+
+// One launch for a weight, nested absmax included, into rows of any stride (the scratch of a K-concatenated
+// GEMM).
+struct DequantizeBlocks {
+  Element type = Element::bf16;  // of out
+  bool four_bit = true;          // two codes a byte, the first in the high half; else one byte a code
+  int64_t rows = 0, columns = 0;
+  int64_t block = 64;  // values that share an absmax, in memory order across rows; a power of two
+  const uint8_t* codes = nullptr;
+  const float* book = nullptr;            // [16], or [256] for bytes
+  const float* absmax = nullptr;          // [blocks], or null when it is nested:
+  const uint8_t* absmax_codes = nullptr;  // [blocks]
+  const float* absmax_scale = nullptr;    // [ceil(blocks / 256)]
+  const float* absmax_book = nullptr;     // [256], the dynamic map
+  float absmax_mean = 0;
+  void* out = nullptr;     // [rows, columns]
+  int64_t out_stride = 0;  // elements
+};
+
+struct QuantizeBlocks {
+  bool four_bit = true;
+  int64_t count = 0;
+  int64_t block = 64;  // 64 or 256
+  const float* values = nullptr;
+  float subtract = 0;  // from every value first: the mean of a nested absmax
+  uint8_t* codes = nullptr;
+  float* absmax = nullptr;          // [ceil(count / block)]
+  const float* limits = nullptr;    // four bits: [15] of FourBitLimits
+  const uint8_t* ranked = nullptr;  // four bits: [16] of FourBitLimits
+  const float* book = nullptr;      // bytes: [256], the dynamic map, ascending
+};
+
+}  // namespace forge
