@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/data/show.h"
+
 namespace forge {
 namespace {
 
@@ -44,8 +46,8 @@ void print_json(const Json& value) { print(dump_json(value) + "\n"); }
 void say(std::string_view line) { write_all(STDERR_FILENO, std::string(line) + "\n"); }
 
 void say_error(const std::string& message, const std::string& hint) {
-  say(message);
-  if (!hint.empty()) say("  " + hint);
+  say(printable(message));
+  if (!hint.empty()) say("  " + printable(hint));
 }
 
 Terminal terminal() {

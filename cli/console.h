@@ -15,7 +15,7 @@ void print(std::string_view text);
 void print_json(const Json& value);
 // One line to stderr.
 void say(std::string_view line);
-// `message`, then `  hint` when there is one, to stderr.
+// `message`, then `  hint` when there is one, to stderr. What they quote from files cannot command the terminal.
 void say_error(const std::string& message, const std::string& hint);
 
 struct Terminal {
