@@ -231,12 +231,28 @@ class PrefixSpans {
   }
 
  private:
-  [[noreturn]] void unstable(size_t turn, const std::string& what) const {
+  [[noreturn]] void unstable(size_t turn, const std::string& what, const std::string& hint = "") const {
     throw Error(ErrorKind::data,
                 name_ + ": the loss mask of " + turn_name(turn) + " cannot be found: " + what)
-        .hint(
-            "the template writes a turn differently when others follow (thinking removed, say); train on "
-            "last_assistant, or use a template with {% generation %} markers");
+        .hint(!hint.empty()
+                  ? hint
+                  : "the template writes a turn differently when others follow (thinking removed, say); "
+                    "train on last_assistant, or use a template with {% generation %} markers");
+  }
+
+  // DeepSeek-R1's prompt opens a thought that conversations do not keep: no choice of turns helps there.
+  [[noreturn]] void unstable_prompt(size_t turn) const {
+    unstable(turn,
+             "the generation prompt writes what the conversation does not hold (an opened thought, say)",
+             "use a template with {% generation %} markers, or train on all");
+  }
+
+  bool stable_without_prompt(size_t count) const {
+    try {
+      return begins(full_, render_(count, false));
+    } catch (const Error&) {
+      return false;
+    }
   }
 
   int64_t end_of(size_t turn) const {
@@ -255,6 +271,7 @@ class PrefixSpans {
         !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
     if (!begins(full_, prefix) && has_tail)
       prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
+    if (!begins(full_, prefix) && prompt && stable_without_prompt(count)) unstable_prompt(turn);
     if (!begins(full_, prefix))
       unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
     return prefix.size();
@@ -355,7 +372,8 @@ void require_short(size_t turns, size_t messages, const MarkedText& full) {
   throw Error(ErrorKind::data, format_count(static_cast<int64_t>(messages)) + " messages with " +
                                    format_count(static_cast<int64_t>(turns)) +
                                    " trained turns, whose mask would take minutes to find")
-      .hint("split the conversation, train on last_assistant, or use a template with {% generation %} markers");
+      .hint(
+          "split the conversation, train on last_assistant, or use a template with {% generation %} markers");
 }
 
 // Everything but the turned-off messages.

@@ -164,12 +164,25 @@ TEST_CASE("a template that writes earlier turns differently is refused, not mask
   CHECK(masked(strips, messages, TrainTurns::last_assistant) == "U:u1;A:a;U:u2;A:[think!a;]");
 }
 
+TEST_CASE("a generation prompt that the conversation does not hold is named") {
+  const auto thinks = inline_template(
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}{% if add_generation_prompt "
+      "%}a:<think>"
+      "{% endif %}");
+  const std::string error = error_of([&] { masked(thinks, chat(kTwoTurns), TrainTurns::last_assistant); });
+  CHECK(error ==
+        "inline: the loss mask of messages[3] cannot be found: the generation prompt writes what the "
+        "conversation "
+        "does not hold (an opened thought, say)");
+}
+
 TEST_CASE("a conversation whose mask would take minutes is refused at once") {
   Json messages = Json::array();
   for (int i = 0; i < 20'000; ++i)
     messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", "x"}});
-  CHECK(error_of([&] { masked(bundled("chatml"), messages); })
-            .find("20,000 messages with 10,000 trained turns") == 0);
+  CHECK(error_of([&] {
+          masked(bundled("chatml"), messages);
+        }).find("20,000 messages with 10,000 trained turns") == 0);
   CHECK(masked(bundled("chatml"), messages, TrainTurns::last_assistant).size() > 20'000);
 }
 
