@@ -189,6 +189,8 @@ void require_examples(const Job& job, Split split, const std::string& name, cons
     throw Error(ErrorKind::data, "data.eval_fraction: " + format_number(job.data.eval_fraction) +
                                      " chose no row of data.train, expected at least one")
         .hint("raise data.eval_fraction, or name files in data.eval");
+  if (summary.rows == 0)
+    throw Error(ErrorKind::data, name + ": skip, weight or data.eval_fraction leave no row, expected at least one");
   throw Error(ErrorKind::data, name + ": no example is left of " + format_count(summary.rows) + " rows (" +
                                    format_count(summary.skipped) + " with faults, " +
                                    format_count(summary.untrained) + " untrained, " +

@@ -240,6 +240,13 @@ class PrefixSpans {
                     "train on last_assistant, or use a template with {% generation %} markers");
   }
 
+  // Templates that write a system turn of their own look at the first message, which an empty prefix lacks.
+  [[noreturn]] void unstable_begin(size_t turn) const {
+    unstable(turn,
+             "the conversation begins with it, and the template writes more in front of it than its prompt",
+             "begin the conversation with a turn of system or user");
+  }
+
   // DeepSeek-R1's prompt opens a thought that conversations do not keep: no choice of turns helps there.
   [[noreturn]] void unstable_prompt(size_t turn) const {
     unstable(turn,
@@ -271,6 +278,7 @@ class PrefixSpans {
         !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
     if (!begins(full_, prefix) && has_tail)
       prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
+    if (!begins(full_, prefix) && count == 0) unstable_begin(turn);
     if (!begins(full_, prefix) && prompt && stable_without_prompt(count)) unstable_prompt(turn);
     if (!begins(full_, prefix))
       unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");

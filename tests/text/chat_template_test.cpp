@@ -176,6 +176,17 @@ TEST_CASE("a generation prompt that the conversation does not hold is named") {
         "does not hold (an opened thought, say)");
 }
 
+TEST_CASE("a conversation that begins with an answer is refused where the template writes a system turn") {
+  const auto greets = inline_template(
+      "{% for m in messages %}{% if loop.first and m.role != 'system' %}s:hello;{% endif %}{{ m.role[0] }}:"
+      "{{ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}");
+  const Json messages = chat(R"([{"role": "assistant", "content": "a1"}])");
+  CHECK(error_of([&] { masked(greets, messages); }) ==
+        "inline: the loss mask of messages[0] cannot be found: the conversation begins with it, and the "
+        "template "
+        "writes more in front of it than its prompt");
+}
+
 TEST_CASE("a conversation whose mask would take minutes is refused at once") {
   Json messages = Json::array();
   for (int i = 0; i < 20'000; ++i)
