@@ -64,7 +64,7 @@ ModelFormat model_format(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path, error))
     fail(path, "there is no such file or folder, expected a Hugging Face folder or a .gguf file",
-         "check model.path");
+         "check model.path of the job, or --model");
   const std::string start = first_bytes(path);
   if (starts_with(start, "GGUF")) return ModelFormat::gguf;
   if (pickle_content(start) || pickle_name(fs::path(path).filename().string())) refuse_pickle(path);
