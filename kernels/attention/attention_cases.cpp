@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "kernels/attention/attention_args.h"
@@ -50,8 +51,15 @@ at::Tensor offsets(const Setting& s) {
 at::Tensor heads_of(const at::Tensor& x, const Setting& s) { return x.view({x.size(0), -1, s.head_dim}); }
 
 AttentionShape shape_of(Store type, const Setting& s, Pointers& p) {
-  return {element(type), static_cast<int64_t>(s.lengths.size()), p["cu_seqlens"], s.heads, s.kv_heads,
-          s.head_dim,    static_cast<float>(s.scale())};
+  return {element(type),
+          static_cast<int64_t>(s.lengths.size()),
+          p["cu_seqlens"],
+          s.heads,
+          s.kv_heads,
+          s.head_dim,
+          static_cast<float>(s.scale()),
+          s.tokens(),
+          *std::max_element(s.lengths.begin(), s.lengths.end())};
 }
 
 std::vector<Operand> inputs(Store type, const Setting& s, const Layout& layout) {

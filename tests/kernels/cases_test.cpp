@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "tests/kernels/attention_stand_ins.h"
 #include "tests/kernels/case.h"
 #include "tests/kernels/cuda_backends.h"
 #include "tests/test.h"
@@ -86,7 +87,9 @@ TEST_CASE("results do not depend on the order of a GPU's warps") {
 // refused.
 TEST_CASE("every case notices a result that is slightly wrong") {
   std::vector<Case> cases = all_cases();
-  const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front(), reference = reference_backend();
+  const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front();
+  std::vector<Backend> rounding = attention_backends();
+  rounding.push_back(reference_backend());
   std::vector<std::string> blind;
   int64_t tried = 0;
   auto try_all = [&](const Case& c, const Backend& backend, Tensors& expected) {
@@ -117,7 +120,8 @@ TEST_CASE("every case notices a result that is slightly wrong") {
   for (const Case& c : cases) {
     Tensors expected = expected_outputs(c);
     if (c.supported(cpu) || c.supported(gpu)) try_all(c, c.supported(cpu) ? cpu : gpu, expected);
-    if (c.supported(reference)) try_all(c, reference, expected);
+    for (const Backend& backend : rounding)
+      if (c.supported(backend)) try_all(c, backend, expected);
   }
   for (size_t i = 0; i < std::min<size_t>(blind.size(), 40); ++i) UNSCOPED_INFO(blind[i]);
   INFO(blind.size() << " of " << tried << " outputs");

@@ -1,0 +1,39 @@
+#include "kernels/attention/attention_cuda.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "core/base/error.h"
+#include "kernels/attention/attention_torch.h"
+
+namespace forge {
+namespace {
+
+AttentionKernel kernel_for(const AttentionShape& s, bool backward) {
+  const cudaDeviceProp* device = at::cuda::getCurrentDeviceProperties();
+  const AttentionChoice choice = choose_attention(
+      {device->major * 10 + device->minor, s.type, s.head_dim, s.heads, s.sequences, s.tokens}, backward);
+  if (choice.kernel == AttentionKernel::none)
+    throw Error(ErrorKind::environment, std::string("attention on ") + device->name + ": " + choice.reason);
+  return choice.kernel;
+}
+
+c10::cuda::CUDAStreamGuard on(CudaStream stream) {
+  return c10::cuda::CUDAStreamGuard(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
+}
+
+c10::Device current() { return {c10::kCUDA, c10::cuda::current_device()}; }
+
+}  // namespace
+
+void attention_forward_cuda(const AttentionForward& a, CudaStream stream) {
+  const auto guard = on(stream);
+  attention_forward_torch(a, kernel_for(a.shape, /*backward=*/false), current());
+}
+
+void attention_backward_cuda(const AttentionBackward& a, CudaStream stream) {
+  const auto guard = on(stream);
+  attention_backward_torch(a, kernel_for(a.shape, /*backward=*/true), current());
+}
+
+}  // namespace forge
