@@ -1,7 +1,9 @@
 #include "kernels/attention/attention_cuda.h"
 
 #include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include "core/base/error.h"
 #include "kernels/attention/attention_torch.h"
@@ -18,8 +20,9 @@ AttentionKernel kernel_for(const AttentionShape& s, bool backward) {
   return choice.kernel;
 }
 
-c10::cuda::CUDAStreamGuard on(CudaStream stream) {
-  return c10::cuda::CUDAStreamGuard(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
+// c10's guard, not c10::cuda's: that one is a header of calls to cudart, which the engine does not link.
+c10::StreamGuard on(CudaStream stream) {
+  return c10::StreamGuard(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
 }
 
 c10::Device current() { return {c10::kCUDA, c10::cuda::current_device()}; }
@@ -27,12 +30,12 @@ c10::Device current() { return {c10::kCUDA, c10::cuda::current_device()}; }
 }  // namespace
 
 void attention_forward_cuda(const AttentionForward& a, CudaStream stream) {
-  const auto guard = on(stream);
+  const c10::StreamGuard guard = on(stream);
   attention_forward_torch(a, kernel_for(a.shape, /*backward=*/false), current());
 }
 
 void attention_backward_cuda(const AttentionBackward& a, CudaStream stream) {
-  const auto guard = on(stream);
+  const c10::StreamGuard guard = on(stream);
   attention_backward_torch(a, kernel_for(a.shape, /*backward=*/true), current());
 }
 
