@@ -18,7 +18,8 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
   std::vector<Backend> backends = all_backends();
   REQUIRE(!cases.empty());
   REQUIRE(!backends.empty());
-  std::map<std::string, int64_t> runs, of_op, refusals;
+  std::map<std::string, int64_t> runs, of_op;
+  std::map<std::string, std::map<std::string, int64_t>> refusals;  // of backend and reason, by op
   std::set<std::string> without;
   std::vector<std::string> faults;
   for (const Case& c : cases) {
@@ -26,7 +27,7 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
     ++of_op[c.op];
     for (const Backend& backend : backends) {
       if (std::string reason = c.refusal(backend); !reason.empty()) {
-        ++refusals[backend.name() + ", " + c.op + ": " + reason];
+        ++refusals[backend.name() + ": " + reason][c.op];
         continue;
       }
       ++runs[backend.name()];
@@ -40,9 +41,14 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
     std::printf("%5lld cases of %s\n", static_cast<long long>(count), op.c_str());
   for (const auto& [backend, count] : runs)
     std::printf("%5lld runs on %s\n", static_cast<long long>(count), backend.c_str());
-  for (const auto& [reason, count] : refusals)
-    std::printf("%5lld cases not run on %s\n", static_cast<long long>(count), reason.c_str());
-  for (const std::string& output : without) std::printf("      no output of %s\n", output.c_str());
+  for (const auto& [reason, ops] : refusals) {
+    std::printf("not run on %s (", reason.c_str());
+    for (const auto& [op, count] : ops)
+      std::printf("%s%s %lld", op == ops.begin()->first ? "" : ", ", op.c_str(),
+                  static_cast<long long>(count));
+    std::printf(")\n");
+  }
+  for (const std::string& output : without) std::printf("not given by %s\n", output.c_str());
   for (size_t i = 0; i < std::min<size_t>(faults.size(), 40); ++i) UNSCOPED_INFO(faults[i]);
   INFO(faults.size() << " faults");
   CHECK(faults.empty());
