@@ -1,6 +1,7 @@
 // The launchers on a real GPU, as a backend of the kernel cases.
 #include "tests/kernels/cuda_backends.h"
 
+#include "kernels/attention/attention_cuda.h"
 #include "kernels/device/memory.h"
 #include "tests/kernels/cuda_launchers.h"
 
@@ -34,10 +35,18 @@ class GpuMemory : public Memory {
 
 std::vector<Backend> cuda_backends() {
   Backend backend("cuda/" + device_name(), std::make_shared<GpuMemory>());
-  add_cuda_launchers(backend, [](auto action) {
+  auto wrap = [](auto action) {
     action();
     device_synchronise();
-  });
+  };
+  add_cuda_launchers(backend, wrap);
+  // LibTorch's kernels, which the emulator cannot run; p and d s are rounded to the type.
+  backend.add<AttentionForward>(
+      [=](const AttentionForward& a) { wrap([&] { attention_forward_cuda(a, nullptr); }); }, {},
+      /*rounds_between=*/true);
+  backend.add<AttentionBackward>(
+      [=](const AttentionBackward& a) { wrap([&] { attention_backward_cuda(a, nullptr); }); }, {},
+      /*rounds_between=*/true);
   return {backend};
 }
 

@@ -20,9 +20,11 @@ namespace forge {
 struct AttentionShape {
   Element type = Element::f32;
   int64_t sequences = 0;
-  const int32_t* cu_seqlens = nullptr;  // [sequences + 1], from 0; tokens is the last
+  const int32_t* cu_seqlens = nullptr;  // [sequences + 1], from 0 to the number of tokens
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
+  // For a GPU, in whose memory cu_seqlens lies: all tokens, and those of the longest sequence.
+  int64_t tokens = 0, longest = 0;
 };
 
 struct AttentionForward {

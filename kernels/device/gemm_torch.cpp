@@ -1,6 +1,7 @@
 // LibTorch's product on a GPU: cuBLAS with the handle, workspace and heuristics that the rest of the engine
 // uses.
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/device/gemm_tensors.h"
@@ -9,7 +10,7 @@ namespace forge {
 
 void device_gemm(const Gemm& g, CudaStream stream) {
   c10::NoGradGuard no_grad;
-  c10::cuda::CUDAStreamGuard on(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
+  c10::StreamGuard on(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
   GemmTensors t = tensors_of(g, at::kCUDA);
   if (g.out_type == g.type)
     at::addmm_out(t.out, t.out, t.a, t.b, g.add ? 1 : 0, g.alpha);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/kernels/attention_stand_ins.h"
 #include "tests/kernels/cuda_backends.h"
 
 namespace forge::kernel_test {
@@ -27,6 +28,7 @@ void Memory::clear() {
 std::vector<Backend> all_backends() {
   std::vector<Backend> backends = cpu_backends();
   backends.push_back(reference_backend());
+  for (Backend& backend : attention_backends()) backends.push_back(std::move(backend));
   for (Backend& backend : cuda_backends()) backends.push_back(std::move(backend));
   return backends;
 }

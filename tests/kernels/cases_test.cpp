@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "tests/kernels/attention_stand_ins.h"
 #include "tests/kernels/case.h"
 #include "tests/kernels/cuda_backends.h"
 #include "tests/test.h"
@@ -17,7 +18,8 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
   std::vector<Backend> backends = all_backends();
   REQUIRE(!cases.empty());
   REQUIRE(!backends.empty());
-  std::map<std::string, int64_t> runs, of_op, refusals;
+  std::map<std::string, int64_t> runs, of_op;
+  std::map<std::string, std::map<std::string, int64_t>> refusals;  // of backend and reason, by op
   std::set<std::string> without;
   std::vector<std::string> faults;
   for (const Case& c : cases) {
@@ -25,7 +27,7 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
     ++of_op[c.op];
     for (const Backend& backend : backends) {
       if (std::string reason = c.refusal(backend); !reason.empty()) {
-        ++refusals[backend.name() + ", " + c.op + ": " + reason];
+        ++refusals[backend.name() + ": " + reason][c.op];
         continue;
       }
       ++runs[backend.name()];
@@ -39,9 +41,14 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
     std::printf("%5lld cases of %s\n", static_cast<long long>(count), op.c_str());
   for (const auto& [backend, count] : runs)
     std::printf("%5lld runs on %s\n", static_cast<long long>(count), backend.c_str());
-  for (const auto& [reason, count] : refusals)
-    std::printf("%5lld cases not run on %s\n", static_cast<long long>(count), reason.c_str());
-  for (const std::string& output : without) std::printf("      no output of %s\n", output.c_str());
+  for (const auto& [reason, ops] : refusals) {
+    std::printf("not run on %s (", reason.c_str());
+    for (const auto& [op, count] : ops)
+      std::printf("%s%s %lld", op == ops.begin()->first ? "" : ", ", op.c_str(),
+                  static_cast<long long>(count));
+    std::printf(")\n");
+  }
+  for (const std::string& output : without) std::printf("not given by %s\n", output.c_str());
   for (size_t i = 0; i < std::min<size_t>(faults.size(), 40); ++i) UNSCOPED_INFO(faults[i]);
   INFO(faults.size() << " faults");
   CHECK(faults.empty());
@@ -86,7 +93,9 @@ TEST_CASE("results do not depend on the order of a GPU's warps") {
 // refused.
 TEST_CASE("every case notices a result that is slightly wrong") {
   std::vector<Case> cases = all_cases();
-  const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front(), reference = reference_backend();
+  const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front();
+  std::vector<Backend> rounding = attention_backends();
+  rounding.push_back(reference_backend());
   std::vector<std::string> blind;
   int64_t tried = 0;
   auto try_all = [&](const Case& c, const Backend& backend, Tensors& expected) {
@@ -117,7 +126,8 @@ TEST_CASE("every case notices a result that is slightly wrong") {
   for (const Case& c : cases) {
     Tensors expected = expected_outputs(c);
     if (c.supported(cpu) || c.supported(gpu)) try_all(c, c.supported(cpu) ? cpu : gpu, expected);
-    if (c.supported(reference)) try_all(c, reference, expected);
+    for (const Backend& backend : rounding)
+      if (c.supported(backend)) try_all(c, backend, expected);
   }
   for (size_t i = 0; i < std::min<size_t>(blind.size(), 40); ++i) UNSCOPED_INFO(blind[i]);
   INFO(blind.size() << " of " << tried << " outputs");

@@ -1,0 +1,33 @@
+#pragma once
+// Which of LibTorch 2.11's attention kernels computes packed sequences on a GPU. A pure function, so that a
+// plan can say it beforehand.
+//
+//   AttentionChoice choice = choose_attention({.capability = 75, .type = Element::f16, …}, /*backward=*/false);
+//   choice.kernel == AttentionKernel::efficient;   choice.reason == "flash attention needs compute capability 8.0"
+//
+// flash: FlashAttention 2, 16-bit types, grouped queries. efficient: CUTLASS, every type, keys and values
+// repeated for each query head. cuDNN's is not among them: its backward over packed sequences sizes an
+// accumulator wrongly in 2.11 and writes outside it (torch's own varlen.py does without it, too). Both have
+// the same lse, so a forward by one can have a backward by the other.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+
+namespace forge {
+
+enum class AttentionKernel { none, flash, efficient };
+
+struct AttentionProblem {
+  int64_t capability = 0;  // 86 is 8.6
+  Element type = Element::f32;
+  int64_t head_dim = 0, heads = 0, sequences = 0, tokens = 0;
+};
+
+struct AttentionChoice {
+  AttentionKernel kernel = AttentionKernel::none;
+  const char* reason = "";
+};
+
+AttentionChoice choose_attention(const AttentionProblem& problem, bool backward);
+
+}  // namespace forge

@@ -1,0 +1,167 @@
+#include "kernels/attention/attention_torch.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/device/gemm_tensors.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kAlign = 16;             // bytes
+constexpr int64_t kPadLse = 32;            // efficient's lse is padded to its block
+constexpr int64_t kCausalFromTopLeft = 1;  // sdp::CustomMaskType
+constexpr bool kCausal = true;
+constexpr double kNoDropout = 0;
+
+// The shape as tensors on the device.
+struct Pack {
+  const AttentionShape& shape;
+  c10::Device device;
+
+  at::TensorOptions options() const { return at::TensorOptions(device).dtype(scalar_of(shape.type)); }
+  // [tokens, heads, head_dim] in the caller's memory
+  at::Tensor view(const void* data, int64_t heads, int64_t stride) const {
+    return at::from_blob(const_cast<void*>(data), {shape.tokens, heads, shape.head_dim},
+                         {stride, shape.head_dim, 1}, options());
+  }
+  at::Tensor lse(const float* data) const {
+    return at::from_blob(const_cast<float*>(data), {shape.tokens, shape.heads}, options().dtype(at::kFloat));
+  }
+  at::Tensor cu_seqlens() const {
+    return at::from_blob(const_cast<int32_t*>(shape.cu_seqlens), {shape.sequences + 1},
+                         options().dtype(at::kInt));
+  }
+  // Flash takes a batch whose longest is 1 for a decoding step and wants no empty sequences in it. The number
+  // is only a bound.
+  int64_t flash_longest() const { return std::max<int64_t>(shape.longest, 2); }
+  int64_t padded_longest() const { return (shape.longest + kPadLse - 1) / kPadLse * kPadLse; }
+  // Where each token's lse lies in efficient's [sequences, padded_longest]. [tokens]
+  at::Tensor lse_index() const {
+    at::Tensor token = at::arange(shape.tokens, options().dtype(at::kInt)), cu = cu_seqlens();
+    at::Tensor sequence = at::searchsorted(cu.narrow(0, 1, shape.sequences), token, false, /*right=*/true);
+    return sequence * padded_longest() + (token - cu.index_select(0, sequence));
+  }
+};
+
+// As the kernels can read it: see the header.
+at::Tensor readable(const at::Tensor& x) {
+  const int64_t bytes = x.element_size(), unit = kAlign / bytes, spare = (unit - x.size(2) % unit) % unit;
+  if (spare > 0) return at::constant_pad_nd(x, {0, spare});
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlign == 0 && x.stride(0) * bytes % kAlign == 0;
+  return aligned ? x : x.clone(at::MemoryFormat::Contiguous);
+}
+
+// Key and value heads as often as query heads read them.
+at::Tensor repeated(const at::Tensor& x, int64_t heads) {
+  return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
+}
+
+// The gradient of `repeated`.
+at::Tensor summed(const at::Tensor& x, int64_t kv_heads) {
+  if (x.size(1) == kv_heads) return x;
+  return x.view({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2)}).sum(2);
+}
+
+// Without the padding, into the caller's memory.
+void put(const at::Tensor& to, const at::Tensor& result) { to.copy_(result.narrow(2, 0, to.size(2))); }
+
+struct Inputs {
+  at::Tensor q, k, v;
+};
+
+template <class Args>
+Inputs inputs_of(const Args& a, const Pack& pack) {
+  return {readable(pack.view(a.q, a.shape.heads, a.q_stride)),
+          readable(pack.view(a.k, a.shape.kv_heads, a.k_stride)),
+          readable(pack.view(a.v, a.shape.kv_heads, a.v_stride))};
+}
+
+void flash_forward(const AttentionForward& a, const Pack& pack, const Inputs& in) {
+  at::Tensor cu = pack.cu_seqlens();
+  auto [out, lse, rng, unused, mask] =
+      at::_flash_attention_forward(in.q, in.k, in.v, cu, cu, pack.flash_longest(), pack.flash_longest(),
+                                   kNoDropout, kCausal, /*return_debug_mask=*/false, a.shape.scale);
+  put(pack.view(a.out, a.shape.heads, a.out_stride), out);
+  if (a.lse) pack.lse(a.lse).copy_(lse.t());  // [heads, tokens]
+}
+
+void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs& in) {
+  const AttentionShape& s = a.shape;
+  at::Tensor cu = pack.cu_seqlens();
+  at::Tensor k = repeated(in.k, s.heads).unsqueeze(0), v = repeated(in.v, s.heads).unsqueeze(0);
+  auto [out, lse, seed, offset, longest_q, longest_k] = at::_efficient_attention_forward(
+      in.q.unsqueeze(0), k, v, /*bias=*/{}, cu, cu, s.longest, s.longest, kNoDropout, kCausalFromTopLeft,
+      /*compute_log_sumexp=*/a.lse != nullptr, s.scale);
+  put(pack.view(a.out, s.heads, a.out_stride), out.squeeze(0));
+  if (!a.lse) return;
+  at::Tensor rows = lse.transpose(1, 2).reshape({s.sequences * pack.padded_longest(), s.heads});
+  pack.lse(a.lse).copy_(rows.index_select(0, pack.lse_index()));
+}
+
+struct Gradients {
+  at::Tensor q, k, v;
+};
+
+Gradients flash_backward(const AttentionBackward& a, const Pack& pack, const Inputs& in,
+                         const at::Tensor& out, const at::Tensor& d_out) {
+  at::Tensor cu = pack.cu_seqlens(), lse = pack.lse(a.lse).t().contiguous();
+  at::Tensor rng = at::zeros({2}, pack.options().dtype(at::kUInt64)),
+             unused = at::empty({}, pack.options().dtype(at::kUInt64));
+  auto [d_q, d_k, d_v] =
+      at::_flash_attention_backward(d_out, in.q, in.k, in.v, out, lse, cu, cu, pack.flash_longest(),
+                                    pack.flash_longest(), kNoDropout, kCausal, rng, unused, a.shape.scale);
+  return {d_q, d_k, d_v};
+}
+
+Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const Inputs& in,
+                             const at::Tensor& out, const at::Tensor& d_out) {
+  const AttentionShape& s = a.shape;
+  at::Tensor cu = pack.cu_seqlens(), seed = at::zeros({}, pack.options().dtype(at::kLong));
+  // The kernel reads whole blocks: what no query owns must be infinite, so that its p is zero.
+  at::Tensor lse = at::full({s.sequences * pack.padded_longest(), s.heads},
+                            std::numeric_limits<float>::infinity(), pack.options().dtype(at::kFloat));
+  lse.index_copy_(0, pack.lse_index(), pack.lse(a.lse));
+  lse = lse.view({s.sequences, pack.padded_longest(), s.heads}).transpose(1, 2).contiguous();
+  at::Tensor k = repeated(in.k, s.heads).unsqueeze(0), v = repeated(in.v, s.heads).unsqueeze(0);
+  // It knows no stride of out's tokens.
+  auto [d_q, d_k, d_v, d_bias] = at::_efficient_attention_backward(
+      d_out.unsqueeze(0), in.q.unsqueeze(0), k, v, /*bias=*/{}, out.contiguous().unsqueeze(0), cu, cu,
+      s.longest, s.longest, lse, kNoDropout, seed, seed, kCausalFromTopLeft, /*bias_requires_grad=*/false,
+      s.scale);
+  return {d_q.squeeze(0), summed(d_k.squeeze(0), s.kv_heads), summed(d_v.squeeze(0), s.kv_heads)};
+}
+
+}  // namespace
+
+void attention_forward_torch(const AttentionForward& a, AttentionKernel kernel, c10::Device device) {
+  if (a.shape.tokens == 0) return;
+  c10::NoGradGuard no_grad;
+  const Pack pack{a.shape, device};
+  const Inputs in = inputs_of(a, pack);
+  if (kernel == AttentionKernel::flash)
+    flash_forward(a, pack, in);
+  else
+    efficient_forward(a, pack, in);
+}
+
+void attention_backward_torch(const AttentionBackward& a, AttentionKernel kernel, c10::Device device) {
+  const AttentionShape& s = a.shape;
+  if (s.tokens == 0) return;
+  c10::NoGradGuard no_grad;
+  const Pack pack{s, device};
+  const Inputs in = inputs_of(a, pack);
+  at::Tensor out = readable(pack.view(a.out, s.heads, a.out_stride)),
+             d_out = readable(pack.view(a.d_out, s.heads, a.d_out_stride));
+  const Gradients grads = kernel == AttentionKernel::flash ? flash_backward(a, pack, in, out, d_out)
+                                                           : efficient_backward(a, pack, in, out, d_out);
+  put(pack.view(a.d_q, s.heads, a.d_q_stride), grads.q);
+  put(pack.view(a.d_k, s.kv_heads, a.d_k_stride), grads.k);
+  put(pack.view(a.d_v, s.kv_heads, a.d_v_stride), grads.v);
+}
+
+}  // namespace forge

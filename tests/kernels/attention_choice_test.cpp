@@ -1,0 +1,61 @@
+#include "kernels/attention/attention_choice.h"
+
+#include "tests/test.h"
+
+using namespace forge;
+using Catch::Matchers::Contains;
+
+TEST_CASE("an attention kernel is chosen by GPU, type and size") {
+  using enum AttentionKernel;
+  struct Row {
+    int64_t capability;
+    Element type;
+    int64_t head_dim;
+    bool backward;
+    AttentionKernel kernel;
+    const char* reason;
+  };
+  const Row rows[] = {{90, Element::bf16, 128, false, flash, "16-bit"},
+                      {90, Element::bf16, 128, true, flash, "16-bit"},
+                      {80, Element::f16, 64, true, flash, "16-bit"},
+                      {120, Element::bf16, 256, true, flash, "16-bit"},
+                      {90, Element::bf16, 21, true, flash, "16-bit"},  // padded to 24
+                      {90, Element::f32, 64, true, efficient, "no fp32"},
+                      {90, Element::bf16, 264, false, efficient, "at most 256"},
+                      {90, Element::bf16, 257, false, efficient, "at most 256"},
+                      {86, Element::bf16, 192, true, flash, "16-bit"},
+                      {86, Element::bf16, 193, true, efficient, "193 to 224"},
+                      {89, Element::f16, 224, false, efficient, "193 to 224"},
+                      {120, Element::bf16, 224, true, efficient, "193 to 224"},
+                      {89, Element::f16, 256, true, flash, "16-bit"},
+                      {90, Element::bf16, 224, true, flash, "16-bit"},
+                      {75, Element::f16, 64, true, efficient, "8.0"},
+                      {61, Element::f32, 64, true, efficient, "no fp32"},
+                      {60, Element::f16, 128, true, efficient, "8.0"},
+                      {75, Element::bf16, 64, true, none, "bf16 needs"},
+                      {37, Element::f32, 64, true, none, "5.0"}};
+  for (const Row& row : rows) {
+    INFO("sm_" << row.capability << " head_dim " << row.head_dim);
+    AttentionChoice choice =
+        choose_attention({row.capability, row.type, row.head_dim, 32, 4, 8192}, row.backward);
+    CHECK(choice.kernel == row.kernel);
+    CHECK_THAT(choice.reason, Contains(row.reason));
+  }
+}
+
+TEST_CASE("flash attention's backward is left where its 32-bit indices end") {
+  // (tokens + 128 · sequences) · heads · padded head_dim reaches 2³¹ at 524,288 tokens of 32 heads of 128.
+  AttentionProblem p{.capability = 90, .type = Element::bf16, .head_dim = 128, .heads = 32, .sequences = 1};
+  p.tokens = (int64_t{1} << 31) / (32 * 128) - 128 - 1;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);
+  ++p.tokens;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::efficient);
+  CHECK_THAT(choose_attention(p, true).reason, Contains("32-bit"));
+  CHECK(choose_attention(p, false).kernel == AttentionKernel::flash);
+  --p.tokens, p.head_dim = 100;  // padded to 128 as well
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);
+  p.sequences = 2;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::efficient);
+  p.sequences = 1, p.head_dim = 130;  // to 192
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::efficient);
+}

@@ -1,0 +1,220 @@
+#include "tests/kernels/attention_stand_ins.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention/attention_torch.h"
+
+namespace forge::kernel_test {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+void check_operand(const at::Tensor& x, const char* name) {
+  const int64_t bytes = x.element_size();
+  TORCH_CHECK(x.stride(-1) == 1, name, ": the last dimension must be contiguous");
+  TORCH_CHECK(reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0, name, " is misaligned");
+  TORCH_CHECK(x.stride(-3) * bytes % 16 == 0 && x.stride(-2) * bytes % 16 == 0, name, ": misaligned rows");
+}
+
+void check_offsets(const at::Tensor& cu) {
+  TORCH_CHECK(cu.scalar_type() == at::kInt && cu.dim() == 1 && cu.is_contiguous(), "cu_seqlens");
+}
+
+// One head of one sequence in float64. [length, d]
+struct Head {
+  at::Tensor q, k, v;
+  at::Tensor scores(double scale) const {
+    at::Tensor hidden = at::ones({q.size(0), k.size(0)}, at::kBool).triu(1);
+    return (q.mm(k.t()) * scale).masked_fill(hidden, -HUGE_VAL);
+  }
+};
+
+// Visits every head of every sequence: visit(sequence, head, begin, length, Head). q [tokens, heads, d]; k and
+// v may have fewer heads.
+template <class Visit>
+void for_each_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cu,
+                   int64_t longest, Visit visit) {
+  const int32_t* offsets = cu.const_data_ptr<int32_t>();
+  const int64_t group = q.size(1) / k.size(1);
+  TORCH_CHECK(offsets[cu.size(0) - 1] == q.size(0), "cu_seqlens ends elsewhere");
+  for (int64_t s = 0; s + 1 < cu.size(0); ++s) {
+    const int64_t begin = offsets[s], length = offsets[s + 1] - begin;
+    TORCH_CHECK(length <= longest, "a sequence is longer than the longest");
+    for (int64_t h = 0; h < q.size(1) && length > 0; ++h) {
+      auto part = [&](const at::Tensor& x, int64_t head) {
+        return x.select(1, head).narrow(0, begin, length).to(at::kDouble);
+      };
+      visit(s, h, begin, length, Head{part(q, h), part(k, h / group), part(v, h / group)});
+    }
+  }
+}
+
+struct Grads {
+  at::Tensor q, k, v;  // float64
+};
+
+// From the forward's out and lse, as the kernels do. lse_of(sequence, head, begin, length) → [length]
+template <class LseOf>
+Grads gradients_of(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                   const at::Tensor& out, const at::Tensor& cu, int64_t longest, double scale, LseOf lse_of) {
+  Grads grads{at::zeros(q.sizes(), at::kDouble), at::zeros(k.sizes(), at::kDouble),
+              at::zeros(v.sizes(), at::kDouble)};
+  const int64_t group = q.size(1) / k.size(1);
+  for_each_head(
+      q, k, v, cu, longest, [&](int64_t s, int64_t h, int64_t begin, int64_t length, const Head& in) {
+        auto part = [&](const at::Tensor& x, int64_t head) {
+          return x.select(1, head).narrow(0, begin, length);
+        };
+        at::Tensor d = part(d_out, h).to(at::kDouble), o = part(out, h).to(at::kDouble);
+        at::Tensor p = (in.scores(scale) - lse_of(s, h, begin, length).to(at::kDouble).unsqueeze(1)).exp();
+        at::Tensor d_s = p * (d.mm(in.v.t()) - (d * o).sum(1, true)) * scale;
+        part(grads.q, h).add_(d_s.mm(in.k));
+        part(grads.k, h / group).add_(d_s.t().mm(in.q));
+        part(grads.v, h / group).add_(p.t().mm(d));
+      });
+  return grads;
+}
+
+// ---- flash: [tokens, heads, d], lse [heads, tokens]
+
+void check_flash(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cu,
+                 int64_t longest, double dropout, bool causal) {
+  TORCH_CHECK(q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16, "flash is 16-bit");
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes(), "shapes of q, k and v");
+  TORCH_CHECK(q.size(2) % 8 == 0 && q.size(2) <= 256 && k.size(2) == q.size(2), "head_dim");
+  TORCH_CHECK(q.size(1) % k.size(1) == 0, "heads");
+  TORCH_CHECK(longest != 1, "a batch of single tokens takes the path of decoding");
+  TORCH_CHECK(dropout == 0 && causal, "causal, without dropout");
+  for (const at::Tensor& x : {q, k, v}) check_operand(x, "an operand of flash");
+  check_offsets(cu);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> flash_forward(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& cu_q,
+    const OptionalTensor& cu_k, int64_t max_q, int64_t max_k, double dropout, bool causal, bool debug_mask,
+    std::optional<double> scale, std::optional<int64_t> left, std::optional<int64_t> right,
+    const OptionalTensor& seqused_k, const OptionalTensor& alibi) {
+  TORCH_CHECK(cu_q && cu_k && at::equal(*cu_q, *cu_k) && max_q == max_k && scale, "packed self-attention");
+  TORCH_CHECK(!debug_mask && !left && !right && !seqused_k && !alibi, "nothing else is asked for");
+  check_flash(q, k, v, *cu_q, max_q, dropout, causal);
+  at::Tensor out = at::empty_like(q, at::MemoryFormat::Contiguous),
+             lse = at::empty({q.size(1), q.size(0)}, at::kFloat);
+  for_each_head(q, k, v, *cu_q, max_q,
+                [&](int64_t, int64_t h, int64_t begin, int64_t length, const Head& in) {
+                  at::Tensor scores = in.scores(*scale);
+                  out.select(1, h).narrow(0, begin, length).copy_(at::softmax(scores, 1).mm(in.v));
+                  lse.select(0, h).narrow(0, begin, length).copy_(at::logsumexp(scores, {1}));
+                });
+  return {out, lse, at::zeros({2}, at::kUInt64), at::empty({}, at::kUInt64), at::empty({0}, q.options())};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(
+    const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const at::Tensor& out, const at::Tensor& lse, const at::Tensor& cu_q, const at::Tensor& cu_k,
+    int64_t max_q, int64_t max_k, double dropout, bool causal, const at::Tensor& rng, const at::Tensor&,
+    std::optional<double> scale, std::optional<int64_t> left, std::optional<int64_t> right) {
+  TORCH_CHECK(at::equal(cu_q, cu_k) && max_q == max_k && scale && !left && !right, "packed self-attention");
+  check_flash(q, k, v, cu_q, max_q, dropout, causal);
+  TORCH_CHECK(d_out.sizes() == q.sizes() && out.sizes() == q.sizes(), "shapes of out and d_out");
+  TORCH_CHECK(lse.sizes() == at::IntArrayRef({q.size(1), q.size(0)}) && lse.is_contiguous(), "lse");
+  TORCH_CHECK(rng.scalar_type() == at::kUInt64 && rng.numel() == 2, "rng_state");
+  Grads grads = gradients_of(d_out, q, k, v, out, cu_q, max_q, *scale,
+                             [&](int64_t, int64_t h, int64_t begin, int64_t length) {
+                               return lse.select(0, h).narrow(0, begin, length);
+                             });
+  return {grads.q.to(q.scalar_type()), grads.k.to(q.scalar_type()), grads.v.to(q.scalar_type())};
+}
+
+// ---- efficient: [1, tokens, heads, d], lse [sequences, heads, longest rounded up to 32]
+
+void check_efficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     const OptionalTensor& bias, const OptionalTensor& cu_q, const OptionalTensor& cu_k,
+                     int64_t longest, double dropout, int64_t mask) {
+  TORCH_CHECK(q.dim() == 4 && q.size(0) == 1 && q.sizes() == k.sizes() && q.sizes() == v.sizes(),
+              "shapes of q, k and v: there are no grouped queries");
+  TORCH_CHECK(!bias && cu_q && cu_k && at::equal(*cu_q, *cu_k), "packed self-attention");
+  TORCH_CHECK(longest > 0 && longest <= q.size(1), "the longest sequence");
+  TORCH_CHECK(dropout == 0 && mask == 1, "causal from the top left, without dropout");
+  for (const at::Tensor& x : {q, k, v}) check_operand(x, "an operand of efficient attention");
+  check_offsets(*cu_q);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt> efficient_forward(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& bias,
+    const OptionalTensor& cu_q, const OptionalTensor& cu_k, std::optional<int64_t> max_q,
+    std::optional<int64_t> max_k, double dropout, int64_t mask, bool compute_lse, std::optional<double> scale,
+    const OptionalTensor& seqlen_k, std::optional<int64_t> window) {
+  TORCH_CHECK(max_q && max_k && scale && !seqlen_k && !window, "nothing else is asked for");
+  check_efficient(q, k, v, bias, cu_q, cu_k, *max_q, dropout, mask);
+  const int64_t sequences = cu_q->size(0) - 1, padded = (*max_q + 31) / 32 * 32;
+  at::Tensor out = at::empty_like(q, at::MemoryFormat::Contiguous);
+  // Rows that no query owns hold anything; the kernel's own padding is infinite.
+  at::Tensor lse = at::full({sequences, q.size(2), compute_lse ? padded : 0},
+                            std::numeric_limits<float>::quiet_NaN(), at::kFloat);
+  for_each_head(q[0], k[0], v[0], *cu_q, *max_q,
+                [&](int64_t s, int64_t h, int64_t begin, int64_t length, const Head& in) {
+                  at::Tensor scores = in.scores(*scale);
+                  out[0].select(1, h).narrow(0, begin, length).copy_(at::softmax(scores, 1).mm(in.v));
+                  if (compute_lse) lse[s][h].narrow(0, 0, length).copy_(at::logsumexp(scores, {1}));
+                });
+  return {out, lse, at::empty({}, at::kLong), at::empty({}, at::kLong), *max_q, *max_k};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
+    const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const OptionalTensor& bias, const at::Tensor& out, const OptionalTensor& cu_q, const OptionalTensor& cu_k,
+    int64_t max_q, int64_t max_k, const at::Tensor& lse, double dropout, const at::Tensor&, const at::Tensor&,
+    int64_t mask, bool bias_requires_grad, std::optional<double> scale, std::optional<int64_t> splits,
+    std::optional<int64_t> window, bool shared_storage) {
+  TORCH_CHECK(max_q == max_k && scale && !splits && !window && !shared_storage && !bias_requires_grad,
+              "nothing else is asked for");
+  check_efficient(q, k, v, bias, cu_q, cu_k, max_q, dropout, mask);
+  TORCH_CHECK(d_out.sizes() == q.sizes() && out.sizes() == q.sizes(), "shapes of out and d_out");
+  TORCH_CHECK(out.is_contiguous(), "the kernel knows no stride of out's tokens");
+  const int64_t sequences = cu_q->size(0) - 1, padded = (max_q + 31) / 32 * 32;
+  TORCH_CHECK(lse.sizes() == at::IntArrayRef({sequences, q.size(2), padded}) && lse.is_contiguous(), "lse");
+  Grads grads = gradients_of(d_out[0], q[0], k[0], v[0], out[0], *cu_q, max_q, *scale,
+                             [&](int64_t s, int64_t h, int64_t, int64_t length) {
+                               at::Tensor row = lse[s][h], rest = row.narrow(0, length, padded - length);
+                               TORCH_CHECK(rest.eq(HUGE_VAL).all().item<bool>(), "the padding of lse");
+                               return row.narrow(0, 0, length);
+                             });
+  auto result = [&](const at::Tensor& x) { return x.to(q.scalar_type()).unsqueeze(0); };
+  return {result(grads.q), result(grads.k), result(grads.v), at::Tensor()};
+}
+
+Backend backend_of(const char* name, AttentionKernel kernel) {
+  auto refusal = [=](const auto& a) -> std::string {
+    const bool flash_only = kernel == AttentionKernel::flash && a.shape.type == Element::f32;
+    return flash_only ? "flash attention has no fp32" : "";
+  };
+  Backend backend(name);
+  backend.add<AttentionForward>(
+      [=](const AttentionForward& a) { attention_forward_torch(a, kernel, c10::kCPU); }, {},
+      /*rounds_between=*/true, {.refusal = refusal});
+  backend.add<AttentionBackward>(
+      [=](const AttentionBackward& a) { attention_backward_torch(a, kernel, c10::kCPU); }, {},
+      /*rounds_between=*/true, {.refusal = refusal});
+  return backend;
+}
+
+}  // namespace
+
+std::vector<Backend> attention_backends() {
+  return {backend_of("cuda attention over stand-ins/flash", AttentionKernel::flash),
+          backend_of("cuda attention over stand-ins/efficient", AttentionKernel::efficient)};
+}
+
+}  // namespace forge::kernel_test
+
+TORCH_LIBRARY_IMPL(aten, CPU, m) {
+  using namespace forge::kernel_test;
+  m.impl("_flash_attention_forward", TORCH_FN(flash_forward));
+  m.impl("_flash_attention_backward", TORCH_FN(flash_backward));
+  m.impl("_efficient_attention_forward", TORCH_FN(efficient_forward));
+  m.impl("_efficient_attention_backward", TORCH_FN(efficient_backward));
+}
