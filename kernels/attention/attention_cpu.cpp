@@ -26,6 +26,13 @@ FORGE_INLINE void ask_ahead(const T* row, int64_t d, int64_t stride) {
   for (int64_t i = 0; i < d; i += kLine) __builtin_prefetch(row + kTokens * stride + i);
 }
 
+// Asks for a row that is read or written after the block at hand: spread over its rows, these cost nothing.
+template <class T>
+FORGE_INLINE void ask(const void* base, int64_t stride, int64_t token, int64_t offset, int64_t d) {
+  const char* row = reinterpret_cast<const char*>(at<T>(base, stride, token, offset));
+  for (int64_t i = 0; i < d * static_cast<int64_t>(sizeof(T)); i += 64) __builtin_prefetch(row + i);
+}
+
 // to[:d] = from · factor; lanes past d become zero.
 template <class T>
 FORGE_INLINE void copy_row(const T* from, int64_t stride, int64_t d, float factor, float* to) {
@@ -136,8 +143,15 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
       packed = key;
     }
     products(rows, key, keys, t.q, d, t.ld, t.keys_across, t.score);
-    rows.each([&](int64_t r, int64_t position, int64_t)
-                  FORGE_LAMBDA { softmax_row(t, r, visible(position, key, keys), key == 0, d); });
+    const bool last_keys = key + kKeyBlock >= rows.first + rows.count;
+    rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
+      if (last_keys) {
+        ask<T>(a.out, a.out_stride, task.begin + position, offset + head * d, d);
+        if (position + rows.count < task.last)
+          ask<T>(a.q, a.q_stride, task.begin + position + rows.count, offset + head * d, d);
+      }
+      softmax_row(t, r, visible(position, key, keys), key == 0, d);
+    });
     weighted_sum(rows, key, keys, t.score, t.values, d, t.ld, t.sum, key != 0);
   }
   rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
@@ -187,11 +201,14 @@ void load_rows(const AttentionBackward& a, const AttentionTask& task, AttentionS
   });
 }
 
-// score = p, slope = d s, zero behind what a row sees.
-void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d) {
+// score = p, slope = d s, zero behind what a row sees. visit(position, head of the group) comes with every row.
+template <class Visit>
+void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d,
+                     Visit visit) {
   products(rows, first_key, keys, t.q, d, t.ld, t.keys_across, t.score);
   products(rows, first_key, keys, t.d_out, d, t.ld, t.values_across, t.slope);
-  rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
+  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
+    visit(position, head);
     float *score = t.score + r * kScoreStride, *slope = t.slope + r * kScoreStride;
     const int64_t seen = visible(position, first_key, keys);
     for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
@@ -253,7 +270,16 @@ void backward_queries(const AttentionBackward& a, const AttentionTask& task, Att
       int64_t keys = std::min(kKeyBlock, task.length - key);
       if (packed != key) load_key_block<T>(a, task, t, key, keys);
       packed = key;
-      score_gradients(t, rows, key, keys, d);
+      const bool last_keys = key + kKeyBlock >= rows.first + rows.count;
+      score_gradients(t, rows, key, keys, d, [&](int64_t position, int64_t in_group) FORGE_LAMBDA {
+        if (!last_keys) return;
+        const int64_t token = task.begin + position, offset = (task.kv_head * group + in_group) * d;
+        ask<T>(a.d_q, a.d_q_stride, token, offset, d);
+        if (position + rows.count >= task.last) return;
+        ask<T>(a.q, a.q_stride, token + rows.count, offset, d);
+        ask<T>(a.out, a.out_stride, token + rows.count, offset, d);
+        ask<T>(a.d_out, a.d_out_stride, token + rows.count, offset, d);
+      });
       weighted_sum(rows, key, keys, t.slope, t.keys, d, t.ld, t.sum, key != 0);
       if (both) gather_keys(t, rows, key, keys, d);
     }
@@ -276,7 +302,7 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
     for (int64_t first = task.first; first < task.length; first += step) {
       Rows rows{first, std::min(step, task.length - first), group};
       load_rows<T>(a, task, t, rows);
-      score_gradients(t, rows, task.first, keys, d);
+      score_gradients(t, rows, task.first, keys, d, [](int64_t, int64_t) FORGE_LAMBDA {});
       gather_keys(t, rows, task.first, keys, d);
     }
   }
@@ -329,11 +355,17 @@ template <class Args, class Task>
 void run(const Args& args, bool backward, Task task) {
   int64_t floats = floats_of_thread(args.shape);
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
-  parallel_tasks(count_tasks(args.shape, backward), [&](int64_t index, int64_t thread) {
-    int64_t unused;
-    task(args, task_at(args.shape, backward, index),
-         attention_scratch(args.shape, base + thread * floats, &unused));
-  });
+  // The key heads of a sequence lie side by side in memory: one thread takes them all, where every thread gets
+  // some.
+  const AttentionShape& s = args.shape;
+  const int64_t together = s.sequences >= 4 * task_threads() ? std::max<int64_t>(1, s.kv_heads) : 1;
+  parallel_tasks(
+      count_tasks(s, backward),
+      [&](int64_t index, int64_t thread) {
+        int64_t unused;
+        task(args, task_at(s, backward, index), attention_scratch(s, base + thread * floats, &unused));
+      },
+      together);
 }
 
 }  // namespace

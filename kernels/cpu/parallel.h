@@ -29,15 +29,15 @@ void parallel_ranges(int64_t count, int64_t grain, Work work) {
 // How many threads parallel_tasks may use: workspaces have one part for each.
 inline int64_t task_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
-// work(task, thread) for every task, taken one by one by whoever is free; for tasks of unequal size.
+// work(task, thread) for every task, `together` at a time taken by whoever is free; for tasks of unequal size.
 template <class Work>
-void parallel_tasks(int64_t count, Work work) {
-  int threads = static_cast<int>(std::min<int64_t>(task_threads(), count));
+void parallel_tasks(int64_t count, Work work, int64_t together = 1) {
+  int threads = static_cast<int>(std::min<int64_t>(task_threads(), (count + together - 1) / together));
   if (threads <= 1) {
     for (int64_t task = 0; task < count; ++task) work(task, int64_t{0});
     return;
   }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, together) num_threads(threads)
   for (int64_t task = 0; task < count; ++task) work(task, static_cast<int64_t>(omp_get_thread_num()));
 }
 

@@ -1,11 +1,11 @@
 // Runs a target where there is no libFuzzer: mutations of seeds for some seconds, guided by coverage. All seconds are
 // of processor time: on a busy machine an hour takes longer, and nothing there is a hang.
 //
-//   fuzz_csv SECONDS FINDINGS SEED…
+//   [FORGE_FUZZ_SEED=N] fuzz_csv SECONDS FINDINGS SEED…
 //
 // A seed is a file or a folder of files. g++ calls __sanitizer_cov_trace_pc at every basic block of the code
 // under test (-fsanitize-coverage=trace-pc); an input that reaches a block, or reaches it clearly more often
-// than any before, joins the corpus. The same seeds give the same inputs in the same order. The input that
+// than any before, joins the corpus. The same seeds and N (default 1) give the same inputs in the same order. The input that
 // crashes, hangs or makes a sanitizer speak is left in the folder FINDINGS. Ctrl-C ends a run early, with its counts.
 #include <sanitizer/common_interface_defs.h>
 #include <sys/time.h>
@@ -112,7 +112,8 @@ int main(int argc, char** argv) {
     run_input();
   }
   const double begin = processor_seconds(), end = begin + std::stod(argv[1]);
-  Random random{1};
+  const char* seed = std::getenv("FORGE_FUZZ_SEED");
+  Random random{seed ? std::stoull(seed) : 1};
   int64_t runs = static_cast<int64_t>(corpus.size());
   for (; processor_seconds() < end && !interrupted; ++runs) {
     input = corpus[random(corpus.size())];
