@@ -20,7 +20,7 @@ enum class Quantization { none, nf4, fp4, int8 };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
 enum class ObjectiveType { sft, pretrain };
-enum class TrainOn { assistant, last_assistant, completion, all };
+enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
 enum class RowFormat {
   automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
   preference, kto, reward, prompt,  // shown by `forge data`; no objective trains on them yet

@@ -22,7 +22,7 @@ const Names& names(ObjectiveType) {
   return all;
 }
 const Names& names(TrainOn) {
-  static const Names all{"assistant", "last_assistant", "completion", "all"};
+  static const Names all{"assistant", "last_assistant", "each_assistant", "completion", "all"};
   return all;
 }
 const Names& names(RowFormat) {

@@ -24,7 +24,7 @@ adapter:
 
 objective:
   type: sft                      # sft | pretrain
-  train_on: assistant            # assistant | last_assistant | completion | all
+  train_on: assistant            # assistant | last_assistant | each_assistant | completion | all
 
 data:
   train: train.jsonl             # or several: [a.jsonl, {path: b.jsonl, limit: 1000}]

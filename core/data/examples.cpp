@@ -223,6 +223,39 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
 }
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
+  const auto* chat = std::get_if<ChatRow>(&row);
+  if (!chat || objective_.type == ObjectiveType::pretrain || objective_.train_on != TrainOn::each_assistant)
+    return make_one(row, roles);
+  try {
+    const std::vector<size_t> turns = turns_apart(*chat);
+    return turns.empty() ? make_one(row, roles) : make_apart(*chat, turns, roles);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return RowExamples{.problem = error.what()};
+  }
+}
+
+RowExamples ExampleMaker::make_apart(const ChatRow& chat, const std::vector<size_t>& turns,
+                                     RoleTokens* roles) const {
+  RowExamples all;
+  bool dropped = false;
+  for (const size_t turn : turns) {
+    RowExamples made = make_one(up_to_turn(chat, turn), roles);
+    if (!made.problem.empty() && !made.dropped) return made;
+    dropped |= made.dropped;
+    if (made.dropped) all.problem = made.problem;
+    all.truncated |= made.truncated;
+    all.split |= made.split;
+    all.cuts += made.cuts;
+    for (Example& example : made.examples) all.examples.push_back(std::move(example));
+  }
+  all.dropped = all.examples.empty();
+  all.truncated |= dropped && !all.dropped;
+  if (!all.dropped) all.problem.clear();
+  return all;
+}
+
+RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   int64_t length = 0;
   try {

@@ -26,6 +26,10 @@
 //   prompt            nothing; the generation prompt follows a conversation
 // Turn flags (`train`, `weight`) win over train_on: assistant, last_assistant and completion.
 //
+// each_assistant makes an example of every turn that assistant trains: the conversation up to it, as the model will see
+// it when it answers, with that turn alone trained. Turns that are too long are left out, and the row counts as cut; it
+// is dropped when none remains. Other rows are trained as by assistant.
+//
 // Lengths. The prompt is what stands before the first trained token, the completion the rest. Each is held to
 // its own limit (data.max_prompt_length, data.max_completion_length) before both are held to data.max_length.
 //   (a row whose trained tokens are all cut away is dropped and counted, never trained as nothing)
@@ -75,6 +79,9 @@ class ExampleMaker {
   Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
   Example tokens_by_kind(const Row& row, RoleTokens* roles) const;
   void cut(Example whole, RowExamples& made) const;
+  RowExamples make_one(const Row& row, RoleTokens* roles) const;
+  // Of a conversation, one for each of `turns`.
+  RowExamples make_apart(const ChatRow& chat, const std::vector<size_t>& turns, RoleTokens* roles) const;
   // False when the row ends here.
   bool cut_parts(Example& whole, RowExamples& made) const;
   bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;

@@ -73,7 +73,8 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
 
 // Everything that decides the examples, and nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
-                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, const FileHashes& hashes) {
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template,
+                      const FileHashes& hashes) {
   Hasher hasher;
   hasher.add(kPipelineVersion).add(tokenizer.content_hash());
   const std::vector<std::string> templates =
@@ -190,7 +191,8 @@ void require_examples(const Job& job, Split split, const std::string& name, cons
                                      " chose no row of data.train, expected at least one")
         .hint("raise data.eval_fraction, or name files in data.eval");
   if (summary.rows == 0)
-    throw Error(ErrorKind::data, name + ": skip, weight or data.eval_fraction leave no row, expected at least one");
+    throw Error(ErrorKind::data,
+                name + ": skip, weight or data.eval_fraction leave no row, expected at least one");
   throw Error(ErrorKind::data, name + ": no example is left of " + format_count(summary.rows) + " rows (" +
                                    format_count(summary.skipped) + " with faults, " +
                                    format_count(summary.untrained) + " untrained, " +

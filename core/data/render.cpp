@@ -1,6 +1,7 @@
 #include "core/data/render.h"
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace forge {
 namespace {
@@ -37,7 +38,41 @@ std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate
   return chat_template.render_for_training(conversation, TrainTurns::assistant);
 }
 
+// Bytes that a conversation holds, about.
+int64_t size_of(const Json& messages) {
+  int64_t bytes = 0;
+  for (const Json& message : messages)
+    if (const auto content = message.find("content"); content != message.end() && content->is_string())
+      bytes += static_cast<int64_t>(content->get_ref<const std::string&>().size());
+  return bytes;
+}
+
 }  // namespace
+
+std::vector<size_t> turns_apart(const ChatRow& row) {
+  const std::vector<bool> trained = trained_messages(row, TrainOn::each_assistant);
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < trained.size(); ++i)
+    if (trained[i]) turns.push_back(i);
+  // Half of the conversation is rendered and tokenised for each turn, at some 10 µs a message and 5 MB/s.
+  const double seconds =
+      static_cast<double>(turns.size()) / 2 *
+      (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));
+  if (seconds > 60)
+    throw Error(ErrorKind::data, format_count(static_cast<int64_t>(trained.size())) + " messages with " +
+                                     format_count(static_cast<int64_t>(turns.size())) +
+                                     " trained turns, which would take minutes as examples of their own")
+        .hint("split the conversation, or train on last_assistant");
+  return turns;
+}
+
+ChatRow up_to_turn(const ChatRow& row, size_t turn) {
+  const auto end = row.messages.begin() + static_cast<std::ptrdiff_t>(turn + 1);
+  ChatRow part{Json(row.messages.begin(), end), row.tools, {}, row.prompt_messages};
+  part.training.assign(turn + 1, TurnTraining::no);
+  part.training[turn] = TurnTraining::yes;
+  return part;
+}
 
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective) {

@@ -28,6 +28,12 @@ struct RenderedRow {
   bool document = false;
 };
 
+// The turns that train_on each_assistant makes an example of, and the conversation up to such a turn with nothing else
+// of it trained: a model sees what it will see when it answers, though its template writes earlier turns differently
+// once others follow. Throws Error(data) for conversations so long that this would take minutes.
+std::vector<size_t> turns_apart(const ChatRow& row);
+ChatRow up_to_turn(const ChatRow& row, size_t turn);
+
 // Throws Error(data) when the template raises, or cannot be masked.
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective);

@@ -193,15 +193,12 @@ std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
 
 Json parse_csv_row(const SourceRow& row, const std::string& path) {
   const std::vector<CsvCell> cells = cells_of(row, path);
-  // The header's names differ, so no member is searched for: that takes the square of the columns.
-  std::vector<std::pair<const std::string, Json>> members;
-  members.reserve(cells.size());
+  Json object = Json::object();
   for (size_t i = 0; i < cells.size(); ++i) {
     const bool absent = cells[i].text.empty() && !cells[i].quoted;
-    members.emplace_back(row.table->header[i], absent ? Json(nullptr) : Json(cells[i].text));
+    append_member(object, row.table->header[i],
+                  absent ? Json(nullptr) : Json(cells[i].text));  // names differ
   }
-  Json object = Json::object();
-  static_cast<decltype(members)&>(object.get_ref<Json::object_t&>()) = std::move(members);
   return object;
 }
 

@@ -69,8 +69,10 @@ class Builder : public nlohmann::json_sax<Json> {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …": keep the end.
     problem_ = error.what();
     size_t cut = problem_.find("syntax error");
-    if (cut != std::string::npos) problem_ = problem_.substr(cut);
-    else if ((cut = problem_.find("] ")) != std::string::npos) problem_ = problem_.substr(cut + 2);
+    if (cut != std::string::npos)
+      problem_ = problem_.substr(cut);
+    else if ((cut = problem_.find("] ")) != std::string::npos)
+      problem_ = problem_.substr(cut + 2);
     return false;
   }
 
@@ -91,11 +93,7 @@ class Builder : public nlohmann::json_sax<Json> {
     }
     Json& parent = *stack_.back();
     if (parent.is_array()) return &parent.emplace_back(std::forward<Value>(value));
-    // Duplicates were refused in key(), so the member is new: skip ordered_map's linear search for it.
-    auto& members = parent.get_ref<Json::object_t&>();
-    static_cast<std::vector<std::pair<const std::string, Json>>&>(members).emplace_back(key_,
-                                                                                       std::forward<Value>(value));
-    return &members.back().second;
+    return &append_member(parent, key_, std::forward<Value>(value));  // key() refused duplicates
   }
   bool open(Json container) {
     if (static_cast<int>(stack_.size()) >= limits_.depth)
@@ -148,9 +146,17 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   Builder builder(limits);
   bool good = Json::sax_parse(CountingIterator(text.data(), &consumed),
                               CountingIterator(text.data() + text.size(), &consumed), &builder);
-  if (!good && builder.syntax()) fail(builder.syntax_byte() ? builder.syntax_byte() - 1 : 0, builder.problem());
+  if (!good && builder.syntax())
+    fail(builder.syntax_byte() ? builder.syntax_byte() - 1 : 0, builder.problem());
   if (!good) fail(consumed ? static_cast<size_t>(consumed) - 1 : 0, builder.problem());
   return builder.take();
+}
+
+Json& append_member(Json& object, std::string name, Json value) {
+  std::vector<std::pair<const std::string, Json>>& members = object.get_ref<Json::object_t&>();
+  // Growing copies every member, whose const name cannot move; most objects have no more than four.
+  if (members.size() == members.capacity()) members.reserve(std::max<size_t>(4, 2 * members.size()));
+  return members.emplace_back(std::move(name), std::move(value)).second;
 }
 
 std::string dump_json(const Json& value) {

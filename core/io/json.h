@@ -27,6 +27,10 @@ inline constexpr JsonLimits kTokenizerConfigLimits{.wide_integers = true};
 Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits = {},
                 int64_t first_line = 1);
 
+// Adds a member whose name the object does not hold. Nothing is searched for: ordered_map's own way takes the square of
+// the members.
+Json& append_member(Json& object, std::string name, Json value);
+
 // One line of JSON without blanks; numbers read back exactly, NaN and infinities become null.
 std::string dump_json(const Json& value);
 

@@ -79,6 +79,76 @@ TEST_CASE("conversations have the ids and masks of transformers, token by token"
   CHECK(checked == 72);
 }
 
+TEST_CASE("each_assistant gives every turn an example as transformers renders the conversation up to it") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  int64_t rows = 0, examples = 0;
+  for (const Json& golden : golden_rows("turns.jsonl")) {
+    const ChatTemplate chat = template_of(golden["template"]);
+    const ExampleMaker maker(tokenizer, &chat, job_of(TrainOn::each_assistant));
+    const RowExamples made = maker.make(row_of(golden["row"], RowFormat::messages));
+    CAPTURE(dump_json(golden));
+    CHECK(made.problem == "");
+    REQUIRE(made.examples.size() == golden["examples"].size());
+    for (size_t i = 0; i < made.examples.size(); ++i) {
+      CHECK(made.examples[i].ids == golden["examples"][i]["ids"].get<std::vector<int32_t>>());
+      CHECK(made.examples[i].supervised == mask_of(golden["examples"][i]));
+    }
+    ++rows;
+    examples += static_cast<int64_t>(made.examples.size());
+  }
+  CHECK(rows == 28);
+  CHECK(examples == 56);
+}
+
+TEST_CASE("each_assistant leaves out turns that are too long and counts the row as cut") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const ChatTemplate chat = template_of("marked");
+  const auto made = [&](Overlong overlong, int64_t max_length, const std::string& flag = "") {
+    Job job = job_of(TrainOn::each_assistant, max_length);
+    job.data.overlong = overlong;
+    return ExampleMaker(tokenizer, &chat, job)
+        .make(chat_of(
+            R"({"messages": [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat")" +
+            flag +
+            R"(}, {"role": "user", "content": "on"}, {"role": "assistant", "content": "the mat."}]})"));
+  };
+  const RowExamples whole = made(Overlong::drop, 4096);
+  REQUIRE(whole.examples.size() == 2);
+  CHECK(trained_text(whole.examples[0], tokenizer) == "sat<|im_end|>");
+  CHECK(trained_text(whole.examples[1], tokenizer) == "the mat.<|im_end|>");
+  CHECK_FALSE(whole.truncated);
+  const auto first = static_cast<int64_t>(whole.examples[0].ids.size()),
+             second = static_cast<int64_t>(whole.examples[1].ids.size());
+  for (const Overlong overlong : {Overlong::drop, Overlong::truncate}) {
+    const RowExamples cut = made(overlong, first);
+    CHECK(cut.examples.size() == 1);
+    CHECK(cut.truncated);
+    CHECK_FALSE(cut.dropped);
+    CHECK(cut.problem == "");
+    CHECK(cut.cuts.dropped_tokens == second);
+    const RowExamples none = made(overlong, 5);
+    CHECK(none.dropped);
+    CHECK(none.problem != "");
+    CHECK(none.cuts.dropped_tokens == first + second);
+  }
+  CHECK(made(Overlong::error, first).problem != "");
+  CHECK(made(Overlong::error, first).examples.empty());
+  const RowExamples flagged = made(Overlong::drop, 4096, R"(, "train": false)");
+  REQUIRE(flagged.examples.size() == 1);
+  CHECK(trained_text(flagged.examples[0], tokenizer) == "the mat.<|im_end|>");
+}
+
+TEST_CASE("each_assistant refuses a conversation that would take minutes") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const ChatTemplate chat = template_of("marked");
+  Json messages = Json::array();
+  for (int i = 0; i < 6000; ++i)
+    messages.push_back({{"role", i % 2 ? "assistant" : "user"}, {"content", std::string(40, 'x')}});
+  const ExampleMaker maker(tokenizer, &chat, job_of(TrainOn::each_assistant));
+  const RowExamples made = maker.make(row_of({{"messages", messages}}, RowFormat::messages));
+  CHECK(made.problem.find("6,000 messages with 3,000 trained turns") == 0);
+}
+
 TEST_CASE("texts and pairs end with a trained eos and begin with bos only if the tokenizer adds it") {
   int64_t checked = 0;
   for (const Json& golden : golden_rows("documents.jsonl")) {

@@ -37,6 +37,14 @@ PLAIN = (
     "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'assistant' %}{{ ' ASSISTANT:' + "
     "message['content'] + eos_token }}{% else %}{{ message['role'] | upper + ': ' + message['content'] }}{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}{% endif %}")
+# As Qwen3: thoughts are kept only behind the last question of the user.
+FORGETS = (
+    "{% set ns = namespace(last=-1) %}{% for message in messages %}{% if message['role'] == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}{% if message['role'] == 'assistant' and loop.index0 > ns.last %}"
+    "{{ '<think>\n' + message.get('reasoning_content', '') + '\n</think>\n\n' }}{% endif %}"
+    "{{ message['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 TEMPLATES = {"smollm2": SMOLLM2, "marked": MARKED, "plain": PLAIN}
 
 
@@ -53,6 +61,13 @@ CONVERSATIONS = [
     [turn("user", " leading and trailing "), turn("assistant", " a "), turn("assistant", "two in a row")],
     [turn("user", "a\n\n\nb"), turn("assistant", "x"), turn("user", "not answered")],
     [turn("system", ""), turn("user", ""), turn("assistant", "12345 日本語 ß")],
+]
+THOUGHTS = [
+    [turn("user", "What is the capital of France?"),
+     turn("assistant", "Paris.", reasoning_content="The user wants a city."),
+     turn("user", "The cat"), turn("assistant", "", reasoning_content="weather?"), turn("tool", "3 of 12"),
+     turn("assistant", "sat on the mat.", reasoning_content="Terse."), turn("user", "on"),
+     turn("assistant", "What?", reasoning_content="")],
 ]
 
 
@@ -107,6 +122,13 @@ def chat_case(tokenizer, template, messages, train_on):
     return text, ids, mask
 
 
+def turn_cases(tokenizer, template, messages):
+    """Every assistant turn behind the conversation up to it, as a model reads it when it answers."""
+    for i in trained_turns(messages, "assistant"):
+        _, ids, mask = chat_case(tokenizer, template, messages[:i + 1], "last_assistant")
+        yield {"ids": ids, "mask": mask}
+
+
 def main():
     OUTPUT.mkdir(parents=True, exist_ok=True)
     plain, with_bos = train_tokenizer(False), train_tokenizer(True)
@@ -117,7 +139,7 @@ def main():
         config = {"bos_token": "<|begin|>", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>",
                   "tokenizer_class": "PreTrainedTokenizerFast"}
         (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
-    for name, template in TEMPLATES.items():
+    for name, template in {**TEMPLATES, "forgets": FORGETS}.items():
         (OUTPUT / f"{name}.jinja").write_text(template)
 
     cases = []
@@ -127,6 +149,8 @@ def main():
                 text, ids, mask = chat_case(plain, template, messages, train_on)
                 cases.append({"template": name, "train_on": train_on, "row": {"messages": messages}, "text": text,
                               "ids": ids, "mask": mask})
+    turns = [{"template": name, "row": {"messages": messages}, "examples": list(turn_cases(plain, template, messages))}
+             for name, template in {**TEMPLATES, "forgets": FORGETS}.items() for messages in CONVERSATIONS + THOUGHTS]
     eos = plain.eos_token_id
     documents = []
     for name, tokenizer, head in (("tokenizer", plain, []), ("tokenizer_bos", with_bos, [plain.convert_tokens_to_ids(
@@ -142,9 +166,9 @@ def main():
                               "mask": mask})
             documents.append({"tokenizer": name, "row": {"text": prompt + completion}, "ids": ids,
                               "mask": [0 if i == 0 or ids[i] == (head or [-1])[0] else 1 for i in range(len(ids))]})
-    for name, rows in (("chats", cases), ("documents", documents)):
+    for name, rows in (("chats", cases), ("turns", turns), ("documents", documents)):
         (OUTPUT / f"{name}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    print(len(cases), "chats,", len(documents), "documents")
+    print(len(cases), "chats,", len(turns), "chats by turns,", len(documents), "documents")
 
 
 if __name__ == "__main__":
