@@ -44,7 +44,7 @@ std::optional<std::string> answer(const Json& messages, const ModelText& text, c
 int run(const Arguments& args) {
   ModelChoice choice = choose_model(args);
   sampling_request(args);  // a wrong option is said before the conversation begins
-  ModelText text = open_model_text(choice.model, choice.template_name);
+  ModelText text = open_model_text(choice.model, choice.chat_template);
   Json messages = Json::array();
   if (std::optional<std::string> system = args.text("--system"))
     messages.push_back({{"role", "system"}, {"content", *system}});

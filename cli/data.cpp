@@ -101,7 +101,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
   if (split == Split::eval && !has_eval_data(job))
     throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data")
         .hint("set data.eval or data.eval_fraction");
-  ModelText text = open_model_text(job.model.path, job.data.template_name);
+  ModelText text = open_model_text(job.model.path, template_choice(job));
   if (args.has("--prepare")) {
     PreparedData prepared = prepare_data(job, text, false, progress);
     const DataSummary& summary =

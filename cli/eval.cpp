@@ -46,7 +46,8 @@ class ScratchFolder {
 Job job_for_file(const std::string& file, const ModelChoice& choice, int64_t max_length) {
   Job job;
   job.model.path = choice.model;
-  job.data.template_name = choice.template_name;
+  job.data.template_name = choice.chat_template.name;
+  job.data.template_variables = choice.chat_template.variables;
   job.data.train = {DataSource{fs::absolute(file).lexically_normal().string()}};
   job.data.max_length = max_length;
   return job;
@@ -54,7 +55,7 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, int64_t max
 
 Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
                       Progress& progress) {
-  ModelText text = open_model_text(choice.model, choice.template_name);
+  ModelText text = open_model_text(choice.model, choice.chat_template);
   std::optional<std::string> file = args.text("--data");
   if (!file) {
     if (!choice.run) throw Error(ErrorKind::usage, "expected --data FILE");

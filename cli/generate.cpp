@@ -83,7 +83,7 @@ int run(const Arguments& args) {
   std::vector<Prompt> prompts = read_prompts(args);
   Json sampling = sampling_request(args);
   Progress progress(false, args.quiet() || args.json());
-  ModelText text = open_model_text(choice.model, choice.template_name);
+  ModelText text = open_model_text(choice.model, choice.chat_template);
   std::vector<std::vector<int32_t>> ids;
   for (const Prompt& prompt : prompts) {
     ids.push_back(ids_of(prompt, text, args.has("--raw")));

@@ -114,7 +114,7 @@ void plan_loaded(PlannedJob& line, const LineOptions& options, Progress& progres
       open_model(job.model.path, options.estimate ? Data::optional : Data::required);
   check_model_file(spec, *weights, job.model.path);
   line.data =
-      prepare_data(job, open_model_text(job.model.path, job.data.template_name), options.estimate, progress);
+      prepare_data(job, open_model_text(job.model.path, template_choice(job)), options.estimate, progress);
 
   PlanInput input;
   input.job = job;

@@ -33,7 +33,7 @@ ModelChoice from_run(const std::string& folder) {
     choice.quantization = choice.run->job.model.quantization;
     choice.double_quantization = choice.run->job.model.double_quantization;
   }
-  choice.template_name = choice.run->job.data.template_name;
+  choice.chat_template = template_choice(choice.run->job);
   choice.precision = choice.run->job.train.precision.value_or(Precision::fp32);
   return choice;
 }
@@ -55,7 +55,7 @@ ModelChoice choose_model(const Arguments& args) {
     if (args.has("--adapter")) choice.adapter = absolute(*args.text("--adapter"));
   }
   if (std::optional<std::string> name = args.text("--template"))
-    choice.template_name = ends_with(*name, ".jinja") ? absolute(*name) : *name;
+    choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}};
   if (std::optional<std::string> name = args.text("--precision")) {
     std::optional<Precision> precision = enum_of<Precision>(*name);
     if (!precision)

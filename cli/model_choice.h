@@ -15,7 +15,7 @@ struct ModelChoice {
   std::string model;                   // absolute path of a folder or a .gguf file
   std::optional<std::string> adapter;  // absolute path of a PEFT folder
   std::optional<Plan> run;             // the plan of the run it came from
-  std::string template_name = "auto";
+  TemplateChoice chat_template;
   Precision precision = Precision::fp32;
   // Of a run's base, as it was trained on; the base that --model names is taken as it is.
   Quantization quantization = Quantization::none;

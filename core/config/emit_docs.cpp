@@ -43,6 +43,8 @@ std::string type_text(const Field& field) {
       return "names to numbers";
     case FieldKind::text_map:
       return "names to texts";
+    case FieldKind::scalar_map:
+      return "names to values";
     case FieldKind::targets:
       return "`all-linear`, list of names, or regex";
     case FieldKind::section:

@@ -71,6 +71,9 @@ Json forms(const Field& field, void* object) {
       return Json::array({{{"type", "object"}, {"additionalProperties", ranged("number", field)}}});
     case FieldKind::text_map:
       return Json::array({{{"type", "object"}, {"additionalProperties", text_schema()}}});
+    case FieldKind::scalar_map:
+      return Json::array(
+          {{{"type", "object"}, {"additionalProperties", {{"type", {"boolean", "number", "string"}}}}}});
     case FieldKind::section: {
       Json result = Json::array({object_schema(field.fields, field.member(object))});
       for (const Field& inner : field.fields)

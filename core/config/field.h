@@ -16,6 +16,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/config/job.h"
+
 namespace forge {
 
 enum class FieldKind {
@@ -32,6 +34,7 @@ enum class FieldKind {
   integer_map,  // std::map<std::string, int64_t>
   number_map,   // std::map<std::string, double>
   text_map,     // std::map<std::string, std::string>
+  scalar_map,   // std::map<std::string, Scalar>
   targets,      // all-linear, a regex (std::string), or names (std::vector<std::string>)
   section,      // a struct with its own table
   sections,     // a list of structs
@@ -40,7 +43,8 @@ enum class FieldKind {
 // monostate: null for an optional key, auto for one that the plan decides.
 using FieldValue = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
                                 std::vector<double>, std::vector<int64_t>, std::map<std::string, int64_t>,
-                                std::map<std::string, double>, std::map<std::string, std::string>>;
+                                std::map<std::string, double>, std::map<std::string, std::string>,
+                                std::map<std::string, Scalar>>;
 
 struct Field {
   std::string key;

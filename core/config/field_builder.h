@@ -64,6 +64,8 @@ constexpr FieldKind kind_of() {
     return FieldKind::number_map;
   else if constexpr (std::is_same_v<M, std::map<std::string, std::string>>)
     return FieldKind::text_map;
+  else if constexpr (std::is_same_v<M, std::map<std::string, Scalar>>)
+    return FieldKind::scalar_map;
   else {
     static_assert(std::is_same_v<M, std::string>, "a member of this type has no field kind");
     return FieldKind::text;

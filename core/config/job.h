@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace forge {
@@ -17,13 +18,28 @@ template <class T>
 using Auto = std::optional<T>;  // written `auto` in the file
 
 enum class Quantization { none, nf4, fp4, int8 };
-enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
+enum class AdapterType {
+  none,
+  lora
+};  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
 enum class ObjectiveType { sft, pretrain };
+// A value whose type the file decides: false, 3, 0.5, "deep".
+using Scalar = std::variant<bool, int64_t, double, std::string>;
+
 enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
 enum class RowFormat {
-  automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
-  preference, kto, reward, prompt,  // shown by `forge data`; no objective trains on them yet
+  automatic,
+  messages,
+  sharegpt,
+  alpaca,
+  prompt_completion,
+  text,
+  tokens,
+  preference,
+  kto,
+  reward,
+  prompt,  // shown by `forge data`; no objective trains on them yet
 };
 enum class SampleBy { document, paragraph, line };
 enum class Overlong { truncate, drop, split, error };
@@ -74,8 +90,8 @@ struct DataSource {
   std::optional<int64_t> limit;  // so many rows only, of all files of the source together
   int64_t skip = 0;              // leave out so many rows before
   double weight = 1;             // times that each row is trained; a fraction by the row's hash and the seed
-  std::map<std::string, std::string> columns;  // forge's name of a field → where it stands in the row
-  std::map<std::string, std::string> roles;    // name of a speaker in the data → role
+  std::map<std::string, std::string> columns;     // forge's name of a field → where it stands in the row
+  std::map<std::string, std::string> roles;       // name of a speaker in the data → role
   std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
   SampleBy sample_by = SampleBy::document;        // text files
 };
@@ -84,8 +100,9 @@ struct DataConfig {
   std::vector<DataSource> train;
   std::vector<DataSource> eval;
   double eval_fraction = 0;
-  std::string template_name = "auto";  // key `template`: auto, a .jinja file or a bundled name
-  int64_t max_length = 1024;           // tokens
+  std::string template_name = "auto";                // key `template`: auto, a .jinja file or a bundled name
+  std::map<std::string, Scalar> template_variables;  // by the template's names: enable_thinking
+  int64_t max_length = 1024;                         // tokens
   Overlong overlong = Overlong::truncate;
   TruncationSide truncation_side = TruncationSide::right;
   std::optional<int64_t> max_prompt_length;      // tokens before the first trained one
@@ -97,11 +114,11 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  std::optional<double> epochs;      // 1 unless another limit is set
+  std::optional<double> epochs;  // 1 unless another limit is set
   std::optional<int64_t> max_steps;
   std::optional<int64_t> max_tokens;
-  std::optional<double> max_time;    // seconds
-  Auto<int64_t> global_batch_size;   // examples of one optimizer step; auto: 32
+  std::optional<double> max_time;   // seconds
+  Auto<int64_t> global_batch_size;  // examples of one optimizer step; auto: 32
   std::optional<int64_t> global_batch_tokens;
   Auto<int64_t> micro_batch_size;    // examples
   Auto<int64_t> micro_batch_tokens;  // with packing
@@ -156,7 +173,7 @@ struct LogConfig {
 
 struct HardwareConfig {
   std::string profile = "auto";
-  std::string device = "auto";  // auto | cpu | cuda | cuda:N
+  std::string device = "auto";          // auto | cpu | cuda | cuda:N
   std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
 };
 

@@ -159,6 +159,9 @@ std::vector<Field> data_fields() {
       key("template", &DataConfig::template_name,
           "Chat template: the model's own (auto), a .jinja file, or the name of a bundled one.")
           .words({"auto"}),
+      key("template_variables", &DataConfig::template_variables,
+          "Values for names that the chat template reads, as {enable_thinking: false}; the stored template "
+          "keeps them."),
       key("max_length", &DataConfig::max_length, "Longest example.").range(1, 1 << 24).unit("tokens"),
       key("overlong", &DataConfig::overlong,
           "What happens to a longer example; every cut is counted and shown."),

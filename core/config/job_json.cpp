@@ -8,12 +8,21 @@
 namespace forge {
 namespace {
 
+Json json_of(const std::map<std::string, Scalar>& scalars) {
+  Json result = Json::object();
+  for (const auto& [name, scalar] : scalars)
+    std::visit([&, &name = name](const auto& value) { result[name] = value; }, scalar);
+  return result;
+}
+
 Json json_of(const FieldValue& value, const Field& field) {
   if (std::holds_alternative<std::monostate>(value)) return field.automatic ? Json("auto") : Json(nullptr);
   return std::visit(
       [](const auto& item) -> Json {
         if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::monostate>)
           return nullptr;
+        else if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::map<std::string, Scalar>>)
+          return json_of(item);
         else
           return Json(item);
       },

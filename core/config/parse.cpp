@@ -60,6 +60,8 @@ class ValueReader {
         return map<double>(node, [&](const Node& item) { return in_range(read_number(item), item); });
       case FieldKind::text_map:
         return map<std::string>(node, [&](const Node& item) { return text(item); });
+      case FieldKind::scalar_map:
+        return scalars(node);
       case FieldKind::targets:
         return node.is_list() ? targets(node) : text(node);
       case FieldKind::section:
@@ -156,6 +158,25 @@ class ValueReader {
         good = false;
     }
     if (!good) return std::nullopt;
+    return FieldValue(std::move(items));
+  }
+  // As written: false, 3, 0.5; anything else and all in quotes is text.
+  std::optional<Scalar> scalar(const Node& node) {
+    if (!node.is_scalar()) {
+      refuse(node.at, describe(node) + ", expected a text, a number, true or false");
+      return std::nullopt;
+    }
+    if (const auto value = read_boolean(node).value) return Scalar(*value);
+    if (const auto value = read_integer(node).value) return Scalar(*value);
+    if (const auto value = read_number(node).value) return Scalar(*value);
+    return Scalar(node.scalar);
+  }
+  std::optional<FieldValue> scalars(const Node& node) {
+    if (!node.is_map()) return refuse(node.at, describe(node) + ", expected a map of names to values");
+    std::map<std::string, Scalar> items;
+    for (const Member& member : node.members)
+      if (std::optional<Scalar> value = scalar(member.value)) items[member.key] = std::move(*value);
+    if (items.size() < node.members.size()) return std::nullopt;
     return FieldValue(std::move(items));
   }
   std::optional<FieldValue> targets(const Node& node) {

@@ -108,16 +108,24 @@ void write_gguf_tokenizer(const std::string& model_path, const std::string& fold
 
 }  // namespace
 
-void write_tokenizer_files(const std::string& model_path, const std::string& template_name,
-                           const std::string& folder) {
+void write_tokenizer_files(const std::string& model_path, const TemplateChoice& choice, const std::string& folder) {
   if (is_directory(model_path))
     for (const char* name : kTokenizerFiles) copy_if_there(model_path, folder, name);
   else
     write_gguf_tokenizer(model_path, folder);
-  if (template_name == "auto")
-    copy_tool_template(model_path, folder);
-  else
-    write_file_durably(folder + "/chat_template.jinja", named_template(template_name).text);
+  const bool own = choice.name == "auto";
+  if (own) copy_tool_template(model_path, folder);
+  if (own && choice.variables.empty()) return;
+  const auto write = [&](const TemplateSource& source, const std::string& path) {
+    write_file_durably(path, with_variables(source.text, choice.variables));
+  };
+  const auto source = own ? own_template(model_path, /*with_tools=*/false) : named_template(choice.name);
+  if (!source) return;
+  write(*source, folder + "/chat_template.jinja");
+  const auto tool_use = own ? own_template(model_path, /*with_tools=*/true) : std::nullopt;
+  if (!tool_use || tool_use->text == source->text) return;
+  make_directories(folder + "/additional_chat_templates");
+  write(*tool_use, folder + "/" + kToolTemplate);
 }
 
 void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,

@@ -1,6 +1,7 @@
 #include "core/run/model_text.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -12,7 +13,8 @@ namespace {
 
 constexpr int64_t kLargestTemplate = int64_t{1} << 20;
 
-std::optional<TemplateSource> own_template(const std::string& model_path, const Gguf* gguf, bool with_tools) {
+std::optional<TemplateSource> own_template_of(const std::string& model_path, const Gguf* gguf,
+                                              bool with_tools) {
   if (!gguf) return find_chat_template(model_path, with_tools);
   for (const std::string key : {"tokenizer.chat_template.tool_use", "tokenizer.chat_template"}) {
     if (!with_tools && ends_with(key, ".tool_use")) continue;
@@ -44,14 +46,56 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   return tokens;
 }
 
-std::optional<ChatTemplate> choose_template(const std::string& model_path, const std::string& name,
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (auto at = text.begin(); at != text.end();) {
+    const auto begin = std::find_if(at, text.end(), in_word);
+    at = std::find_if_not(begin, text.end(), in_word);
+    if (begin != at) words.emplace_back(begin, at);
+  }
+  return words;
+}
+
+// A name that no template reads would change nothing and say so nowhere.
+void check_variables(const std::map<std::string, Scalar>& variables, const std::string& name,
+                     const std::string& text) {
+  if (variables.empty()) return;
+  const std::vector<std::string> words = words_of(text);
+  for (const auto& [variable, value] : variables) {
+    const auto& given = kTemplateArguments;
+    if (std::find(given.begin(), given.end(), variable) != given.end())
+      throw Error(ErrorKind::job, "data.template_variables: every conversation gives its own " + variable);
+    if (std::find(words.begin(), words.end(), variable) == words.end())
+      throw Error(ErrorKind::job, "data.template_variables: the chat template (" + name + ") uses no " +
+                                      variable + did_you_mean(variable, words));
+  }
+}
+
+Json json_of(const std::map<std::string, Scalar>& variables) {
+  Json result = Json::object();
+  for (const auto& [name, scalar] : variables)
+    std::visit([&, &name = name](const auto& value) { result[name] = value; }, scalar);
+  return result;
+}
+
+std::optional<ChatTemplate> choose_template(const TemplateChoice& choice, const std::string& model_path,
                                             const Gguf* gguf, const SpecialTokens& tokens) {
-  if (name != "auto") return ChatTemplate::parse(named_template(name), tokens);
-  const std::optional<TemplateSource> source = own_template(model_path, gguf, /*with_tools=*/false);
+  const bool own = choice.name == "auto";
+  std::optional<TemplateSource> source, tool_use;
+  if (own) {
+    source = own_template_of(model_path, gguf, /*with_tools=*/false);
+    tool_use = own_template_of(model_path, gguf, /*with_tools=*/true);
+  } else {
+    source = named_template(choice.name);
+  }
   if (!source) return std::nullopt;
+  check_variables(choice.variables, source->name, source->text + (tool_use ? " " + tool_use->text : ""));
+  source->variables = json_of(choice.variables);
   ChatTemplate chosen = ChatTemplate::parse(*source, tokens);
-  const std::optional<TemplateSource> tool_use = own_template(model_path, gguf, /*with_tools=*/true);
-  if (tool_use && tool_use->text != source->text) chosen.set_tool_use(ChatTemplate::parse(*tool_use, tokens));
+  if (!tool_use || tool_use->text == source->text) return chosen;
+  tool_use->variables = source->variables;
+  chosen.set_tool_use(ChatTemplate::parse(*tool_use, tokens));
   return chosen;
 }
 
@@ -120,13 +164,32 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
   return vocabulary;
 }
 
-ModelText open_model_text(const std::string& model_path, const std::string& template_name) {
+TemplateChoice template_choice(const Job& job) {
+  return {job.data.template_name, job.data.template_variables};
+}
+
+std::optional<TemplateSource> own_template(const std::string& model_path, bool with_tools) {
+  std::optional<Gguf> gguf;
+  if (model_format(model_path) == ModelFormat::gguf) gguf.emplace(model_path, Data::optional);
+  return own_template_of(model_path, gguf ? &*gguf : nullptr, with_tools);
+}
+
+std::string with_variables(const std::string& template_text, const std::map<std::string, Scalar>& variables) {
+  std::string text;
+  const Json values = json_of(variables);
+  for (const auto& [name, value] : values.items())
+    text +=
+        "{%- if " + name + " is not defined %}{% set " + name + " = " + dump_json(value) + " %}{% endif %}\n";
+  return text + template_text;
+}
+
+ModelText open_model_text(const std::string& model_path, const TemplateChoice& choice) {
   std::optional<Gguf> gguf;
   if (model_format(model_path) == ModelFormat::gguf) gguf.emplace(model_path, Data::optional);
   ModelText text{gguf ? load_gguf_tokenizer(gguf_vocabulary(*gguf)) : open_tokenizer(model_path),
                  std::nullopt};
-  text.chat_template = choose_template(model_path, template_name, gguf ? &*gguf : nullptr,
-                                       special_tokens(text.tokenizer));
+  text.chat_template =
+      choose_template(choice, model_path, gguf ? &*gguf : nullptr, special_tokens(text.tokenizer));
   return text;
 }
 

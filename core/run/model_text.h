@@ -4,10 +4,12 @@
 //   ModelText text = open_model_text("models/SmolLM2-135M-Instruct.gguf", "auto");
 //   std::vector<int32_t> prompt = chat_prompt(text, {{{"role", "user"}, {"content", "Hello"}}});
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config/job.h"
 #include "core/io/gguf.h"
 #include "core/io/json.h"
 #include "core/text/chat_template.h"
@@ -20,12 +22,25 @@ struct ModelText {
   std::optional<ChatTemplate> chat_template;  // nothing when the model brings none and none was asked for
 };
 
-// `template_name`: auto (the model's own), the name of a bundled template, or a .jinja file. Throws
-// Error(environment) for missing or broken files, Error(job) for an unknown template.
-ModelText open_model_text(const std::string& model_path, const std::string& template_name = "auto");
+// data.template and data.template_variables.
+struct TemplateChoice {
+  std::string name = "auto";  // the model's own; or the name of a bundled template, or a .jinja file
+  std::map<std::string, Scalar> variables;
+};
+TemplateChoice template_choice(const Job& job);
+
+// Throws Error(environment) for missing or broken files, Error(job) for an unknown template and for variables that the
+// template does not use.
+ModelText open_model_text(const std::string& model_path, const TemplateChoice& choice = {});
+
+// A template that sets these variables where its caller does not: what serves a model then renders what it was
+// trained on.
+std::string with_variables(const std::string& template_text, const std::map<std::string, Scalar>& variables);
 
 // The template that data.template names, when it is not auto.
 TemplateSource named_template(const std::string& name);
+// The model's own, if it has one; for conversations with tools it may have another.
+std::optional<TemplateSource> own_template(const std::string& model_path, bool with_tools);
 
 // What a GGUF's metadata says of its tokenizer.
 GgufVocabulary gguf_vocabulary(const Gguf& gguf);

@@ -24,8 +24,6 @@ struct Span {
   int64_t begin, end;
 };
 
-constexpr std::array<std::string_view, 4> kOwnNames{"messages", "tools", "documents",
-                                                    "add_generation_prompt"};
 constexpr std::array<std::string_view, 6> kMedia{"image", "image_url",   "input_image",
                                                  "audio", "input_audio", "video"};
 
@@ -140,6 +138,7 @@ struct ChatTemplate::Rendering {
 ChatTemplate ChatTemplate::parse(const TemplateSource& source, SpecialTokens special_tokens) {
   ChatTemplate result(jinja::Template::parse(source.text, source.name));
   result.source_ = source.text;
+  result.variables_ = source.variables;
   result.special_tokens_ = std::move(special_tokens);
   return result;
 }
@@ -150,6 +149,7 @@ void ChatTemplate::set_tool_use(ChatTemplate other) {
 
 std::vector<std::string> ChatTemplate::sources() const {
   std::vector<std::string> texts{source_};
+  if (!variables_.empty()) texts.push_back(dump_json(variables_));
   if (tool_use_) texts.push_back(tool_use_->source_);
   return texts;
 }
@@ -157,16 +157,19 @@ std::vector<std::string> ChatTemplate::sources() const {
 namespace {
 
 // Special tokens first; a variable of the same name replaces it, as in transformers.
-jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& variables) {
+jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& of_template,
+                              const Json& of_conversation) {
   jinja::Variables result;
   for (const auto& [name, text] : special_tokens) result.emplace_back(name, Value::text(text));
-  if (variables.is_null()) return result;
-  if (!variables.is_object())
-    data_fault("template variables: expected an object, got " + std::string(variables.type_name()));
-  for (const auto& [name, value] : variables.items()) {
-    if (std::find(kOwnNames.begin(), kOwnNames.end(), name) != kOwnNames.end())
-      data_fault("template variables: the name '" + name + "' is taken");
-    result.emplace_back(name, value_of(value));
+  for (const Json* variables : {&of_template, &of_conversation}) {
+    if (variables->is_null()) continue;
+    if (!variables->is_object())
+      data_fault("template variables: expected an object, got " + std::string(variables->type_name()));
+    for (const auto& [name, value] : variables->items()) {
+      if (std::find(kTemplateArguments.begin(), kTemplateArguments.end(), name) != kTemplateArguments.end())
+        data_fault("template variables: the name '" + name + "' is taken");
+      result.emplace_back(name, value_of(value));
+    }
   }
   return result;
 }
@@ -187,7 +190,7 @@ std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Js
   if (tool_use_ && !tools.is_null())
     return tool_use_->render(messages, tools, add_generation_prompt, variables);
   check_messages(messages);
-  const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables)};
+  const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables_, variables)};
   return segments_of(render_values(messages_value(messages), rendering, add_generation_prompt), {});
 }
 
@@ -225,6 +228,9 @@ class PrefixSpans {
     return {begin, end};
   }
 
+  // Set when answer() failed because the prompt writes what the full text does not hold.
+  const std::optional<MarkedText>& foreign_prompt() const { return foreign_prompt_; }
+
   Span whole(size_t turn) const {
     const int64_t begin = turn == 0 ? 0 : prefix_size(turn, turn, false, "before it");
     return {begin, end_of(turn)};
@@ -248,11 +254,12 @@ class PrefixSpans {
              "begin the conversation with a turn of system or user");
   }
 
-  // DeepSeek-R1's prompt opens a thought that conversations do not keep: no choice of turns helps there.
   [[noreturn]] void unstable_prompt(size_t turn) const {
     unstable(turn,
              "the generation prompt writes what the conversation does not hold (an opened thought, say)",
-             "use a template with {% generation %} markers, or train on all");
+             "an answer that begins with it (\"<think>…</think>…\" in content) can be trained on "
+             "each_assistant or "
+             "last_assistant; a template with {% generation %} markers trains every answer");
   }
 
   bool stable_without_prompt(size_t count) const {
@@ -280,7 +287,10 @@ class PrefixSpans {
     if (!begins(full_, prefix) && has_tail)
       prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
     if (!begins(full_, prefix) && count == 0) unstable_begin(turn);
-    if (!begins(full_, prefix) && prompt && stable_without_prompt(count)) unstable_prompt(turn);
+    if (!begins(full_, prefix) && prompt && stable_without_prompt(count)) {
+      foreign_prompt_ = std::move(prefix);
+      unstable_prompt(turn);
+    }
     if (!begins(full_, prefix))
       unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
     return prefix.size();
@@ -291,7 +301,48 @@ class PrefixSpans {
   size_t messages_;
   std::string tail_;
   Render render_;
+  mutable std::optional<MarkedText> foreign_prompt_;
 };
+
+// Without the blanks at its end.
+std::string_view trim_end(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
+struct Continued {
+  MarkedText text;
+  Span answer;
+};
+
+// DeepSeek-R1's prompt ends by opening a thought, "<think>\n", and its template leaves thoughts out of conversations. An
+// answer that begins with that opening is what the model is to say behind such a prompt, word for word; what the template
+// writes behind the answer's visible part follows it. Nothing when the answer begins otherwise, or the template shows
+// something else of it than what follows the thought.
+std::optional<Continued> continue_prompt(const MarkedText& full, const MarkedText& prompt,
+                                         const Json& message) {
+  const auto content = message.find("content");
+  if (content == message.end() || !content->is_string()) return std::nullopt;
+  const std::string_view said = trim_end(content->get_ref<const std::string&>()), asked = prompt.bytes,
+                         shown = full.bytes;
+  const size_t tag = asked.rfind('<');
+  if (tag == std::string_view::npos || shown.substr(0, tag) != asked.substr(0, tag)) return std::nullopt;
+  const std::string_view opening = asked.substr(tag), name = trim_end(opening);
+  if (name.size() < 3 || name.back() != '>' || !starts_with(said, opening)) return std::nullopt;
+  const std::string close = "</" + std::string(name.substr(1));
+  const size_t closed = said.rfind(close);
+  if (closed == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = shown.substr(tag);
+  std::string_view visible = said.substr(closed + close.size());
+  if (!starts_with(rest, visible)) visible = trim(visible);
+  if (visible.empty() || !starts_with(rest, visible)) return std::nullopt;
+  jinja::TextBuilder text;
+  text.add(prompt);
+  text.add(said.substr(opening.size()), jinja::kFromData);
+  text.add(full, static_cast<int64_t>(tag + visible.size()), full.size());
+  Continued result{text.take(), {prompt.size(), 0}};
+  result.answer.end = result.text.size();
+  return result;
+}
 
 std::vector<size_t> assistant_turns(const Json& messages) {
   std::vector<size_t> turns;
@@ -410,27 +461,35 @@ std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversatio
   const Json& messages = conversation.messages;
   check_messages(messages);
   const Rendering rendering{value_of(conversation.tools),
-                            variables_of(special_tokens_, conversation.variables)};
+                            variables_of(special_tokens_, variables_, conversation.variables)};
   const Value values = messages_value(messages);
   const MarkedText full = render_values(values, rendering, false);
   std::string eos;
   for (const auto& [token, text] : special_tokens_)
     if (token == "eos_token") eos = text;
-  const PrefixSpans prefixes(name(), full, messages.size(), eos, [&](size_t count, bool prompt) {
+  const auto first = [&](size_t count, bool prompt) {
     return render_values(first_messages(values, count), rendering, prompt);
-  });
+  };
+  const PrefixSpans prefixes(name(), full, messages.size(), eos, first);
   if (train_on == TrainTurns::all) return segments_of(full, all_spans(prefixes, full, messages));
   const std::vector<size_t> turns = trained_turns(messages, train_on);
   if (marks_generation()) {
-    const auto first = [&](size_t count) {
-      return render_values(first_messages(values, count), rendering, false);
-    };
-    return segments_of(full, MarkedTurns(name(), full, messages, first).of(turns));
+    const auto without_prompt = [&](size_t count) { return first(count, false); };
+    return segments_of(full, MarkedTurns(name(), full, messages, without_prompt).of(turns));
   }
   require_short(turns.size(), messages.size(), full);
   std::vector<Span> spans;
   for (size_t turn : turns) {
-    const Span span = prefixes.answer(turn);
+    Span span;
+    try {
+      span = prefixes.answer(turn);
+    } catch (const Error&) {
+      const bool last_alone = turns.size() == 1 && turn + 1 == messages.size();
+      if (!last_alone || !prefixes.foreign_prompt()) throw;
+      const auto continued = continue_prompt(full, *prefixes.foreign_prompt(), messages[turn]);
+      if (!continued) throw;
+      return segments_of(continued->text, {continued->answer});
+    }
     if (!spans.empty() && span.begin < spans.back().end)
       data_fault(name() + ": " + turn_name(turn) + " begins before the turn in front of it ends");
     spans.push_back(span);

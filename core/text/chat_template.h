@@ -27,6 +27,10 @@ namespace forge {
 inline constexpr std::array<std::string_view, 6> kChatRoles{"system",    "developer", "user",
                                                             "assistant", "tool",      "function"};
 
+// What every template is given; variables have other names.
+inline constexpr std::array<std::string_view, 4> kTemplateArguments{"messages", "tools", "documents",
+                                                                    "add_generation_prompt"};
+
 // A run of bytes with one origin. Segments may end anywhere between two characters, and words may continue
 // across: tokenise the whole text, and use the origin only to decide where control tokens are read.
 struct RenderedSegment {
@@ -44,6 +48,7 @@ using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 struct TemplateSource {
   std::string text;
   std::string name;  // for messages: a path, or a bundled name
+  Json variables = Json::object();  // further names for the template, as apply_chat_template's keyword arguments
 };
 
 struct Conversation {
@@ -69,7 +74,9 @@ class ChatTemplate {
   // its blocks are trained. Otherwise everything that an assistant turn adds behind its generation prompt is,
   // up to the beginning of the next turn; that is found by rendering prefixes of the conversation, each of
   // which must begin the full text, or Error(data) names the turn. `train: false` or `weight: 0` in a message
-  // turns it off; consecutive assistant messages are one turn each. TrainTurns::all trains on every byte but
+  // turns it off; consecutive assistant messages are one turn each. A prompt that opens a thought ("<think>\n") which the
+  // conversation does not hold (DeepSeek-R1) is continued by the answer word for word, if the answer is the last message,
+  // the only one trained and begins with that opening; the text then is longer than the conversation's. TrainTurns::all trains on every byte but
   // those of turned-off messages. Nothing is supervised when the conversation has no trained turn.
   std::vector<RenderedSegment> render_for_training(const Conversation& conversation,
                                                    TrainTurns train_on) const;
@@ -79,7 +86,7 @@ class ChatTemplate {
 
   bool marks_generation() const { return template_.marks_generation(); }
   const std::string& name() const { return template_.name(); }
-  // The texts that it was parsed from: what it renders is decided by them.
+  // The texts that it was parsed from, and its variables: what it renders is decided by them.
   std::vector<std::string> sources() const;
   // What strftime_now shows, in seconds since 1970; the clock's time if never set.
   void set_now(int64_t seconds) { now_ = seconds; }
@@ -92,6 +99,7 @@ class ChatTemplate {
 
   jinja::Template template_;
   std::string source_;
+  Json variables_ = Json::object();
   SpecialTokens special_tokens_;
   std::shared_ptr<const ChatTemplate> tool_use_;
   std::optional<int64_t> now_;

@@ -158,7 +158,7 @@ std::string export_result(const Session& session, const std::string& run_folder)
   else
     save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.job.model,
                  session.residual);
-  write_tokenizer_files(session.job.model.path, session.job.data.template_name, temporary);
+  write_tokenizer_files(session.job.model.path, template_choice(session.job), temporary);
   write_model_card(session.plan, temporary);
   sync_directory(temporary);
   replace_directory(temporary, target);

@@ -79,6 +79,7 @@ KEYS = {
     **{f"data.{split}.{key}": case for split in ("train", "eval") for key, case in SOURCE_KEYS.items()},
     "data.eval_fraction": (0.25, {}),
     "data.template": ("llama3", {}),
+    "data.template_variables": ({"bos_token": "<s>"}, {"data": {"template": "llama3"}}),
     "data.max_length": (40, {}),
     "data.overlong": ("drop", LONG),
     "data.truncation_side": ("left", LONG),

@@ -36,7 +36,7 @@ TEST_CASE("conversations with tools are rendered by the model's tool_use templat
   CHECK(text_of(text.chat_template->render_for_training({messages, tools}, TrainTurns::all)) ==
         "search hello");
   CHECK(text.chat_template->sources().size() == 2);
-  const ModelText named = open_model_text(folder.path(), "chatml");
+  const ModelText named = open_model_text(folder.path(), {"chatml"});
   CHECK(text_of(named.chat_template->render(messages, tools, false)) ==
         text_of(named.chat_template->render(messages, nullptr, false)));
 }
@@ -44,19 +44,58 @@ TEST_CASE("conversations with tools are rendered by the model's tool_use templat
 TEST_CASE("the template that was trained with is stored beside the result") {
   const TemporaryFolder model, result;
   write_model(model, kTemplates);
-  write_tokenizer_files(model.path(), "auto", result.path());
+  write_tokenizer_files(model.path(), {}, result.path());
   CHECK(!file_exists(result.path("chat_template.jinja")));
   CHECK(text_in(result.path("tokenizer_config.json")) == text_in(model.path("tokenizer_config.json")));
 
   model.write("chat_template.jinja", "the base's own");
   model.write("additional_chat_templates/tool_use.jinja", "the base's own for tools");
   const TemporaryFolder own, named;
-  write_tokenizer_files(model.path(), "auto", own.path());
+  write_tokenizer_files(model.path(), {}, own.path());
   CHECK(text_in(own.path("chat_template.jinja")) == "the base's own");
   CHECK(text_in(own.path("additional_chat_templates/tool_use.jinja")) == "the base's own for tools");
-  write_tokenizer_files(model.path(), "chatml", named.path());
+  write_tokenizer_files(model.path(), {"chatml"}, named.path());
   CHECK(text_in(named.path("chat_template.jinja")) == bundled_template("chatml").text);
   CHECK(!file_exists(named.path("additional_chat_templates/tool_use.jinja")));
+}
+
+TEST_CASE("template variables reach the template, and the stored one keeps them") {
+  const Json messages = {{{"role", "user"}, {"content", "hello"}}}, tools = {{{"name", "search"}}};
+  const std::string reads = "{{ deep }} {{ 'thinks' if thinking else 'does not' }} {{ messages[0].content }}";
+  const TemporaryFolder model, result;
+  write_model(model,
+              dump_json({{{"name", "default"}, {"template", "  {% if true %}\n" + reads + "{% endif %}"}},
+                         {{"name", "tool_use"}, {"template", "tools: " + reads}}}));
+  const auto shown = [&](const std::string& folder, const TemplateChoice& choice, const Json& with_tools) {
+    return text_of(open_model_text(folder, choice).chat_template->render(messages, with_tools, false));
+  };
+  const TemplateChoice choice{"auto",
+                              {{"thinking", true}, {"deep", std::string("a \"b\"\n<|im_end|> %} é")}}};
+  const std::string expected = "a \"b\"\n<|im_end|> %} é thinks hello";
+  CHECK(shown(model.path(), {}, nullptr) == " does not hello");
+  CHECK(shown(model.path(), choice, nullptr) == expected);
+  CHECK(shown(model.path(), choice, tools) == "tools: " + expected);
+  CHECK(open_model_text(model.path(), choice).chat_template->sources() !=
+        open_model_text(model.path()).chat_template->sources());
+
+  write_model(result, dump_json("unused"));
+  write_tokenizer_files(model.path(), choice, result.path());
+  CHECK(shown(result.path(), {}, nullptr) == expected);
+  CHECK(shown(result.path(), {}, tools) == "tools: " + expected);
+  // Whoever serves it may still say otherwise.
+  CHECK(shown(result.path(), {"auto", {{"thinking", false}}}, nullptr) ==
+        "a \"b\"\n<|im_end|> %} é does not hello");
+
+  const auto refused = [&](const std::string& name) {
+    try {
+      open_model_text(model.path(), {"auto", {{name, true}}});
+    } catch (const Error& error) {
+      return std::string(error.kind() == ErrorKind::job ? error.what() : "another kind");
+    }
+    return std::string("accepted");
+  };
+  CHECK(refused("thinkin").find("uses no thinkin (did you mean \"thinking\"?)") != std::string::npos);
+  CHECK(refused("messages").find("every conversation gives its own messages") != std::string::npos);
 }
 
 }  // namespace forge

@@ -176,6 +176,39 @@ TEST_CASE("a generation prompt that the conversation does not hold is named") {
         "does not hold (an opened thought, say)");
 }
 
+TEST_CASE("an answer that begins with the thought that the prompt opens follows it word for word") {
+  // As DeepSeek-R1: thoughts are left out of conversations.
+  const auto thinks = inline_template(
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content.split('</think>')[-1] }};{% endfor %}"
+      "{% if add_generation_prompt %}a:<think>\n{% endif %}");
+  const auto last = [&](const std::string& answer, const std::string& first = "a1") {
+    Json messages = chat(kTwoTurns);
+    messages[1]["content"] = first;
+    messages[3]["content"] = answer;
+    return masked(thinks, messages, TrainTurns::last_assistant);
+  };
+  CHECK(last("<think>\nt\n</think>\n\na2") == "u:u1;a:a1;u:u2;a:<think>\n[t\n</think>\n\na2;]");
+  CHECK(last("<think>\n</think>a2", "<think>\nx</think>y") == "u:u1;a:y;u:u2;a:<think>\n[</think>a2;]");
+  CHECK(last("<think>\n1</think>2</think>3") == "u:u1;a:a1;u:u2;a:<think>\n[1</think>2</think>3;]");
+  for (const char* answer :
+       {"a2", "<think>t</think>a2", "<think>\nt</think>", "x<think>\nt</think>a2"}) {
+    const std::string error = error_of([&] { last(answer); });
+    CHECK(error.find("inline: the loss mask of messages[3] cannot be found: the generation prompt writes") ==
+          0);
+  }
+  // What the template shows of the answer must be what follows its thought.
+  const auto edits = inline_template(
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content.split('</think>')[-1] | upper }};{% endfor %}"
+      "{% if add_generation_prompt %}a:<think>\n{% endif %}");
+  Json messages =
+      chat(R"([{"role": "user", "content": "U"}, {"role": "assistant", "content": "<think>\nt</think>a"}])");
+  CHECK(error_of([&] { masked(edits, messages); }).find("inline: the loss mask of messages[1]") == 0);
+  const auto segments = thinks.render_for_training({messages}, TrainTurns::assistant);
+  CHECK(text_of(segments) == "u:U;a:<think>\nt</think>a;");
+  for (const RenderedSegment& segment : segments)
+    if (segment.text.find("t</think>a") != std::string::npos) CHECK_FALSE(segment.from_template);
+}
+
 TEST_CASE("a conversation that begins with an answer is refused where the template writes a system turn") {
   const auto greets = inline_template(
       "{% for m in messages %}{% if loop.first and m.role != 'system' %}s:hello;{% endif %}{{ m.role[0] }}:"
