@@ -259,6 +259,7 @@ constexpr Check kChecks[] = {
     {"repeated_answer", kNote, "an answer that many different prompts get"},
     {"cut", kWarning, "rows longer than the limits that lose their end or beginning"},
     {"dropped", kWarning, "rows longer than the limits that are left out"},
+    {"unsaid", kWarning, "answers of which the chat template leaves out a part: a thought, a tool call"},
     {"empty_answer", kWarning, "answers without text", empty_answer},
     {"empty_prompt", kWarning, "questions without text", empty_prompt},
     {"looping_answer", kWarning, "answers that say the same again and again", looping_answer},

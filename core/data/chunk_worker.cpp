@@ -115,6 +115,7 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
     all.truncated |= made.truncated;
     all.split |= made.split;
     all.cuts += made.cuts;
+    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
     for (Example& example : made.examples) {
       all.examples.push_back(std::move(example));
       all.labels.push_back(answer.name);

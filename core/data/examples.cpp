@@ -112,7 +112,8 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpa
   return example;
 }
 
-Example ExampleMaker::tokens_by_kind(const Row& row, RoleTokens* roles) const {
+Example ExampleMaker::tokens_by_kind(const Row& row, RoleTokens* roles,
+                                     std::vector<std::string>* unsaid) const {
   std::vector<TokenSpan> spans;
   const auto count_as = [&](const char* role, const Example& example, size_t begin, size_t end) {
     if (!roles || begin >= end) return;
@@ -125,7 +126,8 @@ Example ExampleMaker::tokens_by_kind(const Row& row, RoleTokens* roles) const {
     // Lists of messages in prompt and completion are found only when they are read.
     if (!chat_template_)
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
-    const RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
+    RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
+    if (unsaid) *unsaid = std::move(rendered.unsaid);
     example = tokenise(rendered, roles ? &spans : nullptr);
     if (roles) count_roles(*chat, rendered, spans, example, *roles);
   } else if (const auto* pair = std::get_if<PairRow>(&row)) {
@@ -152,8 +154,8 @@ Example ExampleMaker::tokens_by_kind(const Row& row, RoleTokens* roles) const {
   return example;
 }
 
-Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles) const {
-  Example example = tokens_by_kind(row, roles);
+Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, std::vector<std::string>* unsaid) const {
+  Example example = tokens_by_kind(row, roles, unsaid);
   if (roles && objective_.type == ObjectiveType::pretrain)
     for (auto& [role, count] : *roles) count.trained = count.all;
   if (objective_.type == ObjectiveType::pretrain)
@@ -248,6 +250,7 @@ RowExamples ExampleMaker::make_apart(const ChatRow& chat, const std::vector<size
     all.split |= made.split;
     all.cuts += made.cuts;
     for (Example& example : made.examples) all.examples.push_back(std::move(example));
+    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
   }
   all.dropped = all.examples.empty();
   all.truncated |= dropped && !all.dropped;
@@ -259,7 +262,8 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   int64_t length = 0;
   try {
-    Example whole = tokens_of(row, roles);
+    Example whole = tokens_of(row, roles, &made.unsaid);
+    made.cuts.unsaid = static_cast<int64_t>(made.unsaid.size());
     length = static_cast<int64_t>(whole.ids.size());
     const bool is_prompt = std::holds_alternative<PromptRow>(row);
     if (!is_prompt && !trains(whole)) {

@@ -55,7 +55,8 @@ struct RowExamples {
   std::vector<std::string> labels;  // of answers to judge, one for each example; else none
   bool truncated = false, split = false, dropped = false, untrained = false;
   CutCounts cuts;
-  std::string problem;  // why the row cannot be used; why it is untrained; why it was dropped
+  std::vector<std::string> unsaid;  // as RenderedRow has them; cuts.unsaid counts them
+  std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
 };
 
 // Tokens of a row by who wrote them, before any cut: the roles of a conversation, "template" for what the
@@ -71,13 +72,14 @@ class ExampleMaker {
   ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job);
   RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
   // The tokens of the row before any cut; throws Error(data).
-  Example tokens_of(const Row& row, RoleTokens* roles = nullptr) const;
+  Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
+                    std::vector<std::string>* unsaid = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
   int64_t vocab_size() const { return tokenizer_.vocab_size(); }
 
  private:
   Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
-  Example tokens_by_kind(const Row& row, RoleTokens* roles) const;
+  Example tokens_by_kind(const Row& row, RoleTokens* roles, std::vector<std::string>* unsaid) const;
   void cut(Example whole, RowExamples& made) const;
   RowExamples make_one(const Row& row, RoleTokens* roles) const;
   // Of a conversation, one for each of `turns`.

@@ -19,7 +19,7 @@ namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 4;
+constexpr int64_t kPipelineVersion = 5;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -159,8 +159,8 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
         &DataSummary::truncated, &DataSummary::split, &DataSummary::dropped, &DataSummary::skipped,
         &DataSummary::untrained, &DataSummary::unsampled})
     total.*count += scaled(part.*count);
-  for (auto count :
-       {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens, &CutCounts::dropped_tokens})
+  for (auto count : {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens,
+                     &CutCounts::dropped_tokens, &CutCounts::unsaid})
     total.cuts.*count += scaled(part.cuts.*count);
   total.longest = std::max(total.longest, part.longest);
   total.sampled_rows += part.rows;

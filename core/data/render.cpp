@@ -1,5 +1,7 @@
 #include "core/data/render.h"
 
+#include <cctype>
+
 #include "core/base/error.h"
 #include "core/base/text.h"
 
@@ -36,6 +38,70 @@ std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate
   for (size_t i = 0; i < trained.size(); ++i)
     if (!trained[i] && is_assistant(conversation.messages[i])) conversation.messages[i]["train"] = false;
   return chat_template.render_for_training(conversation, TrainTurns::assistant);
+}
+
+std::string without_blanks(std::string_view text) {
+  std::string rest;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c))) rest += c;
+  return rest;
+}
+
+// Finds texts that were written one behind the other.
+class Written {
+ public:
+  explicit Written(const std::string& text) : text_(text) {}
+  bool holds(std::string_view part) {
+    part = trim(part);
+    if (part.empty()) return true;
+    size_t found = text_.find(part, behind_);
+    if (found == std::string::npos) found = text_.find(part);
+    if (found != std::string::npos) behind_ = found + part.size();
+    if (found != std::string::npos) return true;
+    if (dense_.empty()) dense_ = without_blanks(text_);
+    return dense_.find(without_blanks(part)) != std::string::npos;
+  }
+
+ private:
+  const std::string& text_;
+  size_t behind_ = 0;
+  std::string dense_;
+};
+
+std::string trained_text(const RenderedRow& rendered) {
+  std::string text;
+  for (const ByteRange& range : rendered.trained)
+    text.append(rendered.text, static_cast<size_t>(range.begin),
+                static_cast<size_t>(range.end - range.begin));
+  return text;
+}
+
+std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& rendered, TrainOn train_on) {
+  const std::vector<bool> trained = trained_messages(row, train_on);
+  std::vector<std::string> unsaid;
+  Written written(rendered.text);
+  std::optional<std::string> answers;  // names of tools are short words, which others may say too
+  for (size_t i = 0; i < trained.size(); ++i) {
+    if (!trained[i]) continue;
+    const Json& message = row.messages[i];
+    const auto check = [&](const Json& value, const std::string& name) {
+      if (value.is_string() && !written.holds(value.get_ref<const std::string&>()))
+        unsaid.push_back("messages[" + std::to_string(i) + "]." + name);
+    };
+    for (const char* name : {"content", "reasoning_content", "reasoning", "thinking", "thought"})
+      if (message.contains(name)) check(message[name], name);
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) continue;
+    for (size_t call = 0; call < calls->size(); ++call) {
+      const Json& asked = (*calls)[call];
+      const Json& function = asked.is_object() && asked.contains("function") ? asked["function"] : asked;
+      if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) continue;
+      if (!answers) answers = trained_text(rendered);
+      if (answers->find(function["name"].get_ref<const std::string&>()) == std::string::npos)
+        unsaid.push_back("messages[" + std::to_string(i) + "].tool_calls[" + std::to_string(call) + "]");
+    }
+  }
+  return unsaid;
 }
 
 // Bytes that a conversation holds, about.
@@ -93,6 +159,7 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
     else
       rendered.trained.push_back({begin, end});
   }
+  rendered.unsaid = unsaid_in(row, rendered, all ? TrainOn::assistant : objective.train_on);
   return rendered;
 }
 
@@ -125,7 +192,7 @@ RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_templat
 
 RenderedRow render_text(const TextRow& row) {
   const auto size = static_cast<int64_t>(row.text.size());
-  return {row.text, {{size, false}}, {{0, size}}, true};
+  return {.text = row.text, .runs = {{size, false}}, .trained = {{0, size}}, .document = true};
 }
 
 }  // namespace forge

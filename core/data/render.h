@@ -23,6 +23,9 @@ struct RenderedRow {
   std::string text;
   std::vector<Run> runs;
   std::vector<ByteRange> trained;  // ascending; the token rule is in examples.h
+  // Parts of trained answers that the template did not write, as "messages[3].reasoning_content": an answer's text, its
+  // thought, or a tool call. Blanks do not count.
+  std::vector<std::string> unsaid;
   // Documents and pairs: the tokenizer's bos (if it adds one) before, its eos after, trained. A chat template
   // writes these itself.
   bool document = false;

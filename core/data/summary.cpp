@@ -35,7 +35,8 @@ struct CutField {
 constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
                               {"completions_cut", &CutCounts::completions},
                               {"tokens_cut", &CutCounts::tokens},
-                              {"tokens_dropped", &CutCounts::dropped_tokens}};
+                              {"tokens_dropped", &CutCounts::dropped_tokens},
+                              {"unsaid", &CutCounts::unsaid}};
 
 }  // namespace
 

@@ -92,6 +92,7 @@ std::string cut_text(const DataSummary& data) {
   add(data.cuts.dropped_tokens, "tokens dropped");
   add(data.skipped, "skipped");
   add(data.untrained, "without a trained token");
+  add(data.cuts.unsaid, "parts of answers left out by the chat template (forge data names them)");
   return text;
 }
 

@@ -138,6 +138,38 @@ TEST_CASE("each_assistant leaves out turns that are too long and counts the row 
   CHECK(trained_text(flagged.examples[0], tokenizer) == "the mat.<|im_end|>");
 }
 
+TEST_CASE("parts of an answer that the chat template does not write are named and counted") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const auto unsaid = [&](const char* name, const std::string& answer,
+                          TrainOn train_on = TrainOn::assistant) {
+    const ChatTemplate chat = template_of(name);
+    const RowExamples made =
+        ExampleMaker(tokenizer, &chat, job_of(train_on))
+            .make(chat_of(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", )" +
+                          answer + "}]}"));
+    CHECK(made.cuts.unsaid == static_cast<int64_t>(made.unsaid.size()));
+    return join(made.unsaid, " ");
+  };
+  const std::string thought = R"("content": " the mat. ", "reasoning_content": "the cat")";
+  CHECK(unsaid("marked", thought) == "messages[1].reasoning_content");
+  CHECK(unsaid("marked", thought, TrainOn::all) == "messages[1].reasoning_content");
+  CHECK(unsaid("marked", thought + R"(, "train": false)") == "");
+  CHECK(unsaid("forgets", thought) == "");
+  CHECK(unsaid("marked", R"("content": "x", "tool_calls": [{"function": {"name": "x", "arguments": {}}},
+                            {"type": "function", "function": {"name": "weather", "arguments": {}}}])") ==
+        "messages[1].tool_calls[1]");
+  CHECK(unsaid("forgets", R"("content": "x", "thinking": "\nthe  cat", "reasoning_content": "the cat")") ==
+        "");
+  // Turns apart: what a later question makes the template forget was said in the turn's own example.
+  const ChatTemplate forgets = template_of("forgets");
+  const ExampleMaker apart(tokenizer, &forgets, job_of(TrainOn::each_assistant));
+  const RowExamples made = apart.make(chat_of(
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "the"},
+                       {"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "reasoning": "weather"}]})"));
+  CHECK(join(made.unsaid, " ") == "messages[3].reasoning");
+  CHECK(made.cuts.unsaid == 1);
+}
+
 TEST_CASE("each_assistant refuses a conversation that would take minutes") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const ChatTemplate chat = template_of("marked");

@@ -39,6 +39,7 @@ def sound():
 
 
 CALL = [{"type": "function", "function": {"name": "f", "arguments": {}}}]
+LOOK_UP = [{"type": "function", "function": {"name": "look_up", "arguments": {}}}]
 twin, leaked, similar, asked = sound(), sound(), [words(30), words(30)], words(6)
 near = similar[1].rsplit(" ", 1)[0] + " otherwise"
 
@@ -69,6 +70,9 @@ TRAIN = [
     ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
     ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
     ("repeated_answer", pair(words(14), "Sorry, I do not know that.")),
+    ("unsaid", chat(turn("user", words(9)), turn("assistant", words(9), reasoning_content=words(9)))),
+    ("unsaid", chat(turn("user", words(9)), turn("assistant", words(9), tool_calls=LOOK_UP), turn("tool", words(9)),
+                    turn("assistant", words(9)))),
     ("empty_answer", pair(words(12), "  ")),
     ("empty_prompt", pair("", words(12))),
     ("looping_answer", pair(words(12), words(3) + " and then" * 20)),
@@ -79,7 +83,7 @@ TRAIN = [
     ("late_system", chat(turn("user", words(9)), turn("system", words(9)), turn("assistant", words(9)))),
     ("unanswered", chat(turn("user", words(9)), turn("assistant", words(9)), turn("user", words(9)))),
     ("orphan_result", chat(turn("user", words(9)), turn("tool", words(9)), turn("assistant", words(9)))),
-    ("open_call", chat(turn("user", words(9)), turn("assistant", "", tool_calls=CALL), turn("user", words(9)),
+    ("open_call unsaid", chat(turn("user", words(9)), turn("assistant", "", tool_calls=CALL), turn("user", words(9)),
                        turn("assistant", words(9)))),
     ("control_tokens", pair(words(9) + " <|im_end|>", words(12))),
     ("broken_text", pair(words(12), words(9) + " caf\ufffd")),
