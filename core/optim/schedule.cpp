@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace forge {
@@ -11,23 +12,40 @@ int64_t warmup_steps(const ScheduleConfig& schedule, int64_t steps) {
   return static_cast<int64_t>(std::ceil(schedule.warmup_ratio * static_cast<double>(steps)));
 }
 
-double learning_rate_factor(const ScheduleConfig& schedule, int64_t step, int64_t steps) {
-  int64_t warmup = warmup_steps(schedule, steps);
-  if (step < warmup) return static_cast<double>(step) / static_cast<double>(std::max<int64_t>(1, warmup));
-  double length = static_cast<double>(std::max<int64_t>(1, steps - warmup));
-  double progress = std::clamp(static_cast<double>(step - warmup) / length, 0.0, 1.0);
+namespace {
+
+// Behind the warmup; `done`, `whole`, `warmup` and `decay` are of one unit.
+double decayed(const ScheduleConfig& schedule, double done, double whole, double warmup, double decay) {
+  const double left = std::max(whole - warmup, std::numeric_limits<double>::min());
+  const double progress = std::clamp((done - warmup) / left, 0.0, 1.0);
   double factor = 1;
   switch (schedule.type) {
     case ScheduleType::constant: return 1;
     case ScheduleType::linear: factor = 1 - progress; break;
     case ScheduleType::cosine: factor = 0.5 * (1 + std::cos(std::numbers::pi * progress)); break;
-    case ScheduleType::wsd: {
-      double decay = std::max(1.0, std::round(schedule.decay_ratio * static_cast<double>(steps)));
-      factor = std::clamp(static_cast<double>(steps - step) / decay, 0.0, 1.0);
-      break;
-    }
+    case ScheduleType::wsd: factor = std::clamp((whole - done) / decay, 0.0, 1.0); break;
   }
   return schedule.min_lr_ratio + (1 - schedule.min_lr_ratio) * factor;
+}
+
+}  // namespace
+
+double learning_rate_factor(const ScheduleConfig& schedule, int64_t step, int64_t steps) {
+  const int64_t warmup = warmup_steps(schedule, steps);
+  if (step < warmup) return static_cast<double>(step) / static_cast<double>(warmup);
+  const auto whole = static_cast<double>(steps);
+  return decayed(schedule, static_cast<double>(step), whole, static_cast<double>(warmup),
+                 std::max(1.0, std::round(schedule.decay_ratio * whole)));
+}
+
+double learning_rate_factor_by_clock(const ScheduleConfig& schedule, int64_t step, double seconds,
+                                     double max_seconds) {
+  if (schedule.warmup_steps && step < *schedule.warmup_steps)
+    return static_cast<double>(step) / static_cast<double>(*schedule.warmup_steps);
+  const double warmup = schedule.warmup_steps ? 0 : schedule.warmup_ratio * max_seconds;
+  if (seconds < warmup) return seconds / warmup;
+  return decayed(schedule, seconds, max_seconds, warmup,
+                 std::max(schedule.decay_ratio * max_seconds, std::numeric_limits<double>::min()));
 }
 
 }  // namespace forge

@@ -15,4 +15,9 @@ namespace forge {
 int64_t warmup_steps(const ScheduleConfig& schedule, int64_t steps);
 double learning_rate_factor(const ScheduleConfig& schedule, int64_t step, int64_t steps);
 
+// Of a run that only train.max_time ends: N and k are seconds, and so is a warmup that is given as a share. warmup_steps
+// stay steps, and the rest follows the clock from its beginning.
+double learning_rate_factor_by_clock(const ScheduleConfig& schedule, int64_t step, double seconds,
+                                     double max_seconds);
+
 }  // namespace forge

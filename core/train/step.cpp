@@ -30,6 +30,12 @@ BatchTensors training_tensors(const Session& session, const Batch& batch, int64_
   return tensors;
 }
 
+double rate_factor(const Session& session, const TrainState& state) {
+  const ScheduleConfig& schedule = session.job.schedule;
+  if (session.plan.steps > 0) return learning_rate_factor(schedule, state.step, session.plan.steps);
+  return learning_rate_factor_by_clock(schedule, state.step, state.train_seconds, session.job.train.max_time.value());
+}
+
 [[noreturn]] void diverged(const TrainState& state, const StepStats& stats, const std::string& why) {
   throw Error(ErrorKind::diverged, "step " + std::to_string(state.step + 1) + ": " + why + " (loss " +
                                        format_number(stats.loss) + ", gradient norm " + format_number(stats.grad_norm) + ")")
@@ -78,7 +84,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   }
   stats.loss = loss_sum / normalizer;
   stats.grad_norm = gradient_norm(session.trainables->grad()) / state.loss_scale;
-  double factor = learning_rate_factor(session.job.schedule, state.step, session.plan.steps);
+  double factor = rate_factor(session, state);
   stats.learning_rate = session.job.optimizer.learning_rate * factor;
   if (!std::isfinite(stats.loss) || !std::isfinite(stats.grad_norm)) {
     skip_step(session, state, stats);

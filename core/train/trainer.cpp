@@ -130,21 +130,14 @@ class Trainer {
     if (state_.step % job().log.every_steps == 0 || finished()) log_step(stats);
   }
 
-  // The examples of the step that comes next.
+  // The examples of the step that comes next. Epochs differ in their number of steps, so each is laid out once in turn.
   std::vector<int64_t> step_examples() {
-    int64_t step = state_.step;
-    int64_t epoch = 0;
-    while (true) {
-      if (epoch != epoch_ || epoch_steps_.empty()) {
-        epoch_steps_ = epoch_steps(train_data_.lengths(), job(), epoch);
-        epoch_ = epoch;
-        FORGE_CHECK(!epoch_steps_.empty(), "an epoch without steps");
-      }
-      int64_t count = static_cast<int64_t>(epoch_steps_.size());
-      if (step < count) return epoch_steps_[static_cast<size_t>(step)];
-      step -= count;
-      ++epoch;
+    while (state_.step >= epoch_begin_ + static_cast<int64_t>(epoch_steps_.size())) {
+      epoch_begin_ += static_cast<int64_t>(epoch_steps_.size());
+      epoch_steps_ = epoch_steps(train_data_.lengths(), job(), ++epoch_);
+      FORGE_CHECK(!epoch_steps_.empty(), "an epoch without steps");
     }
+    return epoch_steps_[static_cast<size_t>(state_.step - epoch_begin_)];
   }
 
   std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& examples) const {
@@ -300,7 +293,7 @@ class Trainer {
   TrainState state_;
   std::optional<int64_t> resume_step_;
   int64_t divisor_ = 1, saved_step_ = -1, saved_eval_step_ = -1, failed_saves_ = 0;
-  int64_t epoch_ = -1;
+  int64_t epoch_ = -1, epoch_begin_ = 0;  // the epoch at hand and its first step
   std::vector<std::vector<int64_t>> epoch_steps_;
 };
 

@@ -206,6 +206,12 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
     lab.job["train"] = {"global_batch_size": 4, "max_time": 1, "epochs": 100000}
     lab.run(name="time", schedule={"type": "constant"})
     assert lab.report("time")["state"] == "finished"
+    # Without a number of steps the schedule follows the clock.
+    lab.job["train"] = {"global_batch_size": 4, "max_time": 2}
+    lab.run(name="clock", schedule="linear", optimizer={"learning_rate": 1.0, "type": "sgd"}, train={"max_grad_norm": 1e-9})
+    rates = [e["learning_rate"] for e in lab.events("step", "clock")]
+    assert len(rates) > 8 and rates[0] == 1, rates
+    assert rates == sorted(rates, reverse=True) and 0.3 < rates[len(rates) // 2] < 0.7 and 0 < rates[-1] < 0.2, rates
 
 
 def an_adapter_means_what_its_config_says(lab: Lab):

@@ -62,9 +62,28 @@ TEST_CASE("schedules count as transformers counts them") {
   ScheduleConfig wsd{.type = ScheduleType::wsd, .min_lr_ratio = 0.1, .decay_ratio = 0.25};
   CHECK(learning_rate_factor(wsd, 14, 20) == 1);
   CHECK(learning_rate_factor(wsd, 19, 20) == Approx(0.1 + 0.9 * 0.2));
+  // A warmup as long as the run leaves no rest.
+  CHECK(learning_rate_factor({.type = ScheduleType::linear, .warmup_steps = 4}, 3, 4) == Approx(0.75));
+  CHECK(learning_rate_factor({.type = ScheduleType::linear, .warmup_steps = 4}, 4, 4) == 1);
   ScheduleConfig ratio{.type = ScheduleType::constant, .warmup_ratio = 0.03};
   CHECK(warmup_steps(ratio, 100) == 3);
   CHECK(warmup_steps(ratio, 101) == 4);
+}
+
+TEST_CASE("schedules follow the clock where only the clock ends a run") {
+  const auto at = [](const ScheduleConfig& schedule, double seconds, int64_t step = 1000) {
+    return learning_rate_factor_by_clock(schedule, step, seconds, 200);
+  };
+  CHECK(at({.type = ScheduleType::linear}, 0) == 1);
+  CHECK(at({.type = ScheduleType::linear}, 50) == Approx(0.75));
+  CHECK(at({.type = ScheduleType::linear}, 201) == 0);
+  CHECK(at({.type = ScheduleType::cosine, .warmup_ratio = 0.2}, 10) == Approx(0.25));
+  CHECK(at({.type = ScheduleType::cosine, .warmup_ratio = 0.2}, 120) == Approx(0.5));
+  CHECK(at({.type = ScheduleType::linear, .warmup_steps = 4}, 50, 3) == Approx(0.75));
+  CHECK(at({.type = ScheduleType::linear, .warmup_steps = 4}, 50, 4) == Approx(0.75));
+  CHECK(at({.type = ScheduleType::wsd, .min_lr_ratio = 0.1, .decay_ratio = 0.25}, 149) == 1);
+  CHECK(at({.type = ScheduleType::wsd, .min_lr_ratio = 0.1, .decay_ratio = 0.25}, 190) == Approx(0.1 + 0.9 * 0.2));
+  CHECK(at({.type = ScheduleType::constant}, 150) == 1);
 }
 
 TEST_CASE("the gradient norm is fp64 and sees every element") {
