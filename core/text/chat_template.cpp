@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "core/base/text.h"
+#include "core/text/turn_spans.h"
 
 namespace forge {
 
@@ -19,15 +19,8 @@ std::string text_of(const std::vector<RenderedSegment>& segments) {
 
 namespace {
 
-// Byte range [begin, end) that is trained.
-struct Span {
-  int64_t begin, end;
-};
-
 constexpr std::array<std::string_view, 6> kMedia{"image", "image_url",   "input_image",
                                                  "audio", "input_audio", "video"};
-
-std::string turn_name(size_t index) { return "messages[" + std::to_string(index) + "]"; }
 
 [[noreturn]] void data_fault(const std::string& message) { throw Error(ErrorKind::data, message); }
 
@@ -54,22 +47,6 @@ void check_messages(const Json& messages) {
     if (content != messages[i].end() && content->is_array()) check_parts(*content, turn_name(i));
   }
 }
-
-bool turned_off(const Json& message, size_t index) {
-  bool off = false;
-  if (const auto train = message.find("train"); train != message.end() && !train->is_null()) {
-    if (!train->is_boolean()) data_fault(turn_name(index) + ".train: expected true or false");
-    off = !train->get<bool>();
-  }
-  if (const auto weight = message.find("weight"); weight != message.end() && !weight->is_null()) {
-    if (!weight->is_number() || (weight->get<double>() != 0 && weight->get<double>() != 1))
-      data_fault(turn_name(index) + ".weight: expected 0 or 1");
-    off |= weight->get<double>() == 0;
-  }
-  return off;
-}
-
-bool is_assistant(const Json& message) { return message["role"] == "assistant"; }
 
 // Runs cut once more where training begins and ends. `spans` ascend and do not overlap.
 std::vector<RenderedSegment> segments_of(const MarkedText& text, const std::vector<Span>& spans) {
@@ -113,18 +90,6 @@ Value messages_value(const Json& messages) {
     values.emplace_back(std::shared_ptr<const jinja::Dict>(std::move(trusted)));
   }
   return Value::list(std::move(values), jinja::SequenceKind::list, true);
-}
-
-std::vector<Span> generated_spans(const MarkedText& text) {
-  std::vector<Span> spans;
-  int64_t begin = 0;
-  for (const jinja::MarkedRun& run : text.runs) {
-    const bool joins = !spans.empty() && spans.back().end == begin;
-    if (run.mark & jinja::kGenerated)
-      joins ? void(spans.back().end = run.end) : spans.push_back({begin, run.end});
-    begin = run.end;
-  }
-  return spans;
 }
 
 }  // namespace
@@ -201,300 +166,24 @@ Value first_messages(const Value& messages, size_t count) {
   return Value::list({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count)},
                      jinja::SequenceKind::list, true);
 }
-
-bool begins(const MarkedText& text, const MarkedText& prefix) {
-  return text.bytes.compare(0, prefix.bytes.size(), prefix.bytes) == 0;
-}
-
-}  // namespace
-
-namespace {
-
-// Finds where turns begin and end by rendering prefixes of the conversation, each of which must begin the
-// full text.
-class PrefixSpans {
- public:
-  using Render = std::function<MarkedText(size_t count, bool prompt)>;
-  // `tail`: what a template may write behind the last turn only (Phi-3's eos); empty for nothing.
-  PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail,
-              Render render)
-      : name_(name), full_(full), messages_(messages), tail_(std::move(tail)), render_(std::move(render)) {}
-
-  // What the assistant turn adds behind its generation prompt.
-  Span answer(size_t turn) const {
-    const int64_t begin = prefix_size(turn, turn, true, "with its generation prompt");
-    const int64_t end = end_of(turn);
-    if (begin > end) unstable(turn, "the generation prompt is longer than the turn");
-    return {begin, end};
-  }
-
-  // Set when answer() failed because the prompt writes what the full text does not hold.
-  const std::optional<MarkedText>& foreign_prompt() const { return foreign_prompt_; }
-
-  Span whole(size_t turn) const {
-    const int64_t begin = turn == 0 ? 0 : prefix_size(turn, turn, false, "before it");
-    return {begin, end_of(turn)};
-  }
-
- private:
-  [[noreturn]] void unstable(size_t turn, const std::string& what, const std::string& hint = "") const {
-    throw Error(ErrorKind::data,
-                name_ + ": the loss mask of " + turn_name(turn) + " cannot be found: " + what)
-        .hint(!hint.empty()
-                  ? hint
-                  : "the template writes a turn differently when others follow (thinking removed, say); "
-                    "train on each_assistant (every turn an example of its own) or last_assistant, or use a "
-                    "template with {% generation %} markers");
-  }
-
-  // Templates that write a system turn of their own look at the first message, which an empty prefix lacks.
-  [[noreturn]] void unstable_begin(size_t turn) const {
-    unstable(turn,
-             "the conversation begins with it, and the template writes more in front of it than its prompt",
-             "begin the conversation with a turn of system or user");
-  }
-
-  [[noreturn]] void unstable_prompt(size_t turn) const {
-    unstable(turn,
-             "the generation prompt writes what the conversation does not hold (an opened thought, say)",
-             "an answer that begins with it (\"<think>…</think>…\" in content) can be trained on "
-             "each_assistant or "
-             "last_assistant; a template with {% generation %} markers trains every answer");
-  }
-
-  bool stable_without_prompt(size_t count) const {
-    try {
-      return begins(full_, render_(count, false));
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
-  int64_t end_of(size_t turn) const {
-    return turn + 1 == messages_ ? full_.size()
-                                 : prefix_size(turn, turn + 1, false, "up to and including it");
-  }
-
-  int64_t prefix_size(size_t turn, size_t count, bool prompt, const std::string& which) const {
-    MarkedText prefix;
-    try {
-      prefix = render_(count, prompt);
-    } catch (const Error& error) {
-      unstable(turn, "the conversation " + which + " does not render (" + error.what() + ")");
-    }
-    const bool has_tail =
-        !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
-    if (!begins(full_, prefix) && has_tail)
-      prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
-    if (!begins(full_, prefix) && count == 0) unstable_begin(turn);
-    if (!begins(full_, prefix) && prompt && stable_without_prompt(count)) {
-      foreign_prompt_ = std::move(prefix);
-      unstable_prompt(turn);
-    }
-    if (!begins(full_, prefix))
-      unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
-    return prefix.size();
-  }
-
-  const std::string& name_;
-  const MarkedText& full_;
-  size_t messages_;
-  std::string tail_;
-  Render render_;
-  mutable std::optional<MarkedText> foreign_prompt_;
-};
-
-// Without the blanks at its end.
-std::string_view trim_end(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
-}
-
-struct Continued {
-  MarkedText text;
-  Span answer;
-};
-
-// DeepSeek-R1's prompt ends by opening a thought, "<think>\n", and its template leaves thoughts out of conversations. An
-// answer that begins with that opening is what the model is to say behind such a prompt, word for word; what the template
-// writes behind the answer's visible part follows it. Nothing when the answer begins otherwise, or the template shows
-// something else of it than what follows the thought.
-std::optional<Continued> continue_prompt(const MarkedText& full, const MarkedText& prompt,
-                                         const Json& message) {
-  const auto content = message.find("content");
-  if (content == message.end() || !content->is_string()) return std::nullopt;
-  const std::string_view said = trim_end(content->get_ref<const std::string&>()), asked = prompt.bytes,
-                         shown = full.bytes;
-  const size_t tag = asked.rfind('<');
-  if (tag == std::string_view::npos || shown.substr(0, tag) != asked.substr(0, tag)) return std::nullopt;
-  const std::string_view opening = asked.substr(tag), name = trim_end(opening);
-  if (name.size() < 3 || name.back() != '>' || !starts_with(said, opening)) return std::nullopt;
-  const std::string close = "</" + std::string(name.substr(1));
-  const size_t closed = said.rfind(close);
-  if (closed == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = shown.substr(tag);
-  std::string_view visible = said.substr(closed + close.size());
-  if (!starts_with(rest, visible)) visible = trim(visible);
-  if (visible.empty() || !starts_with(rest, visible)) return std::nullopt;
-  jinja::TextBuilder text;
-  text.add(prompt);
-  text.add(said.substr(opening.size()), jinja::kFromData);
-  text.add(full, static_cast<int64_t>(tag + visible.size()), full.size());
-  Continued result{text.take(), {prompt.size(), 0}};
-  result.answer.end = result.text.size();
-  return result;
-}
-
-std::vector<size_t> assistant_turns(const Json& messages) {
-  std::vector<size_t> turns;
-  for (size_t i = 0; i < messages.size(); ++i)
-    if (is_assistant(messages[i])) turns.push_back(i);
-  return turns;
-}
-
-std::vector<size_t> trained_turns(const Json& messages, TrainTurns train_on) {
-  std::vector<size_t> turns = assistant_turns(messages);
-  if (train_on == TrainTurns::last_assistant && turns.size() > 1) turns.erase(turns.begin(), turns.end() - 1);
-  std::vector<size_t> kept;
-  for (size_t turn : turns)
-    if (!turned_off(messages[turn], turn)) kept.push_back(turn);
-  return kept;
-}
-
-std::vector<std::string_view> texts_of(const MarkedText& text, const std::vector<Span>& blocks) {
-  std::vector<std::string_view> texts;
-  for (const Span& block : blocks)
-    texts.push_back(
-        std::string_view(text.bytes)
-            .substr(static_cast<size_t>(block.begin), static_cast<size_t>(block.end - block.begin)));
-  return texts;
-}
-
-// The blocks of {% generation %} that belong to `turns`. A turn may print several (its thoughts, its call) or
-// none: its blocks are those by which it makes their number grow.
-class MarkedTurns {
- public:
-  using Render = std::function<MarkedText(size_t count)>;
-  MarkedTurns(const std::string& name, const MarkedText& full, const Json& messages, Render render)
-      : name_(name),
-        blocks_(generated_spans(full)),
-        texts_(texts_of(full, blocks_)),
-        all_(assistant_turns(messages)),
-        messages_(messages.size()),
-        render_(std::move(render)) {}
-
-  std::vector<Span> of(const std::vector<size_t>& turns) const {
-    if (turns.size() == all_.size()) return blocks_;
-    std::vector<Span> spans;
-    for (const size_t turn : turns) {
-      const Prefix before = prefix(turn), with = prefix(turn + 1);
-      const size_t nth = static_cast<size_t>(std::find(all_.begin(), all_.end(), turn) - all_.begin());
-      const bool one_each = blocks_.size() == all_.size() && before.count == nth && with.count == nth + 1;
-      if (!one_each && !(before.agrees && with.agrees && before.count <= with.count))
-        throw Error(ErrorKind::data, name_ + ": the blocks that the template marks as generated by " +
-                                         turn_name(turn) + " cannot be told from those of other turns")
-            .hint(
-                "the template marks a turn differently when others follow; train on every assistant turn, or "
-                "on each_assistant");
-      spans.insert(spans.end(), blocks_.begin() + static_cast<std::ptrdiff_t>(before.count),
-                   blocks_.begin() + static_cast<std::ptrdiff_t>(with.count));
-    }
-    return spans;
-  }
-
- private:
-  // The blocks of the first messages; they agree when they are the first blocks of all messages too.
-  struct Prefix {
-    size_t count = 0;
-    bool agrees = true;
-  };
-  Prefix prefix(size_t count) const {
-    if (count == 0) return {};
-    if (count == messages_) return {blocks_.size(), true};
-    const MarkedText text = render_(count);
-    const std::vector<std::string_view> texts = texts_of(text, generated_spans(text));
-    const bool agrees =
-        texts.size() <= texts_.size() && std::equal(texts.begin(), texts.end(), texts_.begin());
-    return {texts.size(), agrees};
-  }
-
-  const std::string& name_;
-  std::vector<Span> blocks_;
-  std::vector<std::string_view> texts_;
-  std::vector<size_t> all_;
-  size_t messages_;
-  Render render_;
-};
-
-// Two prefixes are rendered for each trained turn, so the time grows with the square of the conversation: 16 s for 4,000
-// messages. A row that would take longer than a minute is refused.
-void require_short(size_t turns, size_t messages, const MarkedText& full) {
-  const double seconds = static_cast<double>(turns) *
-                         (2e-6 * static_cast<double>(messages) + 1e-9 * static_cast<double>(full.size()));
-  if (seconds <= 60) return;
-  throw Error(ErrorKind::data, format_count(static_cast<int64_t>(messages)) + " messages with " +
-                                   format_count(static_cast<int64_t>(turns)) +
-                                   " trained turns, whose mask would take minutes to find")
-      .hint(
-          "split the conversation, train on last_assistant, or use a template with {% generation %} markers");
-}
-
-// Everything but the turned-off messages.
-std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full, const Json& messages) {
-  std::vector<Span> spans;
-  int64_t begin = 0;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (!turned_off(messages[i], i)) continue;
-    const Span off = prefixes.whole(i);
-    if (off.begin > begin) spans.push_back({begin, off.begin});
-    begin = off.end;
-  }
-  if (begin < full.size()) spans.push_back({begin, full.size()});
-  return spans;
-}
-
 }  // namespace
 
 std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation,
                                                                TrainTurns train_on) const {
   if (tool_use_ && !conversation.tools.is_null())
     return tool_use_->render_for_training(conversation, train_on);
-  const Json& messages = conversation.messages;
-  check_messages(messages);
+  check_messages(conversation.messages);
   const Rendering rendering{value_of(conversation.tools),
                             variables_of(special_tokens_, variables_, conversation.variables)};
-  const Value values = messages_value(messages);
-  const MarkedText full = render_values(values, rendering, false);
+  const Value values = messages_value(conversation.messages);
   std::string eos;
   for (const auto& [token, text] : special_tokens_)
     if (token == "eos_token") eos = text;
-  const auto first = [&](size_t count, bool prompt) {
-    return render_values(first_messages(values, count), rendering, prompt);
-  };
-  const PrefixSpans prefixes(name(), full, messages.size(), eos, first);
-  if (train_on == TrainTurns::all) return segments_of(full, all_spans(prefixes, full, messages));
-  const std::vector<size_t> turns = trained_turns(messages, train_on);
-  if (marks_generation()) {
-    const auto without_prompt = [&](size_t count) { return first(count, false); };
-    return segments_of(full, MarkedTurns(name(), full, messages, without_prompt).of(turns));
-  }
-  require_short(turns.size(), messages.size(), full);
-  std::vector<Span> spans;
-  for (size_t turn : turns) {
-    Span span;
-    try {
-      span = prefixes.answer(turn);
-    } catch (const Error&) {
-      const bool last_alone = turns.size() == 1 && turn + 1 == messages.size();
-      if (!last_alone || !prefixes.foreign_prompt()) throw;
-      const auto continued = continue_prompt(full, *prefixes.foreign_prompt(), messages[turn]);
-      if (!continued) throw;
-      return segments_of(continued->text, {continued->answer});
-    }
-    if (!spans.empty() && span.begin < spans.back().end)
-      data_fault(name() + ": " + turn_name(turn) + " begins before the turn in front of it ends");
-    spans.push_back(span);
-  }
-  return segments_of(full, spans);
+  const TrainedText trained = find_trained(
+      {name(), conversation.messages, train_on, marks_generation(), eos, [&](size_t count, bool prompt) {
+         return render_values(first_messages(values, count), rendering, prompt);
+       }});
+  return segments_of(trained.text, trained.spans);
 }
 
 TemplateSource bundled_template(std::string_view name) {
