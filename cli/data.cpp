@@ -93,8 +93,11 @@ int look(const Arguments& args, LoadedJob& loaded) {
   Split split = split_of(args);
   int64_t shown = args.integer("--show", 0, 0, INT64_MAX);
   const Job& job = loaded.job;
+  int64_t embedding_rows = 0;
   try {
-    limit_length(loaded, read_model_spec(job.model.path));
+    const ModelSpec model = read_model_spec(job.model.path);
+    limit_length(loaded, model);
+    embedding_rows = model.vocab_size;
   } catch (const Error&) {
     // A model that forge cannot train still has a tokenizer to look through.
   }
@@ -102,6 +105,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
     throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data")
         .hint("set data.eval or data.eval_fraction");
   ModelText text = open_model_text(job.model.path, template_choice(job));
+  text.embedding_rows = embedding_rows;
   if (args.has("--prepare")) {
     PreparedData prepared = prepare_data(job, text, false, progress);
     const DataSummary& summary =

@@ -56,6 +56,8 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, int64_t max
 Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
                       Progress& progress) {
   ModelText text = open_model_text(choice.model, choice.chat_template);
+  const ModelSpec model = read_model_spec(choice.model);
+  text.embedding_rows = model.vocab_size;
   std::optional<std::string> file = args.text("--data");
   if (!file) {
     if (!choice.run) throw Error(ErrorKind::usage, "expected --data FILE");
@@ -68,7 +70,7 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   Job job = job_for_file(*file, choice, args.integer("--max-length", INT32_MAX, 1, INT32_MAX));
   job.output_dir = scratch;
   Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
-  int64_t context = read_model_spec(choice.model).max_position_embeddings;
+  int64_t context = model.max_position_embeddings;
   if (rows.summary.longest > context)
     progress.line("warning: the longest row has " + format_count(rows.summary.longest) + " tokens, the model was trained on " +
                   format_count(context));

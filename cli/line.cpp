@@ -59,6 +59,7 @@ std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cach
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options) {
   options.cache_folder = token_cache_folder(job);
+  options.embedding_rows = text.embedding_rows;
   const std::string name = shown_name(split, options);
   options.progress = [&](const PrepareProgress& now) {
     int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
@@ -113,8 +114,9 @@ void plan_loaded(PlannedJob& line, const LineOptions& options, Progress& progres
   std::unique_ptr<TensorFile> weights =
       open_model(job.model.path, options.estimate ? Data::optional : Data::required);
   check_model_file(spec, *weights, job.model.path);
-  line.data =
-      prepare_data(job, open_model_text(job.model.path, template_choice(job)), options.estimate, progress);
+  ModelText text = open_model_text(job.model.path, template_choice(job));
+  text.embedding_rows = spec.vocab_size;
+  line.data = prepare_data(job, text, options.estimate, progress);
 
   PlanInput input;
   input.job = job;

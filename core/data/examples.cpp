@@ -72,10 +72,12 @@ void count_roles(const ChatRow& chat, const RenderedRow& rendered, const std::ve
 
 }  // namespace
 
-ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job)
+ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
+                           int64_t embedding_rows)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
       objective_(job.objective),
+      embedding_rows_(embedding_rows),
       max_length_(job.data.max_length),
       max_prompt_(job.data.max_prompt_length),
       max_completion_(job.data.max_completion_length),
@@ -161,7 +163,20 @@ Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, std::vector<s
   if (objective_.type == ObjectiveType::pretrain)
     std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
   if (!example.supervised.empty()) example.supervised[0] = 0;
+  require_embedded(example);
   return example;
+}
+
+// A tokenizer that was given tokens knows more than a model that was not resized; an embedding looks nothing up there.
+void ExampleMaker::require_embedded(const Example& example) const {
+  if (embedding_rows_ == 0) return;
+  for (const int32_t id : example.ids)
+    if (id >= embedding_rows_)
+      throw Error(ErrorKind::data, "token " + std::to_string(id) + " (" +
+                                       dump_json(tokenizer_.token_of(id).value_or("")) +
+                                       ") has no row in the model's embedding, which ends at " +
+                                       std::to_string(embedding_rows_ - 1))
+          .hint("resize the model to its tokenizer, or take the tokenizer that it was trained with");
 }
 
 // drop and error: `tokens` exceed `limit` ("data.max_length 1,024") in a row of `whole` tokens.

@@ -68,8 +68,10 @@ using RoleTokens = std::map<std::string, RoleCount>;
 
 class ExampleMaker {
  public:
-  // Keeps references. Throws Error(environment) when the tokenizer has no eos.
-  ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job);
+  // Keeps references. Throws Error(environment) when the tokenizer has no eos. `embedding_rows`: of the model, 0 when not
+  // known; a row with a token past them has a problem.
+  ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
+               int64_t embedding_rows = 0);
   RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
   // The tokens of the row before any cut; throws Error(data).
   Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
@@ -91,6 +93,9 @@ class ExampleMaker {
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_template_;
   ObjectiveConfig objective_;
+  void require_embedded(const Example& example) const;
+
+  int64_t embedding_rows_;
   int64_t max_length_;
   std::optional<int64_t> max_prompt_, max_completion_;
   Overlong overlong_;

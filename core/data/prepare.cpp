@@ -73,10 +73,10 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
 
 // Everything that decides the examples, and nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
-                      const Tokenizer& tokenizer, const ChatTemplate* chat_template,
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, int64_t embedding_rows,
                       const FileHashes& hashes) {
   Hasher hasher;
-  hasher.add(kPipelineVersion).add(tokenizer.content_hash());
+  hasher.add(kPipelineVersion).add(tokenizer.content_hash()).add(embedding_rows);
   const std::vector<std::string> templates =
       chat_template ? chat_template->sources() : std::vector<std::string>{};
   hasher.add(static_cast<int64_t>(templates.size()));
@@ -222,8 +222,9 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   FileHashes own_hashes;
   FileHashes& hashes = options.file_hashes ? *options.file_hashes : own_hashes;
   hash_files(paths, hashes);
-  const std::string path = options.cache_folder + "/" +
-                           cache_key(job, split, sources, tokenizer, chat_template, hashes) + ".tokens";
+  const std::string path =
+      options.cache_folder + "/" +
+      cache_key(job, split, sources, tokenizer, chat_template, options.embedding_rows, hashes) + ".tokens";
   std::optional<Prepared> found = cached(path, paths);
   if (found && !options.report) return std::move(*found);
 
@@ -231,7 +232,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   const bool estimate = stream.partial();
   const std::string name = name_of_data(split, options);
   if (!chat_template) require_template(stream, name, options);
-  const ExampleMaker maker(tokenizer, chat_template, job);
+  const ExampleMaker maker(tokenizer, chat_template, job, options.embedding_rows);
   const ChunkWorker worker(maker, sources, share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;

@@ -62,6 +62,7 @@ struct PrepareOptions {
   DataReport* report = nullptr;
   // What messages call the data when no job names it ("--data FILE"); hints then speak of options, not of keys.
   std::string source_name;
+  int64_t embedding_rows = 0;  // of the model: rows with tokens past them cannot be used; 0: not known
   // Hashes that are known already, and where new ones go: a file that gives both splits is hashed once.
   FileHashes* file_hashes = nullptr;
 };

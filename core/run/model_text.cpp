@@ -187,7 +187,7 @@ ModelText open_model_text(const std::string& model_path, const TemplateChoice& c
   std::optional<Gguf> gguf;
   if (model_format(model_path) == ModelFormat::gguf) gguf.emplace(model_path, Data::optional);
   ModelText text{gguf ? load_gguf_tokenizer(gguf_vocabulary(*gguf)) : open_tokenizer(model_path),
-                 std::nullopt};
+                 std::nullopt, 0};
   text.chat_template =
       choose_template(choice, model_path, gguf ? &*gguf : nullptr, special_tokens(text.tokenizer));
   return text;

@@ -170,6 +170,19 @@ TEST_CASE("parts of an answer that the chat template does not write are named an
   CHECK(made.cuts.unsaid == 1);
 }
 
+TEST_CASE("a token that the model has no embedding for is a fault of the row") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const int64_t rows = tokenizer.vocab_size();
+  const auto problem = [&](int64_t embedding_rows, const Row& row) {
+    return ExampleMaker(tokenizer, nullptr, job_of(TrainOn::all), embedding_rows).make(row).problem;
+  };
+  CHECK(problem(rows, PairRow{"the cat", " sat"}) == "");
+  CHECK(problem(0, TokensRow{{1, static_cast<int32_t>(rows + 7)}, {0, 1}}) == "");
+  CHECK(problem(rows, TokensRow{{1, static_cast<int32_t>(rows)}, {0, 1}})
+            .find("token " + std::to_string(rows)) == 0);
+  CHECK(problem(2, TextRow{"the cat"}).find("has no row in the model's embedding") != std::string::npos);
+}
+
 TEST_CASE("each_assistant refuses a conversation that would take minutes") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const ChatTemplate chat = template_of("marked");
