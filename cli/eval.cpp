@@ -1,13 +1,13 @@
-// forge eval: loss and perplexity of a model on data. Chats are masked as train_on: assistant, pairs as
-// completion.
+// forge eval: loss and perplexity of a model on data, of the tokens that objective.train_on names.
+#include <fmt/format.h>
 #include <cmath>
 #include <filesystem>
-#include <fmt/format.h>
 
 #include "cli/console.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "core/base/text.h"
+#include "core/config/names.h"
 
 namespace forge {
 namespace {
@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr Option kOwnOptions[] = {
     {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
+    {"--train-on", "NAME", "which tokens count, as objective.train_on (default: the run's, else assistant)"},
     {"--max-length", "N", "cut longer rows at N tokens (default: nothing is cut)"},
     {"--per-example", "OUT.jsonl", "write line, tokens, supervised_tokens and loss (summed) of every row"},
 };
@@ -42,14 +43,23 @@ class ScratchFolder {
   std::string path_;
 };
 
-// A job whose training split is the file, so that the data path of training does the work.
-Job job_for_file(const std::string& file, const ModelChoice& choice, int64_t max_length) {
+// A job whose training split is the file, so that the data path of training does the work. A run's losses are of the
+// tokens that it trains on.
+Job job_for_file(const std::string& file, const ModelChoice& choice, const Arguments& args) {
   Job job;
   job.model.path = choice.model;
+  if (choice.run) job.objective = choice.run->job.objective;
+  if (std::optional<std::string> name = args.text("--train-on")) {
+    std::optional<TrainOn> train_on = enum_of<TrainOn>(*name);
+    if (!train_on)
+      throw Error(ErrorKind::usage, "--train-on " + *name + ": expected " + join(names(TrainOn()), ", "));
+    job.objective = {.train_on = *train_on};
+  }
   job.data.template_name = choice.chat_template.name;
   job.data.template_variables = choice.chat_template.variables;
   job.data.train = {DataSource{fs::absolute(file).lexically_normal().string()}};
-  job.data.max_length = max_length;
+  // Nothing is cut unless asked for: a loss over half a row is not the row's loss.
+  job.data.max_length = args.integer("--max-length", INT32_MAX, 1, INT32_MAX);
   return job;
 }
 
@@ -60,20 +70,21 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   text.embedding_rows = model.vocab_size;
   std::optional<std::string> file = args.text("--data");
   if (!file) {
+    if (args.has("--train-on"))
+      throw Error(ErrorKind::usage, "--train-on goes with --data: the run has masked its data");
     if (!choice.run) throw Error(ErrorKind::usage, "expected --data FILE");
     if (!has_eval_data(choice.run->job))
       throw Error(ErrorKind::usage, "the run has no evaluation data").hint("name a file with --data");
     return prepare_split(choice.run->job, Split::eval, text, progress);
   }
   if (!fs::exists(*file)) throw Error(ErrorKind::data, "--data " + *file + ": no such file");
-  // Nothing is cut unless asked for: a loss over half a row is not the row's loss.
-  Job job = job_for_file(*file, choice, args.integer("--max-length", INT32_MAX, 1, INT32_MAX));
+  Job job = job_for_file(*file, choice, args);
   job.output_dir = scratch;
   Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
   int64_t context = model.max_position_embeddings;
   if (rows.summary.longest > context)
-    progress.line("warning: the longest row has " + format_count(rows.summary.longest) + " tokens, the model was trained on " +
-                  format_count(context));
+    progress.line("warning: the longest row has " + format_count(rows.summary.longest) +
+                  " tokens, the model was trained on " + format_count(context));
   return rows;
 }
 
@@ -90,8 +101,9 @@ Json totals(const Json& done, const Prepared& rows) {
 
 std::string text_of(const Json& totals) {
   auto count = [&](const char* key) { return format_count(totals[key].get<int64_t>()); };
-  return fmt::format("loss {:.4f}  perplexity {:.4g}  {} examples  {} of {} tokens counted\n", totals["loss"].get<double>(),
-                     totals["perplexity"].get<double>(), count("examples"), count("supervised_tokens"), count("tokens"));
+  return fmt::format("loss {:.4f}  perplexity {:.4g}  {} examples  {} of {} tokens counted\n",
+                     totals["loss"].get<double>(), totals["perplexity"].get<double>(), count("examples"),
+                     count("supervised_tokens"), count("tokens"));
 }
 
 int run(const Arguments& args) {
