@@ -6,7 +6,6 @@
 #include "core/config/parse.h"
 
 namespace forge {
-namespace {
 
 Json json_of(const std::map<std::string, Scalar>& scalars) {
   Json result = Json::object();
@@ -15,6 +14,8 @@ Json json_of(const std::map<std::string, Scalar>& scalars) {
   return result;
 }
 
+namespace {
+
 Json json_of(const FieldValue& value, const Field& field) {
   if (std::holds_alternative<std::monostate>(value)) return field.automatic ? Json("auto") : Json(nullptr);
   return std::visit(
@@ -22,7 +23,7 @@ Json json_of(const FieldValue& value, const Field& field) {
         if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::monostate>)
           return nullptr;
         else if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::map<std::string, Scalar>>)
-          return json_of(item);
+          return forge::json_of(item);
         else
           return Json(item);
       },

@@ -13,6 +13,7 @@ Job job_from_json(const Json& value, const std::string& name);
 // One key's value ("adapter.rank"), for tables of values and comparisons. Throws Error(internal) for an
 // unknown key.
 Json value_of(const Job& job, const std::string& dotted_key);
+Json json_of(const std::map<std::string, Scalar>& scalars);
 
 struct Field;
 // The value of one table entry in the struct that its table describes.

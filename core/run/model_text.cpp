@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/config/job_json.h"
 #include "core/config/load.h"
 #include "core/io/model_file.h"
 
@@ -70,13 +71,6 @@ void check_variables(const std::map<std::string, Scalar>& variables, const std::
       throw Error(ErrorKind::job, "data.template_variables: the chat template (" + name + ") uses no " +
                                       variable + did_you_mean(variable, words));
   }
-}
-
-Json json_of(const std::map<std::string, Scalar>& variables) {
-  Json result = Json::object();
-  for (const auto& [name, scalar] : variables)
-    std::visit([&, &name = name](const auto& value) { result[name] = value; }, scalar);
-  return result;
 }
 
 std::optional<ChatTemplate> choose_template(const TemplateChoice& choice, const std::string& model_path,
