@@ -53,9 +53,12 @@ ModelChoice choose_model(const Arguments& args) {
   } else {
     choice.model = absolute(*args.text("--model"));
     if (args.has("--adapter")) choice.adapter = absolute(*args.text("--adapter"));
+    // An adapter was trained on conversations as its own template writes them.
+    if (choice.adapter && find_chat_template(*choice.adapter, /*with_tools=*/false))
+      choice.chat_template.folder = *choice.adapter;
   }
   if (std::optional<std::string> name = args.text("--template"))
-    choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}};
+    choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}, ""};
   if (std::optional<std::string> name = args.text("--precision")) {
     std::optional<Precision> precision = enum_of<Precision>(*name);
     if (!precision)

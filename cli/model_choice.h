@@ -26,7 +26,7 @@ struct ModelChoice {
 inline constexpr Option kModelOptions[] = {
     {"--model", "PATH", "a Hugging Face folder or a .gguf file"},
     {"--adapter", "DIR", "a PEFT adapter for it"},
-    {"--template", "NAME", "auto (the model's own), a bundled chat template or a .jinja file"},
+    {"--template", "NAME", "auto (the adapter's or the model's own), a bundled chat template or a .jinja file"},
     {"--precision", "NAME", "fp32, bf16 or fp16 (default: fp32, or the run's)"},
     {"--threads", "N", "threads to use (default: all cores)"},
     {"--device", "NAME", "auto, cpu or cuda:N"},

@@ -77,7 +77,10 @@ std::optional<ChatTemplate> choose_template(const TemplateChoice& choice, const 
                                             const Gguf* gguf, const SpecialTokens& tokens) {
   const bool own = choice.name == "auto";
   std::optional<TemplateSource> source, tool_use;
-  if (own) {
+  if (own && !choice.folder.empty()) {
+    source = find_chat_template(choice.folder, /*with_tools=*/false);
+    tool_use = find_chat_template(choice.folder, /*with_tools=*/true);
+  } else if (own) {
     source = own_template_of(model_path, gguf, /*with_tools=*/false);
     tool_use = own_template_of(model_path, gguf, /*with_tools=*/true);
   } else {
@@ -159,7 +162,7 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
 }
 
 TemplateChoice template_choice(const Job& job) {
-  return {job.data.template_name, job.data.template_variables};
+  return {job.data.template_name, job.data.template_variables, ""};
 }
 
 std::optional<TemplateSource> own_template(const std::string& model_path, bool with_tools) {
@@ -171,9 +174,12 @@ std::optional<TemplateSource> own_template(const std::string& model_path, bool w
 std::string with_variables(const std::string& template_text, const std::map<std::string, Scalar>& variables) {
   std::string text;
   const Json values = json_of(variables);
-  for (const auto& [name, value] : values.items())
-    text +=
-        "{%- if " + name + " is not defined %}{% set " + name + " = " + dump_json(value) + " %}{% endif %}\n";
+  for (const auto& [name, value] : values.items()) {
+    const std::string set = "{%- set " + name + " = " + dump_json(value) + " %}";
+    // Every caller gives bos_token and its like.
+    const bool given = ends_with(name, "_token");
+    text += (given ? set : "{%- if " + name + " is not defined %}" + set + "{% endif %}") + "\n";
+  }
   return text + template_text;
 }
 

@@ -27,6 +27,7 @@ struct ModelText {
 struct TemplateChoice {
   std::string name = "auto";  // the model's own; or the name of a bundled template, or a .jinja file
   std::map<std::string, Scalar> variables;
+  std::string folder;  // auto: take the template of this folder (an adapter's) instead of the model's; empty: the model's
 };
 TemplateChoice template_choice(const Job& job);
 
@@ -34,8 +35,8 @@ TemplateChoice template_choice(const Job& job);
 // template does not use.
 ModelText open_model_text(const std::string& model_path, const TemplateChoice& choice = {});
 
-// A template that sets these variables where its caller does not: what serves a model then renders what it was
-// trained on.
+// A template that sets these variables where its caller does not (special tokens in any case): what serves a model then
+// renders what it was trained on.
 std::string with_variables(const std::string& template_text, const std::map<std::string, Scalar>& variables);
 
 // The template that data.template names, when it is not auto.

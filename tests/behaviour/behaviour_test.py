@@ -229,6 +229,21 @@ def an_adapter_means_what_its_config_says(lab: Lab):
     assert "a_setting_of_tomorrow is set, which forge does not support" in said, said
 
 
+def an_adapter_brings_its_chat_template(lab: Lab):
+    rows = lab.folder / "chats.jsonl"
+    turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+    rows.write_text(json.dumps({"messages": turns}) + "\n")
+    lab.run(data={"train": str(rows), "template": "llama3", "template_variables": {"bos_token": "begin"}})
+
+    def told(*what: str) -> str:
+        return subprocess.run([lab.forge, "eval", *what, "--data", str(rows), "--quiet"],
+                              capture_output=True, text=True, check=True).stdout
+
+    beside = ["--model", str(MODEL), "--adapter", str(lab.folder / "run" / "adapter")]
+    assert told(*beside) == told(str(lab.folder / "run"))
+    assert told(*beside) != told(*beside, "--template", "llama3")
+
+
 def an_adapter_starts_with_its_own_scale(lab: Lab):
     lab.run(name="first")
     start = {"init_from": str(lab.folder / "first" / "adapter")}
@@ -260,7 +275,7 @@ CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_
          a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
          settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
          bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run,
-         an_adapter_means_what_its_config_says, an_adapter_starts_with_its_own_scale,
+         an_adapter_means_what_its_config_says, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
          an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one]
 
 

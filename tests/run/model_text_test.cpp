@@ -86,6 +86,14 @@ TEST_CASE("template variables reach the template, and the stored one keeps them"
   CHECK(shown(result.path(), {"auto", {{"thinking", false}}}, nullptr) ==
         "a \"b\"\n<|im_end|> %} é does not hello");
 
+  CHECK(shown(model.path(), {"auto", {}, result.path()}, nullptr) ==
+        expected);  // an adapter's beside its base
+  CHECK(shown(model.path(), {"auto", {}, result.path()}, tools) == "tools: " + expected);
+
+  // Special tokens come with every tokenizer.
+  CHECK(with_variables("{{ bos_token }}", {{"bos_token", std::string("<s>")}}) ==
+        "{%- set bos_token = \"<s>\" %}\n{{ bos_token }}");
+
   const auto refused = [&](const std::string& name) {
     try {
       open_model_text(model.path(), {"auto", {{name, true}}});
