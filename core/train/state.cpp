@@ -10,6 +10,17 @@ constexpr auto kPointMembers = [](auto& point, auto&& member) {
   member("loss", point.loss, "mean over its supervised tokens");
 };
 
+constexpr auto kWindowMembers = [](auto& window, auto&& member) {
+  member("steps", window.steps, "since the last line of metrics");
+  member("skipped", window.skipped, "of them without a change of weights");
+  member("loss", window.loss, "sum over the others");
+  member("examples", window.examples, "of all of them");
+  member("tokens", window.tokens, "of all of them");
+  member("supervised_tokens", window.supervised_tokens, "of all of them");
+  member("seconds", window.seconds, "of all of them");
+  member("data_seconds", window.data_seconds, "part of it spent waiting for data");
+};
+
 constexpr auto kStateMembers = [](auto& state, auto&& member) {
   member("step", state.step, "completed optimizer steps");
   member("updates", state.updates, "steps that changed weights");
@@ -25,12 +36,16 @@ constexpr auto kStateMembers = [](auto& state, auto&& member) {
   member("stopped_early", state.stopped_early, "early stopping ended the run");
   member("metrics_bytes", state.metrics_bytes, "length of metrics.jsonl that belongs to this state");
   member("train_seconds", state.train_seconds, "over all sessions of the run");
+  member("window", state.window, "steps that no line of metrics tells of yet");
 };
 
 }  // namespace
 
 void to_json(Json& json, const EvalPoint& point) { json = write_members(point, kPointMembers); }
 void from_json(const Json& json, EvalPoint& point) { read_members(json, point, kPointMembers); }
+
+void to_json(Json& json, const StepWindow& window) { json = write_members(window, kWindowMembers); }
+void from_json(const Json& json, StepWindow& window) { read_members(json, window, kWindowMembers); }
 
 void to_json(Json& json, const TrainState& state) { json = write_members(state, kStateMembers); }
 void from_json(const Json& json, TrainState& state) { read_members(json, state, kStateMembers); }

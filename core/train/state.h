@@ -13,6 +13,14 @@ struct EvalPoint {
   double loss = 0;
 };
 
+// The steps since the last line of metrics: a line tells of all of them.
+struct StepWindow {
+  int64_t steps = 0, skipped = 0;
+  double loss = 0;  // sum over the steps that were not skipped
+  int64_t examples = 0, tokens = 0, supervised_tokens = 0;
+  double seconds = 0, data_seconds = 0;
+};
+
 struct TrainState {
   int64_t step = 0;     // completed optimizer steps
   int64_t updates = 0;  // steps that changed weights: step minus skipped
@@ -26,10 +34,13 @@ struct TrainState {
   bool stopped_early = false;
   int64_t metrics_bytes = 0;           // length of metrics.jsonl that belongs to this state
   double train_seconds = 0;            // over all sessions of the run
+  StepWindow window;
 };
 
 void to_json(Json& json, const EvalPoint& point);
 void from_json(const Json& json, EvalPoint& point);
+void to_json(Json& json, const StepWindow& window);
+void from_json(const Json& json, StepWindow& window);
 void to_json(Json& json, const TrainState& state);
 void from_json(const Json& json, TrainState& state);
 

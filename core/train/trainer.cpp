@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -127,7 +128,20 @@ class Trainer {
     state_.supervised_tokens += stats.supervised_tokens;
     state_.examples += stats.examples;
     state_.train_seconds += stats.seconds;
+    note_step(stats);
     if (state_.step % job().log.every_steps == 0 || finished()) log_step(stats);
+  }
+
+  void note_step(const StepStats& stats) {
+    StepWindow& window = state_.window;
+    ++window.steps;
+    window.skipped += stats.skipped;
+    if (!stats.skipped) window.loss += stats.loss;
+    window.examples += stats.examples;
+    window.tokens += stats.tokens;
+    window.supervised_tokens += stats.supervised_tokens;
+    window.seconds += stats.seconds;
+    window.data_seconds += stats.data_seconds;
   }
 
   // The examples of the step that comes next. Epochs differ in their number of steps, so each is laid out once in turn.
@@ -158,24 +172,27 @@ class Trainer {
                           " of the planned size, with as much more accumulation (the result is the same)");
   }
 
+  // Sums and the mean loss of the steps since the last line; `stats` are of the newest.
   void log_step(const StepStats& stats) {
+    const StepWindow window = std::exchange(state_.window, {});
+    const int64_t trained = window.steps - window.skipped;
     Json event{{"event", "step"},
                {"step", state_.step},
                {"steps", steps()},
                {"epoch", epoch_position()},
-               {"loss", stats.loss},
+               {"loss", trained > 0 ? window.loss / static_cast<double>(trained) : stats.loss},
                {"learning_rate", stats.learning_rate},
                {"grad_norm", stats.grad_norm},
-               {"examples", stats.examples},
-               {"tokens", stats.tokens},
-               {"supervised_tokens", stats.supervised_tokens},
-               {"tokens_per_second", static_cast<double>(stats.tokens) / stats.seconds},
-               {"step_seconds", stats.seconds},
-               {"data_wait_seconds", stats.data_seconds},
+               {"examples", window.examples},
+               {"tokens", window.tokens},
+               {"supervised_tokens", window.supervised_tokens},
+               {"tokens_per_second", static_cast<double>(window.tokens) / window.seconds},
+               {"step_seconds", window.seconds},
+               {"data_wait_seconds", window.data_seconds},
                {"peak_memory_bytes", device_memory(session_->device).peak_bytes},
                {"mfu", nullptr},
                {"loss_scale", state_.loss_scale},
-               {"skipped", stats.skipped}};
+               {"skipped", window.skipped > 0}};
     record(std::move(event));
   }
 

@@ -229,6 +229,22 @@ def an_adapter_means_what_its_config_says(lab: Lab):
     assert "a_setting_of_tomorrow is set, which forge does not support" in said, said
 
 
+def a_line_of_metrics_tells_of_all_its_steps(lab: Lab):
+    lab.job["data"]["packing"] = False
+    lab.run(name="each")
+    lab.run(name="some", log={"every_steps": 5})
+    each, some = lab.events("step", "each"), lab.events("step", "some")
+    assert [e["step"] for e in some] == [5, 10, 12], some
+    for begin, end, line in ((0, 5, some[0]), (5, 10, some[1]), (10, 12, some[2])):
+        steps = each[begin:end]
+        for key in ("examples", "tokens", "supervised_tokens"):
+            assert line[key] == sum(e[key] for e in steps), (key, line)
+        assert abs(line["loss"] - sum(e["loss"] for e in steps) / len(steps)) < 1e-6, line
+        assert line["learning_rate"] == steps[-1]["learning_rate"] and line["grad_norm"] == steps[-1]["grad_norm"]
+    for key in ("steps", "examples", "tokens", "supervised_tokens"):
+        assert lab.report("some")[key] == lab.report("each")[key], key
+
+
 def an_adapter_brings_its_chat_template(lab: Lab):
     rows = lab.folder / "chats.jsonl"
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
@@ -275,7 +291,7 @@ CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_
          a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
          settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
          bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run,
-         an_adapter_means_what_its_config_says, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
+         an_adapter_means_what_its_config_says, a_line_of_metrics_tells_of_all_its_steps, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
          an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one]
 
 
