@@ -18,10 +18,7 @@ template <class T>
 using Auto = std::optional<T>;  // written `auto` in the file
 
 enum class Quantization { none, nf4, fp4, int8 };
-enum class AdapterType {
-  none,
-  lora
-};  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
+enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
 enum class ObjectiveType { sft, pretrain };
 // A value whose type the file decides: false, 3, 0.5, "deep".
@@ -29,17 +26,8 @@ using Scalar = std::variant<bool, int64_t, double, std::string>;
 
 enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
 enum class RowFormat {
-  automatic,
-  messages,
-  sharegpt,
-  alpaca,
-  prompt_completion,
-  text,
-  tokens,
-  preference,
-  kto,
-  reward,
-  prompt,  // shown by `forge data`; no objective trains on them yet
+  automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
+  preference, kto, reward, prompt,  // shown by `forge data`; no objective trains on them yet
 };
 enum class SampleBy { document, paragraph, line };
 enum class Overlong { truncate, drop, split, error };

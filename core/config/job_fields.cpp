@@ -86,9 +86,8 @@ std::vector<Field> objective_fields() {
           "What is minimised: the loss of answers (sft) or of all text (pretrain).")
           .later({"dpo", "orpo", "simpo", "kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"}),
       key("train_on", &ObjectiveConfig::train_on,
-          "Which tokens count: every assistant turn, the last one, each one as an example of its own behind "
-          "the "
-          "turns before it, the completion of a pair, or all."),
+          "Which tokens count: every assistant turn, the last one, each one as an example of its own "
+          "behind the turns before it, the completion of a pair, or all."),
       key("label_smoothing", &ObjectiveConfig::label_smoothing,
           "Share of the target spread over the vocabulary.")
           .at_least(0)

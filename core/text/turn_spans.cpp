@@ -97,8 +97,7 @@ class PrefixSpans {
     unstable(turn,
              "the generation prompt writes what the conversation does not hold (an opened thought, say)",
              "an answer that begins with it (\"<think>…</think>…\" in content) can be trained on "
-             "each_assistant or "
-             "last_assistant; a template with {% generation %} markers trains every answer");
+             "each_assistant or last_assistant; a template with {% generation %} markers trains every answer");
   }
 
   bool stable_without_prompt(size_t count) const {
