@@ -209,9 +209,13 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
     # Without a number of steps the schedule follows the clock.
     lab.job["train"] = {"global_batch_size": 4, "max_time": 2}
     lab.run(name="clock", schedule="linear", optimizer={"learning_rate": 1.0, "type": "sgd"}, train={"max_grad_norm": 1e-9})
-    rates = [e["learning_rate"] for e in lab.events("step", "clock")]
-    assert len(rates) > 8 and rates[0] == 1, rates
-    assert rates == sorted(rates, reverse=True) and 0.3 < rates[len(rates) // 2] < 0.7 and 0 < rates[-1] < 0.2, rates
+    # Each rate is what the steps before it left of the time, so that a slow machine fails nothing.
+    spent, steps = 0.0, lab.events("step", "clock")
+    assert len(steps) > 2, steps
+    for step in steps:
+        assert abs(step["learning_rate"] - (1 - spent / 2)) < 1e-6, (spent, step)
+        spent += step["step_seconds"]
+    assert spent >= 2, steps
 
 
 def an_adapter_means_what_its_config_says(lab: Lab):
