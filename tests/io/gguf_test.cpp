@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "tests/io/bytes.h"
 #include "tests/test.h"
@@ -111,7 +111,7 @@ TEST_CASE("not a GGUF, another version, another byte order") {
 }
 
 TEST_CASE("a count that the file cannot hold is refused before anything is allocated") {
-  auto started = std::chrono::steady_clock::now();
+  const std::clock_t started = std::clock();
   for (uint64_t count :
        {1ull << 31, 1ull << 32, 1ull << 62, 1ull << 63, ~0ull, ~0ull / 13 + 1, ~0ull / 24 + 1}) {
     INFO(count);
@@ -135,7 +135,7 @@ TEST_CASE("a count that the file cannot hold is refused before anything is alloc
                  Catch::Contains("the length of an array is " + std::to_string(count)));
     }
   }
-  CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(5));
+  CHECK(std::clock() - started < 5 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("a count one too large for the bytes that are left is refused as a count") {
