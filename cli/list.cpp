@@ -26,7 +26,7 @@ std::vector<Row> choices_of(const char* key) {
 
 std::vector<Row> list_providers() {
   std::vector<Row> rows;
-  for (const auto& provider : providers()) rows.push_back({provider.name});
+  for (const auto& provider : providers()) rows.push_back({provider.name, provider.summary});
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "providers/fused/fused.h"
 #include "providers/reference/reference.h"
 
 namespace forge {
@@ -12,7 +13,7 @@ struct Row {
   const char* name;
   std::unique_ptr<LayerProvider> (*make)(const Model&, TrainableSet&, Checkpointing);
 };
-constexpr std::array kProviders{Row{"reference", &reference_provider}};
+constexpr std::array kProviders{Row{"fused", &fused_provider}, Row{"reference", &reference_provider}};
 
 }  // namespace
 

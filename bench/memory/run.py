@@ -1,6 +1,7 @@
-"""Predicted against measured peak memory of the reference provider on the CPU. Standard library only.
+"""Predicted against measured peak memory of a provider on the CPU. Standard library only.
 
     python3 bench/memory/run.py --forge build/bin/forge [--sizes tiny 2m 10m smollm2] [--only TEXT] [--fast]
+        [--provider reference | fused (both)]
         [--gguf ~/.cache/forge/models/SmolLM2-135M-Instruct.gguf] [--write bench/results/memory-DATE.md]
 
 Each cell runs two optimizer steps and an evaluation, and compares plan.json's memory.predicted_peak_bytes with
@@ -43,6 +44,7 @@ def settings(layers: int) -> dict:
 CHECKPOINTING = ("none", "selective", "full")
 PRECISION = ("fp32", "bf16")
 ROWS = ("packed", "long")
+PROVIDERS = ("reference", "fused")
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed")}
@@ -64,6 +66,7 @@ class Cell:
     checkpointing: str
     precision: str
     rows: str
+    provider: str
     predicted: int = 0
     measured: int = 0
     rss: int = 0
@@ -78,7 +81,7 @@ class Cell:
         return not self.fault and LOW <= self.ratio <= HIGH
 
     def __str__(self) -> str:
-        name = f"{self.model.name:8} {self.setting:24} {self.checkpointing:9} {self.precision} {self.rows:6}"
+        name = f"{self.provider:9} {self.model.name:8} {self.setting:24} {self.checkpointing:9} {self.precision} {self.rows:6}"
         if self.fault:
             return f"FAIL {name} {self.fault}"
         mega = [f"{n / 1e6:9.2f}" for n in (self.predicted, self.measured, self.rss)]
@@ -113,7 +116,7 @@ def job(cell: Cell, name: str, folder: Path) -> dict:
                  "max_length": 4096, "packing": True},
         "train": {"max_steps": 2, "global_batch_size": 2 if cell.rows == "long" else 16, "precision": cell.precision,
                   "micro_batch_tokens": budget, "activation_checkpointing": cell.checkpointing},
-        "log": {"tensorboard": False}, "hardware": {"device": "cpu"}, "provider": "reference",
+        "log": {"tensorboard": False}, "hardware": {"device": "cpu"}, "provider": cell.provider,
     }
 
 
@@ -149,16 +152,16 @@ def measure(cell: Cell, forge: str, folder: Path, number: int) -> None:
 
 def markdown(cells: list) -> str:
     ratios = [cell.ratio for cell in cells if not cell.fault]
-    lines = ["# Memory: predicted against measured peak, reference provider, CPU", "",
+    lines = ["# Memory: predicted against measured peak, CPU", "",
              f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
              f"{platform.platform()}", "", "    python3 " + " ".join(["bench/memory/run.py", *sys.argv[1:]]), "",
              f"{sum(cell.ok for cell in cells)} of {len(cells)} cells inside [{LOW:.2f}, {HIGH:.2f}]; "
              f"ratios from {min(ratios, default=0):.3f} to {max(ratios, default=0):.3f}. Sizes in MB (10⁶ bytes).", "",
-             "| model | training | checkpointing | precision | rows | predicted | measured | ratio | RSS |",
-             "|---|---|---|---|---|---:|---:|---:|---:|"]
+             "| provider | model | training | checkpointing | precision | rows | predicted | measured | ratio | RSS |",
+             "|---|---|---|---|---|---|---:|---:|---:|---:|"]
     for cell in cells:
         numbers = cell.fault or f"{cell.predicted / 1e6:.2f} | {cell.measured / 1e6:.2f} | {cell.ratio:.3f} | {cell.rss / 1e6:.0f}"
-        lines.append(f"| {cell.model.name} | {cell.setting} | {cell.checkpointing} | {cell.precision} | {cell.rows} | {numbers} |")
+        lines.append(f"| {cell.provider} | {cell.model.name} | {cell.setting} | {cell.checkpointing} | {cell.precision} | {cell.rows} | {numbers} |")
     return "\n".join(lines) + "\n"
 
 
@@ -169,6 +172,7 @@ def main() -> int:
     parser.add_argument("--gguf", type=Path, default=Path.home() / ".cache/forge/models/SmolLM2-135M-Instruct.gguf")
     parser.add_argument("--only", default="", help="cells whose line contains this text")
     parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--provider", nargs="+", default=PROVIDERS, choices=PROVIDERS)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     sizes = ["tiny", "2m"] if args.fast else args.sizes
@@ -176,9 +180,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for model in find_models(sizes, args.gguf, folder):
-            for key in itertools.product(settings(model.layers), CHECKPOINTING, PRECISION, ROWS):
+            for key in itertools.product(settings(model.layers), CHECKPOINTING, PRECISION, ROWS, args.provider):
                 cell = Cell(model, *key)
-                if (args.fast and key not in FAST) or args.only not in str(cell):
+                if key[0] == "dora" and cell.provider == "fused":
+                    continue  # it has no kernel for that
+                if (args.fast and key[:-1] not in FAST) or args.only not in str(cell):
                     continue
                 measure(cell, args.forge, folder, len(cells))
                 print(cell, flush=True)

@@ -354,7 +354,7 @@ std::vector<Field> make_job_fields() {
       section("eval", &Job::eval, "When the model is evaluated.", eval_fields()),
       section("log", &Job::log, "What is written down.", log_fields()),
       section("hardware", &Job::hardware, "The machine.", hardware_fields()),
-      key("provider", &Job::provider, "Who computes a layer: reference, or auto (see forge list providers).")
+      key("provider", &Job::provider, "Who computes a layer: fused, reference, or auto: the first of them that can (see forge list providers).")
           .words({"auto"}),
   };
 }

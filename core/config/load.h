@@ -21,7 +21,7 @@ struct LoadOptions {
   std::vector<std::string> sets;  // "key.path=value", the value in YAML
   std::string cwd;                // absolute; empty: the process's
   Environment environment;        // empty: the process's
-  // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "reference"}}.
+  // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "fused", "reference"}}.
   std::map<std::string, std::vector<std::string>> choices;
 };
 

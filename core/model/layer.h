@@ -24,7 +24,7 @@ class LayerProvider {
                                    std::unique_ptr<SavedLayer>* saved) = 0;
 
   // d output → d hidden, both [tokens, hidden]; adds the gradients of the layer's trainable tensors to their fp32
-  // buffers. Consumes `saved`. With `needs_input_grad` false nothing below wants a gradient, and the result is
+  // buffers. Consumes `saved`, and may write over grad. With `needs_input_grad` false nothing below wants a gradient, and the result is
   // undefined.
   virtual at::Tensor layer_backward(int64_t layer, const at::Tensor& grad, const BatchTensors& batch,
                                     std::unique_ptr<SavedLayer> saved, bool needs_input_grad) = 0;

@@ -40,7 +40,7 @@ struct Plan {
   Device device;
   std::string profile, profile_rule;
   std::string engine;                   // cpu | cuda13 | cuda12: the engine that runs it
-  std::string provider;                 // reference | fused
+  std::string provider;                 // fused | reference
   Precision storage = Precision::fp32;  // of frozen weights that are not quantised
   std::string attention, loss_scaling;
   ModelSpec model;

@@ -109,10 +109,26 @@ void resolve_threads(Plan& plan) {
 }
 
 void resolve_provider(Plan& plan) {
-  const bool open = plan.job.provider == "auto";
-  plan.provider = open ? providers().front().name : provider_named(plan.job.provider).name;
-  if (open) derived(plan, "provider", provider_named(plan.provider).summary);
-  plan.job.provider = plan.provider;
+  const ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter, .cuda = plan.device.cuda};
+  if (plan.job.provider != "auto") {
+    const Provider& asked = provider_named(plan.job.provider);
+    const std::vector<std::string> faults = asked.faults(shape);
+    if (!faults.empty())
+      throw Error(ErrorKind::job, "provider: " + plan.job.provider + " cannot do this job: " + join(faults, "; "))
+          .hint("set provider: auto");
+    plan.provider = asked.name;
+    return;
+  }
+  std::string passed_over;
+  for (const Provider& provider : providers()) {
+    const std::vector<std::string> faults = provider.faults(shape);
+    if (faults.empty()) {
+      plan.provider = plan.job.provider = provider.name;
+      derived(plan, "provider", provider.summary + passed_over);
+      return;
+    }
+    passed_over += std::string("; not ") + provider.name + ": " + join(faults, ", ");
+  }
 }
 
 void resolve_limits(Plan& plan) {

@@ -223,11 +223,11 @@ void add_partials(const LoraSpace& space, int64_t offset, int64_t rows, int64_t 
 }  // namespace
 
 int64_t lora_forward_cpu_workspace(const LoraForward& args) {
-  return lora_space(args.group, false, nullptr).bytes;
+  return lora_space(args.group, false, nullptr, task_threads()).bytes;
 }
 
 void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
-  LoraSpace space = lora_space(args.group, false, args.workspace);
+  LoraSpace space = lora_space(args.group, false, args.workspace, task_threads());
   auto factors = FORGE_PICK(level, lora_factors);
   auto tile = FORGE_PICK(level, lora_forward_tile);
   factors(args.group, space, false);
@@ -238,12 +238,12 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
 }
 
 int64_t lora_backward_cpu_workspace(const LoraBackward& args) {
-  return lora_space(args.group, true, nullptr).bytes;
+  return lora_space(args.group, true, nullptr, task_threads()).bytes;
 }
 
 void lora_backward_cpu(const LoraBackward& args, CpuLevel level) {
   const LoraGroup& g = args.group;
-  LoraSpace space = lora_space(g, true, args.workspace);
+  LoraSpace space = lora_space(g, true, args.workspace, task_threads());
   auto factors = FORGE_PICK(level, lora_factors);
   auto chunk = FORGE_PICK(level, lora_backward_chunk);
   factors(g, space, true);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/lora/lora_args.h"
 
 namespace forge {
@@ -38,7 +37,7 @@ struct LoraSpace {
   }
 };
 
-inline LoraSpace lora_space(const LoraGroup& g, bool backward, void* workspace) {
+inline LoraSpace lora_space(const LoraGroup& g, bool backward, void* workspace, int64_t threads) {
   LoraSpace space;
   space.rank16 = round16(g.rank);
   space.ranks16 = g.members * space.rank16;
@@ -61,7 +60,7 @@ inline LoraSpace lora_space(const LoraGroup& g, bool backward, void* workspace) 
   }
   space.partial = take(space.chunks * space.partial_floats);
   space.thread_floats = 3 * kLoraRows * kLoraStride + 2 * kLoraRows * space.ranks16;
-  space.first = take(task_threads() * space.thread_floats);
+  space.first = take(threads * space.thread_floats);
   space.bytes = 64 + floats * 4;
   return space;
 }

@@ -1,42 +1,10 @@
 #include "providers/reference/rehearsed_layer.h"
 
 #include <algorithm>
-#include <string>
-
-#include "core/base/text.h"
-#include "core/plan/modules.h"
+#include <memory>
 
 namespace forge {
 namespace {
-
-RehearsedLinear* find_linear(RehearsedLayer& layer, const std::string& module) {
-  struct Row {
-    const char* name;
-    RehearsedLinear RehearsedLayer::*member;
-  };
-  constexpr Row kRows[] = {{"q_proj", &RehearsedLayer::q},       {"k_proj", &RehearsedLayer::k},
-                           {"v_proj", &RehearsedLayer::v},       {"o_proj", &RehearsedLayer::o},
-                           {"gate_proj", &RehearsedLayer::gate}, {"up_proj", &RehearsedLayer::up},
-                           {"down_proj", &RehearsedLayer::down}};
-  for (const Row& row : kRows)
-    if (ends_with(module, row.name)) return &(layer.*row.member);
-  return nullptr;
-}
-
-void mark_trained(LayerTable& table, const Module& module) {
-  if (module.layer < 0) {
-    if (module.role == Role::embedding) table.embedding = true;
-    if (module.role == Role::norm) table.final_norm = true;
-    if (module.role == Role::head) table.head = true;
-    return;
-  }
-  table.lowest = std::min(table.lowest, module.layer);
-  RehearsedLayer& layer = table.layers[static_cast<size_t>(module.layer)];
-  if (RehearsedLinear* linear = find_linear(layer, module.path))
-    linear->trained = true;
-  else
-    (ends_with(module.path, "input_layernorm") ? layer.input_norm : layer.post_norm) = true;
-}
 
 // LibTorch's CPU flash attention works on blocks of keys and of queries, the latter by length.
 constexpr int64_t kKeyBlock = 512;
@@ -44,35 +12,21 @@ int64_t query_block(int64_t length) {
   return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
 }
 
+struct Piece {
+  Held input, output;
+};
+
+struct Saved {
+  Piece attention, mlp;
+  AttentionGraph attention_graph;
+  MlpGraph mlp_graph;
+  bool has_attention = false, has_mlp = false;
+};
+
 }  // namespace
 
-LayerTable layer_table(const ActivationShape& shape) {
-  const ModelSpec& s = shape.spec;
-  const int64_t q = s.num_heads * s.head_dim, kv = s.num_kv_heads * s.head_dim;
-  RehearsedLayer plain;
-  plain.q = {s.hidden_size, q};
-  plain.k = plain.v = {s.hidden_size, kv};
-  plain.o = {q, s.hidden_size};
-  plain.gate = plain.up = {s.hidden_size, s.intermediate_size};
-  plain.down = {s.intermediate_size, s.hidden_size};
-  LayerTable table{std::vector<RehearsedLayer>(static_cast<size_t>(s.num_layers), plain), s.num_layers};
-  for (const AdapterSite& site : shape.sites) {
-    if (site.layer < 0) continue;
-    table.lowest = std::min(table.lowest, site.layer);
-    if (RehearsedLinear* linear = find_linear(table.layers[static_cast<size_t>(site.layer)], site.module))
-      linear->rank = site.rank;
-  }
-  for (const Module& module : shape.trains_base ? modules_of(s) : saved_modules(s, shape.adapter))
-    mark_trained(table, module);
-  if (table.embedding) table.lowest = -1;
-  return table;
-}
-
-LayerRehearsal::LayerRehearsal(const ActivationShape& shape, Ledger& ledger)
-    : shape_(shape),
-      ledger_(ledger),
-      tokens_(shape.micro_batch_tokens),
-      element_(bytes_of(shape.precision)),
+ReferenceLayers::ReferenceLayers(const ActivationShape& shape, Ledger& ledger)
+    : RehearsedLayers(shape, ledger),
       hidden_(shape.spec.hidden_size),
       inner_(shape.spec.intermediate_size),
       q_(shape.spec.num_heads * shape.spec.head_dim),
@@ -81,8 +35,38 @@ LayerRehearsal::LayerRehearsal(const ActivationShape& shape, Ledger& ledger)
       several_(shape.several_sequences),
       training_(shape.training) {}
 
+Held ReferenceLayers::forward(const RehearsedLayer& layer, const Held& hidden, Held* saved) {
+  if (!saved) {
+    Held middle = attention(layer, Use::layer, nullptr);
+    return mlp(layer, Use::layer, nullptr);
+  }
+  auto kept = std::make_shared<Saved>();
+  kept->has_attention = shape_.checkpointing != Checkpointing::full;
+  kept->has_mlp = shape_.checkpointing == Checkpointing::none;
+  kept->attention.input = hidden;
+  Held middle = attention(layer, Use::saved, kept->has_attention ? &kept->attention_graph : nullptr);
+  if (kept->has_attention) kept->attention.output = middle;
+  if (shape_.checkpointing != Checkpointing::full) kept->mlp.input = middle;
+  Held output = mlp(layer, Use::saved, kept->has_mlp ? &kept->mlp_graph : nullptr);
+  if (kept->has_mlp) kept->mlp.output = output;
+  *saved = kept;
+  return output;
+}
+
+Held ReferenceLayers::backward(const RehearsedLayer& layer, const Held&, Held saved, bool) {
+  Saved& kept = *static_cast<Saved*>(saved.get());
+  if (!kept.has_attention) {
+    kept.attention.output = attention(layer, Use::layer, &kept.attention_graph);
+    kept.mlp.input = kept.attention.output;
+  }
+  if (!kept.has_mlp) kept.mlp.output = mlp(layer, Use::layer, &kept.mlp_graph);
+  Held middle = mlp_backward(layer, kept.mlp_graph);
+  kept.mlp = {};
+  return attention_backward(layer, kept.attention_graph);
+}
+
 // kernels/rms_norm
-Held LayerRehearsal::norm(Use use, int64_t rows, NormGraph* graph) {
+Held ReferenceLayers::norm(Use use, int64_t rows, NormGraph* graph) {
   const int64_t fp32 = 4 * rows * hidden_, own = element_ * rows * hidden_;
   Held wide = narrow() ? ledger_.hold(use, fp32) : Held();
   ledger_.hold(use, fp32);  // the squares
@@ -97,7 +81,7 @@ Held LayerRehearsal::norm(Use use, int64_t rows, NormGraph* graph) {
   return out;
 }
 
-Held LayerRehearsal::norm_backward(Use use, int64_t rows, NormGraph& graph, Held grad, bool residual) {
+Held ReferenceLayers::norm_backward(Use use, int64_t rows, NormGraph& graph, Held grad, bool residual) {
   const int64_t fp32 = 4 * rows * hidden_, own = element_ * rows * hidden_;
   Held scaled = ledger_.hold(use, own);
   if (graph.trained) ledger_.hold(use, own);  // before its sum over rows
@@ -121,7 +105,7 @@ Held LayerRehearsal::norm_backward(Use use, int64_t rows, NormGraph& graph, Held
 }
 
 // kernels/linear
-Held LayerRehearsal::linear(const RehearsedLinear& linear, const Held& x, Use use, LinearGraph* graph) {
+Held ReferenceLayers::linear(const RehearsedLinear& linear, const Held& x, Use use, LinearGraph* graph) {
   if (linear.rank == 0) {
     if (graph && linear.trained) graph->x = x;
     return product(use, linear.out);
@@ -146,7 +130,7 @@ Held LayerRehearsal::linear(const RehearsedLinear& linear, const Held& x, Use us
   return wide(use, linear.out);
 }
 
-Held LayerRehearsal::linear_backward(const RehearsedLinear& linear, LinearGraph& graph, Held grad, Held sum,
+Held ReferenceLayers::linear_backward(const RehearsedLinear& linear, LinearGraph& graph, Held grad, Held sum,
                                      std::vector<Held>& weight_grads) {
   if (graph.unscaled) {
     Held scaled = wide(Use::layer, linear.out);
@@ -179,7 +163,7 @@ Held LayerRehearsal::linear_backward(const RehearsedLinear& linear, LinearGraph&
 }
 
 // kernels/rope: two products, a sum or difference, for each half; then both together.
-Held LayerRehearsal::rope(int64_t width, Use use) {
+Held ReferenceLayers::rope(int64_t width, Use use) {
   Held first = wide(use, width / 2);
   Held a = wide(use, width / 2), b = wide(use, width / 2), second = wide(use, width / 2);
   a.reset();
@@ -187,7 +171,7 @@ Held LayerRehearsal::rope(int64_t width, Use use) {
   return wide(use, width);
 }
 
-Held LayerRehearsal::rope_backward(Held grad, int64_t width) {
+Held ReferenceLayers::rope_backward(Held grad, int64_t width) {
   Held first = wide(Use::layer, width / 2), second = wide(Use::layer, width / 2);
   {
     Held negative = wide(Use::layer, width / 2);
@@ -201,19 +185,19 @@ Held LayerRehearsal::rope_backward(Held grad, int64_t width) {
   return whole;
 }
 
-int64_t LayerRehearsal::attention_forward_scratch() const {
+int64_t ReferenceLayers::attention_forward_scratch() const {
   const int64_t rows = query_block(shape_.longest_sequence),
                 keys = std::min(kKeyBlock, shape_.longest_sequence);
   return shape_.threads * rows * (4 * (keys + 2 + shape_.spec.head_dim) + (narrow() ? element_ * keys : 0));
 }
 
-int64_t LayerRehearsal::attention_backward_scratch() const {
+int64_t ReferenceLayers::attention_backward_scratch() const {
   const int64_t rows = query_block(shape_.longest_sequence),
                 keys = std::min(kKeyBlock, shape_.longest_sequence);
   return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element_ : 0)) + 4 * rows);
 }
 
-Held LayerRehearsal::attention(const RehearsedLayer& layer, Use use, AttentionGraph* graph, Use out) {
+Held ReferenceLayers::attention(const RehearsedLayer& layer, Use use, AttentionGraph* graph) {
   if (graph) graph->norm.trained = layer.input_norm;
   Held x = norm(use, tokens_, graph ? &graph->norm : nullptr);
   Held q = linear(layer.q, x, use, graph ? &graph->q : nullptr);
@@ -237,10 +221,10 @@ Held LayerRehearsal::attention(const RehearsedLayer& layer, Use use, AttentionGr
     }
   }
   Held y = linear(layer.o, mixed, use, graph ? &graph->o : nullptr);
-  return wide(out, hidden_);
+  return wide(use, hidden_);
 }
 
-Held LayerRehearsal::attention_backward(const RehearsedLayer& layer, AttentionGraph& graph) {
+Held ReferenceLayers::attention_backward(const RehearsedLayer& layer, AttentionGraph& graph) {
   std::vector<Held> weight_grads;
   Held grad = linear_backward(layer.o, graph.o, {}, {}, weight_grads);
   Held dq = wide(Use::layer, q_), dk = wide(Use::layer, q_), dv = wide(Use::layer, q_);
@@ -263,7 +247,7 @@ Held LayerRehearsal::attention_backward(const RehearsedLayer& layer, AttentionGr
   return norm_backward(Use::layer, tokens_, graph.norm, std::move(sum), true);
 }
 
-Held LayerRehearsal::mlp(const RehearsedLayer& layer, Use use, MlpGraph* graph, Use out) {
+Held ReferenceLayers::mlp(const RehearsedLayer& layer, Use use, MlpGraph* graph) {
   if (graph) graph->norm.trained = layer.post_norm;
   Held x = norm(use, tokens_, graph ? &graph->norm : nullptr);
   Held up = linear(layer.up, x, use, graph ? &graph->up : nullptr);
@@ -279,10 +263,10 @@ Held LayerRehearsal::mlp(const RehearsedLayer& layer, Use use, MlpGraph* graph, 
   gate.reset();
   up.reset();
   product.reset();
-  return wide(out, hidden_);
+  return wide(use, hidden_);
 }
 
-Held LayerRehearsal::mlp_backward(const RehearsedLayer& layer, MlpGraph& graph) {
+Held ReferenceLayers::mlp_backward(const RehearsedLayer& layer, MlpGraph& graph) {
   std::vector<Held> weight_grads;
   Held product = linear_backward(layer.down, graph.down, {}, {}, weight_grads);
   Held silu = wide(Use::layer, inner_), up = wide(Use::layer, inner_);

@@ -128,7 +128,7 @@ KEYS = {
     "hardware.profile": ("cpu", {}),
     "hardware.device": ("cuda", {}),
     "hardware.memory_limit": ("1GiB", {}),
-    "provider": ("fused", {}),
+    "provider": ("reference", {}),
     "extends": (["base.yaml"], {}),
 }
 
@@ -245,7 +245,7 @@ def check(forge: str, folder: Path, key: str, unchanged) -> str:
     wanted = 6 if key == "data.on_bad_row" else 7 if key == "train.on_nan" else 0
     if first["exit"] != wanted:
         return f"the job without it ends with {first['exit']}: {first['error'][-600:]}"
-    if second["exit"] in (2, 3, 70) and key not in ("provider",):
+    if second["exit"] in (2, 3, 70):
         return f"the job with it ends with {second['exit']}: {second['error'][-600:]}"
     return "" if first != second else "makes no difference"
 

@@ -36,11 +36,18 @@ struct Run {
   at::Tensor grad;
 };
 
-Run run(const std::vector<std::vector<int64_t>>& cut, Checkpointing checkpointing, bool lora) {
+// How a step is computed: what must not show in its result, but for `lora`.
+struct How {
+  std::string provider;
+  bool lora = true;
+  Checkpointing checkpointing = Checkpointing::none;
+};
+
+Run run(const std::vector<std::vector<int64_t>>& cut, const How& how) {
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   job.train.neftune_alpha = 3;
-  if (lora) {
+  if (how.lora) {
     job.adapter.type = AdapterType::lora;
     job.adapter.rank = 4;
     job.adapter.dropout = 0.2;
@@ -48,7 +55,7 @@ Run run(const std::vector<std::vector<int64_t>>& cut, Checkpointing checkpointin
   Model model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
   TrainableSet trainables(run_parameters(spec, job.adapter, Quantization::none), at::kFloat, model.device, true);
   c10::NoGradGuard no_grad;
-  if (lora) {
+  if (how.lora) {
     auto sites = adapter_sites(spec, job.adapter);
     attach_adapter(model, trainables, sites, job.adapter);
     initialize_adapter(model, trainables, sites, job.adapter, 1);
@@ -62,7 +69,7 @@ Run run(const std::vector<std::vector<int64_t>>& cut, Checkpointing checkpointin
       *slot = item.leaf;
     }
   }
-  auto provider = make_layer_provider("reference", model, trainables, checkpointing);
+  auto provider = make_layer_provider(how.provider, model, trainables, how.checkpointing);
   Network network(model, trainables, *provider, job);
   trainables.zero_grad();
   auto all = examples(spec.vocab_size);
@@ -96,15 +103,15 @@ void check_equal(const Run& a, const Run& b) {
 }  // namespace
 
 TEST_CASE("losses and gradients do not depend on how a step is cut into micro-batches") {
-  bool lora = GENERATE(true, false);
-  Run whole = run({{0, 1, 2, 3, 4, 5, 6, 7}}, Checkpointing::none, lora);
-  check_equal(run({{0, 1, 2, 3}, {4, 5, 6, 7}}, Checkpointing::none, lora), whole);
-  check_equal(run({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, Checkpointing::none, lora), whole);
-  check_equal(run({{0, 1, 2}, {3, 4, 5, 6, 7}}, Checkpointing::none, lora), whole);
+  const How how{GENERATE("reference", "fused"), GENERATE(true, false)};
+  Run whole = run({{0, 1, 2, 3, 4, 5, 6, 7}}, how);
+  check_equal(run({{0, 1, 2, 3}, {4, 5, 6, 7}}, how), whole);
+  check_equal(run({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, how), whole);
+  check_equal(run({{0, 1, 2}, {3, 4, 5, 6, 7}}, how), whole);
 }
 
 TEST_CASE("packing on and off give the same gradient of a step") {
-  bool lora = GENERATE(true, false);
+  const How how{GENERATE("reference", "fused"), GENERATE(true, false)};
   Job job;
   job.train.micro_batch_tokens = 40;
   job.train.micro_batch_size = 2;
@@ -115,10 +122,11 @@ TEST_CASE("packing on and off give the same gradient of a step") {
   Parts alone = micro_batches(step, lengths, job);
   REQUIRE(packed.size() < alone.size());
   REQUIRE(packed.front() != std::vector<int64_t>({0, 1}));  // examples share batches otherwise, in another order
-  check_equal(run(packed, Checkpointing::none, lora), run(alone, Checkpointing::none, lora));
+  check_equal(run(packed, how), run(alone, how));
 }
 
 TEST_CASE("packing on and off give the same loss of every token") {
+  const std::string provider_name = GENERATE("reference", "fused");
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   Model model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
@@ -129,7 +137,7 @@ TEST_CASE("packing on and off give the same loss of every token") {
   auto sites = adapter_sites(spec, job.adapter);
   attach_adapter(model, trainables, sites, job.adapter);
   initialize_adapter(model, trainables, sites, job.adapter, 1);
-  auto provider = make_layer_provider("reference", model, trainables, Checkpointing::none);
+  auto provider = make_layer_provider(provider_name, model, trainables, Checkpointing::none);
   Network network(model, trainables, *provider, job);
   auto losses = [&](const std::vector<Example>& list) {
     Batch batch;
@@ -160,10 +168,10 @@ TEST_CASE("packing on and off give the same loss of every token") {
 }
 
 TEST_CASE("recompute changes nothing, dropout and noise included") {
-  bool lora = GENERATE(true, false);
-  Run kept = run({{0, 1, 2, 3}, {4, 5, 6, 7}}, Checkpointing::none, lora);
-  Run full = run({{0, 1, 2, 3}, {4, 5, 6, 7}}, Checkpointing::full, lora);
-  Run selective = run({{0, 1, 2, 3}, {4, 5, 6, 7}}, Checkpointing::selective, lora);
+  const How how{GENERATE("reference", "fused"), GENERATE(true, false)};
+  Run kept = run({{0, 1, 2, 3}, {4, 5, 6, 7}}, how);
+  Run full = run({{0, 1, 2, 3}, {4, 5, 6, 7}}, {how.provider, how.lora, Checkpointing::full});
+  Run selective = run({{0, 1, 2, 3}, {4, 5, 6, 7}}, {how.provider, how.lora, Checkpointing::selective});
   CHECK(full.loss == kept.loss);
   CHECK(selective.loss == kept.loss);
   CHECK(at::equal(full.grad, kept.grad));

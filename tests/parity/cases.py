@@ -72,6 +72,9 @@ CASES = [
 ]
 
 
+PROVIDER = "auto"  # of every job; check_tiny.py --provider sets it
+
+
 def job(case: Case, name: str, model: Path, goldens: Path, output: Path, train: dict | None = None,
         data: dict | None = None) -> dict:
     """forge's job for a case, as JSON. `train` and `data` add settings that must not change the numbers."""
@@ -97,5 +100,5 @@ def job(case: Case, name: str, model: Path, goldens: Path, output: Path, train: 
         "optimizer": optimizer,
         "schedule": {"type": s.schedule, "warmup_steps": s.warmup_steps},
         "hardware": {"device": "cpu"},
-        "provider": "reference",
+        "provider": PROVIDER,
     }

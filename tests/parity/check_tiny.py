@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares forge with the goldens of the tiny model. Standard library only; under a minute.
 
-    python3 tests/parity/check_tiny.py build/bin/forge [--only NAME] [--keep FOLDER]
+    python3 tests/parity/check_tiny.py build/bin/forge [--only NAME] [--provider reference] [--keep FOLDER]
 
 Prints one line per check and "N passed, N failed"; exits 1 if any failed. Tolerances: README.md.
 """
@@ -197,8 +197,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge")
     parser.add_argument("--only", help="one case or variant")
+    parser.add_argument("--provider", default="auto", help="who computes the layers")
     parser.add_argument("--keep", type=Path, help="leave models and runs here (must be empty)")
     args = parser.parse_args()
+    cases.PROVIDER = args.provider
     summary = json.loads((GOLDENS / "tiny.json").read_text())
     checks = Checks()
     wanted = lambda name: args.only in (None, name)  # noqa: E731

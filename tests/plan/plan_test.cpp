@@ -71,7 +71,7 @@ TEST_CASE("a small model on a processor: every open value is settled, with a rea
   CHECK(plan.job.train.threads == 2);
   CHECK(plan.job.train.epochs == 1);
   CHECK(plan.job.hardware.device == "cpu");
-  CHECK(plan.provider_name() == "reference");
+  CHECK(plan.provider_name() == "fused");
   CHECK(plan.steps_per_epoch == 32);  // 1000 examples, the last step smaller
   CHECK(plan.steps == 32);
   CHECK(plan.parameters.trainable == 4884480);
@@ -85,6 +85,20 @@ TEST_CASE("a small model on a processor: every open value is settled, with a rea
   }
   CHECK(plan.predicted_peak_bytes == total_bytes(plan.memory));
   CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
+}
+
+TEST_CASE("the first provider that can do a job computes it, and one that cannot is refused") {
+  PlanInput dora = input("smollm2-135m", cpu());
+  dora.job.adapter.use_dora = true;
+  const Plan plan = make_plan(dora);
+  CHECK(plan.provider_name() == "reference");
+  CHECK(plan.origins.at("provider").reason.find("not fused: it has no kernel for adapter.use_dora") != std::string::npos);
+  dora.job.provider = "fused";
+  CHECK_THROWS_WITH(make_plan(dora),
+                    Catch::Matchers::Contains("provider: fused cannot do this job: it has no kernel for adapter.use_dora"));
+  PlanInput small = input("smollm2-135m", cpu());
+  small.job.provider = "reference";
+  CHECK(make_plan(small).provider_name() == "reference");
 }
 
 TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
@@ -121,7 +135,7 @@ TEST_CASE("a GTX 1080 Ti computes in fp32, stores fp16 and needs the CUDA 12 eng
 TEST_CASE("less memory first costs micro-batch down to half the knee, then recomputation") {
   int64_t last = INT64_MAX;
   bool selective = false, full = false, none = false;
-  for (int64_t mib = 6000; mib >= 700; mib -= 100) {
+  for (int64_t mib = 6000; mib >= 540; mib -= 40) {
     PlanInput asked = input("smollm2-135m", cpu());
     asked.job.hardware.memory_limit = mib << 20;
     const Plan plan = make_plan(asked);
@@ -167,7 +181,7 @@ TEST_CASE("what the user fixed is freed by the remedy, not silently") {
   CHECK_THAT(error_of([&] { make_plan(asked); }),
              Catch::Contains("available on Test CPU (hardware.memory_limit)") &&
                  Catch::Contains("the largest part is saved activations") &&
-                 Catch::Contains("the cheapest remedy: train.activation_checkpointing: full"));
+                 Catch::Contains("the cheapest remedy: train.activation_checkpointing: selective"));
   asked.job.hardware.memory_limit.reset();
   const Plan plan = make_plan(asked);
   CHECK(plan.job.train.micro_batch_tokens == 8192);

@@ -1,0 +1,161 @@
+// The fused provider against the reference: loss and every gradient of a step.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include "core/adapter/lora.h"
+#include "core/io/model_file.h"
+#include "core/train/network.h"
+#include "providers/engine_providers.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::string kModel = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
+
+struct Setting {
+  const char* name;
+  AdapterConfig adapter;
+  bool biases = false;
+};
+
+AdapterConfig lora(double dropout = 0) {
+  AdapterConfig adapter;
+  adapter.type = AdapterType::lora;
+  adapter.rank = 5;  // no multiple of a vector
+  adapter.alpha = 7;
+  adapter.dropout = dropout;
+  return adapter;
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> list{{"full", {}}, {"lora", lora()}, {"lora with dropout", lora(0.3)}, {"biases", lora(), true}, {"full, biases", {}, true}};
+  AdapterConfig upper = lora();
+  upper.target_modules = {"q_proj", "down_proj"};
+  upper.layers_to_transform = {1, 2};
+  list.push_back({"two modules of the upper layers", upper});
+  AdapterConfig ranks = lora(0.1);
+  ranks.rank_pattern = {{"k_proj", 3}, {"layers.1.mlp.up_proj", 16}};
+  list.push_back({"other ranks", ranks});
+  AdapterConfig whole = lora();
+  whole.target_modules = {"v_proj"};
+  whole.modules_to_save = {"input_layernorm", "up_proj"};
+  list.push_back({"norms and a matrix trained whole", whole});
+  return list;
+}
+
+Batch batch_of(const std::vector<int64_t>& lengths, int64_t vocab) {
+  Batch batch;
+  for (size_t id = 0; id < lengths.size(); ++id) {
+    Example example{.id = static_cast<int64_t>(id)};
+    for (int64_t i = 0; i < lengths[id]; ++i) {
+      example.ids.push_back(static_cast<int32_t>((static_cast<int64_t>(id) * 31 + i * i * 7 + 5) % vocab));
+      example.supervised.push_back(i > 1);
+    }
+    batch.append(example);
+  }
+  return batch;
+}
+
+struct Step {
+  double loss = 0;
+  std::vector<double> evaluated;  // loss of every example, without dropout
+  std::vector<std::pair<std::string, at::Tensor>> grads;
+};
+
+Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, Checkpointing checkpointing,
+          const std::vector<int64_t>& lengths) {
+  ModelSpec spec = read_model_spec(kModel);
+  Job job;
+  job.adapter = setting.adapter;
+  Model model = load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU));
+  std::vector<Parameter> parameters = run_parameters(spec, job.adapter, Quantization::none);
+  c10::NoGradGuard no_grad;
+  at::manual_seed(5);
+  TrainableSet trainables(parameters, type, model.device, true);
+  for (Trainable& item : trainables.items()) {
+    at::Tensor* slot = find_weight(model, base_name(item.parameter));
+    if (!slot) continue;
+    item.master.copy_(*slot);
+    *slot = item.leaf;
+  }
+  auto sites = adapter_sites(spec, job.adapter);
+  if (job.adapter.type == AdapterType::lora) attach_adapter(model, trainables, sites, job.adapter);
+  for (Trainable& item : trainables.items())
+    if (item.parameter.role == Role::lora_a || item.parameter.role == Role::lora_b)
+      item.master.copy_(at::randn(item.master.sizes()) * 0.05);
+  trainables.publish();
+  if (setting.biases)
+    for (LayerWeights& layer : model.layers)
+      for (const NamedLinear& named : layer_linears()) {
+        LinearSpec& linear = layer.*named.member;
+        linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
+      }
+  auto provider = make_layer_provider(provider_name, model, trainables, checkpointing);
+  Network network(model, trainables, *provider, job);
+  trainables.zero_grad();
+  Batch batch = batch_of(lengths, spec.vocab_size);
+  BatchTensors tensors = to_tensors(batch, spec, type, model.device);
+  tensors.training = true;
+  tensors.rows.seed = 11;
+  tensors.rows.step = 2;
+  Step result;
+  const auto tokens = static_cast<double>(batch.supervised_tokens());
+  result.loss = network.forward_backward(tensors, tokens, 1) / tokens;
+  tensors.training = false;
+  for (const ExampleLoss& loss : network.evaluate(tensors)) result.evaluated.push_back(loss.loss);
+  for (Trainable& item : trainables.items()) result.grads.emplace_back(item.parameter.name, item.grad.clone());
+  return result;
+}
+
+double error(const at::Tensor& x, const at::Tensor& truth) {
+  return ((x - truth).norm() / truth.norm()).item<double>();
+}
+
+const std::vector<int64_t> kLengths{5, 1, 40, 12, 3};  // one of a single token
+
+}  // namespace
+
+TEST_CASE("the fused provider gives the reference's loss and gradients") {
+  at::set_num_threads(2);
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  for (const std::vector<int64_t>& lengths : {kLengths, std::vector<int64_t>{150}})
+    for (const Setting& setting : settings()) {
+      Step fused = step(setting, at::kFloat, "fused", checkpointing, lengths),
+           reference = step(setting, at::kFloat, "reference", checkpointing, lengths);
+      INFO(setting.name << ", recompute " << static_cast<int>(checkpointing) << ", first length " << lengths[0]);
+      CHECK(fused.loss == Approx(reference.loss).epsilon(1e-6));
+      REQUIRE(fused.evaluated.size() == lengths.size());
+      for (size_t i = 0; i < lengths.size(); ++i)
+        CHECK(fused.evaluated[i] == Approx(reference.evaluated[i]).epsilon(1e-6));
+      REQUIRE_FALSE(fused.grads.empty());
+      for (size_t i = 0; i < fused.grads.size(); ++i) {
+        CAPTURE(fused.grads[i].first);
+        REQUIRE(reference.grads[i].second.abs().max().item<double>() > 0);
+        CHECK(error(fused.grads[i].second, reference.grads[i].second) < 2e-5);
+      }
+    }
+}
+
+TEST_CASE("in bf16 the fused provider is no further from fp32 than the reference") {
+  at::set_num_threads(2);
+  double fused_sum = 0, reference_sum = 0;
+  for (const Setting& setting : settings()) {
+    INFO(setting.name);
+    Step exact = step(setting, at::kFloat, "reference", Checkpointing::none, kLengths);
+    Step fused = step(setting, at::kBFloat16, "fused", Checkpointing::none, kLengths),
+         reference = step(setting, at::kBFloat16, "reference", Checkpointing::none, kLengths);
+    CHECK(std::abs(fused.loss - exact.loss) < 3e-3 * exact.loss);
+    for (size_t i = 0; i < exact.grads.size(); ++i) {
+      CAPTURE(exact.grads[i].first);
+      const double mine = error(fused.grads[i].second, exact.grads[i].second),
+                   its = error(reference.grads[i].second, exact.grads[i].second);
+      CHECK(mine < 2 * its + 1e-3);
+      fused_sum += mine;
+      reference_sum += its;
+    }
+  }
+  CHECK(fused_sum < 1.05 * reference_sum);
+}
