@@ -25,7 +25,8 @@ class Step {
     std::vector<Held> saved(static_cast<size_t>(layers));
     Held hidden = boundary(Use::saved);
     for (int64_t l = 0; l < layers; ++l)
-      hidden = layers_->forward(row(l), hidden, l >= table_.lowest ? &saved[static_cast<size_t>(l)] : nullptr);
+      hidden =
+          layers_->forward(row(l), hidden, l >= table_.lowest ? &saved[static_cast<size_t>(l)] : nullptr);
     Held grad = head_backward();
     hidden.reset();
     for (int64_t l = layers - 1; l >= std::max<int64_t>(table_.lowest, 0); --l)
@@ -48,7 +49,9 @@ class Step {
   const RehearsedLayer& row(int64_t layer) const { return table_.layers[static_cast<size_t>(layer)]; }
   bool narrow() const { return element_ < 4; }
   int64_t row_bytes() const { return element_ * shape_.supervised_tokens * shape_.spec.hidden_size; }
-  Held boundary(Use use) { return ledger_.hold(use, element_ * shape_.micro_batch_tokens * shape_.spec.hidden_size); }
+  Held boundary(Use use) {
+    return ledger_.hold(use, element_ * shape_.micro_batch_tokens * shape_.spec.hidden_size);
+  }
   Held logits(int64_t element) {
     return ledger_.hold(Use::head,
                         std::min(kHeadChunk, shape_.supervised_tokens) * shape_.spec.vocab_size * element);
@@ -96,14 +99,14 @@ int64_t conversion_scratch(const ActivationShape& shape) {
   const ModelSpec& s = shape.spec;
   const int64_t linear = s.hidden_size * std::max(s.intermediate_size, s.num_heads * s.head_dim);
   int64_t largest = shape.quantization != Quantization::none ? linear : 0;
-  if (shape.storage != shape.precision)
-    largest = std::max({largest, linear, s.hidden_size * s.vocab_size});
+  if (shape.storage != shape.precision) largest = std::max({largest, linear, s.hidden_size * s.vocab_size});
   return largest * bytes_of(shape.precision);
 }
 
 }  // namespace
 
-std::vector<MemoryLine> rehearsed_lines(const ActivationShape& shape, MakeLayers layers, const Unrehearsed& rest) {
+std::vector<MemoryLine> rehearsed_lines(const ActivationShape& shape, MakeLayers layers,
+                                        const Unrehearsed& rest) {
   Ledger ledger;
   Step step(shape, ledger, layers);
   shape.training ? step.train() : step.evaluate();

@@ -16,7 +16,10 @@ namespace forge {
 class RehearsedLayers {
  public:
   RehearsedLayers(const ActivationShape& shape, Ledger& ledger)
-      : shape_(shape), ledger_(ledger), tokens_(shape.micro_batch_tokens), element_(bytes_of(shape.precision)) {}
+      : shape_(shape),
+        ledger_(ledger),
+        tokens_(shape.micro_batch_tokens),
+        element_(bytes_of(shape.precision)) {}
   virtual ~RehearsedLayers() = default;
 
   // hidden → hidden, [tokens, hidden]. `saved` receives what backward needs; null: nothing is kept.
@@ -58,6 +61,15 @@ struct Unrehearsed {
 };
 
 // Memory of one micro-batch of training, or of one batch of an evaluation, at its highest moment.
-std::vector<MemoryLine> rehearsed_lines(const ActivationShape& shape, MakeLayers layers, const Unrehearsed& rest);
+std::vector<MemoryLine> rehearsed_lines(const ActivationShape& shape, MakeLayers layers,
+                                        const Unrehearsed& rest);
+
+template <class Layers>
+std::vector<MemoryLine> rehearsed_lines(const ActivationShape& shape, const Unrehearsed& rest) {
+  const MakeLayers make = [](const ActivationShape& s, Ledger& ledger) -> std::unique_ptr<RehearsedLayers> {
+    return std::make_unique<Layers>(s, ledger);
+  };
+  return rehearsed_lines(shape, make, rest);
+}
 
 }  // namespace forge

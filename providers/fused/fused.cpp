@@ -34,11 +34,12 @@ struct MlpKept {
 };
 
 struct SavedFused : SavedLayer {
-  at::Tensor input;            // [tokens, hidden]
-  AttentionKept attention;     // q undefined: recomputed
-  at::Tensor middle, inverse;  // the stream after attention [tokens, hidden], and its norm's factor; or recomputed
-  MlpKept mlp;                 // gate undefined: recomputed
-  at::Tensor s_down;           // small, and else a product to make again
+  at::Tensor input;         // [tokens, hidden]
+  AttentionKept attention;  // q undefined: recomputed
+  at::Tensor middle,
+      inverse;        // the stream after attention [tokens, hidden], and its norm's factor; or recomputed
+  MlpKept mlp;        // gate undefined: recomputed
+  at::Tensor s_down;  // small, and else a product to make again
 };
 
 class FusedProvider : public LayerProvider {
@@ -63,7 +64,8 @@ class FusedProvider : public LayerProvider {
     kept->input = hidden;
     kept->middle = middle;
     if (checkpointing_ != Checkpointing::none) kept->mlp = {};
-    if (checkpointing_ == Checkpointing::full) kept->attention = {}, kept->middle = kept->inverse = at::Tensor();
+    if (checkpointing_ == Checkpointing::full)
+      kept->attention = {}, kept->middle = kept->inverse = at::Tensor();
     *saved = std::move(kept);
     return output;
   }
@@ -104,7 +106,11 @@ class FusedProvider : public LayerProvider {
                   const at::Tensor* residual = nullptr) const {
     at::Tensor y = at::empty_like(h);
     if (inverse) *inverse = at::empty({h.size(0)}, at::kFloat);
-    RmsNormForward args{.type = element_of(h), .rows = h.size(0), .width = h.size(1), .x = h.data_ptr(), .x_stride = h.stride(0)};
+    RmsNormForward args{.type = element_of(h),
+                        .rows = h.size(0),
+                        .width = h.size(1),
+                        .x = h.data_ptr(),
+                        .x_stride = h.stride(0)};
     if (residual) {
       args.residual = residual->data_ptr(), args.residual_stride = residual->stride(0);
       args.h = h.data_ptr(), args.h_stride = h.stride(0);
@@ -118,8 +124,8 @@ class FusedProvider : public LayerProvider {
   }
 
   // Adds to d_h, the gradient of the stream.
-  void norm_backward(const at::Tensor& d_y, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& inverse,
-                     const Trainable* trained, const at::Tensor& d_h) const {
+  void norm_backward(const at::Tensor& d_y, const at::Tensor& h, const at::Tensor& weight,
+                     const at::Tensor& inverse, const Trainable* trained, const at::Tensor& d_h) const {
     rms_norm_backward_cpu({.type = element_of(h),
                            .rows = h.size(0),
                            .width = h.size(1),
@@ -150,6 +156,18 @@ class FusedProvider : public LayerProvider {
               .sine = sine.data_ptr<float>()});
   }
 
+  // What forward and backward of attention read.
+  template <class Args>
+  Args attention_args(const AttentionKept& kept, const BatchTensors& batch) const {
+    Args args{.shape = attention_shape(kept.q, batch)};
+    args.q = kept.q.data_ptr(), args.q_stride = kept.q.stride(0);
+    args.k = kept.k.data_ptr(), args.k_stride = kept.k.stride(0);
+    args.v = kept.v.data_ptr(), args.v_stride = kept.v.stride(0);
+    args.out = kept.mixed.data_ptr(), args.out_stride = kept.mixed.stride(0);
+    args.lse = kept.lse.data_ptr<float>();
+    return args;
+  }
+
   AttentionShape attention_shape(const at::Tensor& q, const BatchTensors& batch) const {
     return {.type = element_of(q),
             .sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
@@ -161,7 +179,8 @@ class FusedProvider : public LayerProvider {
   }
 
   // hidden [tokens, hidden] → what attention adds to it.
-  at::Tensor attention(const FusedLayer& l, const at::Tensor& hidden, const BatchTensors& batch, AttentionKept* saved) const {
+  at::Tensor attention(const FusedLayer& l, const at::Tensor& hidden, const BatchTensors& batch,
+                       AttentionKept* saved) const {
     AttentionKept local;
     AttentionKept& kept = saved ? *saved : local;
     const RowKeys* rows = batch.dropout_rows();
@@ -174,12 +193,7 @@ class FusedProvider : public LayerProvider {
     rotate(kept.k, batch, false);
     kept.mixed = at::empty_like(kept.q);
     kept.lse = at::empty({hidden.size(0), model_.spec.num_heads}, at::kFloat);
-    AttentionForward args{.shape = attention_shape(kept.q, batch)};
-    args.q = kept.q.data_ptr(), args.q_stride = kept.q.stride(0);
-    args.k = kept.k.data_ptr(), args.k_stride = kept.k.stride(0);
-    args.v = kept.v.data_ptr(), args.v_stride = kept.v.stride(0);
-    args.out = kept.mixed.data_ptr(), args.out_stride = kept.mixed.stride(0);
-    args.lse = kept.lse.data_ptr<float>();
+    auto args = attention_args<AttentionForward>(kept, batch);
     at::Tensor workspace = scratch(attention_forward_cpu_workspace(args));
     args.workspace = workspace.data_ptr();
     attention_forward_cpu(args);
@@ -207,7 +221,8 @@ class FusedProvider : public LayerProvider {
   }
 
   // The norm's result x [tokens, hidden] → what the MLP adds to the stream.
-  at::Tensor mlp(const FusedLayer& l, at::Tensor x, const BatchTensors& batch, SavedFused& kept, bool keep) const {
+  at::Tensor mlp(const FusedLayer& l, at::Tensor x, const BatchTensors& batch, SavedFused& kept,
+                 bool keep) const {
     gate_and_up(l, x, batch, kept.mlp);
     x = at::Tensor();
     at::Tensor y = activate(kept.mlp);
@@ -247,8 +262,8 @@ class FusedProvider : public LayerProvider {
   }
 
   // grad: d middle in, d input out. → whether it is that: without `needs_input_grad` it is left halfway.
-  bool attention_backward(const FusedLayer& l, const at::Tensor& grad, const BatchTensors& batch, SavedFused& saved,
-                          bool needs_input_grad) const {
+  bool attention_backward(const FusedLayer& l, const at::Tensor& grad, const BatchTensors& batch,
+                          SavedFused& saved, bool needs_input_grad) const {
     const RowKeys* rows = batch.dropout_rows();
     AttentionKept& kept = saved.attention;
     at::Tensor d_mixed = at::empty_like(kept.mixed);
@@ -266,18 +281,15 @@ class FusedProvider : public LayerProvider {
     backward(l.q, x, kept.s_q, d_q, rows, d_x, false);
     backward(l.k, x, kept.s_k, d_k, rows, d_x, true);
     backward(l.v, x, kept.s_v, d_v, rows, d_x, true);
-    if (d_x.defined()) norm_backward(d_x, saved.input, l.weights->input_norm, kept.inverse, l.input_norm, grad);
+    if (d_x.defined())
+      norm_backward(d_x, saved.input, l.weights->input_norm, kept.inverse, l.input_norm, grad);
     return needs_input_grad;
   }
 
-  void differentiate_attention(const BatchTensors& batch, const AttentionKept& kept, const at::Tensor& d_mixed,
-                               const at::Tensor& d_q, const at::Tensor& d_k, const at::Tensor& d_v) const {
-    AttentionBackward args{.shape = attention_shape(kept.q, batch)};
-    args.q = kept.q.data_ptr(), args.q_stride = kept.q.stride(0);
-    args.k = kept.k.data_ptr(), args.k_stride = kept.k.stride(0);
-    args.v = kept.v.data_ptr(), args.v_stride = kept.v.stride(0);
-    args.out = kept.mixed.data_ptr(), args.out_stride = kept.mixed.stride(0);
-    args.lse = kept.lse.data_ptr<float>();
+  void differentiate_attention(const BatchTensors& batch, const AttentionKept& kept,
+                               const at::Tensor& d_mixed, const at::Tensor& d_q, const at::Tensor& d_k,
+                               const at::Tensor& d_v) const {
+    auto args = attention_args<AttentionBackward>(kept, batch);
     args.d_out = d_mixed.data_ptr(), args.d_out_stride = d_mixed.stride(0);
     args.d_q = d_q.data_ptr(), args.d_q_stride = d_q.stride(0);
     args.d_k = d_k.data_ptr(), args.d_k_stride = d_k.stride(0);
@@ -294,7 +306,8 @@ class FusedProvider : public LayerProvider {
 
 }  // namespace
 
-std::unique_ptr<LayerProvider> fused_provider(const Model& model, TrainableSet& trainables, Checkpointing checkpointing) {
+std::unique_ptr<LayerProvider> fused_provider(const Model& model, TrainableSet& trainables,
+                                              Checkpointing checkpointing) {
   return std::make_unique<FusedProvider>(model, trainables, checkpointing);
 }
 

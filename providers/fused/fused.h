@@ -12,6 +12,7 @@ namespace forge {
 // Recompute by `checkpointing`: none keeps q, k, v, the attention's result, gate and up; selective leaves out gate and
 // up; full keeps a layer's input alone. What costs a pass and no product (norms, the gated activation) is always made
 // again.
-std::unique_ptr<LayerProvider> fused_provider(const Model& model, TrainableSet& trainables, Checkpointing checkpointing);
+std::unique_ptr<LayerProvider> fused_provider(const Model& model, TrainableSet& trainables,
+                                              Checkpointing checkpointing);
 
 }  // namespace forge

@@ -74,7 +74,8 @@ class FusedLayers : public RehearsedLayers {
   Held attention_workspace() {
     const ModelSpec& s = shape_.spec;
     int64_t floats = 0;
-    attention_scratch({.heads = s.num_heads, .kv_heads = s.num_kv_heads, .head_dim = s.head_dim}, nullptr, &floats);
+    attention_scratch({.heads = s.num_heads, .kv_heads = s.num_kv_heads, .head_dim = s.head_dim}, nullptr,
+                      &floats);
     return ledger_.hold(Use::layer, 64 + 4 * shape_.threads * floats);
   }
 
@@ -169,12 +170,8 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
-  return rehearsed_lines(
-      shape,
-      [](const ActivationShape& s, Ledger& ledger) -> std::unique_ptr<RehearsedLayers> {
-        return std::make_unique<FusedLayers>(s, ledger);
-      },
-      {.share = 0.005, .bytes = 16384});
+  // Measured under by at most 0.5 % of the tiny model, 10 KB, and 0.1 % of larger ones.
+  return rehearsed_lines<FusedLayers>(shape, {.share = 0.005, .bytes = 16384});
 }
 
 }  // namespace forge

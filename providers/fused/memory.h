@@ -9,10 +9,14 @@ namespace forge {
 
 inline Element element_of(const at::Tensor& x) {
   switch (x.scalar_type()) {
-    case at::kFloat: return Element::f32;
-    case at::kBFloat16: return Element::bf16;
-    case at::kHalf: return Element::f16;
-    default: FORGE_CHECK(false, "no kernel computes in " << x.scalar_type());
+    case at::kFloat:
+      return Element::f32;
+    case at::kBFloat16:
+      return Element::bf16;
+    case at::kHalf:
+      return Element::f16;
+    default:
+      FORGE_CHECK(false, "no kernel computes in " << x.scalar_type());
   }
 }
 

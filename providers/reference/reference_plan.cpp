@@ -8,12 +8,7 @@ std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
 
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape) {
   // Measured under by at most 1.7 % (bf16's casts) and 50 KiB over the cells of bench/memory/run.py.
-  return rehearsed_lines(
-      shape,
-      [](const ActivationShape& s, Ledger& ledger) -> std::unique_ptr<RehearsedLayers> {
-        return std::make_unique<ReferenceLayers>(s, ledger);
-      },
-      {.share = 0.02, .bytes = 65536});
+  return rehearsed_lines<ReferenceLayers>(shape, {.share = 0.02, .bytes = 65536});
 }
 
 }  // namespace forge

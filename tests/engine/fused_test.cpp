@@ -31,7 +31,11 @@ AdapterConfig lora(double dropout = 0) {
 }
 
 std::vector<Setting> settings() {
-  std::vector<Setting> list{{"full", {}}, {"lora", lora()}, {"lora with dropout", lora(0.3)}, {"biases", lora(), true}, {"full, biases", {}, true}};
+  std::vector<Setting> list{{"full", {}},
+                            {"lora", lora()},
+                            {"lora with dropout", lora(0.3)},
+                            {"biases", lora(), true},
+                            {"full, biases", {}, true}};
   AdapterConfig upper = lora();
   upper.target_modules = {"q_proj", "down_proj"};
   upper.layers_to_transform = {1, 2};
@@ -65,8 +69,8 @@ struct Step {
   std::vector<std::pair<std::string, at::Tensor>> grads;
 };
 
-Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, Checkpointing checkpointing,
-          const std::vector<int64_t>& lengths) {
+Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name,
+          Checkpointing checkpointing, const std::vector<int64_t>& lengths) {
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   job.adapter = setting.adapter;
@@ -106,7 +110,8 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   result.loss = network.forward_backward(tensors, tokens, 1) / tokens;
   tensors.training = false;
   for (const ExampleLoss& loss : network.evaluate(tensors)) result.evaluated.push_back(loss.loss);
-  for (Trainable& item : trainables.items()) result.grads.emplace_back(item.parameter.name, item.grad.clone());
+  for (Trainable& item : trainables.items())
+    result.grads.emplace_back(item.parameter.name, item.grad.clone());
   return result;
 }
 
@@ -125,7 +130,8 @@ TEST_CASE("the fused provider gives the reference's loss and gradients") {
     for (const Setting& setting : settings()) {
       Step fused = step(setting, at::kFloat, "fused", checkpointing, lengths),
            reference = step(setting, at::kFloat, "reference", checkpointing, lengths);
-      INFO(setting.name << ", recompute " << static_cast<int>(checkpointing) << ", first length " << lengths[0]);
+      INFO(setting.name << ", recompute " << static_cast<int>(checkpointing) << ", first length "
+                        << lengths[0]);
       CHECK(fused.loss == Approx(reference.loss).epsilon(1e-6));
       REQUIRE(fused.evaluated.size() == lengths.size());
       for (size_t i = 0; i < lengths.size(); ++i)
