@@ -13,6 +13,8 @@
 namespace forge::text {
 namespace {
 
+constexpr std::string_view kSpace = "▁";  // SentencePiece's
+
 uint64_t next_model_number() {
   static std::atomic<uint64_t> number{0};
   return ++number;
@@ -54,6 +56,7 @@ class Bpe : public Model {
         if (auto bytes = raw_bytes_of(token)) whole_.emplace(std::move(*bytes), id);
       }
     }
+    find_joints();
     spec_.merges = {};
     spec_.ranks = {};
   }
@@ -102,6 +105,28 @@ class Bpe : public Model {
     }
   }
 
+  // SentencePiece's vocabularies have no pre-tokenizer: a whole text is one word. But before a "▁" that no merge joins
+  // to what stands there it falls apart into words that know nothing of each other.
+  void find_joints() {
+    falls_apart_ = !raw_ && !spec_.ignore_merges && spec_.continuing_subword_prefix.empty() &&
+                   spec_.end_of_word_suffix.empty() && spec_.vocabulary.id_of(kSpace);
+    for (const auto& [left, right] : spec_.merges) {
+      if (!falls_apart_) return;
+      if (left.empty() || !right.starts_with(kSpace)) continue;
+      joint_[static_cast<unsigned char>(left.back())] = true;
+      // These end in a text that is not their own.
+      falls_apart_ = left != spec_.unk_token && !std::ranges::count(fallback_, *spec_.vocabulary.id_of(left));
+    }
+  }
+
+  // Bytes of the first word of a text. Several "▁" stay together: some vocabulary joins them.
+  size_t first_word(std::string_view text) const {
+    if (!falls_apart_) return text.size();
+    for (size_t at = text.find(kSpace, 1); at != text.npos; at = text.find(kSpace, at + 1))
+      if (!joint_[static_cast<unsigned char>(text[at - 1])]) return at;
+    return text.size();
+  }
+
   std::optional<int32_t> whole_word(std::string_view word) const {
     if (!spec_.ignore_merges) return std::nullopt;
     if (!raw_) return spec_.vocabulary.id_of(word);
@@ -109,9 +134,18 @@ class Bpe : public Model {
     return found == whole_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // emit(id, bytes) for the tokens of a word.
+  // emit(id, bytes) for the tokens of a text.
   template <class Emit>
-  void each_token(std::string_view word, Emit emit) const {
+  void each_token(std::string_view text, Emit emit) const {
+    do {
+      const size_t bytes = first_word(text);
+      each_token_of_word(text.substr(0, bytes), emit);
+      text.remove_prefix(bytes);
+    } while (!text.empty());
+  }
+
+  template <class Emit>
+  void each_token_of_word(std::string_view word, Emit emit) const {
     thread_local std::vector<Symbol> symbols;
     const auto emit_fresh = [&] {
       for (const Symbol& symbol : symbols) emit(symbol.id, symbol.bytes);
@@ -214,6 +248,8 @@ class Bpe : public Model {
   std::array<int32_t, 256> byte_id_{};
   std::array<int32_t, 256> fallback_{};
   StringMap<int32_t> whole_;  // raw bytes of tokens, for ignore_merges
+  bool falls_apart_ = false;
+  std::array<bool, 256> joint_{};  // last bytes of what a merge joins to a "▁"
   uint64_t number_ = next_model_number();
 };
 
