@@ -283,7 +283,7 @@ def differences(found, expected, blocks, what=slice(0, 3)):
             continue
         at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
         if count == 0:
-            place = found[k][at - 1][1] if at else 0
+            place = found[k][at - 1][1] if at and len(found[k][at - 1]) > 1 else 0
             near = blocks[k].encode()[max(place - 10, 0) : place + 40]
             print(f"    block {k} token {at}: forge {a[at : at + 4]}, package {b[at : at + 4]}, near {near!r}")
         count += sum(x != y for x, y in zip(a, b)) + abs(len(a) - len(b))

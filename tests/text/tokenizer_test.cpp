@@ -141,6 +141,45 @@ TEST_CASE("long words take no quadratic time", "[tokenizer]") {
   CHECK(tokenizer.decode(ids) == std::string(2'000'000, 'a'));
 }
 
+// ignore_merges looks the whole text up first, finds nothing, and merges it in one piece: the same answer the long way.
+TEST_CASE("a text that falls apart into words gives the tokens of the whole", "[tokenizer]") {
+  const auto model = [](const std::string& vocabulary, const std::string& merges, const char* extra) {
+    return parse(R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,"vocab":{"<unk>":0,)" +
+                 vocabulary + R"(},"merges":[)" + merges + "]" + extra + "}}");
+  };
+  struct Case {
+    std::string vocabulary, merges;
+  };
+  const std::string plain = R"("▁":1,"a":2,"b":3,"c":4,"▁a":5,"▁▁":6,"ab":7,"▁ab":8,"ca":9)",
+                    merges = R"(["a","b"],["▁","ab"],["▁","a"],["▁","▁"],["c","a"])";
+  const Case cases[] = {{plain, merges},
+                        {plain + R"(,"b▁":10,"b▁a":11)", R"(["b","▁"],["b▁","a"],)" + merges},
+                        {plain + R"(,"c▁▁":10)", merges + R"(,["c","▁▁"])"},
+                        {plain + R"(,"<0x64>":10,"<0x64>▁":11)", R"(["<0x64>","▁"],)" + merges},
+                        {plain + R"(,"<unk>▁":10)", R"(["<unk>","▁"],)" + merges},
+                        {R"("a":1,"b":2,"ab":3,"b▁":4,"▁x":5)", R"(["a","b"])"}};
+  const char* alphabet[] = {"a", "b", "c", "▁", "▁", "d", "é"};
+  uint64_t state = 7;
+  int64_t several = 0;
+  for (const Case& one : cases) {
+    CAPTURE(one.vocabulary);
+    const Tokenizer apart = model(one.vocabulary, one.merges, ""),
+                    whole = model(one.vocabulary, one.merges, R"(,"ignore_merges":true)");
+    for (int round = 0; round < 400; ++round) {
+      std::string text;
+      for (int length = 0; length < 2 + round % 90; ++length) {
+        state = state * 6364136223846793005ull + 1442695040888963407ull;
+        text += alphabet[(state >> 33) % 7];
+      }
+      CAPTURE(text);
+      const auto found = apart.encode(text), expected = whole.encode(text);
+      several += expected.size() > 1;
+      REQUIRE(found == expected);
+    }
+  }
+  CHECK(several > 2000);
+}
+
 TEST_CASE("text that is not UTF-8 is an error", "[tokenizer]") {
   CHECK(error_of([] { fixture("gpt2").encode("ab\xFFz"); }).find("byte 2") != std::string::npos);
 }

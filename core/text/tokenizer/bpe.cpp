@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <fmt/format.h>
 
 #include "core/text/tokenizer/bpe_merges.h"
@@ -14,11 +13,6 @@ namespace forge::text {
 namespace {
 
 constexpr std::string_view kSpace = "▁";  // SentencePiece's
-
-uint64_t next_model_number() {
-  static std::atomic<uint64_t> number{0};
-  return ++number;
-}
 
 // The bytes that a token of the ByteLevel alphabet stands for; nothing if it has characters outside the
 // alphabet.
@@ -64,15 +58,11 @@ class Bpe : public Model {
   bool raw() const { return raw_; }
 
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
-    int32_t at = 0;
-    each_token(word, [&](int32_t id, int32_t bytes) {
-      tokens.push_back({id, at, at + bytes});
-      at += bytes;
-    });
+    each_token(word, [&](const WordToken& token) { tokens.push_back(token); });
   }
 
   void encode_ids(std::string_view word, std::vector<int32_t>& ids) const override {
-    each_token(word, [&](int32_t id, int32_t) { ids.push_back(id); });
+    each_token(word, [&](const WordToken& token) { ids.push_back(token.id); });
   }
 
   std::optional<int32_t> id_of(std::string_view token) const override {
@@ -119,9 +109,8 @@ class Bpe : public Model {
     }
   }
 
-  // Bytes of the first word of a text. Several "▁" stay together: some vocabulary joins them.
+  // Bytes of the first word of a text that falls apart. Several "▁" stay together where a merge joins them.
   size_t first_word(std::string_view text) const {
-    if (!falls_apart_) return text.size();
     for (size_t at = text.find(kSpace, 1); at != text.npos; at = text.find(kSpace, at + 1))
       if (!joint_[static_cast<unsigned char>(text[at - 1])]) return at;
     return text.size();
@@ -134,39 +123,28 @@ class Bpe : public Model {
     return found == whole_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // emit(id, bytes) for the tokens of a text.
-  template <class Emit>
-  void each_token(std::string_view text, Emit emit) const {
+  // visit(token) for the tokens of a text.
+  template <class Visit>
+  void each_token(std::string_view text, Visit visit) const {
+    const auto compute = [this](std::string_view word, std::vector<WordToken>& tokens) {
+      thread_local std::vector<Symbol> symbols;
+      merge(word, symbols);
+      int32_t at = 0;
+      for (const Symbol& symbol : symbols) {
+        tokens.push_back({symbol.id, at, at + symbol.bytes});
+        at += symbol.bytes;
+      }
+    };
+    if (!falls_apart_) return WordCache::each_token(number_, text, compute, visit);
+    int32_t begin = 0;
     do {
       const size_t bytes = first_word(text);
-      each_token_of_word(text.substr(0, bytes), emit);
+      WordCache::each_token(number_, text.substr(0, bytes), compute, [&](const WordToken& token) {
+        visit(WordToken{token.id, begin + token.begin, begin + token.end});
+      });
+      begin += static_cast<int32_t>(bytes);
       text.remove_prefix(bytes);
     } while (!text.empty());
-  }
-
-  template <class Emit>
-  void each_token_of_word(std::string_view word, Emit emit) const {
-    thread_local std::vector<Symbol> symbols;
-    const auto emit_fresh = [&] {
-      for (const Symbol& symbol : symbols) emit(symbol.id, symbol.bytes);
-    };
-    if (!WordCache::fits(word)) {
-      merge(word, symbols);
-      return emit_fresh();
-    }
-    WordCache::Entry& entry = WordCache::of_this_thread(number_).slot(word);
-    if (!WordCache::holds(entry, word)) {
-      merge(word, symbols);
-      if (symbols.size() > WordCache::kTokens) return emit_fresh();
-      std::memcpy(entry.word, word.data(), word.size());
-      entry.bytes = static_cast<uint8_t>(word.size());
-      entry.count = static_cast<uint8_t>(symbols.size());
-      for (size_t i = 0; i < symbols.size(); ++i) {
-        entry.ids[i] = symbols[i].id;
-        entry.lengths[i] = static_cast<uint8_t>(symbols[i].bytes);
-      }
-    }
-    for (size_t i = 0; i < entry.count; ++i) emit(entry.ids[i], entry.lengths[i]);
   }
 
   void merge(std::string_view word, std::vector<Symbol>& symbols) const {
@@ -250,7 +228,7 @@ class Bpe : public Model {
   StringMap<int32_t> whole_;  // raw bytes of tokens, for ignore_merges
   bool falls_apart_ = false;
   std::array<bool, 256> joint_{};  // last bytes of what a merge joins to a "▁"
-  uint64_t number_ = next_model_number();
+  uint64_t number_ = WordCache::new_model();
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/text/tokenizer/json_fields.h"
 #include "core/text/tokenizer/unicode.h"
+#include "core/text/tokenizer/word_cache.h"
 
 namespace forge::text {
 namespace {
@@ -93,17 +94,8 @@ class Unigram : public Model {
   }
 
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
-    std::vector<WordToken> path = best_path(word);
-    // Neighbouring unknown characters are one unknown token.
-    for (size_t k = 0; k < path.size(); ++k) {
-      WordToken token = path[k];
-      if (!is_unknown(token.id)) {
-        tokens.push_back(token);
-        continue;
-      }
-      while (k + 1 < path.size() && is_unknown(path[k + 1].id)) token.end = path[++k].end;
-      add_unknown(word, token, tokens);
-    }
+    const auto compute = [this](std::string_view whole, std::vector<WordToken>& fresh) { cut(whole, fresh); };
+    WordCache::each_token(number_, word, compute, [&](const WordToken& token) { tokens.push_back(token); });
   }
 
   std::optional<int32_t> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
@@ -126,6 +118,20 @@ class Unigram : public Model {
   };
 
   bool is_unknown(int32_t id) const { return spec_.unk_id && id == *spec_.unk_id; }
+
+  void cut(std::string_view word, std::vector<WordToken>& tokens) const {
+    std::vector<WordToken> path = best_path(word);
+    // Neighbouring unknown characters are one unknown token.
+    for (size_t k = 0; k < path.size(); ++k) {
+      WordToken token = path[k];
+      if (!is_unknown(token.id)) {
+        tokens.push_back(token);
+        continue;
+      }
+      while (k + 1 < path.size() && is_unknown(path[k + 1].id)) token.end = path[++k].end;
+      add_unknown(word, token, tokens);
+    }
+  }
 
   // ends[k]: the best way to cut word[0, k).
   std::vector<WordToken> best_path(std::string_view word) const {
@@ -177,6 +183,7 @@ class Unigram : public Model {
   Vocabulary vocabulary_;
   double unknown_score_ = 0;
   int32_t byte_id_[256];
+  uint64_t number_ = WordCache::new_model();
 };
 
 }  // namespace

@@ -6,11 +6,42 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <vector>
+
+#include "core/text/tokenizer/models.h"
 
 namespace forge::text {
 
 class WordCache {
  public:
+  // Every model has words of its own.
+  static uint64_t new_model();
+
+  // visit(token) for every token of a word: what compute(word, tokens) gave when the word was last seen, or gives now.
+  template <class Compute, class Visit>
+  static void each_token(uint64_t model, std::string_view word, Compute compute, Visit visit) {
+    thread_local std::vector<WordToken> fresh;
+    if (word.size() > kWordBytes) {
+      fresh.clear();
+      compute(word, fresh);
+      for (const WordToken& token : fresh) visit(token);
+      return;
+    }
+    Entry& entry = of_this_thread(model).slot(word);
+    if (!holds(entry, word)) {
+      fresh.clear();
+      compute(word, fresh);
+      if (!keep(word, fresh, entry)) {
+        for (const WordToken& token : fresh) visit(token);
+        return;
+      }
+    }
+    int32_t at = 0;
+    for (size_t i = 0; i < entry.count; at += entry.lengths[i++])
+      visit(WordToken{entry.ids[i], at, at + entry.lengths[i]});
+  }
+
+ private:
   static constexpr size_t kWordBytes = 23;
   static constexpr size_t kTokens = 6;
 
@@ -25,13 +56,13 @@ class WordCache {
   // The cache of this thread for the model with this number.
   static WordCache& of_this_thread(uint64_t model);
 
-  static bool fits(std::string_view word) { return word.size() <= kWordBytes; }
   Entry& slot(std::string_view word) { return entries_[hash(word) & (kEntries - 1)]; }
   static bool holds(const Entry& entry, std::string_view word) {
     return entry.bytes == word.size() && std::memcmp(entry.word, word.data(), word.size()) == 0;
   }
+  // Whether the entry can hold them: a few tokens, end to end.
+  static bool keep(std::string_view word, const std::vector<WordToken>& tokens, Entry& entry);
 
- private:
   static constexpr size_t kEntries = 1 << 14;
   static uint64_t hash(std::string_view word) {
     // Two overlapping loads and the length for short words; quality matters less than the few nanoseconds.

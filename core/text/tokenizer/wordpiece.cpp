@@ -3,6 +3,7 @@
 #include "core/text/tokenizer/json_fields.h"
 #include "core/text/tokenizer/models.h"
 #include "core/text/tokenizer/unicode.h"
+#include "core/text/tokenizer/word_cache.h"
 
 namespace forge::text {
 namespace {
@@ -44,11 +45,10 @@ class WordPiece : public WordModel {
  public:
   using WordModel::WordModel;
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
-    const size_t first = tokens.size();
-    if (!pieces(word, tokens)) {
-      tokens.resize(first);
-      tokens.push_back(unknown(word));
-    }
+    const auto compute = [this](std::string_view whole, std::vector<WordToken>& fresh) {
+      if (!pieces(whole, fresh)) fresh.assign(1, unknown(whole));
+    };
+    WordCache::each_token(number_, word, compute, [&](const WordToken& token) { tokens.push_back(token); });
   }
 
  private:
@@ -79,6 +79,8 @@ class WordPiece : public WordModel {
     while (end > 0 && (static_cast<unsigned char>(word[end]) & 0xC0) == 0x80);
     return end;
   }
+
+  uint64_t number_ = WordCache::new_model();
 };
 
 class WordLevel : public WordModel {
