@@ -9,7 +9,7 @@
 namespace forge {
 namespace {
 
-// fused.cpp and linear.cpp, line by line.
+// fused.cpp, linear.cpp and ops.cpp, line by line.
 class FusedLayers : public RehearsedLayers {
  public:
   FusedLayers(const ActivationShape& shape, Ledger& ledger)
