@@ -15,8 +15,8 @@ FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
   F one = set(1.0f);
   if (function == GateFunction::silu) {
     V s = sizeof(T) == 2 ? sigmoid_near(x) : sigmoid(x);
-    // x σ(x) of −∞ is 0 and not ∞ · 0.
-    V value = less(x, set(-104.0f), set(0.0f), x * s);
+    // x σ(x) of −∞ is nothing and not ∞ times it: below −104 the product stays what it is there, 1e-36. A NaN stays.
+    V value = max(set(-104.0f), x) * s;
     return {value, less(x, set(-104.0f), set(0.0f), fma(value, one - s, s))};
   }
   constexpr float kRoot = 0.7978845608028654f, kCubic = 0.044715f;
