@@ -111,19 +111,19 @@ class FusedProvider : public LayerProvider {
     Heads& heads = kept.heads;
     const RowKeys* rows = batch.dropout_rows();
     at::Tensor x = input_norm(l, hidden, &kept.inverse);
-    heads.q = forward(l.q, x, rows, &kept.s_q);
-    heads.k = forward(l.k, x, rows, &kept.s_k);
-    heads.v = forward(l.v, x, rows, &kept.s_v);
+    heads.q = linear_forward(l.q, x, rows, &kept.s_q);
+    heads.k = linear_forward(l.k, x, rows, &kept.s_k);
+    heads.v = linear_forward(l.v, x, rows, &kept.s_v);
     x = at::Tensor();
     rotate(heads.q, batch, model_.spec.head_dim, false);
     rotate(heads.k, batch, model_.spec.head_dim, false);
     attend(heads, batch, model_.spec.head_dim);
-    return forward(l.o, heads.mixed, rows, &kept.s_o);
+    return linear_forward(l.o, heads.mixed, rows, &kept.s_o);
   }
 
   void gate_and_up(const FusedLayer& l, const at::Tensor& x, const BatchTensors& batch, MlpKept& kept) const {
-    kept.gate = forward(l.gate, x, batch.dropout_rows(), &kept.s_gate);
-    kept.up = forward(l.up, x, batch.dropout_rows(), &kept.s_up);
+    kept.gate = linear_forward(l.gate, x, batch.dropout_rows(), &kept.s_gate);
+    kept.up = linear_forward(l.up, x, batch.dropout_rows(), &kept.s_up);
   }
 
   // The norm's result x [tokens, hidden] → what the MLP adds to the stream.
@@ -133,7 +133,7 @@ class FusedProvider : public LayerProvider {
     x = at::Tensor();
     at::Tensor y = activate(kept.mlp.gate, kept.mlp.up);
     if (!keep || checkpointing_ != Checkpointing::none) kept.mlp = {};
-    return forward(l.down, y, batch.dropout_rows(), &kept.s_down);
+    return linear_forward(l.down, y, batch.dropout_rows(), &kept.s_down);
   }
 
   // grad: d output in, d middle out. `x`: the norm's result, if it is at hand.
@@ -147,13 +147,13 @@ class FusedProvider : public LayerProvider {
     if (again) gate_and_up(l, x, batch, m);
     at::Tensor y = l.down.keeps_input() ? activate(m.gate, m.up) : at::Tensor();
     at::Tensor d_y = at::empty_like(m.gate);
-    backward(l.down, y, kept.s_down, grad, rows, d_y, false);
+    linear_backward(l.down, y, kept.s_down, grad, rows, d_y, false);
     y = at::Tensor();
     activate_backward(d_y, m.gate, m.up);  // which are their gradients from here on
     d_y = at::Tensor();
     at::Tensor d_x = at::empty_like(grad);
-    backward(l.gate, x, m.s_gate, m.gate, rows, d_x, false);
-    backward(l.up, x, m.s_up, m.up, rows, d_x, true);
+    linear_backward(l.gate, x, m.s_gate, m.gate, rows, d_x, false);
+    linear_backward(l.up, x, m.s_up, m.up, rows, d_x, true);
     m = {};
     norm_backward(d_x, kept.middle, l.weights->post_attention_norm, kept.inverse, l.post_norm, grad);
     kept.middle = kept.inverse = at::Tensor();
@@ -165,7 +165,7 @@ class FusedProvider : public LayerProvider {
     const RowKeys* rows = batch.dropout_rows();
     AttentionKept& kept = saved.attention;
     at::Tensor d_mixed = at::empty_like(kept.heads.mixed);
-    backward(l.o, kept.heads.mixed, kept.s_o, grad, rows, d_mixed, false);
+    linear_backward(l.o, kept.heads.mixed, kept.s_o, grad, rows, d_mixed, false);
     HeadsGrad d = attend_backward(kept.heads, d_mixed, batch, model_.spec.head_dim);
     d_mixed = at::Tensor();
     kept.heads = {};
@@ -174,9 +174,9 @@ class FusedProvider : public LayerProvider {
     at::Tensor x, d_x;
     if (l.q.keeps_input() || l.k.keeps_input() || l.v.keeps_input()) x = input_norm(l, saved.input, nullptr);
     if (needs_input_grad || l.input_norm) d_x = at::empty_like(grad);
-    backward(l.q, x, kept.s_q, d.q, rows, d_x, false);
-    backward(l.k, x, kept.s_k, d.k, rows, d_x, true);
-    backward(l.v, x, kept.s_v, d.v, rows, d_x, true);
+    linear_backward(l.q, x, kept.s_q, d.q, rows, d_x, false);
+    linear_backward(l.k, x, kept.s_k, d.k, rows, d_x, true);
+    linear_backward(l.v, x, kept.s_v, d.v, rows, d_x, true);
     if (d_x.defined())
       norm_backward(d_x, saved.input, l.weights->input_norm, kept.inverse, l.input_norm, grad);
     return needs_input_grad;

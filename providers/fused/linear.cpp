@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "kernels/lora/lora_args.h"
-#include "providers/fused/memory.h"
+#include "providers/fused/tensors.h"
 
 namespace forge {
 namespace {
@@ -57,7 +57,8 @@ FusedLinear fused_linear(const LinearSpec& spec, const std::vector<Trainable*>& 
   return linear;
 }
 
-at::Tensor forward(const FusedLinear& linear, const at::Tensor& x, const RowKeys* rows, at::Tensor* s) {
+at::Tensor linear_forward(const FusedLinear& linear, const at::Tensor& x, const RowKeys* rows,
+                          at::Tensor* s) {
   const LinearSpec& spec = *linear.spec;
   at::Tensor y = at::linear(x, base_weight(spec, x.scalar_type()), spec.bias);
   if (!spec.adapted()) return y;
@@ -70,8 +71,8 @@ at::Tensor forward(const FusedLinear& linear, const at::Tensor& x, const RowKeys
   return y;
 }
 
-void backward(const FusedLinear& linear, const at::Tensor& x, const at::Tensor& s, const at::Tensor& d_y,
-              const RowKeys* rows, const at::Tensor& d_x, bool add) {
+void linear_backward(const FusedLinear& linear, const at::Tensor& x, const at::Tensor& s,
+                     const at::Tensor& d_y, const RowKeys* rows, const at::Tensor& d_x, bool add) {
   const LinearSpec& spec = *linear.spec;
   if (d_x.defined()) {
     at::Tensor target = d_x;

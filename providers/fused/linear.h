@@ -23,11 +23,11 @@ FusedLinear fused_linear(const LinearSpec& spec, const std::vector<Trainable*>& 
 
 // x [tokens, in] → [tokens, out]. `s` receives S = drop(x) Aᵀ, fp32 [tokens, rank], if there is an adapter; null: not
 // wanted. `rows` keys the dropout; null: none.
-at::Tensor forward(const FusedLinear& linear, const at::Tensor& x, const RowKeys* rows, at::Tensor* s);
+at::Tensor linear_forward(const FusedLinear& linear, const at::Tensor& x, const RowKeys* rows, at::Tensor* s);
 
 // Adds the gradients of what is trained to their fp32 buffers, and gives d x: written to `d_x`, or added with `add`. An
 // undefined `d_x` is not wanted. x is read only where keeps_input() is true, and may be undefined elsewhere.
-void backward(const FusedLinear& linear, const at::Tensor& x, const at::Tensor& s, const at::Tensor& d_y,
-              const RowKeys* rows, const at::Tensor& d_x, bool add);
+void linear_backward(const FusedLinear& linear, const at::Tensor& x, const at::Tensor& s,
+                     const at::Tensor& d_y, const RowKeys* rows, const at::Tensor& d_x, bool add);
 
 }  // namespace forge

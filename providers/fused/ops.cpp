@@ -8,7 +8,7 @@
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/swiglu/swiglu_args.h"
-#include "providers/fused/memory.h"
+#include "providers/fused/tensors.h"
 
 namespace forge {
 namespace {
