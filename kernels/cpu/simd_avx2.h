@@ -76,9 +76,8 @@ FORGE_INLINE F scale2(F x, F n) {
   F half = round(n * set(0.5f));
   return x * power2(half) * power2(n - half);
 }
-FORGE_INLINE F add_exponent(F p, F n) {
-  return {_mm256_castsi256_ps(
-      _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(_mm256_castps_si256(n.v), 23)))};
+FORGE_INLINE F power_of_low_bits(F n) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(n.v), 23))};
 }
 FORGE_INLINE F clamp_to(F x, float limit) { return max(set(-limit), min(set(limit), x)); }
 FORGE_INLINE float sum(F a) {

@@ -71,10 +71,9 @@ FORGE_INLINE F keep_first(F x, int64_t n, F other) {
 }
 // x · 2ⁿ for a whole n.
 FORGE_INLINE F scale2(F x, F n) { return {_mm512_scalef_ps(x.v, n.v)}; }
-// The bits of p + (the bits of n << 23): p · 2ⁿ for a whole n in the lowest bits of its lane.
-FORGE_INLINE F add_exponent(F p, F n) {
-  return {_mm512_castsi512_ps(
-      _mm512_add_epi32(_mm512_castps_si512(p.v), _mm512_slli_epi32(_mm512_castps_si512(n.v), 23)))};
+// The lowest eight bits of a lane as an exponent: 2ⁿ where they hold n + 127.
+FORGE_INLINE F power_of_low_bits(F n) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(n.v), 23))};
 }
 // x, or ± limit where it is larger; a NaN becomes a number.
 FORGE_INLINE F clamp_to(F x, float limit) { return {_mm512_range_ps(x.v, _mm512_set1_ps(limit), 2)}; }

@@ -74,11 +74,11 @@ FORGE_INLINE F scale2(F x, F n) {
   return each_lane(
       [&](int i) { return std::ldexp(x.v[i], std::isnan(n.v[i]) ? 0 : static_cast<int>(n.v[i])); });
 }
-FORGE_INLINE F add_exponent(F p, F n) {
+FORGE_INLINE F power_of_low_bits(F n) {
   return each_lane([&](int i) {
-    uint32_t bits, whole;
-    std::memcpy(&bits, &p.v[i], 4), std::memcpy(&whole, &n.v[i], 4);
-    bits += whole << 23;
+    uint32_t bits;
+    std::memcpy(&bits, &n.v[i], 4);
+    bits <<= 23;
     float x;
     std::memcpy(&x, &bits, 4);
     return x;

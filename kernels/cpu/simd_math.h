@@ -64,22 +64,22 @@ FORGE_INLINE F exp(F x) {
 }
 // e⁸⁷ is the largest whose reciprocal is still normal.
 FORGE_INLINE F sigmoid(F x) { return reciprocal(set(1.0f) + exp(min(set(87.0f), set(0.0f) - x))); }
-// 2^(factor · x) to 3e-6, for |factor · x| ≤ 126: enough where the result is rounded to 16 bits. The product
-// is rounded to a whole n by adding a number whose last bit counts ones; 2^r for |r| ≤ 1/2 is the minimax
-// polynomial of degree 4.
-FORGE_INLINE F exp2_near(F x, float factor) {
-  F whole = set(12582912.0f), n = fma(x, set(factor), whole);
-  F r = fma(x, set(factor), whole - n);
+// 1 + e⁻ˣ to 3e-6, enough where the result is rounded to 16 bits; 1 + e^±87 past ±87, and for a NaN some number.
+// −x / ln 2 is rounded to a whole n by adding a number whose last bit counts ones and whose low bits are 127,
+// so that the sum's low bits are the exponent of 2ⁿ; 2^r for |r| ≤ 1/2 is the minimax polynomial of degree 4.
+FORGE_INLINE F one_plus_exp_near(F x) {
+  const F bounded = clamp_to(x, 87.0f), factor = set(-1.44269504088896341f), whole = set(12582912.0f + 127);
+  F n = fma(bounded, factor, whole);
+  F r = fma(bounded, factor, whole - n);
   F p = set(9.57010191e-3f);
   p = fma(p, r, set(5.59178603e-2f));
   p = fma(p, r, set(2.40247448e-1f));
   p = fma(p, r, set(6.93121815e-1f));
-  return add_exponent(fma(p, r, set(9.99999261e-1f)), n);
+  p = fma(p, r, set(9.99999261e-1f));
+  return fma(p, power_of_low_bits(n), set(1.0f));
 }
 // To 3e-6; 1 / (1 + e⁸⁷) and the reverse past ±87, some number for a NaN.
-FORGE_INLINE F sigmoid_near(F x) {
-  return reciprocal(set(1.0f) + exp2_near(clamp_to(x, 87.0f), -1.44269504088896341f));
-}
+FORGE_INLINE F sigmoid_near(F x) { return reciprocal(one_plus_exp_near(x)); }
 // Exact to rounding for large x; near 0 the subtraction costs an absolute 1e-7, which gelu multiplies by x.
 FORGE_INLINE F tanh(F x) {
   return set(1.0f) - set(2.0f) * reciprocal(exp(min(set(87.0f), x + x)) + set(1.0f));
