@@ -19,25 +19,56 @@ T* at(void* base, int64_t stride, int64_t token, int64_t offset) {
   return static_cast<T*>(base) + token * stride + offset;
 }
 
-// Asks for the row of a token some tokens later: rows of one head lie too far apart for the processor to foresee.
+// Where the row of a token some tokens later lies: rows of one head lie too far apart for the processor to foresee.
 template <class T>
-FORGE_INLINE void ask_ahead(const T* row, int64_t d, int64_t stride) {
-  constexpr int64_t kTokens = 6, kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < d; i += kLine) __builtin_prefetch(row + kTokens * stride + i);
+FORGE_INLINE const T* later(const T* row, int64_t stride) {
+  constexpr int64_t kTokens = 6;
+  return row + kTokens * stride;
 }
 
-// Asks for a row that is read or written after the block at hand: spread over its rows, these cost nothing.
-template <class T>
-FORGE_INLINE void ask(const void* base, int64_t stride, int64_t token, int64_t offset, int64_t d) {
-  const char* row = reinterpret_cast<const char*>(at<T>(base, stride, token, offset));
-  for (int64_t i = 0; i < d * static_cast<int64_t>(sizeof(T)); i += 64) __builtin_prefetch(row + i);
-}
+// Rows that are read or written after the block at hand. Asked for all at once they would keep its own loads waiting; a
+// few at a time between its products they cost nothing. They go to the second cache: the first holds no more than the
+// block.
+struct Ahead {
+  struct Piece {
+    const char* row;
+    int64_t stride, width, count;  // bytes, bytes, rows
+  };
+  Piece pieces[4];
+  int used = 0;
+
+  template <class T>
+  void add(const void* base, int64_t stride, int64_t token, int64_t offset, int64_t width, int64_t count) {
+    constexpr int64_t kBytes = sizeof(T);
+    if (count > 0)
+      pieces[used++] = {reinterpret_cast<const char*>(at<T>(base, stride, token, offset)), stride * kBytes,
+                        width * kBytes, count};
+  }
+  void some() {
+    constexpr int kAtOnce = 4;
+    for (int i = 0; i < kAtOnce && used > 0; ++i) {
+      Piece& piece = pieces[used - 1];
+      for (int64_t byte = 0; byte < piece.width; byte += 64) __builtin_prefetch(piece.row + byte, 0, 2);
+      piece.row += piece.stride;
+      if (--piece.count == 0) --used;
+    }
+  }
+};
 
 // to[:d] = from · factor; lanes past d become zero.
 template <class T>
 FORGE_INLINE void copy_row(const T* from, int64_t stride, int64_t d, float factor, float* to) {
-  ask_ahead(from, d, stride);
-  for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA { store(to + i, load_n(from + i, n) * set(factor)); });
+  const T* next = later(from, stride);
+  for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA {
+    __builtin_prefetch(next + i);
+    store(to + i, load_n(from + i, n) * set(factor));
+  });
+}
+
+// to[:d] = from · factor.
+template <class T>
+FORGE_INLINE void store_row(const float* from, int64_t d, float factor, T* to) {
+  for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA { store_n(to + i, load(from + i) * set(factor), n); });
 }
 
 template <class T>
@@ -69,6 +100,15 @@ struct Rows {
   }
 };
 
+// to = from · factor for the heads of a group that begin at `from`.
+template <class T>
+void load_rows(const T* from, int64_t stride, const Rows& rows, int64_t d, float factor, float* to,
+               int64_t ld) {
+  for (int64_t i = 0; i < rows.count; ++i, from += stride)
+    for (int64_t head = 0; head < rows.group; ++head, to += ld)
+      copy_row(from + head * d, stride, d, factor, to);
+}
+
 constexpr int64_t kRowStep = 2 * kTileRows;  // rows of scores, or keys, that share one causal limit
 
 // Keys [first, …) that a position may see, at most `count`.
@@ -79,89 +119,109 @@ FORGE_INLINE int64_t visible(int64_t position, int64_t first_key, int64_t count)
 // limit.
 FORGE_INLINE int64_t end_of_zeros(int64_t seen) { return up(seen + kRowStep); }
 
-// score = left · acrossᵀ, tile by tile up to each tile's causal limit.
+// score = finish(left · acrossᵀ), tile by tile up to each tile's causal limit; finish knows the row of the block.
+template <class Finish = AsItIs>
 void products(const Rows& rows, int64_t first_key, int64_t keys, const float* left, int64_t d, int64_t ld,
-              const float* across, float* score) {
+              const float* across, float* score, Ahead& ahead, const Finish& finish = {}) {
   for (int64_t r = 0; r < rows.total(); r += kRowStep) {
     int64_t m = std::min(kRowStep, rows.total() - r),
             n = up(visible(rows.position(r + m - 1), first_key, keys));
+    ahead.some();
     if (n > 0)
-      gemm(m, n, d, left + r * ld, ld, 1, across, kScoreStride, score + r * kScoreStride, kScoreStride,
-           false);
+      gemm(m, n, d, left + r * ld, ld, 1, across, kScoreStride, score + r * kScoreStride, kScoreStride, false,
+           [&](F sum, int64_t row, int64_t key) FORGE_LAMBDA { return finish(sum, r + row, key); });
   }
 }
 
 // sum = score · right over the visible keys, or + of it. [rows, d]
 void weighted_sum(const Rows& rows, int64_t first_key, int64_t keys, const float* score, const float* right,
-                  int64_t d, int64_t ld, float* sum, bool add) {
+                  int64_t d, int64_t ld, float* sum, bool add, Ahead& ahead) {
   for (int64_t r = 0; r < rows.total(); r += kRowStep) {
     int64_t m = std::min(kRowStep, rows.total() - r), k = visible(rows.position(r + m - 1), first_key, keys);
+    ahead.some();
     gemm(m, up(d), k, score + r * kScoreStride, kScoreStride, 1, right, ld, sum + r * ld, ld, add);
   }
 }
 
-// Turns scores of row r into exp(s − m), with zeros behind, and corrects what earlier keys summed.
-void softmax_row(AttentionScratch& t, int64_t r, int64_t seen, bool first, int64_t d) {
-  float* score = t.score + r * kScoreStride;
+// Scores are in units of ln 2: q is scaled by it on loading, and 2ˣ takes less than eˣ.
+constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
+
+// Zeros from the next whole vector behind what a row sees. A loop of unknown length would become a call.
+FORGE_INLINE void zero_vectors_behind(float* row, int64_t seen) {
+  constexpr int64_t kMost = (kRowStep + kLanes - 1) / kLanes;
+  const int64_t begin = up(seen), end = end_of_zeros(seen);
+  for (int64_t i = 0; i < kMost; ++i)
+    if (begin + i * kLanes < end) store(row + begin + i * kLanes, set(0));
+}
+FORGE_INLINE void zero_behind(float* row, int64_t seen) {
+  if (seen % kLanes != 0) {
+    float* last = row + seen / kLanes * kLanes;
+    store(last, keep_first(load(last), seen % kLanes, set(0)));
+  }
+  zero_vectors_behind(row, seen);
+}
+
+// Turns the scores of a row into 2^(s − m), with zeros behind. `largest` and `total` are of the row's earlier keys and
+// become those of all. What the earlier keys summed is to be multiplied by the result.
+FORGE_INLINE float softmax_row(float* score, int64_t seen, bool first, float& largest, float& total) {
   const F lowest = set(-HUGE_VALF);
-  F high = first ? lowest : set(t.largest[r]);
-  auto scores = [&](int64_t i, int n) FORGE_LAMBDA {
-    return n == kLanes ? load(score + i) : keep_first(load(score + i), n, lowest);
-  };
-  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA { high = max(high, scores(i, n)); });
-  const float largest = max_of(high);
-  F total = set(0);
+  F high = first ? lowest : set(largest);
   for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
-    F e = exp(scores(i, n) - set(largest));
-    store(score + i, e);
-    total = total + e;
+    const F s = load(score + i);
+    high = max(high, n == kLanes ? s : keep_first(s, n, lowest));
   });
-  for (int64_t i = up(seen); i < end_of_zeros(seen); i += kLanes) store(score + i, set(0));
-  const float keep = first ? 0 : std::exp(t.largest[r] - largest);
-  t.total[r] = (first ? 0 : t.total[r] * keep) + sum(total);
-  t.largest[r] = largest;
-  if (first || keep == 1) return;
-  for (int64_t i = 0; i < up(d); i += kLanes)
-    store(t.sum + r * t.ld + i, load(t.sum + r * t.ld + i) * set(keep));
+  const float now = max_of(high);
+  F sum_now = set(0);
+  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
+    F e = exp2(load(score + i) - set(now));
+    if (n < kLanes) e = keep_first(e, n, set(0));
+    store(score + i, e);
+    sum_now = sum_now + e;
+  });
+  zero_vectors_behind(score, seen);
+  const float keep = first ? 0 : std::exp2(largest - now);
+  total = (first ? 0 : total * keep) + sum(sum_now);
+  largest = now;
+  return keep;
 }
 
 template <class T>
 void forward_rows(const AttentionForward& a, const AttentionTask& task, AttentionScratch& t, const Rows& rows,
                   int64_t& packed) {
   const AttentionShape& s = a.shape;
-  int64_t d = s.head_dim, offset = task.kv_head * rows.group * d;
-  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
-    copy_row(at<T>(a.q, a.q_stride, task.begin + position, offset + head * d), a.q_stride, d, s.scale,
-             t.q + r * t.ld);
-  });
+  const int64_t d = s.head_dim, ld = t.ld, offset = task.kv_head * rows.group * d,
+                token = task.begin + rows.first, wide = rows.group * d;
+  float *const sum = t.sum, *const score = t.score, *const total = t.total, *const largest = t.largest;
+  load_rows(at<T>(a.q, a.q_stride, token, offset), a.q_stride, rows, d, s.scale * kLog2E, t.q, ld);
   for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
     int64_t keys = std::min(kKeyBlock, task.length - key);
     if (packed != key) {
-      load_keys<T>(a.k, a.k_stride, task.begin + key, task.kv_head * d, keys, d, t.ld, t.keys);
-      transpose(t.keys, keys, d, t.ld, t.keys_across);
-      load_keys<T>(a.v, a.v_stride, task.begin + key, task.kv_head * d, keys, d, t.ld, t.values);
+      load_keys<T>(a.k, a.k_stride, task.begin + key, task.kv_head * d, keys, d, ld, t.keys);
+      transpose(t.keys, keys, d, ld, t.keys_across);
+      load_keys<T>(a.v, a.v_stride, task.begin + key, task.kv_head * d, keys, d, ld, t.values);
       packed = key;
     }
-    products(rows, key, keys, t.q, d, t.ld, t.keys_across, t.score);
-    const bool last_keys = key + kKeyBlock >= rows.first + rows.count;
-    rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
-      if (last_keys) {
-        ask<T>(a.out, a.out_stride, task.begin + position, offset + head * d, d);
-        if (position + rows.count < task.last)
-          ask<T>(a.q, a.q_stride, task.begin + position + rows.count, offset + head * d, d);
-      }
-      softmax_row(t, r, visible(position, key, keys), key == 0, d);
+    Ahead ahead;
+    if (key + kKeyBlock >= rows.first + rows.count) {
+      const int64_t next = std::min(rows.count, task.last - rows.first - rows.count);
+      ahead.add<T>(a.q, a.q_stride, token + rows.count, offset, wide, next);
+      ahead.add<T>(a.out, a.out_stride, token, offset, wide, rows.count);
+    }
+    products(rows, key, keys, t.q, d, ld, t.keys_across, score, ahead);
+    rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
+      const float keep =
+          softmax_row(score + r * kScoreStride, visible(position, key, keys), key == 0, largest[r], total[r]);
+      if (key == 0 || keep == 1) return;
+      for (int64_t i = 0; i < up(d); i += kLanes) store(sum + r * ld + i, load(sum + r * ld + i) * set(keep));
     });
-    weighted_sum(rows, key, keys, t.score, t.values, d, t.ld, t.sum, key != 0);
+    weighted_sum(rows, key, keys, score, t.values, d, ld, sum, key != 0, ahead);
   }
+  T* out = at<T>(a.out, a.out_stride, token, offset);
+  float* lse = a.lse ? a.lse + token * s.heads + task.kv_head * rows.group : nullptr;
   rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
-    T* out = at<T>(a.out, a.out_stride, task.begin + position, offset + head * d);
-    F inverse = set(1.0f / t.total[r]);
-    for_lanes(
-        d, [&](int64_t i, int n) FORGE_LAMBDA { store_n(out + i, load(t.sum + r * t.ld + i) * inverse, n); });
-    if (a.lse)
-      a.lse[(task.begin + position) * s.heads + task.kv_head * rows.group + head] =
-          t.largest[r] + std::log(t.total[r]);
+    const int64_t i = position - rows.first;
+    store_row(sum + r * ld, d, 1.0f / total[r], out + i * a.out_stride + head * d);
+    if (lse) lse[i * s.heads + head] = kLn2 * (largest[r] + std::log2(total[r]));
   });
 }
 
@@ -184,76 +244,89 @@ void load_key_block(const AttentionBackward& a, const AttentionTask& task, Atten
 
 // q, d_out and their row numbers of one block.
 template <class T>
-void load_rows(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t, const Rows& rows) {
-  int64_t d = a.shape.head_dim;
-  rows.each([&](int64_t r, int64_t position, int64_t in_group) FORGE_LAMBDA {
-    int64_t token = task.begin + position, head = task.kv_head * rows.group + in_group;
-    copy_row(at<T>(a.q, a.q_stride, token, head * d), a.q_stride, d, a.shape.scale, t.q + r * t.ld);
-    const T *out = at<T>(a.out, a.out_stride, token, head * d),
-            *d_out = at<T>(a.d_out, a.d_out_stride, token, head * d);
-    copy_row(d_out, a.d_out_stride, d, 1.0f, t.d_out + r * t.ld);
-    ask_ahead(out, d, a.out_stride);
-    F delta = set(0);
-    for_lanes(d, [&](int64_t i, int n)
-                     FORGE_LAMBDA { delta = fma(load_n(out + i, n), load_n(d_out + i, n), delta); });
-    t.delta[r] = sum(delta);
-    t.largest[r] = a.lse[token * a.shape.heads + head];
-  });
-}
-
-// score = p, slope = d s, zero behind what a row sees. visit(position, head of the group) comes with every row.
-template <class Visit>
-void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d,
-                     Visit visit) {
-  products(rows, first_key, keys, t.q, d, t.ld, t.keys_across, t.score);
-  products(rows, first_key, keys, t.d_out, d, t.ld, t.values_across, t.slope);
-  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
-    visit(position, head);
-    float *score = t.score + r * kScoreStride, *slope = t.slope + r * kScoreStride;
-    const int64_t seen = visible(position, first_key, keys);
-    for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
-      auto kept = [n](F x) FORGE_LAMBDA { return n == kLanes ? x : keep_first(x, n, set(0)); };
-      F p = exp(load(score + i) - set(t.largest[r]));
-      store(score + i, kept(p));
-      store(slope + i, kept(p * (load(slope + i) - set(t.delta[r]))));
-    });
-    for (int64_t i = up(seen); i < end_of_zeros(seen); i += kLanes)
-      store(score + i, set(0)), store(slope + i, set(0));
-  });
-}
-
-template <class T>
-void store_rows(float* from, int64_t ld, float factor, void* base, int64_t stride, int64_t token,
-                int64_t offset, int64_t count, int64_t d) {
-  for (int64_t j = 0; j < count; ++j) {
-    T* out = at<T>(base, stride, token + j, offset);
-    for_lanes(d, [&](int64_t i, int n)
-                     FORGE_LAMBDA { store_n(out + i, load(from + j * ld + i) * set(factor), n); });
+void load_query_rows(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t,
+                     const Rows& rows) {
+  const int64_t d = a.shape.head_dim, ld = t.ld, token = task.begin + rows.first,
+                offset = task.kv_head * rows.group * d;
+  const F factor = set(a.shape.scale * kLog2E);
+  const T* q = at<T>(a.q, a.q_stride, token, offset);
+  const T* out = at<T>(a.out, a.out_stride, token, offset);
+  const T* d_out = at<T>(a.d_out, a.d_out_stride, token, offset);
+  const float* lse = a.lse + token * a.shape.heads + task.kv_head * rows.group;
+  const int64_t q_stride = a.q_stride, out_stride = a.out_stride, d_out_stride = a.d_out_stride,
+                heads = a.shape.heads;
+  float *to_q = t.q, *to_d_out = t.d_out, *delta = t.delta, *largest = t.largest;
+  for (int64_t row = 0; row < rows.count; ++row) {
+    for (int64_t head = 0, h = 0; head < rows.group; ++head, h += d) {
+      F slope_of_sum = set(0);
+      for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA {
+        __builtin_prefetch(later(q, q_stride) + h + i);
+        __builtin_prefetch(later(out, out_stride) + h + i);
+        __builtin_prefetch(later(d_out, d_out_stride) + h + i);
+        const F slope = load_n(d_out + h + i, n);
+        store(to_q + i, load_n(q + h + i, n) * factor);
+        store(to_d_out + i, slope);
+        slope_of_sum = fma(load_n(out + h + i, n), slope, slope_of_sum);
+      });
+      *delta++ = sum(slope_of_sum);
+      *largest++ = lse[head] * kLog2E;
+      to_q += ld, to_d_out += ld;
+    }
+    q += q_stride, out += out_stride, d_out += d_out_stride, lse += heads;
   }
 }
 
-template <class T>
-void store_query_gradient(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t,
-                          const Rows& rows) {
-  const int64_t d = a.shape.head_dim;
-  rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
-    store_rows<T>(t.sum + r * t.ld, t.ld, a.shape.scale, a.d_q, a.d_q_stride, task.begin + position,
-                  (task.kv_head * rows.group + head) * d, 1, d);
+// score = p, slope = d s, zero behind what a row sees.
+void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d,
+                     Ahead& ahead) {
+  float *const score = t.score, *const slope = t.slope;
+  const float *const largest = t.largest, *const delta = t.delta;
+  products(rows, first_key, keys, t.q, d, t.ld, t.keys_across, score, ahead,
+           [=](F s, int64_t row, int64_t) FORGE_LAMBDA { return exp2(s - set(largest[row])); });
+  products(rows, first_key, keys, t.d_out, d, t.ld, t.values_across, slope, ahead,
+           [=](F d_p, int64_t row, int64_t key)
+               FORGE_LAMBDA { return load(score + row * kScoreStride + key) * (d_p - set(delta[row])); });
+  rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
+    const int64_t seen = visible(position, first_key, keys);
+    zero_behind(score + r * kScoreStride, seen);
+    zero_behind(slope + r * kScoreStride, seen);
   });
 }
 
-// d k and d v gather over the rows that see a key: the left factor is read transposed.
-void gather_keys(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d) {
+template <class T>
+void store_key_rows(const float* from, int64_t ld, float factor, void* base, int64_t stride, int64_t token,
+                    int64_t offset, int64_t count, int64_t d) {
+  for (int64_t j = 0; j < count; ++j)
+    store_row(from + j * ld, d, factor, at<T>(base, stride, token + j, offset));
+}
+
+template <class T>
+void store_query_gradient(const AttentionBackward& a, const AttentionTask& task, const AttentionScratch& t,
+                          const Rows& rows) {
+  const int64_t d = a.shape.head_dim;
+  const float* from = t.sum;
+  T* d_q = at<T>(a.d_q, a.d_q_stride, task.begin + rows.first, task.kv_head * rows.group * d);
+  for (int64_t i = 0; i < rows.count; ++i, d_q += a.d_q_stride)
+    for (int64_t head = 0; head < rows.group; ++head, from += t.ld)
+      store_row(from, d, a.shape.scale, d_q + head * d);
+}
+
+// d += scoreᵀ · right over the rows that see a key: the left factor is read transposed. [keys, d]
+void gather_keys(const Rows& rows, int64_t first_key, int64_t keys, const float* score, const float* right,
+                 int64_t d, int64_t ld, float* sum, Ahead& ahead) {
   const int64_t seen = visible(rows.first + rows.count - 1, first_key, keys);
   for (int64_t key = 0; key < seen; key += kRowStep) {
     const int64_t m = std::min(kRowStep, seen - key),
-                  row = std::max<int64_t>(0, first_key + key - rows.first) * rows.group,
-                  k = rows.total() - row, from = row * kScoreStride + key;
-    gemm(m, up(d), k, t.slope + from, 1, kScoreStride, t.q + row * t.ld, t.ld, t.d_keys + key * t.ld, t.ld,
-         true);
-    gemm(m, up(d), k, t.score + from, 1, kScoreStride, t.d_out + row * t.ld, t.ld, t.d_values + key * t.ld,
-         t.ld, true);
+                  row = std::max<int64_t>(0, first_key + key - rows.first) * rows.group;
+    ahead.some();
+    gemm(m, up(d), rows.total() - row, score + row * kScoreStride + key, 1, kScoreStride, right + row * ld,
+         ld, sum + key * ld, ld, true);
   }
+}
+void gather_keys(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d,
+                 Ahead& ahead) {
+  gather_keys(rows, first_key, keys, t.slope, t.q, d, t.ld, t.d_keys, ahead);
+  gather_keys(rows, first_key, keys, t.score, t.d_out, d, t.ld, t.d_values, ahead);
 }
 
 // The queries [task.first, task.last) against all their keys; a sequence of one block gives d k and d v with
@@ -265,23 +338,23 @@ void backward_queries(const AttentionBackward& a, const AttentionTask& task, Att
   int64_t packed = -1;
   for (int64_t first = task.first; first < task.last; first += step) {
     Rows rows{first, std::min(step, task.last - first), group};
-    load_rows<T>(a, task, t, rows);
+    load_query_rows<T>(a, task, t, rows);
     for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
       int64_t keys = std::min(kKeyBlock, task.length - key);
       if (packed != key) load_key_block<T>(a, task, t, key, keys);
       packed = key;
-      const bool last_keys = key + kKeyBlock >= rows.first + rows.count;
-      score_gradients(t, rows, key, keys, d, [&](int64_t position, int64_t in_group) FORGE_LAMBDA {
-        if (!last_keys) return;
-        const int64_t token = task.begin + position, offset = (task.kv_head * group + in_group) * d;
-        ask<T>(a.d_q, a.d_q_stride, token, offset, d);
-        if (position + rows.count >= task.last) return;
-        ask<T>(a.q, a.q_stride, token + rows.count, offset, d);
-        ask<T>(a.out, a.out_stride, token + rows.count, offset, d);
-        ask<T>(a.d_out, a.d_out_stride, token + rows.count, offset, d);
-      });
-      weighted_sum(rows, key, keys, t.slope, t.keys, d, t.ld, t.sum, key != 0);
-      if (both) gather_keys(t, rows, key, keys, d);
+      Ahead ahead;
+      if (key + kKeyBlock >= rows.first + rows.count) {
+        const int64_t token = task.begin + first, wide = group * d, offset = task.kv_head * wide,
+                      next = std::min(rows.count, task.last - first - rows.count);
+        ahead.add<T>(a.d_out, a.d_out_stride, token + rows.count, offset, wide, next);
+        ahead.add<T>(a.out, a.out_stride, token + rows.count, offset, wide, next);
+        ahead.add<T>(a.q, a.q_stride, token + rows.count, offset, wide, next);
+        ahead.add<T>(a.d_q, a.d_q_stride, token, offset, wide, rows.count);
+      }
+      score_gradients(t, rows, key, keys, d, ahead);
+      weighted_sum(rows, key, keys, t.slope, t.keys, d, t.ld, t.sum, key != 0, ahead);
+      if (both) gather_keys(t, rows, key, keys, d, ahead);
     }
     store_query_gradient<T>(a, task, t, rows);
   }
@@ -301,16 +374,17 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
     load_key_block<T>(a, task, t, task.first, keys);
     for (int64_t first = task.first; first < task.length; first += step) {
       Rows rows{first, std::min(step, task.length - first), group};
-      load_rows<T>(a, task, t, rows);
-      score_gradients(t, rows, task.first, keys, d, [](int64_t, int64_t) FORGE_LAMBDA {});
-      gather_keys(t, rows, task.first, keys, d);
+      load_query_rows<T>(a, task, t, rows);
+      Ahead ahead;
+      score_gradients(t, rows, task.first, keys, d, ahead);
+      gather_keys(t, rows, task.first, keys, d, ahead);
     }
   }
-  // q was scaled when it was loaded, so d k already is.
-  store_rows<T>(t.d_keys, t.ld, 1.0f, a.d_k, a.d_k_stride, task.begin + task.first, task.kv_head * d, keys,
-                d);
-  store_rows<T>(t.d_values, t.ld, 1.0f, a.d_v, a.d_v_stride, task.begin + task.first, task.kv_head * d, keys,
-                d);
+  // q was scaled when it was loaded, so d k already is, and by 1 / ln 2 too much.
+  store_key_rows<T>(t.d_keys, t.ld, kLn2, a.d_k, a.d_k_stride, task.begin + task.first, task.kv_head * d,
+                    keys, d);
+  store_key_rows<T>(t.d_values, t.ld, 1.0f, a.d_v, a.d_v_stride, task.begin + task.first, task.kv_head * d,
+                    keys, d);
 }
 
 }  // namespace flash

@@ -8,66 +8,96 @@
 // are row-major, n a multiple of kLanes: callers pad.
 namespace forge::FORGE_ISA {
 
-template <int R, int V>
-FORGE_INLINE void gemm_tile(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b,
-                            int64_t ldb, float* c, int64_t ldc, bool add) {
+// What becomes of a sum of products before it is stored: finish(sum, row of C, first column of C).
+struct AsItIs {
+  FORGE_INLINE F operator()(F sum, int64_t, int64_t) const { return sum; }
+};
+
+struct GemmShape {
+  int64_t k, a_row, a_k, ldb, ldc;
+  bool add;
+};
+
+// R rows of C, V vectors wide, from `row`, `column`; a, b and c point at what belongs to them. Out of line: one copy for
+// each number of rows and vectors.
+template <int R, int V, class Finish>
+__attribute__((noinline)) void gemm_tile(const GemmShape& s, const float* a, const float* b, float* c,
+                                         int64_t row, int64_t column, const Finish& finish) {
+  // Registers, so every loop over them is unrolled.
   F total[R][V];
+#pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
-    for (int v = 0; v < V; ++v) total[r][v] = add ? load(c + r * ldc + v * kLanes) : set(0);
-  for (int64_t i = 0; i < k; ++i) {
-    F row[V];
-    for (int v = 0; v < V; ++v) row[v] = load(b + i * ldb + v * kLanes);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) total[r][v] = set(0);
+  if (s.add)
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) total[r][v] = load(c + r * s.ldc + v * kLanes);
+  // One pointer for six rows: more rows from one pointer would cost an addition each, a pointer each a register.
+  constexpr int kParts = (R + kTileRows - 1) / kTileRows;
+  const float* parts[kParts];
+  for (int p = 0; p < kParts; ++p) parts[p] = a + p * kTileRows * s.a_row;
+  const int64_t a_row = s.a_row, a_k = s.a_k, ldb = s.ldb;
+  for (int64_t i = s.k; i > 0; --i, b += ldb) {
+    F of_b[V];
+    for (int v = 0; v < V; ++v) of_b[v] = load(b + v * kLanes);
     for (int r = 0; r < R; ++r) {
-      F x = set(a[r * a_row + i * a_k]);
-      for (int v = 0; v < V; ++v) total[r][v] = fma(x, row[v], total[r][v]);
+      F x = set(parts[r / kTileRows][r % kTileRows * a_row]);
+      for (int v = 0; v < V; ++v) total[r][v] = fma(x, of_b[v], total[r][v]);
     }
+    for (int p = 0; p < kParts; ++p) parts[p] += a_k;
   }
+#pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
-    for (int v = 0; v < V; ++v) store(c + r * ldc + v * kLanes, total[r][v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v)
+      store(c + r * s.ldc + v * kLanes, finish(total[r][v], row + r, column + v * kLanes));
 }
 
-// Out of line: one copy for each number of rows and vectors.
-template <int R, int V>
-__attribute__((noinline)) void gemm_block(int64_t k, const float* a, int64_t a_row, int64_t a_k,
-                                          const float* b, int64_t ldb, float* c, int64_t ldc, bool add) {
-  gemm_tile<R, V>(k, a, a_row, a_k, b, ldb, c, ldc, add);
-}
-
-template <int V>
-void gemm_rows(int64_t m, int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb,
-               float* c, int64_t ldc, bool add) {
-  int64_t r = 0;
-  if constexpr (V == 1)
-    for (; r + 2 * kTileRows <= m; r += 2 * kTileRows)
-      gemm_block<2 * kTileRows, 1>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
-  for (; r + kTileRows <= m; r += kTileRows)
-    gemm_block<kTileRows, V>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
-  for (; r + 2 <= m; r += 2) gemm_block<2, V>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
-  if (r < m) gemm_block<1, V>(k, a + r * a_row, a_row, a_k, b, ldb, c + r * ldc, ldc, add);
+template <int V, class Finish>
+FORGE_INLINE void gemm_rows(const GemmShape& s, int64_t m, const float* a, const float* b, float* c,
+                            int64_t column, const Finish& finish) {
+  int64_t row = 0;
+  auto down = [&](auto rows) FORGE_LAMBDA {
+    constexpr int kRows = decltype(rows)::value;
+    for (; row + kRows <= m; row += kRows)
+      gemm_tile<kRows, V>(s, a + row * s.a_row, b, c + row * s.ldc, row, column, finish);
+  };
+  if constexpr (V == 1) down(std::integral_constant<int, 2 * kTileRows>{});
+  down(std::integral_constant<int, kTileRows>{});
+  down(std::integral_constant<int, 2>{});
+  down(std::integral_constant<int, 1>{});
 }
 
 // The last `vectors` ≤ V of a row.
-template <int V>
-void gemm_rest(int64_t vectors, int64_t m, int64_t k, const float* a, int64_t a_row, int64_t a_k,
-               const float* b, int64_t ldb, float* c, int64_t ldc, bool add) {
+template <int V, class Finish>
+FORGE_INLINE void gemm_rest(const GemmShape& s, int64_t vectors, int64_t m, const float* a, const float* b,
+                            float* c, int64_t column, const Finish& finish) {
   if constexpr (V > 0) {
-    if (vectors == V) return gemm_rows<V>(m, k, a, a_row, a_k, b, ldb, c, ldc, add);
-    gemm_rest<V - 1>(vectors, m, k, a, a_row, a_k, b, ldb, c, ldc, add);
+    if (vectors == V) return gemm_rows<V>(s, m, a, b, c, column, finish);
+    gemm_rest<V - 1>(s, vectors, m, a, b, c, column, finish);
   }
 }
 
-inline void gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b,
-                 int64_t ldb, float* c, int64_t ldc, bool add) {
-  constexpr int64_t kPanel = 128, kWide = kTileVectors * kLanes;
-  for (int64_t first = 0; first < k; first += kPanel, add = true) {
-    int64_t depth = std::min(kPanel, k - first);
-    const float *a_part = a + first * a_k, *b_part = b + first * ldb;
-    int64_t column = 0;
-    for (; column + kWide <= n; column += kWide)
-      gemm_rows<kTileVectors>(m, depth, a_part, a_row, a_k, b_part + column, ldb, c + column, ldc, add);
-    gemm_rest<kTileVectors - 1>((n - column) / kLanes, m, depth, a_part, a_row, a_k, b_part + column, ldb,
-                                c + column, ldc, add);
-  }
+template <class Finish>
+void gemm_panel(const GemmShape& s, int64_t m, int64_t n, const float* a, const float* b, float* c,
+                const Finish& finish) {
+  constexpr int64_t kWide = kTileVectors * kLanes;
+  int64_t column = 0;
+  for (; column + kWide <= n; column += kWide)
+    gemm_rows<kTileVectors>(s, m, a, b + column, c + column, column, finish);
+  gemm_rest<kTileVectors - 1>(s, (n - column) / kLanes, m, a, b + column, c + column, column, finish);
+}
+
+template <class Finish = AsItIs>
+FORGE_INLINE void gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_k,
+                       const float* b, int64_t ldb, float* c, int64_t ldc, bool add,
+                       const Finish& finish = {}) {
+  constexpr int64_t kPanel = 128;
+  for (; k > kPanel; k -= kPanel, a += kPanel * a_k, b += kPanel * ldb, add = true)
+    gemm_panel({kPanel, a_row, a_k, ldb, ldc, add}, m, n, a, b, c, AsItIs{});
+  gemm_panel({k, a_row, a_k, ldb, ldc, add}, m, n, a, b, c, finish);
 }
 
 }  // namespace forge::FORGE_ISA

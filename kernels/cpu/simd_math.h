@@ -62,6 +62,19 @@ FORGE_INLINE F exp(F x) {
   p = fma(p, r, set(5.0000001201e-1f));
   return less(given, lowest, set(0.0f), scale2(fma(p, r * r, r) + set(1.0f), n));
 }
+// 2ˣ to 1.4 units of the last place for x < 127.5: x = n + r as below, a minimax polynomial of degree 5 in r. 2⁻¹²⁵
+// for all below it, NaN stays.
+FORGE_INLINE F exp2(F x) {
+  const F whole = set(12582912.0f + 127);
+  x = max(set(-125.0f), x);
+  F n = x + whole, r = x - (n - whole);
+  F p = set(1.326472718e-3f);
+  p = fma(p, r, set(9.671512641e-3f));
+  p = fma(p, r, set(5.550733743e-2f));
+  p = fma(p, r, set(2.402224209e-1f));
+  p = fma(p, r, set(6.931469776e-1f));
+  return fma(p, r, set(1.0f)) * power_of_low_bits(n);
+}
 // e⁸⁷ is the largest whose reciprocal is still normal.
 FORGE_INLINE F sigmoid(F x) { return reciprocal(set(1.0f) + exp(min(set(87.0f), set(0.0f) - x))); }
 // 1 + e⁻ˣ to 3e-6, enough where the result is rounded to 16 bits; 1 + e^±87 past ±87, and for a NaN some number.
