@@ -114,15 +114,21 @@ std::optional<std::string> Arguments::text(const std::string& name) const {
 }
 
 int64_t Arguments::integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const {
-  if (!has(name)) return otherwise;
-  const std::string& word = texts(name)[0];
-  int64_t value = 0;
-  bool whole = CLI::detail::lexical_cast(word, value);
-  if (!whole || value < least || value > most)
-    throw Error(ErrorKind::usage, name + " " + word + ": expected a whole number from " +
-                                      std::to_string(least) +
-                                      (most == INT64_MAX ? " on" : " to " + std::to_string(most)));
-  return value;
+  return has(name) ? integers(name, least, most)[0] : otherwise;
+}
+
+std::vector<int64_t> Arguments::integers(const std::string& name, int64_t least, int64_t most) const {
+  std::vector<int64_t> values;
+  for (const std::string& word : texts(name)) {
+    int64_t value = 0;
+    bool whole = CLI::detail::lexical_cast(word, value);
+    if (!whole || value < least || value > most)
+      throw Error(ErrorKind::usage, name + " " + word + ": expected a whole number from " +
+                                        std::to_string(least) +
+                                        (most == INT64_MAX ? " on" : " to " + std::to_string(most)));
+    values.push_back(value);
+  }
+  return values;
 }
 
 double Arguments::number(const std::string& name, double otherwise, double least, double most) const {

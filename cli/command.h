@@ -47,6 +47,7 @@ class Arguments {
   const std::vector<std::string>& texts(const std::string& name) const;
   // Throw Error(usage) when the text is not a number or lies outside [least, most].
   int64_t integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const;
+  std::vector<int64_t> integers(const std::string& name, int64_t least, int64_t most) const;  // of each time given
   double number(const std::string& name, double otherwise, double least, double most) const;
 
   bool json() const { return has("--json"); }

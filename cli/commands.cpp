@@ -10,15 +10,17 @@
 namespace forge {
 
 // Each in the file of its name.
-extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kDataCommand, kEvalCommand,
-    kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand, kDoctorCommand;
+extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
+    kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
+    kDoctorCommand;
 
 namespace {
 
 // In the order of help. Pointers, so that nothing depends on the order in which files are initialised.
 constexpr const Command* kCommands[] = {
-    &kRunCommand,      &kValidateCommand, &kPlanCommand, &kProfileCommand, &kDataCommand,   &kEvalCommand,
-    &kGenerateCommand, &kChatCommand,     &kInitCommand, &kListCommand,    &kSchemaCommand, &kDoctorCommand,
+    &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
+    &kDataCommand, &kEvalCommand,     &kGenerateCommand, &kChatCommand,    &kInitCommand,
+    &kListCommand, &kSchemaCommand,   &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =
@@ -58,7 +60,8 @@ std::string overview() {
       "forge {}: fine-tunes language models from one declarative file\n\n"
       "Usage: forge COMMAND [options]\n\n"
       "{}\n"
-      "forge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is honoured.\n\n"
+      "forge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is "
+      "honoured.\n\n"
       "{}",
       kForgeVersion, format_table(rows), kExitCodes);
 }

@@ -11,6 +11,7 @@
 #include "core/config/names.h"
 #include "core/model/generate.h"
 #include "core/tensor/device.h"
+#include "core/train/measure.h"
 #include "core/train/trainer.h"
 #include "providers/engine_providers.h"
 
@@ -45,6 +46,15 @@ void train_request(const Json& request, const EventSink& emit, const StopFlag& s
   set_threads(*train_request.plan.job.train.threads);
   hello(emit, train_request.plan.device_name());
   train(train_request, emit, stop);
+}
+
+void measure_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+  MeasureRequest measure_request{.plan = plan_from_json(request.at("plan"))};
+  measure_request.steps = field(request, "steps", measure_request.steps);
+  measure_request.most_seconds = field(request, "seconds", measure_request.most_seconds);
+  set_threads(*measure_request.plan.job.train.threads);
+  hello(emit, measure_request.plan.device_name());
+  measure(measure_request, emit, stop);
 }
 
 // One of the names of an enum's values; `otherwise` where the request does not say.
@@ -145,8 +155,9 @@ struct Row {
   const char* command;
   void (*run)(const Json&, const EventSink&, const StopFlag&);
 };
-constexpr std::array kRequests{Row{"train", &train_request}, Row{"eval", &eval_request},
-                               Row{"generate", &generate_request}, Row{"info", &info_request}};
+constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
+                               Row{"eval", &eval_request}, Row{"generate", &generate_request},
+                               Row{"info", &info_request}};
 
 }  // namespace
 

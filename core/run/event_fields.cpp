@@ -44,6 +44,15 @@ constexpr EventField kStep[] = {
     {"loss_scale", number, false, "of fp16 training"},
     {"skipped", flag, false, "a step was left out because its gradient was not finite"},
 };
+constexpr EventField kMeasured[] = {
+    {"step", integer, true, "from 0"},
+    {"warm_up", flag, true, "the first step, which counts for memory and not for time"},
+    {"micro_batches", integer, true, "of the step"},
+    {"tokens", integer, true, "real tokens of the step"},
+    {"seconds", number, true, "its time"},
+    {"data_wait_seconds", number, true, "part of it spent waiting for data"},
+    {"peak_memory_bytes", integer, true, "peak of the counting allocator so far"},
+};
 constexpr EventField kEval[] = {
     {"step", integer, false, "optimizer steps done before the evaluation"},
     {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split"},
@@ -97,6 +106,7 @@ constexpr EventShape kShapes[] = {
     {"loaded", "a part is loaded", kLoaded},
     {"resumed", "the run continues from a checkpoint", kResumed},
     {"step", "one optimizer step", kStep},
+    {"measured", "one step of `forge bench`", kMeasured},
     {"eval", "one evaluation", kEval},
     {"example", "one example of `forge eval`", kExample},
     {"checkpoint", "a checkpoint is whole", kCheckpoint},

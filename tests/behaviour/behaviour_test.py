@@ -37,14 +37,14 @@ class Lab:
             "checkpoint": {"every_steps": 4},
         }
 
-    def run(self, *options: str, code: int = 0, name: str = "run", **sections) -> str:
-        """Writes the job with changed sections, runs it, checks the exit code. Returns what was said."""
+    def run(self, *options: str, code: int = 0, name: str = "run", command: str = "run", **sections) -> str:
+        """Writes the job with changed sections, gives it to a command, checks the exit code. Returns what was said."""
         job = json.loads(json.dumps(self.job)) | {"name": name}
         for section, values in sections.items():
             job[section] = job.get(section, {}) | values if isinstance(values, dict) else values
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(job))
-        done = subprocess.run([self.forge, "run", str(path), *options], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([self.forge, command, str(path), *options], capture_output=True, text=True, timeout=120)
         said = done.stdout + done.stderr
         assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{said[-2000:]}"
         return said
@@ -296,12 +296,55 @@ def two_heads_are_not_one(lab: Lab):
     assert "ties the head to the embedding" in said, said
 
 
+def a_bench_measures_what_would_be_planned(lab: Lab):
+    def bench(*options: str, **sections) -> dict:
+        return json.loads(lab.run("--json", *options, command="bench", **sections))
+
+    def planned(*options: str) -> dict:
+        return json.loads(lab.run("--json", *options, command="plan"))
+
+    alone, = bench("--steps", "2")["points"]
+    plan = planned()
+    assert alone["predicted_peak_bytes"] == plan["memory"]["predicted_peak_bytes"], alone
+    assert alone["micro_batch_tokens"] == plan["job"]["train"]["micro_batch_tokens"], alone
+    assert len(alone["step_tokens_per_second"]) >= 2 and min(alone["step_tokens_per_second"]) > 0, alone
+
+    swept = bench("--batch-sweep", "--seconds", "0", "--length", "64", "--length", "32")
+    for length in (64, 32):
+        points = [p for p in swept["points"] if p["max_length"] == length]
+        sizes = [p["micro_batch_tokens"] for p in points]
+        assert sizes[0] <= length and all(b == 2 * a for a, b in zip(sizes, sizes[1:])), sizes
+        best = max(p["tokens_per_second"] for p in points)
+        knee = next(p for p in points if 1.03 * p["tokens_per_second"] >= best)
+        assert {"data.max_length": length, "train.micro_batch_tokens": knee["micro_batch_tokens"]} in swept["recommended"]
+        # One micro-batch a step: what is measured is what the plan of these settings foresees.
+        point = points[-1]
+        sets = [word for value in point["set"] for word in ("--set", value)]
+        assert planned(*sets)["memory"]["predicted_peak_bytes"] == point["predicted_peak_bytes"], point
+        assert 0.9 * point["predicted_peak_bytes"] <= point["measured_peak_bytes"] <= point["predicted_peak_bytes"], point
+
+    rungs = bench("--ladder", "--seconds", "0")["points"]
+    assert rungs[0]["provider"] == "reference" and rungs[0]["activation_checkpointing"] == "full", rungs[0]
+    assert rungs[-1]["provider"] == plan["provider"] == "fused" and rungs[-1]["set"] != rungs[0]["set"], rungs[-1]
+    assert sorted(p.name for p in lab.folder.iterdir()) == [".cache", "eval.jsonl", "run.json", "train.jsonl"], "litter"
+
+
+def a_bench_says_what_does_not_fit(lab: Lab):
+    said = lab.run(command="bench", code=4, hardware={"memory_limit": 100_000})
+    assert "forge plan shows what takes the memory" in said or "memory" in said, said
+    need = json.loads(lab.run("--json", command="plan"))["memory"]["predicted_peak_bytes"]
+    swept = json.loads(lab.run("--json", "--seconds", "0", "--batch-sweep", command="bench",
+                               hardware={"memory_limit": need}))["points"]
+    assert "does not fit" in swept[-1]["refused"] and "tokens_per_second" in swept[0], swept
+
+
 CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_repeats_every_bit,
          a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
          settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
          bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run,
          an_adapter_means_what_its_config_says, a_line_of_metrics_tells_of_all_its_steps, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
-         an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one]
+         an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one,
+         a_bench_measures_what_would_be_planned, a_bench_says_what_does_not_fit]
 
 
 def main() -> int:

@@ -1,0 +1,177 @@
+// forge bench: what a job reaches on this machine, measured on its own data. Nothing is trained that stays.
+#include <fmt/format.h>
+
+#include "cli/bench_points.h"
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/engine_process.h"
+#include "cli/line.h"
+#include "core/base/text.h"
+#include "core/config/names.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--batch-sweep", "", "double train.micro_batch_tokens until it does not fit or gains nothing"},
+    {"--length", "TOKENS", "sweep with this data.max_length instead of the job's", true},
+    {"--ladder", "", "the optimisations one by one, from the plainest settings to the job's"},
+    {"--steps", "N", "steps measured at each point at least, behind one that warms up (default 3)"},
+    {"--seconds", "S", "time after which a point begins no further step (default 60)"},
+    {"--set", "KEY=VALUE", "change a value, as in --set train.precision=fp32", true},
+};
+
+struct Bench {
+  const std::string& file;
+  std::vector<std::string> sets;
+  int64_t steps;
+  double seconds;
+  Progress& progress;
+
+  PlannedJob plan(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return plan_job(file, {.sets = all}, progress);
+  }
+
+  // Throws only what no other point would fare better with.
+  BenchResult measure(const BenchPoint& point) const {
+    progress.status("measuring " + point.name);
+    BenchResult result{.point = point};
+    try {
+      const Plan planned = plan(point.sets).plan;
+      result.provider = planned.provider;
+      result.precision = name_of(*planned.job.train.precision);
+      result.activation_checkpointing = name_of(*planned.job.train.activation_checkpointing);
+      result.max_length = planned.job.data.max_length;
+      result.micro_batch_tokens = *planned.job.train.micro_batch_tokens;
+      result.predicted_peak_bytes = planned.predicted_peak_bytes;
+      run_engine(planned, result);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::fit) throw;
+      result.refused = "does not fit: " + split(error.what(), '\n')[0];
+    }
+    progress.clear();
+    return result;
+  }
+
+ private:
+  void run_engine(const Plan& planned, BenchResult& result) const {
+    const EngineSettings settings{.threads = planned.job.train.threads.value_or(0),
+                                  .deterministic = planned.job.train.deterministic};
+    EngineProcess engine(find_engine(engine_file(planned.engine)), settings);
+    const Json request{
+        {"command", "measure"}, {"plan", to_json(planned)}, {"steps", steps}, {"seconds", seconds}};
+    engine.request(request, [&](const Json& event) {
+      if (event.value("event", "") != "measured") return;
+      result.measured_peak_bytes = event.at("peak_memory_bytes");
+      if (event.at("warm_up").get<bool>()) return;
+      result.rates.push_back(event.at("tokens").get<double>() / event.at("seconds").get<double>());
+      progress.status(
+          fmt::format("measuring {}: {:.0f} tokens/s", result.point.name, result.tokens_per_second()));
+    });
+  }
+};
+
+// Those of the ladder's rungs that change something for this job.
+std::vector<BenchPoint> rungs(const Bench& bench) {
+  std::vector<BenchPoint> kept;
+  Json before;
+  for (const BenchPoint& rung : ladder()) {
+    const Plan plan = bench.plan(rung.sets).plan;
+    Json now{to_json(plan).at("job"), plan.provider};
+    if (now != before) kept.push_back(rung);
+    before = std::move(now);
+  }
+  return kept;
+}
+
+// The micro-batches of one length, doubling from its longest example on.
+std::vector<BenchResult> sweep(const Bench& bench, int64_t max_length) {
+  const Plan plan = bench
+                        .plan({"data.max_length=" + std::to_string(max_length), "train.micro_batch_size=auto",
+                               "train.micro_batch_tokens=auto"})
+                        .plan;
+  std::vector<BenchResult> results;
+  for (int64_t tokens = plan.train.longest; results.empty() || tokens / 2 < plan.train.tokens; tokens *= 2) {
+    results.push_back(bench.measure(batch_point(max_length, tokens)));
+    if (!results.back().refused.empty() || past_knee(results)) break;
+  }
+  return results;
+}
+
+std::string advice(const std::vector<BenchResult>& results) {
+  const BenchResult& best = results[knee(results)];
+  return fmt::format(
+      "recommended: train.micro_batch_tokens: {}  # {:.0f} tokens/s at data.max_length {}, in {}",
+      best.micro_batch_tokens, best.tokens_per_second(), best.max_length,
+      format_bytes(best.measured_peak_bytes));
+}
+
+// What is common to all points of one call.
+void check_measured(const std::vector<BenchResult>& results) {
+  for (const BenchResult& r : results)
+    if (r.refused.empty()) return;
+  throw Error(ErrorKind::fit, results[0].refused).hint("forge plan shows what takes the memory");
+}
+
+Json all_json(const std::vector<BenchResult>& results) {
+  Json list = Json::array();
+  for (const BenchResult& r : results) list.push_back(to_json(r));
+  return list;
+}
+
+void run_sweep(const Arguments& args, const Bench& bench) {
+  std::vector<int64_t> lengths = args.integers("--length", 1, 1 << 24);
+  if (lengths.empty()) lengths.push_back(bench.plan({}).plan.job.data.max_length);
+  std::vector<BenchResult> all;
+  Json recommended = Json::array();
+  std::string lines;
+  for (const int64_t length : lengths) {
+    const std::vector<BenchResult> results = sweep(bench, length);
+    check_measured(results);
+    all.insert(all.end(), results.begin(), results.end());
+    recommended.push_back({{"data.max_length", length},
+                           {"train.micro_batch_tokens", results[knee(results)].micro_batch_tokens}});
+    lines += advice(results) + "\n";
+  }
+  if (args.json())
+    print_json({{"points", all_json(all)}, {"recommended", recommended}});
+  else
+    print(sweep_table(all) + lines);
+}
+
+void run_points(const Arguments& args, const Bench& bench, const std::vector<BenchPoint>& points) {
+  std::vector<BenchResult> results;
+  for (const BenchPoint& point : points) results.push_back(bench.measure(point));
+  check_measured(results);
+  if (args.json())
+    print_json({{"points", all_json(results)}});
+  else
+    print(ladder_table(results));
+}
+
+int run(const Arguments& args) {
+  if (args.has("--batch-sweep") && args.has("--ladder"))
+    throw Error(ErrorKind::usage, "--batch-sweep and --ladder are two measurements")
+        .hint("ask for one of them");
+  if (args.has("--length") && !args.has("--batch-sweep"))
+    throw Error(ErrorKind::usage, "--length belongs to --batch-sweep")
+        .hint("or change the job: --set data.max_length=…");
+  Progress progress(false, args.quiet() || args.json());
+  const Bench bench{args.operands()[0], args.texts("--set"), args.integer("--steps", 3, 1, 1 << 20),
+                    args.number("--seconds", 60, 0, 1e9), progress};
+  if (args.has("--batch-sweep"))
+    run_sweep(args, bench);
+  else
+    run_points(args, bench, args.has("--ladder") ? rungs(bench) : std::vector<BenchPoint>{{"the job", {}}});
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kBenchCommand;
+constexpr Command kBenchCommand{
+    "bench", "JOB", 1, 1, "what the job reaches on this machine, and what would be faster", kOptions, run};
+
+}  // namespace forge

@@ -1,0 +1,46 @@
+#pragma once
+// What forge bench measures, and what it makes of the numbers.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/io/json.h"
+
+namespace forge {
+
+struct BenchPoint {
+  std::string name;
+  std::vector<std::string> sets;  // KEY=VALUE, on top of the user's
+};
+
+struct BenchResult {
+  BenchPoint point;
+  // As planned.
+  std::string provider, precision, activation_checkpointing;
+  int64_t max_length = 0, micro_batch_tokens = 0, predicted_peak_bytes = 0;
+  // As measured, behind the step that warms up.
+  std::vector<double> rates;  // tokens a second of each step
+  int64_t measured_peak_bytes = 0;
+  std::string refused;  // why there is nothing measured; empty otherwise
+
+  double tokens_per_second() const;  // the median; 0 where nothing was measured
+  // Half of the steps lie within this share of the median: how far the machine can be trusted.
+  double spread() const;
+};
+
+// One micro-batch a step, or as many as a row of `max_length` takes.
+BenchPoint batch_point(int64_t max_length, int64_t micro_batch_tokens);
+// The number of the smallest micro-batch within 3 % of the fastest, among results of one length in ascending order.
+// At least one is not refused.
+size_t knee(const std::vector<BenchResult>& results);
+// Whether the last two results, each with twice the micro-batch, gained less than 3 % together: more will not help.
+bool past_knee(const std::vector<BenchResult>& results);
+
+// From the plainest settings to the job's own, one optimisation more at each rung.
+std::vector<BenchPoint> ladder();
+
+std::string sweep_table(const std::vector<BenchResult>& results);
+std::string ladder_table(const std::vector<BenchResult>& results);
+Json to_json(const BenchResult& result);
+
+}  // namespace forge

@@ -1,0 +1,18 @@
+#pragma once
+// Steps of a plan for their time and memory alone: nothing is written, nothing is kept.
+#include "core/train/step.h"
+
+namespace forge {
+
+struct MeasureRequest {
+  Plan plan;
+  int64_t steps = 3;         // measured at least, behind one that warms up
+  double least_seconds = 2;  // short steps are repeated until then
+  double most_seconds = 60;  // no further step begins after so long; one is measured in any case
+};
+
+// Emits one `measured` event a step, the first with `warm_up`, and `done`. Throws Error(interrupted) after a stop,
+// c10::OutOfMemoryError where the plan's memory does not suffice: a measurement halves no micro-batch.
+void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop);
+
+}  // namespace forge
