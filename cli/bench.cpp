@@ -73,14 +73,24 @@ struct Bench {
   }
 };
 
+// What a point would compute, to tell points from each other; null where its plan does not fit.
+Json planned_settings(const Bench& bench, const BenchPoint& point) {
+  try {
+    const Plan plan = bench.plan(point.sets).plan;
+    return {to_json(plan).at("job"), plan.provider};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::fit) throw;
+    return nullptr;
+  }
+}
+
 // Those of the ladder's rungs that change something for this job.
 std::vector<BenchPoint> rungs(const Bench& bench) {
   std::vector<BenchPoint> kept;
   Json before;
   for (const BenchPoint& rung : ladder()) {
-    const Plan plan = bench.plan(rung.sets).plan;
-    Json now{to_json(plan).at("job"), plan.provider};
-    if (now != before) kept.push_back(rung);
+    Json now = planned_settings(bench, rung);
+    if (now.is_null() || now != before) kept.push_back(rung);
     before = std::move(now);
   }
   return kept;
@@ -108,7 +118,7 @@ std::string advice(const std::vector<BenchResult>& results) {
       format_bytes(best.measured_peak_bytes));
 }
 
-// What is common to all points of one call.
+// A call that measured nothing fails as its first point did.
 void check_measured(const std::vector<BenchResult>& results) {
   for (const BenchResult& r : results)
     if (r.refused.empty()) return;
@@ -148,7 +158,7 @@ void run_points(const Arguments& args, const Bench& bench, const std::vector<Ben
   if (args.json())
     print_json({{"points", all_json(results)}});
   else
-    print(ladder_table(results));
+    print(args.has("--ladder") ? ladder_table(results) : sweep_table(results));
 }
 
 int run(const Arguments& args) {

@@ -30,6 +30,9 @@ std::string memory_text(const BenchResult& r) {
   return fmt::format("{} of {} planned", format_bytes(r.measured_peak_bytes),
                      format_bytes(r.predicted_peak_bytes));
 }
+std::string settings_text(const BenchResult& r) {
+  return fmt::format("{}, {}, recompute {}", r.provider, r.precision, r.activation_checkpointing);
+}
 
 }  // namespace
 
@@ -88,7 +91,8 @@ std::string sweep_table(const std::vector<BenchResult>& results) {
   for (const BenchResult& r : results) {
     std::vector<std::string> row{format_count(r.max_length), format_count(r.micro_batch_tokens)};
     if (r.refused.empty())
-      row.insert(row.end(), {rate(r.tokens_per_second()), percent(r.spread()), memory_text(r), ""});
+      row.insert(row.end(),
+                 {rate(r.tokens_per_second()), percent(r.spread()), memory_text(r), settings_text(r)});
     else
       row.insert(row.end(), {"", "", "", r.refused});
     rows.push_back(row);
@@ -106,10 +110,9 @@ std::string ladder_table(const std::vector<BenchResult>& results) {
       rows.push_back({r.point.name, "", "", "", "", "", r.refused});
       continue;
     }
-    rows.push_back(
-        {r.point.name, rate(now), first > 0 ? times(now / first) : "", before > 0 ? times(now / before) : "",
-         percent(r.spread()), memory_text(r),
-         fmt::format("{}, {}, recompute {}", r.provider, r.precision, r.activation_checkpointing)});
+    rows.push_back({r.point.name, rate(now), first > 0 ? times(now / first) : "",
+                    before > 0 ? times(now / before) : "", percent(r.spread()), memory_text(r),
+                    settings_text(r)});
     if (first == 0) first = now;
     before = now;
   }
