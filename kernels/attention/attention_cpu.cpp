@@ -143,9 +143,6 @@ void weighted_sum(const Rows& rows, int64_t first_key, int64_t keys, const float
   }
 }
 
-// Scores are in units of ln 2: q is scaled by it on loading, and 2ˣ takes less than eˣ.
-constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
-
 // Zeros from the next whole vector behind what a row sees. A loop of unknown length would become a call.
 FORGE_INLINE void zero_vectors_behind(float* row, int64_t seen) {
   constexpr int64_t kMost = (kRowStep + kLanes - 1) / kLanes;
@@ -161,7 +158,7 @@ FORGE_INLINE void zero_behind(float* row, int64_t seen) {
   zero_vectors_behind(row, seen);
 }
 
-// Turns the scores of a row into 2^(s − m), with zeros behind. `largest` and `total` are of the row's earlier keys and
+// Turns the scores of a row into e^(s − m), with zeros behind. `largest` and `total` are of the row's earlier keys and
 // become those of all. What the earlier keys summed is to be multiplied by the result.
 FORGE_INLINE float softmax_row(float* score, int64_t seen, bool first, float& largest, float& total) {
   const F lowest = set(-HUGE_VALF);
@@ -173,13 +170,13 @@ FORGE_INLINE float softmax_row(float* score, int64_t seen, bool first, float& la
   const float now = max_of(high);
   F sum_now = set(0);
   for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
-    F e = exp2(load(score + i) - set(now));
+    F e = exp_of_weight(load(score + i) - set(now));
     if (n < kLanes) e = keep_first(e, n, set(0));
     store(score + i, e);
     sum_now = sum_now + e;
   });
   zero_vectors_behind(score, seen);
-  const float keep = first ? 0 : std::exp2(largest - now);
+  const float keep = first ? 0 : std::exp(largest - now);
   total = (first ? 0 : total * keep) + sum(sum_now);
   largest = now;
   return keep;
@@ -192,7 +189,7 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
   const int64_t d = s.head_dim, ld = t.ld, offset = task.kv_head * rows.group * d,
                 token = task.begin + rows.first, wide = rows.group * d;
   float *const sum = t.sum, *const score = t.score, *const total = t.total, *const largest = t.largest;
-  load_rows(at<T>(a.q, a.q_stride, token, offset), a.q_stride, rows, d, s.scale * kLog2E, t.q, ld);
+  load_rows(at<T>(a.q, a.q_stride, token, offset), a.q_stride, rows, d, s.scale, t.q, ld);
   for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
     int64_t keys = std::min(kKeyBlock, task.length - key);
     if (packed != key) {
@@ -221,7 +218,7 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
   rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
     const int64_t i = position - rows.first;
     store_row(sum + r * ld, d, 1.0f / total[r], out + i * a.out_stride + head * d);
-    if (lse) lse[i * s.heads + head] = kLn2 * (largest[r] + std::log2(total[r]));
+    if (lse) lse[i * s.heads + head] = largest[r] + std::log(total[r]);
   });
 }
 
@@ -248,7 +245,7 @@ void load_query_rows(const AttentionBackward& a, const AttentionTask& task, Atte
                      const Rows& rows) {
   const int64_t d = a.shape.head_dim, ld = t.ld, token = task.begin + rows.first,
                 offset = task.kv_head * rows.group * d;
-  const F factor = set(a.shape.scale * kLog2E);
+  const F factor = set(a.shape.scale);
   const T* q = at<T>(a.q, a.q_stride, token, offset);
   const T* out = at<T>(a.out, a.out_stride, token, offset);
   const T* d_out = at<T>(a.d_out, a.d_out_stride, token, offset);
@@ -269,7 +266,7 @@ void load_query_rows(const AttentionBackward& a, const AttentionTask& task, Atte
         slope_of_sum = fma(load_n(out + h + i, n), slope, slope_of_sum);
       });
       *delta++ = sum(slope_of_sum);
-      *largest++ = lse[head] * kLog2E;
+      *largest++ = lse[head];
       to_q += ld, to_d_out += ld;
     }
     q += q_stride, out += out_stride, d_out += d_out_stride, lse += heads;
@@ -282,7 +279,7 @@ void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, i
   float *const score = t.score, *const slope = t.slope;
   const float *const largest = t.largest, *const delta = t.delta;
   products(rows, first_key, keys, t.q, d, t.ld, t.keys_across, score, ahead,
-           [=](F s, int64_t row, int64_t) FORGE_LAMBDA { return exp2(s - set(largest[row])); });
+           [=](F s, int64_t row, int64_t) FORGE_LAMBDA { return exp_of_weight(s - set(largest[row])); });
   products(rows, first_key, keys, t.d_out, d, t.ld, t.values_across, slope, ahead,
            [=](F d_p, int64_t row, int64_t key)
                FORGE_LAMBDA { return load(score + row * kScoreStride + key) * (d_p - set(delta[row])); });
@@ -380,8 +377,8 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
       gather_keys(t, rows, task.first, keys, d, ahead);
     }
   }
-  // q was scaled when it was loaded, so d k already is, and by 1 / ln 2 too much.
-  store_key_rows<T>(t.d_keys, t.ld, kLn2, a.d_k, a.d_k_stride, task.begin + task.first, task.kv_head * d,
+  // q was scaled when it was loaded, so d k already is.
+  store_key_rows<T>(t.d_keys, t.ld, 1.0f, a.d_k, a.d_k_stride, task.begin + task.first, task.kv_head * d,
                     keys, d);
   store_key_rows<T>(t.d_values, t.ld, 1.0f, a.d_v, a.d_v_stride, task.begin + task.first, task.kv_head * d,
                     keys, d);

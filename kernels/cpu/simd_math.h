@@ -62,12 +62,12 @@ FORGE_INLINE F exp(F x) {
   p = fma(p, r, set(5.0000001201e-1f));
   return less(given, lowest, set(0.0f), scale2(fma(p, r * r, r) + set(1.0f), n));
 }
-// 2ˣ to 1.4 units of the last place for x < 127.5: x = n + r as below, a minimax polynomial of degree 5 in r. 2⁻¹²⁵
-// for all below it, NaN stays.
-FORGE_INLINE F exp2(F x) {
-  const F whole = set(12582912.0f + 127);
-  x = max(set(-125.0f), x);
-  F n = x + whole, r = x - (n - whole);
+// eˣ of a softmax: to 2 units of the last place for x < 87, e⁻⁸⁶·⁶ for all below it, NaN stays. x / ln 2 = n + r as in
+// one_plus_exp_near; 2^r is a minimax polynomial of degree 5.
+FORGE_INLINE F exp_of_weight(F x) {
+  const F factor = set(1.44269504088896341f), whole = set(12582912.0f + 127);
+  x = max(set(-86.6f), x);
+  F n = fma(x, factor, whole), r = fma(x, factor, whole - n);
   F p = set(1.326472718e-3f);
   p = fma(p, r, set(9.671512641e-3f));
   p = fma(p, r, set(5.550733743e-2f));
