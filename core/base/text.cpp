@@ -1,10 +1,10 @@
 #include "core/base/text.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fmt/format.h>
 
 namespace forge {
 namespace {
@@ -31,9 +31,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
+  const std::string small = lower(word);
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    size_t distance = edit_distance(lower(word), lower(candidate));
+    // No nearer than their lengths differ; names of a file's columns may be of any length.
+    const size_t longer = std::max(word.size(), candidate.size()),
+                 shorter = std::min(word.size(), candidate.size());
+    if (longer - shorter >= best_distance) continue;
+    size_t distance = edit_distance(small, lower(candidate));
     if (distance < best_distance && distance < candidate.size()) {
       best_distance = distance;
       best = candidate;
@@ -123,7 +128,8 @@ namespace {
 
 // Characters, of which UTF-8's continuation bytes are none.
 size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -152,7 +158,11 @@ bool valid_utf8(std::string_view text, size_t* bad) {
   while (i < text.size()) {
     auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
     unsigned lead = byte(0);
-    size_t length = lead < 0x80 ? 1 : (lead >> 5) == 6 ? 2 : (lead >> 4) == 14 ? 3 : (lead >> 3) == 30 ? 4 : 0;
+    size_t length = lead < 0x80         ? 1
+                    : (lead >> 5) == 6  ? 2
+                    : (lead >> 4) == 14 ? 3
+                    : (lead >> 3) == 30 ? 4
+                                        : 0;
     bool good = length != 0;
     uint32_t code = length <= 1 ? lead : lead & (0x7Fu >> length);
     for (size_t k = 1; good && k < length; ++k) {
