@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 
@@ -25,14 +26,25 @@ Error usage_error(const Command& command, const std::string& message) {
   return Error(ErrorKind::usage, message).hint(std::string("see forge ") + command.name + " --help");
 }
 
+// " (forge plan has it)" for an option of other commands, or nothing.
+std::string owners_of(const std::string& option) {
+  std::vector<std::string> owners;
+  for (const Command* command : commands())
+    for (const Option& own : command->options)
+      if (option == own.name) owners.push_back(std::string("forge ") + command->name);
+  if (owners.empty()) return "";
+  return " (" + join(owners, ", ") + (owners.size() > 1 ? " have it)" : " has it)");
+}
+
 void reject_unknown(const Command& command, const std::vector<std::string>& unknown) {
   if (unknown.empty()) return;
   if (unknown[0][0] != '-') throw usage_error(command, "unexpected argument \"" + unknown[0] + "\"");
   std::vector<std::string> names;
   for (const Option& option : all_options(command)) names.push_back(option.name);
   std::string name = unknown[0].substr(0, unknown[0].find('='));
-  throw usage_error(
-      command, std::string("forge ") + command.name + ": unknown option " + name + did_you_mean(name, names));
+  std::string help = owners_of(name);
+  if (help.empty()) help = did_you_mean(name, names);
+  throw usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + help);
 }
 
 void check_operands(const Command& command, const std::vector<std::string>& operands) {

@@ -1,4 +1,5 @@
 // forge bench: what a job reaches on this machine, measured on its own data. Nothing is trained that stays.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/bench_points.h"
@@ -28,10 +29,14 @@ struct Bench {
   double seconds;
   Progress& progress;
 
-  PlannedJob plan(const std::vector<std::string>& more) const {
+  Plan plan(const std::vector<std::string>& more) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), more.begin(), more.end());
-    return plan_job(file, {.sets = all}, progress);
+    Plan plan = plan_job(file, {.sets = all}, progress).plan;
+    for (const std::string& warning : plan.warnings)
+      if (std::find(progress.warnings().begin(), progress.warnings().end(), warning) == progress.warnings().end())
+        progress.warn(warning);
+    return plan;
   }
 
   // Throws only what no other point would fare better with.
@@ -39,7 +44,7 @@ struct Bench {
     progress.status("measuring " + point.name);
     BenchResult result{.point = point};
     try {
-      const Plan planned = plan(point.sets).plan;
+      const Plan planned = plan(point.sets);
       result.provider = planned.provider;
       result.precision = name_of(*planned.job.train.precision);
       result.activation_checkpointing = name_of(*planned.job.train.activation_checkpointing);
@@ -76,7 +81,7 @@ struct Bench {
 // What a point would compute, to tell points from each other; null where its plan does not fit.
 Json planned_settings(const Bench& bench, const BenchPoint& point) {
   try {
-    const Plan plan = bench.plan(point.sets).plan;
+    const Plan plan = bench.plan(point.sets);
     return {to_json(plan).at("job"), plan.provider};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::fit) throw;
@@ -98,10 +103,8 @@ std::vector<BenchPoint> rungs(const Bench& bench) {
 
 // The micro-batches of one length, doubling from its longest example on.
 std::vector<BenchResult> sweep(const Bench& bench, int64_t max_length) {
-  const Plan plan = bench
-                        .plan({"data.max_length=" + std::to_string(max_length), "train.micro_batch_size=auto",
-                               "train.micro_batch_tokens=auto"})
-                        .plan;
+  const Plan plan = bench.plan({"data.max_length=" + std::to_string(max_length),
+                                "train.micro_batch_size=auto", "train.micro_batch_tokens=auto"});
   std::vector<BenchResult> results;
   for (int64_t tokens = plan.train.longest; results.empty() || tokens / 2 < plan.train.tokens; tokens *= 2) {
     results.push_back(bench.measure(batch_point(max_length, tokens)));
@@ -133,7 +136,7 @@ Json all_json(const std::vector<BenchResult>& results) {
 
 void run_sweep(const Arguments& args, const Bench& bench) {
   std::vector<int64_t> lengths = args.integers("--length", 1, 1 << 24);
-  if (lengths.empty()) lengths.push_back(bench.plan({}).plan.job.data.max_length);
+  if (lengths.empty()) lengths.push_back(bench.plan({}).job.data.max_length);
   std::vector<BenchResult> all;
   Json recommended = Json::array();
   std::string lines;
@@ -146,7 +149,7 @@ void run_sweep(const Arguments& args, const Bench& bench) {
     lines += advice(results) + "\n";
   }
   if (args.json())
-    print_json({{"points", all_json(all)}, {"recommended", recommended}});
+    print_json({{"points", all_json(all)}, {"recommended", recommended}, {"warnings", bench.progress.warnings()}});
   else
     print(sweep_table(all) + lines);
 }
@@ -156,7 +159,7 @@ void run_points(const Arguments& args, const Bench& bench, const std::vector<Ben
   for (const BenchPoint& point : points) results.push_back(bench.measure(point));
   check_measured(results);
   if (args.json())
-    print_json({{"points", all_json(results)}});
+    print_json({{"points", all_json(results)}, {"warnings", bench.progress.warnings()}});
   else
     print(args.has("--ladder") ? ladder_table(results) : sweep_table(results));
 }

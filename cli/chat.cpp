@@ -42,7 +42,8 @@ std::optional<std::string> answer(const Json& messages, const ModelText& text, c
 }
 
 int run(const Arguments& args) {
-  ModelChoice choice = choose_model(args);
+  Progress progress(false, args.quiet());
+  ModelChoice choice = choose_model(args, progress);
   sampling_request(args);  // a wrong option is said before the conversation begins
   ModelText text = open_model_text(choice.model, choice.chat_template);
   Json messages = Json::array();

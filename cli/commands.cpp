@@ -36,7 +36,41 @@ constexpr const char* kExitCodes =
    70  a bug in forge
    75  stopped on a signal with a checkpoint; run again to continue
   130  interrupted before a checkpoint could be written
+  141  the reader of stdout left before the end (forge run goes on without it)
 )";
+
+// Words of other tools for what a command does here.
+struct OtherName {
+  const char* word;
+  const char* command;
+};
+constexpr OtherName kOtherNames[] = {
+    {"train", "run"},           {"finetune", "run"},     {"fine-tune", "run"},     {"fit", "run"},
+    {"sft", "run"},             {"start", "run"},        {"resume", "run"},        {"continue", "run"},
+    {"check", "validate"},      {"lint", "validate"},    {"verify", "validate"},   {"estimate", "plan"},
+    {"explain", "plan"},        {"dry-run", "plan"},     {"memory", "plan"},       {"preprocess", "data"},
+    {"prepare", "data"},        {"tokenize", "data"},    {"dataset", "data"},      {"benchmark", "bench"},
+    {"evaluate", "eval"},       {"evaluation", "eval"},  {"test", "eval"},         {"perplexity", "eval"},
+    {"infer", "generate"},      {"inference", "generate"}, {"predict", "generate"}, {"sample", "generate"},
+    {"complete", "generate"},   {"talk", "chat"},        {"new", "init"},          {"create", "init"},
+    {"config", "init"},         {"docs", "schema"},      {"env", "doctor"},        {"info", "doctor"},
+    {"hardware", "profile"},    {"device", "profile"},   {"gpu", "profile"},       {"show", "list"},
+};
+
+// ` (did you mean "run"?)`, or nothing.
+std::string meant_command(const std::string& name, const std::vector<std::string>& names) {
+  for (const OtherName& other : kOtherNames)
+    if (lower(name) == other.word) return std::string(" (did you mean \"") + other.command + "\"?)";
+  return did_you_mean(name, names);
+}
+
+std::string where_to_go(const std::string& name) {
+  for (const char* ending : {".yaml", ".yml", ".json"})
+    if (ends_with(name, ending)) return "a job file stands behind a command: forge run " + name;
+  if (name == "version") return "forge --version prints it";
+  if (starts_with(name, "-")) return "the command comes first: forge COMMAND " + name;
+  return "see forge --help";
+}
 
 }  // namespace
 
@@ -48,8 +82,8 @@ const Command& find_command(const std::string& name) {
     if (name == command->name) return *command;
     names.push_back(command->name);
   }
-  throw Error(ErrorKind::usage, "unknown command \"" + name + "\"" + did_you_mean(name, names))
-      .hint("see forge --help");
+  throw Error(ErrorKind::usage, "unknown command \"" + name + "\"" + meant_command(name, names))
+      .hint(where_to_go(name));
 }
 
 std::string overview() {

@@ -1,5 +1,6 @@
 #include "cli/console.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -7,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/data/show.h"
+#include "core/data/report/show.h"
 
 namespace forge {
 namespace {
@@ -17,6 +18,11 @@ bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     ssize_t count = ::write(descriptor, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {  // whoever shares the pipe or terminal made it non-blocking
+      pollfd wait{descriptor, POLLOUT, 0};
+      ::poll(&wait, 1, -1);
+      continue;
+    }
     if (count < 0) return false;
     text.remove_prefix(static_cast<size_t>(count));
   }
@@ -37,17 +43,17 @@ bool can_color(int descriptor) {
 
 void print(std::string_view text) {
   if (write_all(STDOUT_FILENO, text)) return;
-  if (errno == EPIPE) std::_Exit(0);
+  if (errno == EPIPE) throw ReaderGone{};
   throw Error(ErrorKind::environment, std::string("cannot write to stdout: ") + std::strerror(errno));
 }
 
 void print_json(const Json& value) { print(dump_json(value) + "\n"); }
 
-void say(std::string_view line) { write_all(STDERR_FILENO, std::string(line) + "\n"); }
+void say(std::string_view line) { write_all(STDERR_FILENO, printable(line) + "\n"); }
 
 void say_error(const std::string& message, const std::string& hint) {
-  say(printable(message));
-  if (!hint.empty()) say("  " + printable(hint));
+  say(message);
+  if (!hint.empty()) say("  " + hint);
 }
 
 Terminal terminal() {

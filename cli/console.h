@@ -8,14 +8,18 @@
 
 namespace forge {
 
-// Writes data to stdout. Throws Error(environment) when it cannot be written (a full disk); a reader that has gone
-// (`forge list | head -1`) ends the program quietly.
+// The reader of stdout has gone (`forge list | head -1`). Ends a command quietly, with the code that a shell shows for a
+// program that SIGPIPE ended: data were cut.
+struct ReaderGone {};
+constexpr int kReaderGoneCode = 141;
+
+// Writes data to stdout. Throws ReaderGone, or Error(environment) when it cannot be written (a full disk).
 void print(std::string_view text);
 // One line of JSON to stdout.
 void print_json(const Json& value);
-// One line to stderr.
+// One line to stderr. What it quotes from files cannot command the terminal.
 void say(std::string_view line);
-// `message`, then `  hint` when there is one, to stderr. What they quote from files cannot command the terminal.
+// `message`, then `  hint` when there is one, to stderr.
 void say_error(const std::string& message, const std::string& hint);
 
 struct Terminal {

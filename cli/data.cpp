@@ -2,17 +2,19 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/data_html.h"
+#include "cli/faults.h"
 #include "cli/line.h"
 #include "core/base/text.h"
-#include "core/data/report.h"
-#include "core/data/show.h"
+#include "core/config/secrets.h"
+#include "core/data/report/report.h"
+#include "core/data/report/show.h"
 
 namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
     {"--show", "N", "print the first N examples with the trained text in colour"},
-    {"--dump", "OUT.jsonl", "write every example: source line text ids mask"},
+    {"--dump", "OUT.jsonl", "write every example: source line label text ids mask"},
     {"--html", "FILE", "write findings and examples, token by token, as one page"},
     {"--prepare", "", "make the token caches and look no further"},
     {"--split", "NAME", "train (default) or eval"},
@@ -53,6 +55,7 @@ std::string summary_text(const DataSummary& summary) {
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
   for (const auto& [name, count] : kCounts)
     if (count > 0) rows.push_back({name, format_count(count)});
+  if (!summary.unread_keys.empty()) rows.push_back({"keys not read", unread_text(summary)});
   return format_table(rows);
 }
 
@@ -90,6 +93,7 @@ void write_text(const std::string& path, const std::string& text) {
 
 int look(const Arguments& args, LoadedJob& loaded) {
   Progress progress(false, args.quiet() || args.json());
+  progress.hide(loaded.secrets);
   Split split = split_of(args);
   int64_t shown = args.integer("--show", 0, 0, INT64_MAX);
   const Job& job = loaded.job;
@@ -106,6 +110,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
         .hint("set data.eval or data.eval_fraction");
   ModelText text = open_model_text(job.model.path, template_choice(job));
   text.embedding_rows = embedding_rows;
+  require_own_tokens(job, text);
   if (args.has("--prepare")) {
     PreparedData prepared = prepare_data(job, text, false, progress);
     const DataSummary& summary =
@@ -113,7 +118,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
     if (args.json())
       print_json(to_json(summary));
     else
-      print(summary_text(summary));
+      print(printable(summary_text(summary)));
     return 0;
   }
   DataReport report(job);
@@ -131,12 +136,12 @@ int look(const Arguments& args, LoadedJob& loaded) {
     out.sync_and_close();
   }
   if (args.json()) {
-    print_json(json_of(chosen, report));
+    print_json(hide_secrets(json_of(chosen, report), loaded.secrets));
   } else {
     for (int64_t index = 0; data && index < std::min(shown, data->size()); ++index)
-      print(show_example(*data, index, text.tokenizer, stdout_has_color()) + "\n");
-    if (data) print(summary_text(chosen.prepared->summary));
-    print(report_text(report, stdout_has_color()));
+      print(hide_secrets(show_example(*data, index, text.tokenizer, stdout_has_color()), loaded) + "\n");
+    if (data) print(printable(hide_secrets(summary_text(chosen.prepared->summary), loaded)));
+    print(hide_secrets(report_text(report, stdout_has_color()), loaded));
   }
   for (const Looked* looked : {&train, &eval})
     if (looked->error) throw *looked->error;
@@ -148,7 +153,7 @@ int run(const Arguments& args) {
   try {
     return look(args, loaded);
   } catch (const Error& error) {
-    throw with_places(error, loaded, args.operands()[0]);
+    throw hide_secrets(with_places(error, loaded, args.operands()[0]), loaded.secrets);
   }
 }
 

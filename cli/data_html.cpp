@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/base/text.h"
-#include "core/data/show.h"
+#include "core/data/report/show.h"
 #include "core/run/svg.h"
 
 namespace forge {
@@ -67,10 +67,11 @@ std::string lengths_html(const DataReport& report) {
 }
 
 std::string roles_html(const DataReport& report) {
-  std::string html = "<table><tr><th>role</th><th>tokens</th><th>trained</th></tr>\n";
-  for (const auto& [role, count] : report.roles())
-    html +=
-        "<tr>" + cell(role) + cell(format_count(count.all)) + cell(format_count(count.trained)) + "</tr>\n";
+  std::string html = "<table><tr><th>data</th><th>role</th><th>tokens</th><th>trained</th></tr>\n";
+  for (const auto& [split, roles] : report.roles())
+    for (const auto& [role, count] : roles)
+      html += "<tr>" + cell(split) + cell(role) + cell(format_count(count.all)) +
+              cell(format_count(count.trained)) + "</tr>\n";
   return html + "</table>\n";
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/data/dataset.h"
-#include "core/data/report.h"
+#include "core/data/report/report.h"
 #include "core/text/tokenizer.h"
 
 namespace forge {

@@ -9,6 +9,7 @@
 #include "cli/engine_process.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/data/report/show.h"
 #include "core/plan/hardware.h"
 #include "forge_build.h"
 
@@ -99,7 +100,7 @@ int run(const Arguments& args) {
   if (args.json())
     print_json({{"healthy", healthy}, {"findings", list}});
   else
-    print(format_table(rows));
+    print(printable(format_table(rows)));
   return healthy ? 0 : exit_code(ErrorKind::environment);
 }
 

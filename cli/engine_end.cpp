@@ -2,9 +2,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cli/engine_process.h"
+#include "core/base/signals.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -51,10 +53,13 @@ Error explain_signal(int number, const EngineEnd& end) {
                  "the engine was killed (SIGKILL), by somebody or by the kernel for want of memory" +
                      tail(end.standard_error))
         .hint(how_to_go_on(end));
-  if (number == SIGTERM || number == SIGINT || number == SIGHUP)
+  if (std::find(kStopSignals.begin(), kStopSignals.end(), number) != kStopSignals.end())
     return Error(ErrorKind::interrupted, "the engine was ended by " + name +
                                              (end.trains ? " before it wrote a checkpoint" : ""))
         .hint(how_to_go_on(end));
+  if (number == SIGABRT && end.standard_error.find("std::bad_alloc") != std::string::npos)
+    return Error(ErrorKind::fit, "the engine ran out of memory" + tail(end.standard_error))
+        .hint("lower train.micro_batch_size or data.max_length; forge plan shows the largest lines");
   if (number == SIGBUS)
     return Error(ErrorKind::environment,
                  "the engine lost a mapped file (SIGBUS): a model or data file was cut "
@@ -75,7 +80,7 @@ Error explain_signal(int number, const EngineEnd& end) {
 Error explain_end(const EngineEnd& end) {
   if (WIFSIGNALED(end.status)) return explain_signal(WTERMSIG(end.status), end);
   int code = WEXITSTATUS(end.status);
-  if (code == exit_code(ErrorKind::interrupted) && end.stop_requests > 0) return interrupted(end);
+  if (code == exit_code(ErrorKind::interrupted)) return interrupted(end);
   if (std::string missing = after(end.standard_error, "error while loading shared libraries: ");
       !missing.empty())
     return Error(ErrorKind::environment, "the engine cannot load a library: " + missing)
@@ -83,6 +88,9 @@ Error explain_end(const EngineEnd& end) {
   if (std::string symbol = after(end.standard_error, "symbol lookup error: "); !symbol.empty())
     return Error(ErrorKind::environment, "the engine does not fit the LibTorch that was found: " + symbol)
         .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
+  if (std::string limit = after(end.standard_error, "libgomp: "); !limit.empty())
+    return Error(ErrorKind::environment, "the engine's threads: " + limit)
+        .hint("lower train.threads, or raise the limit of processes (ulimit -u, or the container's)");
   if (code == 0)
     return Error(ErrorKind::internal, "the engine ended before its work was done" + tail(end.standard_error))
         .hint("this is a bug in forge; please report it with the job file");

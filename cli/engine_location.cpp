@@ -1,4 +1,5 @@
 // Finding the engine and LibTorch.
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,12 +19,6 @@ namespace fs = std::filesystem;
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-fs::path program_folder() {
-  std::error_code error;
-  fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::current_path() : program.parent_path();
 }
 
 bool executable(const fs::path& path) {
@@ -79,7 +74,8 @@ void search_program(const std::string& name, EngineSearch& search) {
   if (std::string given = environment("FORGE_ENGINE"); !given.empty()) {
     candidates = {given};  // an explicit choice is never passed over
   } else {
-    candidates = {program_folder() / name, program_folder() / "../libexec" / name};
+    const fs::path here = program_folder();
+    candidates = {here / name, here / "../libexec" / name};
   }
   std::vector<std::string> looked;
   for (const fs::path& candidate : candidates) {
@@ -126,6 +122,15 @@ void search_torch(EngineSearch& search) {
 }
 
 }  // namespace
+
+std::string program_folder() {
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return program.parent_path();
+  // Without /proc: the path that the program was started by.
+  const auto* started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  return fs::weakly_canonical(started_as ? started_as : ".", error).parent_path();
+}
 
 EngineSearch search_engine(const std::string& name) {
   EngineSearch search;

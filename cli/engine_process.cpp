@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "cli/memory_kills.h"
+#include "core/base/signals.h"
 #include "core/base/text.h"
 
 extern char** environ;
@@ -24,11 +25,9 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int kProtocol = 1;
-constexpr auto kLeaveAfterSecondSignal = 2s;
 constexpr auto kLeaveAfterLastEvent = 10s;  // an engine that has said its last word may take this long to end
 constexpr size_t kStandardErrorBytes = 32768;
 constexpr size_t kLongestEvent = 64 << 20;
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP};
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -55,9 +54,8 @@ void set_nonblocking(int descriptor) {
 class ForwardedSignals {
  public:
   ForwardedSignals() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (int number : kForwarded) sigaddset(&set, number);
+    sigset_t set = answered_signals();
+    sigaddset(&set, SIGTSTP);
     pthread_sigmask(SIG_BLOCK, &set, &before_);
     descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   }
@@ -65,7 +63,6 @@ class ForwardedSignals {
     ::close(descriptor_);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  const sigset_t& before() const { return before_; }
   int descriptor() const { return descriptor_; }
   // The next waiting signal, or 0.
   int next() const {
@@ -144,6 +141,8 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   posix_spawn_file_actions_adddup2(&files, requests.read_end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, events.write_end, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, errors.write_end, STDERR_FILENO);
+  // Last: the number may be one of the pipes' here.
+  if (settings.lock) posix_spawn_file_actions_adddup2(&files, *settings.lock, kEngineLock);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -151,7 +150,9 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   sigaddset(&defaults, SIGPIPE);
   for (int number : {SIGINT, SIGTERM}) sigaddset(&defaults, number);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setsigmask(&attributes, &signals.before());
+  // Held back until the engine has its handlers: it loads libraries for most of a second before its first line.
+  const sigset_t held = answered_signals();
+  posix_spawnattr_setsigmask(&attributes, &held);
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
@@ -267,14 +268,13 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
     ::kill(pid, SIGCONT);
     return;
   }
-  ::kill(pid, number == SIGHUP ? SIGTERM : number);
-  if (number == SIGUSR1) return;
+  if (stop_requests > 0 && !means_now(number)) return;  // asked already
+  ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);  // a checkpoint on its way is whole or does not exist
   ++stop_requests;
   const char* text = stop_requests > 1 ? "leaving"
                      : trains          ? "stopping after a checkpoint; once more to leave without"
                                        : "stopping; once more to leave at once";
   on_event({{"event", "notice"}, {"level", "info"}, {"text", text}});
-  if (stop_requests == 2) deadline = Clock::now() + kLeaveAfterSecondSignal;
 }
 
 bool EngineProcess::State::reap() {

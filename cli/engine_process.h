@@ -26,6 +26,9 @@ struct EngineLocation {
   std::vector<std::string> library_folders;  // torch/lib and nvidia/*/lib
 };
 
+// The folder of the running program, from which its other files are found.
+std::string program_folder();
+
 // `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda", "forge-engine-cuda12". Looked for
 // as FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build,
 // python3's site-packages. Throws Error(environment) that lists where it looked and says what to install.
@@ -43,7 +46,9 @@ EngineSearch search_engine(const std::string& name = "forge-engine");
 struct EngineSettings {
   int64_t threads = 0;         // 0: leave the environment's
   bool deterministic = false;  // fixes cuBLAS' workspace
+  std::optional<int> lock;     // RunLock::descriptor(): the engine shares it as its descriptor kEngineLock
 };
+constexpr int kEngineLock = 3;
 
 // Variables that the engine is started with, on top of the program's own.
 std::map<std::string, std::string> engine_environment(const EngineLocation& location,
@@ -61,9 +66,9 @@ class EngineProcess {
   EngineProcess& operator=(const EngineProcess&) = delete;
 
   // Sends the request (one for each engine) and passes every event to `on_event`, up to and including `done`,
-  // whose object it returns once the engine has ended. SIGINT, SIGTERM and SIGHUP (as SIGTERM) and SIGUSR1
-  // are forwarded meanwhile; 2 s after the second request to stop the engine is killed. Throws the engine's
-  // own error with its kind and hint, or an explanation of how the engine ended.
+  // whose object it returns once the engine has ended. A signal to stop (core/base/signals.h) is passed on once, as
+  // SIGTERM; a second SIGINT or SIGTERM kills the engine. Throws the engine's own error with its kind and hint, or an
+  // explanation of how the engine ended.
   Json request(const Json& request, const OnEvent& on_event);
 
  private:

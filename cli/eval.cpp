@@ -6,6 +6,7 @@
 #include "cli/console.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
+#include "core/base/temporary.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 
@@ -26,7 +27,8 @@ constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string pattern = (fs::temp_directory_path() / "forge-eval-XXXXXX").string();
+    remove_abandoned(fs::temp_directory_path().string());
+    std::string pattern = temporary_of(fs::temp_directory_path() / "forge-eval") + "-XXXXXX";
     if (!::mkdtemp(pattern.data()))
       throw Error(ErrorKind::environment, pattern + ": cannot create the folder")
           .hint("set TMPDIR to a folder that can be written");
@@ -81,9 +83,14 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   Job job = job_for_file(*file, choice, args);
   job.output_dir = scratch;
   Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
+  if (model.sliding_window > 0 && rows.summary.longest > model.sliding_window)
+    throw Error(ErrorKind::data, "--data " + *file + ": the longest row has " + format_count(rows.summary.longest) +
+                                     " tokens, more than the model's sliding window of " +
+                                     format_count(model.sliding_window) + ", which forge does not compute")
+        .hint("cut longer rows with --max-length " + std::to_string(model.sliding_window));
   int64_t context = model.max_position_embeddings;
   if (rows.summary.longest > context)
-    progress.line("warning: the longest row has " + format_count(rows.summary.longest) +
+    progress.warn("the longest row has " + format_count(rows.summary.longest) +
                   " tokens, the model was trained on " + format_count(context));
   return rows;
 }
@@ -107,13 +114,14 @@ std::string text_of(const Json& totals) {
 }
 
 int run(const Arguments& args) {
-  ModelChoice choice = choose_model(args);
   Progress progress(false, args.quiet() || args.json());
+  ModelChoice choice = choose_model(args, progress);
   ScratchFolder scratch;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
   require_trainable(rows.summary, "evaluation");
   if (rows.summary.truncated > 0)
-    progress.line(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
+    progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
+  progress.line("precision " + name_of(choice.precision) + ": " + choice.precision_reason);
   std::string per_example;
   Json done =
       compute({{"command", "eval"}, {"tokens", rows.data->path()}}, choice, args, [&](const Json& event) {
@@ -128,6 +136,9 @@ int run(const Arguments& args) {
   progress.finish();
   if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
   Json result = totals(done, rows);
+  result["precision"] = name_of(choice.precision);
+  result["precision_reason"] = choice.precision_reason;
+  result["warnings"] = progress.warnings();
   if (args.json())
     print_json(result);
   else

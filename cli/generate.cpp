@@ -79,10 +79,10 @@ std::vector<int32_t> ids_of(const Prompt& prompt, const ModelText& text, bool ra
 }
 
 int run(const Arguments& args) {
-  ModelChoice choice = choose_model(args);
+  Progress progress(false, args.quiet() || args.json());
+  ModelChoice choice = choose_model(args, progress);
   std::vector<Prompt> prompts = read_prompts(args);
   Json sampling = sampling_request(args);
-  Progress progress(false, args.quiet() || args.json());
   ModelText text = open_model_text(choice.model, choice.chat_template);
   std::vector<std::vector<int32_t>> ids;
   for (const Prompt& prompt : prompts) {
@@ -95,11 +95,14 @@ int run(const Arguments& args) {
         print(piece.empty() ? "\n" : piece);  // the end of a text ends its line
       });
   if (args.json())
-    for (size_t i = 0; i < texts.size(); ++i)
-      print_json({{"prompt", prompts[i].text},
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Json result{{"prompt", prompts[i].text},
                   {"text", texts[i].text},
                   {"reason", texts[i].reason},
-                  {"tokens", texts[i].tokens}});
+                  {"tokens", texts[i].tokens}};
+      if (!progress.warnings().empty()) result["warnings"] = progress.warnings();
+      print_json(result);
+    }
   return 0;
 }
 

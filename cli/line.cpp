@@ -1,14 +1,21 @@
 #include "cli/line.h"
 
+#include "cli/faults.h"
+#include "cli/job_paths.h"
 #include "core/base/file.h"
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/io/model_file.h"
+#include "core/plan/adapter_folder.h"
 #include "core/plan/model_file.h"
+#include "core/run/output_dir.h"
 #include "core/text/chat_template.h"
 #include "providers/providers.h"
 
 namespace forge {
 namespace {
+
+constexpr int64_t kShownBytes = int64_t{1} << 30;  // less is read at once
 
 Origins origins_of(const LoadedJob& loaded) {
   Origins origins;
@@ -40,24 +47,32 @@ std::map<std::string, std::vector<std::string>> choices() {
 
 }  // namespace
 
-Error with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
-  std::vector<std::string> lines = split(error.what(), '\n');
-  for (std::string& line : lines) {
-    const std::string key = line.substr(0, line.find(':'));
-    auto origin = loaded.origins.find(key);
-    if (origin == loaded.origins.end()) origin = loaded.origins.find(key + "[0].path");
-    if (origin == loaded.origins.end()) continue;
-    const std::string& source = origin->second.source;
-    const bool unwritten = starts_with(source, "default") || starts_with(source, "derived");
-    line = (unwritten ? file + ":1:1" : source) + ": " + line;
+KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
+  std::vector<KeyFault> faults;
+  for (const std::string& line : split(error.what(), '\n')) {
+    const size_t colon = line.find(": ");
+    const std::string key = line.substr(0, colon);
+    if (colon != std::string::npos && (loaded.origins.contains(key) || loaded.origins.contains(key + "[0].path")))
+      faults.push_back({key, line.substr(colon + 2), place_of(loaded, key, file)});
+    else
+      faults.push_back({"", line, ""});
   }
-  return Error(error.kind(), join(lines, "\n")).hint(error.hint());
+  return KeyError(error.kind(), std::move(faults), error.hint());
 }
 
 std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
 
+KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
+  KnownHashes hashes(output_dir + "/.cache/hashes.json");
+  hashes.on_read = [&progress](const std::string& file, int64_t bytes) {
+    if (bytes >= kShownBytes) progress.status("reading " + file + " (" + format_bytes(bytes) + ") to know it again");
+  };
+  return hashes;
+}
+
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options) {
+  remove_output_litter(job.output_dir);
   options.cache_folder = token_cache_folder(job);
   options.embedding_rows = text.embedding_rows;
   const std::string name = shown_name(split, options);
@@ -87,64 +102,140 @@ Device pick_device(const Job& job, const std::optional<std::string>& gpu) {
 }
 
 LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets) {
-  return load_job(file, {.sets = sets, .choices = choices()});
+  LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});
+  inherit_adapter(loaded);
+  return loaded;
 }
 
 void limit_length(LoadedJob& loaded, const ModelSpec& model) {
   int64_t& length = loaded.job.data.max_length;
   Origin& origin = loaded.origins["data.max_length"];
-  if (origin.source != "default" || length <= model.max_position_embeddings ||
-      model.rope.type == RopeType::dynamic)
-    return;
-  length = model.max_position_embeddings;
-  origin.source = "derived: the model's max_position_embeddings";
+  if (origin.source != "default") return;
+  const auto limit = [&](int64_t most, const char* why) {
+    if (length <= most) return;
+    length = most;
+    origin.source = std::string("derived: the model's ") + why;
+  };
+  if (model.rope.type != RopeType::dynamic) limit(model.max_position_embeddings, "max_position_embeddings");
+  if (model.sliding_window > 0) limit(model.sliding_window, "sliding_window");
 }
 
 namespace {
 
-void plan_loaded(PlannedJob& line, const LineOptions& options, Progress& progress) {
-  const Job& job = line.loaded.job;
-  line.device = pick_device(job, options.gpu);
-  line.profile = pick_profile(line.device, job.hardware);
-  ModelSpec spec = read_model_spec(job.model.path);
-  limit_length(line.loaded, spec);
-  if (job.adapter.init_from && !file_exists(*job.adapter.init_from + "/adapter_config.json"))
-    throw Error(ErrorKind::environment, *job.adapter.init_from + ": holds no adapter_config.json")
-        .hint("adapter.init_from is a PEFT adapter folder");
-  std::unique_ptr<TensorFile> weights =
-      open_model(job.model.path, options.estimate ? Data::optional : Data::required);
-  check_model_file(spec, *weights, job.model.path);
-  ModelText text = open_model_text(job.model.path, template_choice(job));
-  text.embedding_rows = spec.vocab_size;
-  line.data = prepare_data(job, text, options.estimate, progress);
+// What a plan is made of. A part that cannot be read leaves the others to be looked at, so that all faults show.
+class PlanParts {
+ public:
+  PlanParts(PlannedJob& line, const LineOptions& options, Progress& progress)
+      : line_(line), options_(options), progress_(progress) {}
 
-  PlanInput input;
-  input.job = job;
-  input.origins = origins_of(line.loaded);
-  input.device = line.device;
-  input.profile = line.profile;
-  input.model = spec;
-  input.model_hash = weights->header_hash();
-  input.model_bytes = weights->file_bytes();
-  input.train = line.data.train.summary;
-  if (line.data.eval) input.eval = line.data.eval->summary;
-  input.train_lengths = line.data.train.lengths;
-  input.train_supervised = supervised_counts(line.data.train);
-  if (line.data.eval) {
-    input.eval_lengths = line.data.eval->data ? line.data.eval->lengths : std::vector<int64_t>{};
-    input.eval_supervised = supervised_counts(*line.data.eval);
+  PlanInput read() {
+    const bool machine = attempt([&] {
+      line_.device = pick_device(job(), options_.gpu);
+      line_.profile = pick_profile(line_.device, job().hardware);
+    });
+    const bool model = attempt([&] { input_.model = read_model_spec(job().model.path); });
+    if (model) read_model(machine);
+    // What is no model, or a broken file, would be told of twice.
+    const bool has_text = (model || is_directory(job().model.path)) && attempt([&] {
+      text_ = open_model_text(job().model.path, template_choice(job()));
+    });
+    has_text ? read_data() : find_data();
+    faults_.throw_if_any();
+    return finish();
   }
-  line.plan = make_plan(input);
-}
+
+ private:
+  const Job& job() const { return line_.loaded.job; }
+  Data weights_data() const { return options_.estimate ? Data::optional : Data::required; }
+
+  bool attempt(const std::function<void()>& work) {
+    return faults_.attempt([&] {
+      try {
+        work();
+      } catch (const Error& error) {
+        throw with_places(error, line_.loaded, line_.file);
+      }
+    });
+  }
+
+  void read_model(bool machine) {
+    limit_length(line_.loaded, input_.model);
+    if (machine) attempt([&] { check_job(job(), input_.model, line_.device); });
+    attempt([&] {
+      check_start_adapter(job(), input_.model, weights_data());
+      run_parameters(input_.model, job().adapter, job().model.quantization);  // throws for what the model lacks
+    });
+    attempt([&] {
+      const std::unique_ptr<TensorFile> weights = open_model(job().model.path, weights_data());
+      check_model_file(input_.model, *weights, job().model.path);
+      input_.model_hash = weights->header_hash();
+      input_.model_bytes = weights->file_bytes();
+    });
+  }
+
+  void read_data() {
+    text_->embedding_rows = input_.model.vocab_size;
+    if (!attempt([&] { require_own_tokens(job(), *text_); })) return;
+    FileHashes file_hashes;
+    PrepareOptions options{.file_hashes = &file_hashes};
+    // For a plan that cannot be made a look at the data is enough.
+    if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
+    const bool train = attempt(
+        [&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
+    if (!has_eval_data(job()) || (!train && job().data.eval.empty())) return;
+    attempt([&] { line_.data.eval = prepare_split(job(), Split::eval, *text_, progress_, options); });
+  }
+
+  // Without a tokenizer: at least whether the data are there.
+  void find_data() {
+    for (const MissingPath& missing : missing_data(job()))
+      attempt([&] { throw KeyError(ErrorKind::data, missing.key, missing.path + ": no such file"); });
+  }
+
+  PlanInput finish() {
+    input_.job = job();
+    if (options_.hash_files) {
+      KnownHashes hashes = known_hashes(job().output_dir, progress_);
+      input_.start_files = start_files(job(), hashes);
+      hashes.save();
+      progress_.clear();
+    }
+    input_.origins = origins_of(line_.loaded);
+    input_.device = line_.device;
+    input_.profile = line_.profile;
+    input_.train = line_.data.train.summary;
+    input_.train_lengths = line_.data.train.lengths;
+    input_.train_supervised = supervised_counts(line_.data.train);
+    if (!line_.data.eval) return std::move(input_);
+    input_.eval = line_.data.eval->summary;
+    if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
+    input_.eval_supervised = supervised_counts(*line_.data.eval);
+    return std::move(input_);
+  }
+
+  PlannedJob& line_;
+  const LineOptions& options_;
+  Progress& progress_;
+  FaultCollector faults_;
+  PlanInput input_;
+  std::optional<ModelText> text_;
+};
 
 }  // namespace
 
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress) {
-  PlannedJob line{.loaded = read_job(file, options.sets)};
+  PlannedJob line{.file = file, .loaded = read_job(file, options.sets)};
+  progress.hide(line.loaded.secrets);
   try {
-    plan_loaded(line, options, progress);
+    const PlanInput input = PlanParts(line, options, progress).read();
+    try {
+      line.plan = make_plan(input);
+    } catch (const Error& error) {
+      throw with_places(error, line.loaded, file);
+    }
   } catch (const Error& error) {
-    throw with_places(error, line.loaded, file);
+    if (line.loaded.secrets.empty()) throw;
+    throw hide_secrets(error, line.loaded.secrets);
   }
   return line;
 }

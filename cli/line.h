@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/progress.h"
+#include "core/base/key_error.h"
 #include "core/config/load.h"
 #include "core/data/prepare.h"
 #include "core/plan/plan.h"
@@ -19,6 +20,7 @@ namespace forge {
 struct LineOptions {
   std::vector<std::string> sets;
   std::optional<std::string> gpu;  // plan for this card instead of the job's device
+  bool hash_files = false;  // of model and adapter.init_from: to know them again when the run continues
   bool estimate = false;  // tokenise little where no cache is, and scale; do without the weights' bytes
 };
 
@@ -28,6 +30,7 @@ struct PreparedData {
 };
 
 struct PlannedJob {
+  std::string file;  // as given
   LoadedJob loaded;
   Device device;
   Profile profile;
@@ -41,11 +44,13 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
 void limit_length(LoadedJob& loaded, const ModelSpec& model);
 // Faults found behind the job file begin with the key that they are about ("adapter.rank_pattern: …"): the same with
 // its place in the file. A key that stands nowhere is the main file's.
-Error with_places(const Error& error, const LoadedJob& loaded, const std::string& file);
+KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file);
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
 
 // Where the job's token caches lie: shared by all runs of one output_dir.
 std::string token_cache_folder(const Job& job);
+// Hashes of large files, kept beside the token caches; those of which nothing is known yet are read, with a status.
+KnownHashes known_hashes(const std::string& output_dir, Progress& progress);
 // One split as tokens, or both, with progress. `options` without cache_folder and progress, which are set here.
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options = {});

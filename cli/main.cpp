@@ -1,32 +1,43 @@
 // forge: the program. Finds the command, runs it, and turns what it throws into words and an exit code.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <exception>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/faults.h"
+#include "core/base/signals.h"
+#include "core/base/unexpected.h"
 #include "forge_build.h"
 
 namespace forge {
 namespace {
 
 // The last words. With --json they are data; where stdout cannot take them, stderr does.
-int report(ErrorKind kind, const std::string& message, const std::string& hint, bool json) {
+int report(const Error& error, bool json) {
+  const int code = exit_code(error.kind());
   try {
     if (json) {
-      print_json({{"event", "error"}, {"kind", name_of(kind)}, {"message", message}, {"hint", hint}});
-      return exit_code(kind);
+      Json faults = Json::array();
+      for (const Fault& fault : faults_of(error)) faults.push_back(to_json(fault));
+      print_json({{"event", "error"},
+                  {"kind", name_of(error.kind())},
+                  {"message", error.what()},
+                  {"hint", error.hint()},
+                  {"faults", faults}});
+      return code;
     }
   } catch (const Error&) {
+  } catch (const ReaderGone&) {
   }
-  say_error(message, hint);
-  return exit_code(kind);
+  say_error(error.what(), error.hint());
+  return code;
 }
 
 // While the program itself works there is nothing to save. (While an engine works, engine_process takes the
@@ -38,11 +49,19 @@ void leave_on_signal(int) {
 }
 
 void install_signal_handlers() {
-  ::signal(SIGPIPE, SIG_IGN);  // writes report EPIPE instead
+  for (int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // writes report EPIPE and EFBIG instead
+  ::signal(SIGCHLD, SIG_DFL);  // where a parent ignored it, the end of an engine could not be waited for
   struct sigaction action {};
   action.sa_handler = leave_on_signal;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (int number : kStopSignals)
+    if (is_answered(number)) ::sigaction(number, &action, nullptr);
+}
+
+// A closed stdin, stdout or stderr would be the number of the next file that is opened, and print() would write into it.
+// Opened for reading only, so that writing stays the error that it is.
+void occupy_standard_descriptors() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);
 }
 
 int run(const std::vector<std::string>& words) {
@@ -54,7 +73,7 @@ int run(const std::vector<std::string>& words) {
     print(overview());
     return 0;
   }
-  if (words[0] == "--version") {
+  if (words[0] == "--version" || words[0] == "-V") {
     print(std::string("forge ") + kForgeVersion + "\n");
     return 0;
   }
@@ -73,16 +92,16 @@ int run(const std::vector<std::string>& words) {
 int main(int count, char** words) {
   using namespace forge;
   install_signal_handlers();
+  occupy_standard_descriptors();
   std::vector<std::string> line(words + 1, words + count);
   bool json = std::find(line.begin(), line.end(), "--json") != line.end();
   try {
     return run(line);
+  } catch (const ReaderGone&) {
+    return kReaderGoneCode;
   } catch (const Error& error) {
-    return report(error.kind(), error.what(), error.hint(), json);
-  } catch (const std::bad_alloc&) {
-    return report(ErrorKind::fit, "out of memory", "", json);
-  } catch (const std::exception& error) {
-    return report(ErrorKind::internal, error.what(),
-                  "this is a bug in forge; please report it with the job file", json);
+    return report(error, json);  // as it is: it may hold faults of its own kind
+  } catch (const std::exception& exception) {
+    return report(as_error(exception), json);
   }
 }

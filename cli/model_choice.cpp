@@ -2,6 +2,9 @@
 
 #include <filesystem>
 
+#include "cli/console.h"
+#include "cli/line.h"
+#include "cli/run_decision.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
@@ -15,18 +18,51 @@ namespace fs = std::filesystem;
 
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
 
+// What to name instead of something that is no run folder.
+std::string run_meant(const std::string& name) {
+  const fs::path path = fs::path(name).lexically_normal();
+  const auto has = [&](const fs::path& folder, const char* file) { return file_exists((folder / file).string()); };
+  if (has(path, "adapter_config.json")) {
+    for (fs::path above = path.parent_path(); !above.empty() && above != above.parent_path();
+         above = above.parent_path())
+      if (has(above, "plan.json"))
+        return "name the run, " + above.string() + ", or this adapter with its model: --model MODEL --adapter " + name;
+    return "an adapter stands beside its model: --model MODEL --adapter " + name;
+  }
+  if (has(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
+  for (const char* ending : {".yaml", ".yml", ".json"})
+    if (ends_with(name, ending))
+      return "name the run folder that forge run " + name + " makes, OUTPUT_DIR/NAME: runs/" +
+             path.stem().string() + " unless the job says otherwise";
+  return "name a folder like runs/NAME, or use --model";
+}
+
+// Where the weights of a run without a result can be had today.
+std::string way_to_result(const std::string& folder, const RunState& state, const ModelChoice& choice,
+                          bool full) {
+  const std::string finish = "run its job again to finish it";
+  if (full || !state.last_step) return finish;
+  return finish + ", or take its last checkpoint: --model " + choice.run->job.model.path + " --adapter " +
+         RunPaths{folder}.checkpoint(*state.last_step);
+}
+
 ModelChoice from_run(const std::string& folder) {
+  if (!file_exists(RunPaths{folder}.plan()))
+    throw Error(ErrorKind::environment, folder + (fs::exists(folder) ? ": is no run folder: it holds no plan.json"
+                                                                     : ": there is no such run folder"))
+        .hint(run_meant(folder));
   RunState state = inspect_run(folder);
   if (!state.exists)
-    throw Error(ErrorKind::environment, folder + ": is no run folder: it holds no plan.json")
-        .hint("name a folder like runs/NAME, or use --model");
+    throw Error(ErrorKind::environment, RunPaths{folder}.plan() + ": is not whole")
+        .hint("run its job again: it starts anew");
+  unseal(state, folder);
   ModelChoice choice;
   choice.run = plan_from_json(state.plan, folder + "/plan.json");
   bool full = choice.run->job.adapter.type == AdapterType::none;
   std::string result = absolute(folder) + (full ? "/model" : "/adapter");
   if (!is_directory(result))
     throw Error(ErrorKind::environment, folder + ": has no " + (full ? "model" : "adapter") + " yet")
-        .hint("finish the run first: forge run " + folder + "/job.yaml");
+        .hint(way_to_result(folder, state, choice, full));
   choice.model = full ? result : choice.run->job.model.path;
   if (!full) choice.adapter = result;
   if (!full) {  // the adapter was trained on the base in these blocks
@@ -35,12 +71,28 @@ ModelChoice from_run(const std::string& folder) {
   }
   choice.chat_template = template_choice(choice.run->job);
   choice.precision = choice.run->job.train.precision.value_or(Precision::fp32);
+  choice.precision_reason = "as the run was trained";
   return choice;
+}
+
+// The adapter was trained on the base as it was.
+void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, Progress& progress) {
+  const bool on_base = choice.adapter && !choice.run->start_files.empty();
+  if (!on_base) return;
+  std::vector<StartFile> before = choice.run->start_files;
+  std::erase_if(before, [](const StartFile& file) { return !is_model_file(file); });
+  KnownHashes hashes = known_hashes(fs::path(folder).parent_path().string(), progress);
+  const std::vector<StartFile> now = model_files(choice.model, hashes);
+  hashes.save();
+  progress.clear();
+  for (const std::string& name : changed_files(before, now))
+    progress.warn(path_of_start_file(choice.run->job, name) +
+                  " is not what the run was trained with: it changed since");
 }
 
 }  // namespace
 
-ModelChoice choose_model(const Arguments& args) {
+ModelChoice choose_model(const Arguments& args, Progress& progress) {
   bool names_run = !args.operands().empty();
   if (names_run == args.has("--model"))
     throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
@@ -50,6 +102,7 @@ ModelChoice choose_model(const Arguments& args) {
   ModelChoice choice;
   if (names_run) {
     choice = from_run(args.operands()[0]);
+    warn_of_changed_base(choice, absolute(args.operands()[0]), progress);
   } else {
     choice.model = absolute(*args.text("--model"));
     if (args.has("--adapter")) choice.adapter = absolute(*args.text("--adapter"));
@@ -64,6 +117,7 @@ ModelChoice choose_model(const Arguments& args) {
     if (!precision)
       throw Error(ErrorKind::usage, "--precision " + *name + ": expected " + join(names(Precision()), ", "));
     choice.precision = *precision;
+    choice.precision_reason = "--precision";
   }
   return choice;
 }

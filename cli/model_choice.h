@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/engine_process.h"
+#include "cli/progress.h"
 #include "core/plan/model_spec.h"
 #include "core/plan/plan.h"
 #include "core/run/model_text.h"
@@ -17,6 +18,7 @@ struct ModelChoice {
   std::optional<Plan> run;             // the plan of the run it came from
   TemplateChoice chat_template;
   Precision precision = Precision::fp32;
+  std::string precision_reason = "the default without a run";
   // Of a run's base, as it was trained on; the base that --model names is taken as it is.
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
@@ -32,9 +34,9 @@ inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "auto, cpu or cuda:N"},
 };
 
-// From the options, or from the run folder that the operand names. Throws Error(usage) when neither or both
-// are given, Error(environment) for what is missing on the disk.
-ModelChoice choose_model(const Arguments& args);
+// From the options, or from the run folder that the operand names; a base model that changed since the run is warned of.
+// Throws Error(usage) when neither or both are given, Error(environment) for what is missing on the disk.
+ModelChoice choose_model(const Arguments& args, Progress& progress);
 
 // Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
 // precision, quantization, threads, device. Returns what it says at the end.

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/line.h"
+#include "core/data/report/show.h"
 #include "core/plan/explain.h"
 
 namespace forge {
@@ -18,9 +19,9 @@ int run(const Arguments& args) {
   LineOptions options{.sets = args.texts("--set"), .gpu = args.text("--gpu"), .estimate = true};
   PlannedJob line = plan_job(args.operands()[0], options, progress);
   if (args.json())
-    print(hide_secrets(to_json(line.plan).dump(2), line.loaded) + "\n");
+    print(hide_secrets(to_json(line.plan), line.loaded.secrets).dump(2) + "\n");
   else
-    print(hide_secrets(explain(line.plan, args.has("--all")), line.loaded));
+    print(printable(hide_secrets(explain(line.plan, args.has("--all")), line.loaded)));
   return 0;
 }
 

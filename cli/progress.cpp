@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/base/text.h"
+#include "core/data/report/show.h"
 
 namespace forge {
 namespace {
@@ -61,14 +62,13 @@ std::string step_text(const Json& step, double seconds_left) {
 
 Progress::Progress(bool json, bool quiet) {
   Terminal screen = terminal();
-  width_ = screen.width;
   style_ = json ? Style::json : quiet ? Style::quiet : screen.interactive ? Style::moving : Style::plain;
 }
 
 Progress::~Progress() { finish(); }
 
 void Progress::finish() {
-  if (!last_status_.empty() && style_ == Style::plain) say(last_status_);  // the last of the lines held back
+  if (!last_status_.empty() && style_ == Style::plain) say(shown(last_status_));  // the last of the lines held back
   last_status_.clear();
   if (moving_line_shown_) say("");
   moving_line_shown_ = false;
@@ -94,30 +94,42 @@ void Progress::status(const std::string& text) {
     last_status_ = text;
     if (!due(kMovingSeconds)) return;
     // The last column stays free: a full line would wrap on some terminals.
-    std::string shown = "\r" + cut_to_width(text, width_ - 1) + "\x1b[K";
-    (void)!::fwrite(shown.data(), 1, shown.size(), stderr);
+    std::string line = "\r" + cut_to_width(shown(text), width() - 1) + "\x1b[K";
+    (void)!::fwrite(line.data(), 1, line.size(), stderr);
     std::fflush(stderr);
     moving_line_shown_ = true;
   } else if (style_ == Style::plain) {
     last_status_ = text;
     if (!due(kPlainSeconds)) return;
-    say(text);
+    say(shown(text));
     last_status_.clear();
   }
 }
 
-void Progress::line(const std::string& text) {
-  if (style_ == Style::json || style_ == Style::quiet) return;
+std::string Progress::shown(const std::string& text) const { return printable(hide_secrets(text, secrets_)); }
+
+void Progress::warn(const std::string& text) {
+  warnings_.push_back(hide_secrets(text, secrets_));
+  note("warning", text);
+}
+
+void Progress::note(const char* level, const std::string& text) {
+  if (style_ == Style::json) return show({{"event", "notice"}, {"level", level}, {"text", text}});
+  keep_line((std::string_view(level) == "warning" ? "warning: " : "") + text);
+}
+
+void Progress::keep_line(const std::string& text) {
+  if (style_ == Style::quiet) return;
   if (moving_line_shown_) {
-    std::string shown = "\r" + cut_to_width(last_status_, width_ - 1) + "\x1b[K\n";
-    (void)!::fwrite(shown.data(), 1, shown.size(), stderr);
+    std::string line = "\r" + cut_to_width(shown(last_status_), width() - 1) + "\x1b[K\n";
+    (void)!::fwrite(line.data(), 1, line.size(), stderr);
     std::fflush(stderr);
     moving_line_shown_ = false;
   } else if (style_ == Style::plain && !last_status_.empty()) {
-    say(last_status_);
+    say(shown(last_status_));
   }
   last_status_.clear();
-  say(text);
+  say(shown(text));
 }
 
 void Progress::show_step(const Json& event) {
@@ -125,16 +137,30 @@ void Progress::show_step(const Json& event) {
   seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.9 * seconds_per_step_ + 0.1 * seconds;
   double steps = number(event, "steps"), step = number(event, "step");
   std::string text = step_text(event, (steps - step) * seconds_per_step_);
-  if (style_ == Style::moving && steps > 0 && width_ >= 60) text = bar(step / steps, kBarWidth) + " " + text;
+  if (style_ == Style::moving && steps > 0 && width() >= 60) text = bar(step / steps, kBarWidth) + " " + text;
   status(text);
   if (event.value("skipped", false))
     line("step " + format_number(step) + " was skipped: its gradient is not finite");
 }
 
+void Progress::show_json(const Json& event) {
+  if (stdout_lost_) return;
+  try {
+    return print_json(event);
+  } catch (const ReaderGone&) {
+    say("nobody reads stdout any more: the run goes on, and its events are in metrics.jsonl");
+  } catch (const Error& error) {
+    stdout_fault_ = error.what();
+    say(stdout_fault_ + ": the run goes on, and its events are in metrics.jsonl");
+  }
+  stdout_lost_ = true;
+}
+
 void Progress::show(const Json& event) {
-  if (style_ == Style::json) return print_json(event);
-  if (style_ == Style::quiet) return;
   const std::string name = event.value("event", "");
+  if (style_ == Style::json) return show_json(hide_secrets(event, secrets_));
+  if (name == "notice" && event.value("level", "") == "warning") return warn(event.value("text", ""));
+  if (style_ == Style::quiet) return;
   if (name == "loading") status("loading " + event.value("what", ""));
   if (name == "loaded") {
     clear();
@@ -146,8 +172,7 @@ void Progress::show(const Json& event) {
   if (name == "step") show_step(event);
   if (name == "eval") line(eval_text(event));
   if (name == "checkpoint") line(checkpoint_text(event));
-  if (name == "notice")
-    line((event.value("level", "") == "warning" ? "warning: " : "") + event.value("text", ""));
+  if (name == "notice") line(event.value("text", ""));
 }
 
 }  // namespace forge

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/console.h"
+#include "core/config/secrets.h"
 #include "core/io/json.h"
 
 namespace forge {
@@ -19,17 +20,26 @@ class Progress {
 
   Progress(bool json, bool quiet);
   // For tests: a fixed style and width.
-  Progress(Style style, int width) : style_(style), width_(width) {}
+  Progress(Style style, int width) : style_(style), fixed_width_(width) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // Values that nothing shown may hold: a job's secrets.
+  void hide(std::vector<Secret> secrets) { secrets_ = std::move(secrets); }
+
+  // With --json a stdout that takes no more is said once and left alone: the run has its events in metrics.jsonl.
   void show(const Json& event);
+  // Why stdout did not take all events; empty where it did, or where its reader left.
+  const std::string& stdout_fault() const { return stdout_fault_; }
   // A line that moves and is replaced by the next: "tokenising train.jsonl  31 %". In a pipe only every few
   // seconds.
   void status(const std::string& text);
-  // A line that stays.
-  void line(const std::string& text);
+  // A line that stays; with --json a notice.
+  void line(const std::string& text) { note("info", text); }
+  // The same with "warning: " before it. Also kept, for results that are one JSON object.
+  void warn(const std::string& text);
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // Ends the moving line; the last status stays.
   void finish();
   // Ends it and leaves nothing: what it said is over.
@@ -37,14 +47,25 @@ class Progress {
 
  private:
   bool due(double seconds);
+  void note(const char* level, const std::string& text);
+  void keep_line(const std::string& text);
+  std::string shown(const std::string& text) const;  // without secrets and control characters
   void show_step(const Json& event);
+  void show_json(const Json& event);
+
+  // Of the terminal now: people resize windows.
+  int width() const { return fixed_width_ > 0 ? fixed_width_ : terminal().width; }
 
   Style style_;
-  int width_ = 80;
+  int fixed_width_ = 0;  // 0: ask the terminal
   bool moving_line_shown_ = false;
+  bool stdout_lost_ = false;
+  std::string stdout_fault_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   double seconds_per_step_ = 0;  // running mean
   std::string last_status_;
+  std::vector<Secret> secrets_;
+  std::vector<std::string> warnings_;
 };
 
 // The pieces, for tests.

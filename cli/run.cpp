@@ -1,15 +1,24 @@
 // forge run: the whole line. Means "make this run complete": start it, continue it, or say that it is done.
+#include <unistd.h>
+
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
+#include "cli/arithmetic.h"
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/engine_process.h"
+#include "cli/faults.h"
 #include "cli/line.h"
 #include "cli/run_decision.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/data/report/show.h"
 #include "core/plan/explain.h"
+#include "core/run/output_dir.h"
+#include "core/run/report.h"
 
 namespace forge {
 namespace {
@@ -23,23 +32,16 @@ constexpr Option kOptions[] = {
     {"--dry-run", "", "plan and say what would be done"},
 };
 
-// Removes a run. Renamed first, so that a kill on the way leaves no half run under its name; the lock keeps a
-// run that is going on from being removed.
-void discard_run(const std::string& folder) {
-  if (!is_directory(folder)) return;
-  inspect_run(folder);  // refuses to touch what is not a run
-  RunLock lock(folder);
-  fs::path path(folder);
-  fs::path aside = path.parent_path() / ("." + path.filename().string() + ".discarded");
-  std::error_code error;
-  fs::remove_all(aside, error);
-  fs::rename(path, aside, error);
-  if (error)
-    throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
-  fs::remove_all(aside, error);
-  if (error)
-    throw Error(ErrorKind::environment, aside.string() + ": cannot remove the old run: " + error.message());
-}
+// The folder of a run, which goes again when nothing came of it: only an empty one can be removed so.
+class RunFolder {
+ public:
+  explicit RunFolder(const std::string& path) : path_(path) { make_directories(path); }
+  ~RunFolder() { ::rmdir(path_.c_str()); }
+  RunFolder(const RunFolder&) = delete;
+
+ private:
+  const std::string path_;
+};
 
 // A path as the user would type it from here.
 std::string shown_path(const std::string& path) {
@@ -51,22 +53,27 @@ std::string shown_path(const std::string& path) {
 
 int show_plan(const Arguments& args, const PlannedJob& line, const Decision& decision) {
   if (args.json()) {
-    print(hide_secrets(to_json(decision.plan).dump(2), line.loaded) + "\n");
+    print(hide_secrets(to_json(decision.plan), line.loaded.secrets).dump(2) + "\n");
     return 0;
   }
-  print(hide_secrets(explain(decision.plan), line.loaded));
-  if (!args.quiet()) say("would be " + decision.sentence);
+  print(printable(hide_secrets(explain(decision.plan), line.loaded)));
+  if (!args.quiet()) say(hide_secrets("would be " + decision.sentence, line.loaded));
   return 0;
 }
 
 int show_finished(const Arguments& args, const std::string& folder, const std::string& sentence) {
+  const RunPaths paths{folder};
+  const Json report = parse_json(read_file(paths.report(), int64_t{256} << 20, ErrorKind::environment),
+                                 paths.report(), ErrorKind::environment);
+  const bool page_lost = !file_exists(paths.report_html());
+  if (page_lost) {
+    std::string unreadable;
+    write_file_durably(paths.report_html(), report_html(report, read_metrics(paths.metrics(), &unreadable)));
+  }
   if (args.json()) {
-    std::string path = RunPaths{folder}.report();
-    Json report =
-        parse_json(read_file(path, int64_t{256} << 20, ErrorKind::environment), path, ErrorKind::environment);
     print_json({{"event", "done"}, {"report", report}});
   } else if (!args.quiet()) {
-    say(sentence);
+    say(sentence + (page_lost ? "; its report.html was missing and is there again" : ""));
   }
   return 0;
 }
@@ -84,35 +91,70 @@ void show_result(Progress& progress, const std::string& folder, const Json& repo
   progress.line(text);
 }
 
-int run(const Arguments& args) {
-  Progress progress(args.json(), args.quiet());
-  PlannedJob line = plan_job(args.operands()[0],
-                             {.sets = args.texts("--set"), .estimate = args.has("--dry-run")}, progress);
+using Clock = std::chrono::steady_clock;
+
+int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point began, Progress& progress) {
   std::string folder = line.plan.job.output_dir + "/" + line.plan.job.name;
-  bool fresh = args.has("--fresh");
-  RunState state = fresh ? RunState{} : inspect_run(folder);
-  Decision decision = decide(line.plan, state, shown_path(folder), args.has("--extend"));
-  if (args.has("--dry-run")) return show_plan(args, line, decision);
-  if (decision.action == RunAction::finished) return show_finished(args, folder, decision.sentence);
+  const bool fresh = args.has("--fresh"), extend = args.has("--extend");
+  const auto decide_now = [&] {
+    RunState state = fresh ? RunState{} : inspect_run(folder);
+    unseal(state, folder);
+    return decide(line.plan, state, shown_path(folder), extend);
+  };
+  if (args.has("--dry-run")) return show_plan(args, line, decide_now());
+
+  // Decided under the lock, which the engine shares: what is found here is what it finds.
+  const RunFolder made(folder);
+  std::optional<RunLock> lock(std::in_place, folder);
+  const Decision decision = decide_now();
+  if (decision.action == RunAction::finished) {
+    remove_litter(folder);
+    return show_finished(args, folder, hide_secrets(decision.sentence, line.loaded));
+  }
 
   EngineLocation engine_location = find_engine(engine_file(decision.plan.engine));
-  for (const std::string& warning : decision.plan.warnings) progress.line("warning: " + warning);
-  if (fresh || (state.exists && decision.action == RunAction::start)) discard_run(folder);
+  for (const std::string& warning : decision.plan.warnings) progress.warn(warning);
+  require_room(decision.plan, folder);
+  if (decision.action == RunAction::start) {
+    discard_run(folder);
+    make_directories(folder);
+    lock.emplace(folder);
+  }
   progress.line(decision.sentence);
   for (const std::string& note : decision.notes) progress.line(note);
-  make_directories(folder);
   EngineSettings settings{.threads = decision.plan.job.train.threads.value_or(0),
-                          .deterministic = decision.plan.job.train.deterministic};
+                          .deterministic = decision.plan.job.train.deterministic,
+                          .lock = lock->descriptor()};
   EngineProcess engine(engine_location, settings);
   Json request{{"command", "train"},
                {"plan", to_json(decision.plan)},
+               {"secrets", to_json(line.loaded.secrets)},
                {"job_text", hide_secrets(line.loaded.text, line.loaded)},
                {"run_folder", folder},
+               {"lock", kEngineLock},
                {"resume", decision.action == RunAction::resume},
-               {"amendments", decision.amendments}};
+               {"amendments", decision.amendments},
+               {"spent_seconds", std::chrono::duration<double>(Clock::now() - began).count()}};
   Json done = engine.request(request, [&](const Json& event) { progress.show(event); });
   show_result(progress, folder, done.value("report", Json::object()));
+  if (!progress.stdout_fault().empty())
+    throw Error(ErrorKind::environment, shown_path(folder) + ": is finished, but " + progress.stdout_fault())
+        .hint("its events are in " + shown_path(RunPaths{folder}.metrics()));
   return 0;
+}
+
+int run(const Arguments& args) {
+  const auto began = Clock::now();
+  Progress progress(args.json(), args.quiet());
+  PlannedJob line = plan_job(args.operands()[0],
+                             {.sets = args.texts("--set"), .hash_files = true, .estimate = args.has("--dry-run")}, progress);
+  record_arithmetic(line.plan);
+  try {
+    return run_planned(args, line, began, progress);
+  } catch (const Error& error) {
+    if (line.loaded.secrets.empty()) throw;
+    throw hide_secrets(error, line.loaded.secrets);
+  }
 }
 
 }  // namespace

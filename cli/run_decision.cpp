@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "cli/arithmetic.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/job_json.h"
+#include "core/config/secrets.h"
 
 namespace forge {
 namespace {
@@ -42,37 +44,111 @@ Json changed_values(const Job& before, const Job& after, Belongs belongs) {
   return changes;
 }
 
-std::vector<std::string> keys_that_differ(const std::map<std::string, std::string>& before,
-                                          const std::map<std::string, std::string>& after) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : after)
-    if (!before.contains(key) || before.at(key) != value) keys.push_back(key);
-  for (const auto& [key, value] : before)
-    if (!after.contains(key)) keys.push_back(key);
-  return keys;
+bool has_file(const Plan& plan, const std::string& name) {
+  return std::any_of(plan.start_files.begin(), plan.start_files.end(),
+                     [&](const StartFile& file) { return file.name == name; });
 }
 
-[[noreturn]] void refuse(const std::string& folder, const Plan& before, const Plan& wanted,
-                         const std::vector<std::string>& keys) {
-  std::string message = folder + ": holds another job of this name";
-  for (const std::string& key : keys) {
-    auto text = [&](const Plan& plan) {
-      return plan.identity.contains(key) ? plan.identity.at(key) : "not set";
-    };
-    message += "\n  " + key + ": there " + text(before) + ", here " + text(wanted);
-  }
-  bool only_limits = std::all_of(keys.begin(), keys.end(), is_limit);
-  throw Error(ErrorKind::job, message)
-      .hint(only_limits ? "use --extend to continue with the new limit, --fresh to start over, or give the "
-                          "job another name"
-                        : "use --fresh to discard that run and start over, or give the job another name");
+// "models/llama/config.json changed since the run began"
+std::string changed_file_text(const Plan& before, const Plan& wanted, const std::string& name) {
+  const char* what = !has_file(before, name)   ? " was not there when the run began"
+                     : !has_file(wanted, name) ? " is gone since the run began"
+                                               : " changed since the run began";
+  return path_of_start_file(wanted.job, name) + what;
 }
 
-// What the run was started on, where it is another machine than this.
+std::string there_and_here(const std::string& key, const std::string& there, const std::string& here) {
+  return "\n  " + key + ": there " + there + ", here " + here;
+}
+
+std::vector<std::string> paths_of(const Job& job) {
+  std::vector<std::string> paths;
+  for (const DataSource& source : job.data.train) paths.push_back(source.path);
+  return paths;
+}
+
+// What of the job makes its training data others; where nothing does, the files themselves have changed.
+std::string data_difference(const Job& before, const Job& wanted) {
+  std::string text;
+  const std::vector<std::string> there = paths_of(before), here = paths_of(wanted);
+  if (there != here) text += there_and_here("data.train", join(there, ", "), join(here, ", "));
+  const Json changes = changed_values(before, wanted, [](const std::string& key) {
+    return starts_with(key, "data.") && !starts_with(key, "data.train") && !starts_with(key, "data.eval.") &&
+           key != "data.eval";
+  });
+  for (const auto& [key, value] : changes.items())
+    text += there_and_here(key, dump_json(value_of(before, key)), dump_json(value));
+  if (!text.empty()) return text;
+  if (value_of(before, "data.train") != value_of(wanted, "data.train"))
+    return "\n  data.train: other settings of " + join(here, ", ");
+  return "\n  data.train: " + join(here, ", ") + (here.size() == 1 ? " has" : ": one of them has") +
+         " changed since the run began";
+}
+
+// Hashes mean nothing to people: what they are of is named instead.
+std::string difference(const std::string& key, const Plan& before, const Plan& wanted) {
+  if (key == "data.train") return data_difference(before.job, wanted.job);
+  const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
+  if (std::find(files.begin(), files.end(), key) != files.end())
+    return "\n  " + changed_file_text(before, wanted, key);
+  const auto text = [&](const Plan& plan) {
+    return plan.identity.contains(key) ? plan.identity.at(key) : "not set";
+  };
+  return there_and_here(key, text(before), text(wanted));
+}
+
+bool past(const RunState& state, const Plan& wanted) {
+  return wanted.steps > 0 && state.last_step && wanted.steps < *state.last_step;
+}
+
+// Every way out that would be taken: --extend never leads back, and moves nothing but limits.
+std::string way_out(const RunState& state, const Plan& before, const Plan& wanted,
+                    const std::vector<std::string>& keys, bool only_files, bool extend) {
+  const bool only_limits = std::all_of(keys.begin(), keys.end(), is_limit);
+  const std::string over = "--fresh to discard that run and start over, or give the job another name";
+  if (only_limits && past(state, wanted))
+    return "the run has done " + format_count(*state.last_step) + " of " + format_count(before.steps) +
+           " steps: write that run's limit to keep it, use " + over;
+  if (only_files) return "put back the files that it began with to continue, or use " + over;
+  if (only_limits) return "use --extend to continue with the new limit, " + over;
+  return extend ? "--extend moves only " + join({std::begin(kLimits), std::end(kLimits)}, ", ") + "; use " + over
+                : "use " + over;
+}
+
+[[noreturn]] void refuse(const std::string& folder, const RunState& state, const Plan& before,
+                         const Plan& wanted, const std::vector<std::string>& keys, bool extend) {
+  const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
+  const bool only_files = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    return std::find(files.begin(), files.end(), key) != files.end();
+  });
+  std::string message = folder + (only_files ? ": began from other files" : ": holds another job of this name");
+  for (const std::string& key : keys) message += difference(key, before, wanted);
+  throw Error(ErrorKind::job, message).hint(way_out(state, before, wanted, keys, only_files, extend));
+}
+
+// "train.max_steps: 3", the limit that ended a run.
+std::string limit_text(const Plan& plan) {
+  std::vector<std::string> limits;
+  for (const char* key : kLimits)
+    if (const Json value = value_of(plan.job, key); !value.is_null())
+      limits.push_back(std::string(key) + ": " + dump_json(value));
+  return join(limits, ", ");
+}
+
+// What the run was started on, where it is another device than this. Processors are part of the arithmetic.
 std::string other_machine(const Device& before, const Device& now) {
-  if (before.cuda != now.cuda || before.name() != now.name()) return before.name() + " → " + now.name();
-  if (before.cpu.isa != now.cpu.isa) return before.name() + " with other instruction sets";
-  return "";
+  const bool same = before.cuda == now.cuda && (!now.cuda || before.name() == now.name());
+  return same ? "" : before.name() + " → " + now.name();
+}
+
+// "train.threads was 1, is 2"
+std::string difference_text(const Plan& before, const Plan& wanted, const std::string& key) {
+  const auto text = [&](const Plan& plan) {
+    return plan.execution.contains(key) ? plan.execution.at(key) : "not set";
+  };
+  const std::string name = arithmetic_name(key);
+  return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " + text(before) +
+         ", is " + text(wanted);
 }
 
 std::string progress_of(const RunState& state, const Plan& plan) {
@@ -81,7 +157,29 @@ std::string progress_of(const RunState& state, const Plan& plan) {
   return "from step " + format_count(*state.last_step) + total;
 }
 
+// A finished run whose result was removed: its last checkpoint is of the last step, so to continue from it is to export.
+Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state, const std::string& folder) {
+  const std::string lost = folder + " is finished, but its " + state.result + "/ is not whole";
+  if (!state.last_step)
+    throw Error(ErrorKind::environment, lost + " and there is no checkpoint to write it from")
+        .hint("use --fresh to train it again");
+  // With the settings it was finished with, where this machine has the device.
+  Decision decision{.action = RunAction::resume, .plan = before};
+  if (!other_machine(before.device, wanted.device).empty()) decision.plan = wanted;
+  decision.plan.train = wanted.train;
+  decision.plan.eval = wanted.eval;
+  decision.sentence = lost + ": writing it again from the checkpoint of step " + format_count(*state.last_step);
+  return decision;
+}
+
 }  // namespace
+
+void unseal(RunState& state, const std::string& folder) {
+  const RunPaths paths{folder};
+  state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
+  for (Json& amendment : state.amendments)
+    amendment = unseal_secrets(amendment, process_environment(), paths.amendments());
+}
 
 Json amended_plan(const RunState& state) {
   Json plan = state.plan;
@@ -106,25 +204,32 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     return decision;
   }
   Plan before = plan_from_json(amended_plan(state), folder + "/plan.json");
-  std::vector<std::string> keys = keys_that_differ(before.identity, wanted.identity);
+  std::vector<std::string> keys = identity_differences(before, wanted);
   bool extends = extend && !keys.empty() && std::all_of(keys.begin(), keys.end(), is_limit);
   if (!keys.empty() && !state.stepped) {
     decision.sentence = "starting " + folder + ", in place of another job that did no step";
     return decision;
   }
-  if (!keys.empty() && !extends) refuse(folder, before, wanted, keys);
+  if (!keys.empty() && !extends) refuse(folder, state, before, wanted, keys, extend);
   if (state.finished && !extends) {
+    if (!state.result_whole) return decide_to_export(wanted, before, state, folder);
     decision.action = RunAction::finished;
     decision.plan = before;
     decision.sentence = folder + " is finished: " + format_count(before.steps) + " steps";
+    if (extend)
+      decision.sentence += "; to continue it, raise its limit beside --extend (" + limit_text(before) + ")";
     return decision;
   }
-  if (extends && wanted.steps > 0 && state.last_step && wanted.steps < *state.last_step)
+  if (extends && past(state, wanted))
     throw Error(ErrorKind::job, folder + ": has done " + format_count(*state.last_step) +
                                     " steps already, the new limit is " + format_count(wanted.steps))
         .hint("raise the limit, or use --fresh to start over");
 
   decision.action = RunAction::resume;
+  decision.notes = state.faults;
+  if (!before.start_files.empty() && !wanted.start_files.empty())
+    for (const std::string& name : changed_files(before.start_files, wanted.start_files))
+      decision.notes.push_back(changed_file_text(before, wanted, name) + "; what is trained did not");
   std::string machine = other_machine(before.device, wanted.device);
   bool plan_again = !machine.empty() || before.execution != wanted.execution;
   Json changes = changed_values(before.job, wanted.job, is_free);
@@ -139,8 +244,8 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     amendment["plan"] = to_json(wanted);
     decision.amendments.push_back(amendment);
     if (!machine.empty()) decision.notes.push_back("the machine differs: " + machine);
-    for (const std::string& key : keys_that_differ(before.execution, wanted.execution))
-      decision.notes.push_back("planned again: " + key + " differs");
+    for (const std::string& key : differing_keys(before.execution, wanted.execution))
+      decision.notes.push_back(difference_text(before, wanted, key));
     decision.notes.push_back("from here on the run equals an uninterrupted one to rounding, not to the bit");
   } else {
     if (!changes.empty())

@@ -25,6 +25,10 @@ struct Decision {
 // folder's; with `extend` the limits of the run (epochs, max_steps, max_tokens, max_time) may differ.
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
 
+// Puts the secrets that a run's files only name back into its plan and amendments, from the environment. Throws
+// Error(environment) naming the variables that are not set.
+void unseal(RunState& state, const std::string& folder);
+
 // plan.json with its amendments applied, as JSON.
 Json amended_plan(const RunState& state);
 

@@ -1,9 +1,14 @@
-// forge validate: every fault of every file at once. Reads job files only, so it answers in milliseconds and
-// fits a git hook.
+// forge validate: every fault of every file at once. Reads job files, and of the model and the adapter that a job starts
+// from the headers, so it answers in milliseconds and fits a git hook.
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/faults.h"
+#include "cli/job_paths.h"
 #include "cli/line.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/config/diagnostics.h"
+#include "core/plan/adapter_folder.h"
 
 namespace forge {
 namespace {
@@ -12,29 +17,55 @@ constexpr Option kOptions[] = {
     {"--set", "KEY=VALUE", "change a value, as in --set train.epochs=2", true},
 };
 
-Json to_json(const Diagnostic& fault) {
-  return {{"file", fault.file}, {"line", fault.line},       {"column", fault.column},
-          {"key", fault.key},   {"message", fault.message}, {"hint", fault.hint}};
-}
-
-// The faults of one file, as the user reads them and as a program does.
+// What is wrong with one file, and what will stop a run of it, as the user reads it and as a program does.
 struct Verdict {
   std::string text;
   Json faults = Json::array();
+  Json warnings = Json::array();
 };
+
+void add_fault(Verdict& verdict, const Error& error) {
+  verdict.text += (verdict.text.empty() ? "" : "\n") + std::string(error.what());
+  if (!error.hint().empty()) verdict.text += "\n  " + error.hint();
+  for (const Fault& fault : faults_of(error)) verdict.faults.push_back(to_json(fault));
+}
+
+// A job may be written before its files are there, so this is no fault.
+void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Verdict& verdict) {
+  for (const MissingPath& missing : missing_paths(loaded.job)) {
+    const std::string text = hide_secrets(missing.path, loaded) + ": there is no such file or folder";
+    const std::string place = place_of(loaded, missing.key, file);
+    const bool data = starts_with(missing.key, "data.") && missing.key != "data.template";
+    verdict.warnings.push_back(to_json(Fault{data ? ErrorKind::data : ErrorKind::environment, position_of(place),
+                                             missing.key, text,
+                                             "relative paths start at the folder of the file that states them"}));
+    verdict.text += (verdict.text.empty() ? "" : "\n") + place + ": warning: " + missing.key + ": " + text;
+  }
+}
+
+// What needs no more than the headers of the model and the adapter that the job starts from.
+void check_start(const LoadedJob& loaded) {
+  if (!loaded.job.adapter.init_from) return;
+  const bool there = file_exists(*loaded.job.adapter.init_from + "/adapter_config.json") &&
+                     (file_exists(loaded.job.model.path) || is_directory(loaded.job.model.path));
+  if (there) check_start_adapter(loaded.job, read_model_spec(loaded.job.model.path), Data::optional);
+}
 
 Verdict examine(const std::string& file, const std::vector<std::string>& sets) {
   Verdict verdict;
   try {
-    read_job(file, sets);
+    const LoadedJob loaded = read_job(file, sets);
+    warn_of_missing_paths(loaded, file, verdict);
+    try {
+      check_start(loaded);
+    } catch (const Error& error) {
+      add_fault(verdict, with_places(error, loaded, file));
+    }
   } catch (const JobErrors& errors) {
-    verdict.text = errors.what();
-    for (const Diagnostic& fault : errors.faults()) verdict.faults.push_back(to_json(fault));
+    add_fault(verdict, errors);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::job) throw;
-    verdict.text = error.what();
-    if (!error.hint().empty()) verdict.text += "\n  " + error.hint();
-    verdict.faults.push_back(to_json(Diagnostic{file, 0, 0, "", error.what(), error.hint()}));
+    if (error.kind() != ErrorKind::job && error.kind() != ErrorKind::environment) throw;
+    add_fault(verdict, error);
   }
   return verdict;
 }
@@ -46,12 +77,13 @@ int run(const Arguments& args) {
     Verdict verdict = examine(file, args.texts("--set"));
     bool good = verdict.faults.empty();
     valid &= good;
-    if (args.json())
-      files.push_back({{"file", file}, {"valid", good}, {"faults", verdict.faults}});
-    else if (!good)
-      say(verdict.text);
-    else if (!args.quiet())
-      say(file + ": valid");
+    if (args.json()) {
+      files.push_back(
+          {{"file", file}, {"valid", good}, {"faults", verdict.faults}, {"warnings", verdict.warnings}});
+      continue;
+    }
+    if (!verdict.text.empty() && !(good && args.quiet())) say(verdict.text);
+    if (good && !args.quiet()) say(file + ": valid");
   }
   if (args.json()) print_json({{"valid", valid}, {"files", files}});
   return valid ? 0 : exit_code(ErrorKind::job);

@@ -7,7 +7,9 @@
 #include <thread>
 #include <unistd.h>
 
-#include "core/base/error.h"
+#include "core/base/instruction_set.h"
+#include "core/base/signals.h"
+#include "core/base/unexpected.h"
 #include "core/io/json.h"
 #include "engine/requests.h"
 
@@ -15,20 +17,25 @@ namespace {
 
 using namespace forge;
 
-StopFlag stop_requested{0};
+StopFlag stop;
 
-// The first signal asks for a checkpoint, the second leaves at once.
+// However often it is asked, since queues send their signals to program and engine both. Who is in a hurry is the
+// program's to judge; it kills.
 extern "C" void on_signal(int) {
-  if (stop_requested.fetch_add(1) >= 1) _exit(exit_code(ErrorKind::interrupted));
+  stop.requested = true;
+  if (!stop.watched) _exit(exit_code(ErrorKind::interrupted));
 }
 
 void install_signal_handlers() {
+  // A write past RLIMIT_FSIZE or to a closed pipe is an error to report, not a death.
+  for (int number : {SIGXFSZ, SIGPIPE}) std::signal(number, SIG_IGN);
   struct sigaction action{};
   action.sa_handler = on_signal;
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) sigaction(signal, &action, nullptr);
-  // A write past RLIMIT_FSIZE or to a closed pipe is an error to report, not a death.
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
+  const sigset_t answered = answered_signals();
+  for (int number : kStopSignals)
+    if (sigismember(&answered, number)) sigaction(number, &action, nullptr);
+  // The program starts the engine with these held back, so that none meets it without handlers.
+  sigprocmask(SIG_UNBLOCK, &answered, nullptr);
 }
 
 // Events own the real stdout; whatever a library prints there goes to stderr instead.
@@ -72,7 +79,7 @@ void watch_program() {
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) break;
     }
-    stop_requested.fetch_add(1);
+    on_signal(0);
     // A run that cannot reach a safe point within the promised 10 s leaves without a checkpoint.
     std::this_thread::sleep_for(std::chrono::seconds(9));
     _exit(exit_code(ErrorKind::interrupted));
@@ -82,24 +89,27 @@ void watch_program() {
 }  // namespace
 
 int main() {
-  int events = take_stdout();
   install_signal_handlers();
+  int events = take_stdout();
   EventSink emit = [events](const Json& event) { send(events, event); };
-  auto fail = [&](ErrorKind kind, const std::string& message, const std::string& hint) {
-    send(events, {{"event", "error"}, {"kind", name_of(kind)}, {"message", message}, {"hint", hint}});
-    return exit_code(kind);
+  auto fail = [&](const Error& error) {
+    send(events, {{"event", "error"},
+                  {"kind", name_of(error.kind())},
+                  {"message", error.what()},
+                  {"hint", error.hint()}});
+    return exit_code(error.kind());
   };
   int code = 0;
   try {
+    hold_libraries_to_statement();
     Json request = parse_json(read_request(), "request", ErrorKind::internal, {.depth = 200});
     watch_program();
-    answer(request, emit, stop_requested);
-  } catch (const Error& error) {
-    code = fail(error.kind(), error.what(), error.hint());
+    answer(request, emit, stop);
   } catch (const c10::OutOfMemoryError& error) {
-    code = fail(ErrorKind::fit, std::string("out of memory: ") + error.what_without_backtrace(), "lower train.micro_batch_tokens or data.max_length");
+    code = fail(Error(ErrorKind::fit, std::string("out of memory: ") + error.what_without_backtrace())
+                    .hint("lower train.micro_batch_tokens or data.max_length"));
   } catch (const std::exception& error) {
-    code = fail(ErrorKind::internal, error.what(), "this is a bug in forge; please report it with the job file");
+    code = fail(as_error(error));
   }
   // LibTorch's destructors have nothing left to do and take long.
   fflush(nullptr);

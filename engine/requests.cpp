@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "core/config/names.h"
+#include "core/config/secrets.h"
 #include "core/model/generate.h"
 #include "core/tensor/device.h"
 #include "core/train/measure.h"
@@ -36,11 +37,14 @@ T field(const Json& request, const char* key, T otherwise) {
   return found == request.end() || found->is_null() ? otherwise : found->get<T>();
 }
 
-void train_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+void train_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   TrainRequest train_request{.plan = plan_from_json(request.at("plan")),
                              .job_text = request.at("job_text"),
                              .run_folder = request.at("run_folder"),
-                             .resume = field(request, "resume", false)};
+                             .resume = field(request, "resume", false),
+                             .spent_seconds = field(request, "spent_seconds", 0.0)};
+  if (request.contains("lock")) train_request.lock = request["lock"].get<int>();
+  if (request.contains("secrets")) train_request.secrets = secrets_from_json(request["secrets"]);
   if (request.contains("amendments"))
     for (const Json& amendment : request["amendments"]) train_request.amendments.push_back(amendment);
   set_threads(*train_request.plan.job.train.threads);
@@ -48,7 +52,7 @@ void train_request(const Json& request, const EventSink& emit, const StopFlag& s
   train(train_request, emit, stop);
 }
 
-void measure_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+void measure_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   MeasureRequest measure_request{.plan = plan_from_json(request.at("plan"))};
   measure_request.steps = field(request, "steps", measure_request.steps);
   measure_request.most_seconds = field(request, "seconds", measure_request.most_seconds);
@@ -80,18 +84,16 @@ LoadedModel open_for(const Json& request, const EventSink& emit) {
                                  named(request, "precision", Precision::fp32), open_device(device));
 }
 
-void eval_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   LoadedModel loaded = open_for(request, emit);
-  auto provider = make_layer_provider("reference", loaded.model, *loaded.trainables, Checkpointing::none);
   Job job;
+  job.adapter = loaded.adapter;
+  auto provider = make_step_provider("reference", loaded.model, *loaded.trainables,
+                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   Network network(loaded.model, *loaded.trainables, *provider, job);
   DataSet data = DataSet::open(request.at("tokens"));
-  EvalStats stats;
-  try {
-    stats = evaluate(network, loaded.model, data, field<int64_t>(request, "batch_tokens", 2048), stop);
-  } catch (const StepInterrupted&) {
-    throw Error(ErrorKind::interrupted, "interrupted");
-  }
+  const EvalStats stats =
+      evaluate(network, loaded.model, data, field<int64_t>(request, "batch_tokens", 2048), stop);
   for (int64_t i = 0; i < data.size(); ++i) {
     const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
     emit({{"event", "example"},
@@ -107,7 +109,7 @@ void eval_request(const Json& request, const EventSink& emit, const StopFlag& st
         {"seconds", stats.seconds}});
 }
 
-void generate_request(const Json& request, const EventSink& emit, const StopFlag& stop) {
+void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
   LoadedModel loaded = open_for(request, emit);
   SamplingConfig config{.max_new_tokens = field<int64_t>(request, "max_new_tokens", 256),
                         .temperature = field(request, "temperature", 0.0),
@@ -127,7 +129,7 @@ void generate_request(const Json& request, const EventSink& emit, const StopFlag
                                                 std::to_string(loaded.model.spec.vocab_size));
     GenerationEnd end = generate(loaded.model, prompt, config, static_cast<int64_t>(i), [&](int32_t id) {
       emit({{"event", "token"}, {"prompt", i}, {"id", id}});
-      return stop.load() == 0;
+      return true;
     });
     total += end.tokens;
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -136,12 +138,11 @@ void generate_request(const Json& request, const EventSink& emit, const StopFlag
           {"reason", end.stopped ? "stop" : "length"},
           {"tokens", end.tokens},
           {"seconds", seconds}});
-    if (stop.load() > 0) throw Error(ErrorKind::interrupted, "interrupted");
   }
   emit({{"event", "done"}, {"tokens", total}});
 }
 
-void info_request(const Json&, const EventSink& emit, const StopFlag&) {
+void info_request(const Json&, const EventSink& emit, StopFlag&) {
   hello(emit, "cpu");
   if (cuda::available()) cuda::check_collectives();
   emit({{"event", "done"},
@@ -153,7 +154,7 @@ void info_request(const Json&, const EventSink& emit, const StopFlag&) {
 
 struct Row {
   const char* command;
-  void (*run)(const Json&, const EventSink&, const StopFlag&);
+  void (*run)(const Json&, const EventSink&, StopFlag&);
 };
 constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
                                Row{"eval", &eval_request}, Row{"generate", &generate_request},
@@ -161,7 +162,7 @@ constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &mea
 
 }  // namespace
 
-void answer(const Json& request, const EventSink& emit, const StopFlag& stop) {
+void answer(const Json& request, const EventSink& emit, StopFlag& stop) {
   std::string command = request.value("command", "");
   for (const Row& row : kRequests)
     if (command == row.command) return row.run(request, emit, stop);

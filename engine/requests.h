@@ -5,6 +5,6 @@
 namespace forge {
 
 // Carries out one request; every result is an event. Throws Error.
-void answer(const Json& request, const EventSink& emit, const StopFlag& stop);
+void answer(const Json& request, const EventSink& emit, StopFlag& stop);
 
 }  // namespace forge

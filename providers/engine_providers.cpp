@@ -11,16 +11,22 @@ namespace {
 
 struct Row {
   const char* name;
-  std::unique_ptr<LayerProvider> (*make)(const Model&, TrainableSet&, Checkpointing);
+  std::unique_ptr<StepProvider> (*make)(const Model&, TrainableSet&, const StepOptions&);
 };
 constexpr std::array kProviders{Row{"fused", &fused_provider}, Row{"reference", &reference_provider}};
 
 }  // namespace
 
-std::unique_ptr<LayerProvider> make_layer_provider(const std::string& name, const Model& model,
-                                                   TrainableSet& trainables, Checkpointing checkpointing) {
+StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
+                         Checkpointing checkpointing) {
+  return {.shape = {spec, module_training(spec, job.adapter, sites), checkpointing},
+          .neftune_alpha = job.train.neftune_alpha};
+}
+
+std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
+                                                 TrainableSet& trainables, const StepOptions& options) {
   for (const Row& row : kProviders)
-    if (name == row.name) return row.make(model, trainables, checkpointing);
+    if (name == row.name) return row.make(model, trainables, options);
   FORGE_CHECK(false, "the plan names the provider " << name << ", which this engine does not have");
 }
 

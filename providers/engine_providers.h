@@ -3,14 +3,15 @@
 #include <memory>
 #include <string>
 
-#include "core/model/layer.h"
 #include "core/model/model.h"
+#include "core/model/step_provider.h"
 #include "core/model/trainable.h"
+#include "providers/step_options.h"
 
 namespace forge {
 
 // Throws Error(internal) for a name the plan should never hold.
-std::unique_ptr<LayerProvider> make_layer_provider(const std::string& name, const Model& model,
-                                                   TrainableSet& trainables, Checkpointing checkpointing);
+std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
+                                                 TrainableSet& trainables, const StepOptions& options);
 
 }  // namespace forge

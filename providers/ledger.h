@@ -11,8 +11,8 @@
 
 namespace forge {
 
-enum class Use { batch, saved, layer, weight_grads, head };
-constexpr int64_t kUses = 5;
+enum class Use { batch, saved, layer, weight_grads, head, products };
+constexpr int64_t kUses = 6;
 
 struct UseBytes {
   std::array<int64_t, kUses> bytes{};

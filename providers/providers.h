@@ -14,6 +14,8 @@ struct Provider {
   std::vector<std::string> (*faults)(const ActivationShape& shape);
   // Memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
+  // Whether it holds that memory for the whole run.
+  bool keeps_memory = false;
 };
 
 // In the order in which `provider: auto` tries them.

@@ -43,6 +43,7 @@ class Step {
     Held normed = head_.norm(Use::head, shape_.supervised_tokens, nullptr);
     Held scratch = narrow() ? Held() : logits(4);
     Held result = narrow() ? logits(element_ + 4) : Held();
+    head_.multiply({std::min(kHeadChunk, shape_.supervised_tokens), shape_.spec.hidden_size, shape_.spec.vocab_size});
   }
 
  private:
@@ -74,11 +75,13 @@ class Step {
     Held d_normed = ledger_.hold(Use::head, row_bytes());
     {
       Held chunk = logits(4 + (narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));
-      head_.product_scratch(Use::head, std::min(kHeadChunk, rows), shape_.spec.hidden_size);
+      const int64_t count = std::min(kHeadChunk, rows), hidden = shape_.spec.hidden_size;
+      head_.multiply({count, hidden, shape_.spec.vocab_size});
+      head_.multiply({count, shape_.spec.vocab_size, hidden});
       // In fp32 the head's gradient is added where it belongs; else it is a matrix of its own first.
       if (table_.head && narrow()) {
         Held gradient = ledger_.hold(Use::head, e * shape_.spec.vocab_size * shape_.spec.hidden_size);
-        head_.product_scratch(Use::head, shape_.spec.vocab_size, shape_.spec.hidden_size);
+        head_.multiply({shape_.spec.vocab_size, count, hidden, true});
       }
     }
     Held d_rows =
@@ -125,6 +128,7 @@ std::vector<MemoryLine> rehearsed_lines(const ActivationShape& shape, MakeLayers
           " supervised rows");
   add("layer workspace", peak[Use::layer], tokens + ": gradients and recomputed tensors of one layer");
   add("weight gradients", peak[Use::weight_grads], "of half a layer, before they are added up");
+  add("products", peak[Use::products], product_formula(shape.precision, shape.instructions, shape.threads));
   const int64_t rehearsed = total_bytes(lines);
   add("unrehearsed", static_cast<int64_t>(rest.share * static_cast<double>(rehearsed)) + rest.bytes,
       format_number(100 * rest.share) + " % of the above and " + format_bytes(rest.bytes) +

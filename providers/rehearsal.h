@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/plan/memory.h"
+#include "core/plan/product_scratch.h"
 #include "providers/layer_table.h"
 #include "providers/ledger.h"
 
@@ -19,7 +20,8 @@ class RehearsedLayers {
       : shape_(shape),
         ledger_(ledger),
         tokens_(shape.micro_batch_tokens),
-        element_(bytes_of(shape.precision)) {}
+        element_(bytes_of(shape.precision)),
+        products_(shape.instructions, shape.threads) {}
   virtual ~RehearsedLayers() = default;
 
   // hidden → hidden, [tokens, hidden]. `saved` receives what backward needs; null: nothing is kept.
@@ -27,29 +29,31 @@ class RehearsedLayers {
   // d output → d hidden.
   virtual Held backward(const RehearsedLayer& layer, const Held& grad, Held saved, bool needs_input_grad) = 0;
 
-  // LibTorch sums products of bf16 on a CPU in fp32 beside their result; oneDNN's AMX kernels do without.
-  void product_scratch(Use use, int64_t rows, int64_t width) {
-    if (narrow() && !shape_.cuda) ledger_.hold(use, 4 * rows * width);
+  // What LibTorch takes beside the result while it multiplies.
+  void multiply(const Product& product) {
+    if (narrow() && !shape_.cuda) ledger_.hold(Use::products, products_.bytes(product));
   }
 
  protected:
   bool narrow() const { return element_ < 4; }  // computes in bf16 or fp16, norms in fp32
   Held wide(Use use, int64_t width) { return ledger_.hold(use, element_ * tokens_ * width); }
-  // The result of a matrix product.
-  Held product(Use use, int64_t width) {
-    Held result = wide(use, width);
-    product_scratch(use, tokens_, width);
+  // x W: [tokens, in] → [tokens, out].
+  Held product(Use use, int64_t in, int64_t out) {
+    Held result = wide(use, out);
+    multiply({tokens_, in, out});
     return result;
   }
+  // d Yᵀ X, [out, in].
   Held weight_grad(int64_t in, int64_t out) {
     Held result = ledger_.hold(Use::weight_grads, element_ * in * out);
-    product_scratch(Use::weight_grads, in, out);
+    multiply({out, tokens_, in, true});
     return result;
   }
 
   const ActivationShape& shape_;
   Ledger& ledger_;
   int64_t tokens_, element_;
+  ProductScratch products_;
 };
 
 using MakeLayers = std::unique_ptr<RehearsedLayers> (*)(const ActivationShape& shape, Ledger& ledger);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Configures and builds forge, forge-engine and the tests in build/ (or $FORGE_BUILD). One job per 2 GiB of memory.
+# Configures and builds forge, forge-engine and the tests, or only $FORGE_TARGETS, in build/ (or $FORGE_BUILD). One job per
+# 2 GiB of memory.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${FORGE_CACHE:-$HOME/.cache/forge}
@@ -13,4 +14,5 @@ cores=$(nproc)
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFORGE_TORCH_DIR="$cache/torch-2.11.0" \
   -DFORGE_ARROW_DIR="$arrow" "$@" >"$build.configure.log" 2>&1 ||
   { cat "$build.configure.log" >&2; exit 5; }
-ninja -C "$build" -j "$jobs"
+# shellcheck disable=SC2086
+ninja -C "$build" -j "$jobs" ${FORGE_TARGETS:-}

@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${FORGE_CACHE:-$HOME/.cache/forge}
 forge=${FORGE_BUILD:-$root/build}/bin/forge
 "$root/scripts/setup.sh"
-"$root/scripts/build.sh"
+FORGE_TARGETS="forge forge-engine" "$root/scripts/build.sh"
 cd "$root"
 mkdir -p models data/devils-dictionary
 ln -sf "$cache/models/SmolLM2-135M-Instruct.gguf" models/SmolLM2-135M-Instruct.gguf

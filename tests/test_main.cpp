@@ -1,2 +1,18 @@
-#define CATCH_CONFIG_MAIN
+// Catch2's main, on the processor that FORGE_CPU states.
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+#include <cstdio>
+
+#include "core/base/error.h"
+#include "core/base/instruction_set.h"
+
+int main(int count, char** words) {
+  constexpr int kSkipped = 4;  // ctest's SKIP_RETURN_CODE
+  try {
+    forge::hold_libraries_to_statement();
+  } catch (const forge::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return kSkipped;
+  }
+  return Catch::Session().run(count, words);
+}

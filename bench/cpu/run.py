@@ -54,7 +54,7 @@ def make_job(args, name: str, rows: Path, precision: str, packing: bool, folder:
                   "activation_checkpointing": "none", "threads": args.threads},
         "optimizer": {"type": "adamw", "learning_rate": 1e-3, "weight_decay": 0.0},
         "schedule": {"type": "linear"},
-        "log": {"tensorboard": False},
+        "log": {"tensorboard": False}, "eval": {"samples": 0},  # the peer answers no prompts
         "hardware": {"device": "cpu"},
         "provider": args.provider,
     }

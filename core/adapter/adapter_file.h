@@ -1,25 +1,12 @@
 #pragma once
-// The PEFT adapter folder: adapter_model.safetensors and adapter_config.json as PEFT 0.21 writes and reads them.
+// The weights of a PEFT adapter folder, in and out of the tensors of a run. What can be said without them:
+// core/plan/adapter_folder.h.
 #include <string>
 #include <vector>
 
 #include "core/adapter/lora.h"
 
 namespace forge {
-
-struct AdapterFile {
-  AdapterConfig config;  // rank, alpha, patterns, use_rslora, use_dora, targets as the file has them
-  std::string folder;
-};
-
-// Reads adapter_config.json. Throws Error(environment) for a folder without it, another kind than LORA, an adapter of a
-// changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
-AdapterFile read_adapter_config(const std::string& folder);
-
-// The modules of the model that the file changes. Throws Error(environment) where it names others.
-std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);
-// Throws Error(environment) when a site's scale is not the folder's: the tensors would mean another update.
-void require_scale_of(const std::string& folder, const ModelSpec& spec, const std::vector<AdapterSite>& sites);
 
 // Copies the folder's tensors into the masters of the run's adapter. Throws Error(environment) naming every tensor that is missing, extra or of another shape.
 void load_adapter(const std::string& folder, TrainableSet& trainables);
@@ -30,8 +17,9 @@ void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables
                              ResidualInit* residual);
 
 // Writes the folder, durably file by file (the caller makes the folder appear at once by renaming it). A PiSSA run is
-// written as the ordinary adapter of rank 2r that has the same effect on the unchanged base model.
+// written as the ordinary adapter of rank 2r that has the same effect on the unchanged base model. `model_name` is the
+// base model's, as adapter_config.json says it.
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
-                  const AdapterConfig& adapter, const ModelConfig& model, const ResidualInit& residual);
+                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual);
 
 }  // namespace forge

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/temporary.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -130,7 +131,7 @@ void sync_directory(const std::string& path) {
 }
 
 void write_file_durably(const std::string& path, std::string_view content) {
-  std::string temporary = path + ".tmp-" + std::to_string(::getpid());
+  std::string temporary = temporary_of(path);
   try {
     OutputFile file(temporary);
     file.write(content);

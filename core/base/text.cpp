@@ -6,28 +6,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/typo.h"
+
 namespace forge {
-namespace {
-
-// Optimal string alignment distance: insert, delete, replace and swap of neighbours cost one each.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before, previous(b.size() + 1), current(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) previous[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    current[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replace = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replace});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        current[j] = std::min(current[j], before[j - 2] + 1);
-    }
-    before = previous;
-    previous = current;
-  }
-  return previous[b.size()];
-}
-
-}  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;

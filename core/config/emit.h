@@ -15,7 +15,9 @@ std::string job_schema_json();
 std::string job_reference_markdown();
 // All keys as an aligned table: key, type, default, sentence.
 std::string job_key_table();
-// What `forge init` writes: a job that says in comments what else can be said.
-std::string starter_job();
+// What `forge init` writes: a job that says in comments what else can be said; in JSON without the comments. `schema` is
+// where editors find job.schema.json; empty: not said.
+std::string starter_job(const std::string& schema = "");
+std::string starter_job_json(const std::string& schema = "");
 
 }  // namespace forge

@@ -1,9 +1,9 @@
 #include <map>
 
 #include "core/base/text.h"
-#include "core/config/aliases.h"
 #include "core/config/emit.h"
 #include "core/config/field.h"
+#include "core/config/foreign.h"
 #include "core/config/job_json.h"
 
 namespace forge {
@@ -155,22 +155,21 @@ One YAML or JSON file describes one run; the keys are the same in both. This pag
 - **Sizes and times.** Bytes: `1073741824`, `24GiB`, `80GB`. Time: seconds, `90s`, `30m`, `1h30m`.
 )";
 
-std::string alias_page() {
-  // By forge's key, in the order of the alias table.
+std::string foreign_page() {
+  // By forge's key, in the order of the table.
   std::map<std::string, std::vector<std::string>> names;
   std::vector<std::string> order;
-  for (const Alias& alias : aliases()) {
-    if (!names.contains(alias.key)) order.push_back(alias.key);
-    names[alias.key].push_back("`" + std::string(alias.name) + "`");
+  for (const ForeignRow& row : foreign_rows()) {
+    if (row.key.empty()) continue;
+    if (!names.contains(row.key)) order.push_back(row.key);
+    for (const std::string& key : row.keys)
+      names[row.key].push_back("`" + (key[0] == '/' ? key.substr(1) : key) + "`");
   }
   Rows rows{{"Here", "Elsewhere"}};
-  for (const std::string& key : order)
-    if (!key.empty()) rows.push_back({"`" + key + "`", join(names[key], ", ")});
-  std::string text =
-      "\n## Names in other tools\n\nforge takes only its own names, and says which one is meant:\n\n" +
-      table(rows);
-  text += "\nWithout a counterpart, with the reason in the message: " + join(names[""], ", ") + ".\n";
-  return text;
+  for (const std::string& key : order) rows.push_back({"`" + key + "`", join(names[key], ", ")});
+  return "\n## Names in other tools\n\nforge takes only its own names. `forge validate` says for each key of another tool "
+         "what it is here, with the value it needs, or why forge has none ([the table]"
+         "(../core/config/foreign/keys.txt)):\n\n" + table(rows);
 }
 
 }  // namespace
@@ -189,7 +188,7 @@ std::string job_reference_markdown() {
       leaves.push_back(field);
   }
   collect(leaves, &job, "", top);
-  return kIntroduction + std::string("\n## Top level\n\n") + table(top) + sections + alias_page();
+  return kIntroduction + std::string("\n## Top level\n\n") + table(top) + sections + foreign_page();
 }
 
 std::string job_key_table() {

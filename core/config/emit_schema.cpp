@@ -156,6 +156,8 @@ std::string job_schema_json() {
     if (property.contains("anyOf"))
       for (Json& form : property["anyOf"]) form.erase("required");
   }
+  body["properties"]["$schema"] = {{"description", "Where editors find this schema; forge does not read it."},
+                                   {"type", "string"}};
   body["properties"]["extends"] = {
       {"description", "Files to start from: earlier ones first, this file last. Maps merge, lists replace."},
       {"anyOf",

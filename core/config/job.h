@@ -81,6 +81,7 @@ struct DataSource {
   std::map<std::string, std::string> columns;     // forge's name of a field → where it stands in the row
   std::map<std::string, std::string> roles;       // name of a speaker in the data → role
   std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
+  std::vector<std::string> ignore;                // keys of rows and turns that are left out on purpose
   SampleBy sample_by = SampleBy::document;        // text files
 };
 
@@ -151,6 +152,7 @@ struct EarlyStoppingConfig {
 struct EvalConfig {
   std::optional<int64_t> every_steps;  // null: at the end only
   bool at_start = false;
+  int64_t samples = 2;  // prompts answered before and after training, for the report
   EarlyStoppingConfig early_stopping;
 };
 
@@ -182,6 +184,7 @@ struct Job {
   LogConfig log;
   HardwareConfig hardware;
   std::string provider = "auto";
+  std::vector<std::string> allow;  // what is refused by default: foreign_template
 };
 
 }  // namespace forge

@@ -45,7 +45,7 @@ std::vector<Field> adapter_fields() {
           "What is trained: every weight (none) or a low-rank adapter. qlora is short "
           "for lora on a model in nf4 with double quantization.")
           .also({"qlora"})
-          .later({"dora", "loha", "lokr", "ia3", "oft", "vera", "prefix", "prompt"}),
+          .later({"loha", "lokr", "ia3", "oft", "vera", "prefix", "prompt"}),
       key("rank", &AdapterConfig::rank, "Width of the low-rank update.").range(1, 65536),
       key("alpha", &AdapterConfig::alpha, "The update is multiplied by alpha / rank.").above(0),
       key("dropout", &AdapterConfig::dropout, "Share of the adapter's inputs that are dropped in training.")
@@ -137,6 +137,9 @@ std::vector<Field> source_fields() {
           .when_unset("the row's own prompt"),
       key("completion", &DataSource::completion, "Own template of the completion, with prompt.")
           .when_unset("the row's own completion"),
+      key("ignore", &DataSource::ignore,
+          "Keys of rows and turns to leave out on purpose, such as a context, a score or images beside the text.")
+          .when_unset("keys that would change what is learned are refused, others are counted"),
       key("sample_by", &DataSource::sample_by,
           "What a row of a text file is: the whole document, a paragraph (blank lines between) or a line."),
   };
@@ -198,7 +201,7 @@ std::vector<Field> train_fields() {
           .at_least(1)
           .unit("tokens")
           .when_unset("no limit"),
-      key("max_time", &TrainConfig::max_time, "Stop after so much time: seconds, or 90s, 30m, 1h30m.")
+      key("max_time", &TrainConfig::max_time, "Stop after so much time, everything counted: seconds, or 90s, 30m, 1h30m.")
           .kind(FieldKind::seconds)
           .above(0)
           .unit("seconds")
@@ -307,6 +310,10 @@ std::vector<Field> eval_fields() {
           .unit("steps")
           .when_unset("only at the end of the run"),
       key("at_start", &EvalConfig::at_start, "Evaluate before the first step too."),
+      key("samples", &EvalConfig::samples,
+          "Prompts from the evaluation data (without any: the training data) that are answered before and after training, "
+          "for the report.")
+          .range(0, 64),
       section("early_stopping", &EvalConfig::early_stopping,
               "End the run when evaluation no longer improves.", std::move(early_stopping)),
   };
@@ -356,6 +363,10 @@ std::vector<Field> make_job_fields() {
       section("hardware", &Job::hardware, "The machine.", hardware_fields()),
       key("provider", &Job::provider, "Who computes a layer: fused, reference, or auto: the first of them that can (see forge list providers).")
           .words({"auto"}),
+      key("allow", &Job::allow,
+          "What is refused unless it is named here. foreign_template: a data.template whose control tokens are no "
+          "tokens of the model.")
+          .words({"foreign_template"}),
   };
 }
 

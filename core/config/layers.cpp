@@ -118,6 +118,8 @@ class Reader {
                     "forge init writes a job to start from");
         return std::nullopt;
       }
+      // What an editor checks the file with: nothing that a job says.
+      std::erase_if(root.members, [](const Member& member) { return member.key == "$schema"; });
       substitute_environment(root, environment_, layers_.secrets, faults_);
       expand_shorthands(root);
       return root;

@@ -1,21 +1,16 @@
 #include "core/config/load.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/parse.h"
 #include "core/config/rules.h"
+#include "core/config/secrets.h"
 
 namespace forge {
 namespace {
-
-std::optional<std::string> process_environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 // Sets or replaces a member, with the place of what implies it.
 void imply(Node& section, const std::string& key, Node value) {
@@ -95,7 +90,7 @@ bool names_a_template_file(const std::string& name) {
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   const std::string cwd = options.cwd.empty() ? std::filesystem::current_path().string() : options.cwd;
-  const Environment environment = options.environment ? options.environment : process_environment;
+  const Environment environment = options.environment ? options.environment : process_environment();
   Diagnostics faults;
   Layers layers = read_layers(path, options.sets, cwd, environment, faults);
 
@@ -130,8 +125,7 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
 }
 
 std::string hide_secrets(std::string text, const LoadedJob& loaded) {
-  for (const Secret& secret : loaded.secrets) text = redact(std::move(text), secret.value);
-  return text;
+  return hide_secrets(std::move(text), loaded.secrets);
 }
 
 }  // namespace forge

@@ -3,21 +3,15 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/config/aliases.h"
+#include "core/base/typo.h"
+#include "core/config/foreign.h"
 #include "core/config/scalars.h"
+#include "core/config/unknown_key.h"
 
 namespace forge {
 namespace {
 
 std::string in_quotes(const std::string& text) { return "\"" + text + "\""; }
-
-// "a, b or c".
-std::string alternatives(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-  return text;
-}
 
 bool inside(const Field& field, double value) {
   // Written so that NaN is outside.
@@ -63,7 +57,7 @@ class ValueReader {
       case FieldKind::scalar_map:
         return scalars(node);
       case FieldKind::targets:
-        return node.is_list() ? targets(node) : text(node);
+        return node.is_list() ? targets(node) : target(node);
       case FieldKind::section:
       case FieldKind::sections:
         break;
@@ -79,7 +73,7 @@ class ValueReader {
   template <class Value>
   std::optional<FieldValue> take(Reading<Value> reading, const Node& node) {
     if (reading.value) return FieldValue(std::move(*reading.value));
-    return refuse(node.at, reading.problem, reading.hint);
+    return refuse(node.at, reading.problem, reading.hint.empty() ? elsewhere(node) : reading.hint);
   }
   template <class Value>
   std::optional<FieldValue> in_range(Reading<Value> reading, const Node& node) {
@@ -94,7 +88,11 @@ class ValueReader {
       return take(std::move(reading), node);
     }
     if (inside(field_, static_cast<double>(*reading.value))) return FieldValue(*reading.value);
-    return refuse(node.at, node.scalar + " is out of range, expected " + range_text(field_));
+    return refuse(node.at, node.scalar + " is out of range, expected " + range_text(field_), elsewhere(node));
+  }
+  // What a value that other tools take here means.
+  std::string elsewhere(const Node& node) const {
+    return node.is_scalar() ? foreign_value_hint(key_, node.scalar) : "";
   }
   std::string sibling(const std::string& name) const {
     size_t dot = key_.rfind('.');
@@ -115,8 +113,11 @@ class ValueReader {
     if (known) return FieldValue(word);
     if (std::find(field_.later.begin(), field_.later.end(), word) != field_.later.end())
       return refuse(node.at, in_quotes(word) + " is not in this version, which has " + alternatives(words));
-    std::string near = nearest(word, words);
-    std::string hint = near.empty() ? choice_alias(key_, word) : "did you mean " + in_quotes(near) + "?";
+    std::string hint = elsewhere(node);
+    if (hint.empty()) {
+      const std::string near = likely_meant(word, words);
+      if (!near.empty()) hint = "did you mean " + in_quotes(near) + "?";
+    }
     return refuse(node.at, describe(quoted_node(node)) + " is not one of " + alternatives(words), hint);
   }
   static Node quoted_node(Node node) {
@@ -178,6 +179,13 @@ class ValueReader {
       if (std::optional<Scalar> value = scalar(member.value)) items[member.key] = std::move(*value);
     if (items.size() < node.members.size()) return std::nullopt;
     return FieldValue(std::move(items));
+  }
+  // all-linear or a regex; another tool's word for all would be a regex that matches nothing.
+  std::optional<FieldValue> target(const Node& node) {
+    if (std::string hint = elsewhere(node); !hint.empty())
+      return refuse(node.at,
+                    describe(quoted_node(node)) + " is neither all-linear nor a regex of module paths", hint);
+    return text(node);
   }
   std::optional<FieldValue> targets(const Node& node) {
     std::optional<FieldValue> value = list<std::string>(node, [&](const Node& item) { return text(item); });
@@ -244,6 +252,13 @@ const Field* field_of(const std::vector<Field>& fields, const std::string& key) 
 
 }  // namespace
 
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
 void parse_section(const Node& node, const std::vector<Field>& fields, void* object,
                    const std::string& prefix, const ResolvePath& resolve, Parsed& parsed,
                    Diagnostics& faults) {
@@ -251,8 +266,7 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
     std::string key = prefix + member.key;
     const Field* field = field_of(fields, member.key);
     if (!field) {
-      faults.add(member.key_at, key, "unknown key",
-                 faults.full() ? "" : unknown_key_hint(member.key, fields, prefix));
+      refuse_unknown_key(member, prefix, faults);
       continue;
     }
     const Node& value = member.value;
@@ -285,29 +299,16 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
   }
 }
 
-std::string unknown_key_hint(const std::string& key, const std::vector<Field>& fields,
-                             const std::string& prefix) {
-  if (size_t dot = key.rfind('.'); dot != std::string::npos && find_field(prefix + key))
-    return "write it as " + key.substr(dot + 1) + ": below " + key.substr(0, dot) + ":";
-  // data.train[0].x is looked up as data.train.x.
-  std::string section = prefix.substr(0, prefix.find('['));
-  if (section.size() < prefix.size()) section += ".";
-  if (std::string known = alias_hint(section + key); !known.empty()) return known;
-  if (std::string known = alias_hint(key); !known.empty()) return known;
-
-  std::vector<std::string> here, elsewhere;
-  for (const Field& field : fields) here.push_back(field.key);
-  std::map<std::string, std::vector<std::string>> by_name;  // last part → dotted keys
-  for (const std::string& dotted : dotted_keys(job_fields()))
-    by_name[dotted.substr(dotted.rfind('.') + 1)].push_back(dotted);
-  auto places = [&](const std::string& name) { return alternatives(by_name.at(name)); };
-  if (by_name.contains(key)) return "it is " + places(key);
-  if (std::string near = nearest(key, here); !near.empty()) return "did you mean " + in_quotes(near) + "?";
-  for (const auto& [name, dotted] : by_name) elsewhere.push_back(name);
-  if (std::string near = nearest(key, elsewhere); !near.empty()) return "did you mean " + places(near) + "?";
-  if (std::string near = nearest(key, alias_names()); !near.empty())
-    return "did you mean " + in_quotes(near) + "? " + alias_hint(near);
-  return "known here: " + join(here, ", ");
+std::string value_problem(const Field& field, const std::string& key, const Node& node) {
+  if (field.automatic && node.is_scalar() && node.scalar == "auto") return "";
+  Diagnostics faults;
+  ValueReader(field, key, faults).read(node);
+  try {
+    faults.throw_if_any();
+  } catch (const JobErrors& errors) {
+    return errors.faults()[0].message;
+  }
+  return "";
 }
 
 }  // namespace forge

@@ -30,8 +30,10 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
                    const std::string& prefix, const ResolvePath& resolve, Parsed& parsed,
                    Diagnostics& faults);
 
-// What to say about a key that `fields` (the table of section `prefix`) does not have.
-std::string unknown_key_hint(const std::string& key, const std::vector<Field>& fields,
-                             const std::string& prefix);
+// "a, b or c".
+std::string alternatives(const std::vector<std::string>& words);
+
+// Why `field` does not take a value: "0.1 is not a whole number"; empty when it does.
+std::string value_problem(const Field& field, const std::string& key, const Node& node);
 
 }  // namespace forge

@@ -38,7 +38,7 @@ const std::vector<std::string>& row_fields() {
       "messages",  "conversations", "tools",    "system",         "instruction",
       "input",     "output",        "history",  "prompt",         "text",
       "chosen",    "completion",    "rejected", "label",          "score",
-      "input_ids", "labels",        "mask",     "attention_mask", "rejected_response"};
+      "input_ids", "labels",        "mask",     "attention_mask", "rejected_response", "tool_calls"};
   return all;
 }
 

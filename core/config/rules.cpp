@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
 #include "core/config/names.h"
 #include "core/config/row_template.h"
 
@@ -33,6 +34,7 @@ class Rules {
     if (sound({"optimizer"})) optimizer();
     if (sound({"schedule"})) schedule();
     if (sound({"hardware"})) device();
+    if (sound({"allow"})) allowances();
   }
 
  private:
@@ -296,6 +298,14 @@ class Rules {
     if (device == "auto" || device == "cpu" || device == "cuda" || numbered) return;
     fault("hardware.device", "\"" + device + "\" is not auto, cpu, cuda or cuda:N",
           device == "gpu" ? "write cuda" : "");
+  }
+
+  void allowances() {
+    const std::vector<std::string>& known = find_field("allow")->choices;
+    for (const std::string& word : job_.allow)
+      if (std::find(known.begin(), known.end(), word) == known.end())
+        fault("allow", "\"" + word + "\" is nothing that could be allowed" + did_you_mean(word, known),
+              "known here: " + join(known, ", "));
   }
 
   const Job& job_;

@@ -1,10 +1,11 @@
 #include "core/config/emit.h"
+#include "core/config/node.h"
+#include "core/io/json.h"
 
 namespace forge {
+namespace {
 
-std::string starter_job() {
-  return R"(# yaml-language-server: $schema=schemas/job.schema.json
-# A fine-tuning job. Check it with `forge validate`, see it with `forge plan`, start it with `forge run`.
+constexpr const char* kStarter = R"(# A fine-tuning job. Check it with `forge validate`, see it with `forge plan`, start it with `forge run`.
 # A key that is left out has the value that its comment shows. Every key: docs/job.md, or `forge schema --docs`.
 version: 1
 # name: my-run                   # the file's name; names the run folder
@@ -57,6 +58,29 @@ eval:
   every_steps: 100
   # early_stopping: {patience: 3}
 )";
+
+Json json_of(const Node& node) {
+  if (node.is_map()) {
+    Json object = Json::object();
+    for (const Member& member : node.members) object[member.key] = json_of(member.value);
+    return object;
+  }
+  // Numbers and texts: the starter holds nothing else.
+  Json number = Json::parse(node.scalar, nullptr, /*allow_exceptions=*/false);
+  return number.is_number() ? number : Json(node.scalar);
+}
+
+}  // namespace
+
+std::string starter_job(const std::string& schema) {
+  return (schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n") + kStarter;
+}
+
+std::string starter_job_json(const std::string& schema) {
+  Json job = Json::object();
+  if (!schema.empty()) job["$schema"] = schema;
+  job.update(json_of(parse_yaml(kStarter, "starter")));
+  return job.dump(2) + "\n";
 }
 
 }  // namespace forge

@@ -4,13 +4,14 @@
 //   DataSet train = *prepare_dataset(job, Split::train, tokenizer, &chat_template, options).data;   // prepare.h
 //   Batch batch = make_batch(train, {7, 3, 12});
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/data/batch.h"
-#include "core/data/cuts.h"
+#include "core/data/batch/batch.h"
+#include "core/data/examples/cuts.h"
 #include "core/io/json.h"
 
 namespace forge {
@@ -31,10 +32,13 @@ struct DataSummary {
   int64_t untrained = 0;  // rows without a supervised token, left out likewise
   int64_t unsampled = 0;  // rows that their source's weight left out; not among `rows`
   CutCounts cuts;
+  std::map<std::string, int64_t> unread_keys;  // that nothing reads (rows/keys.h), with how many rows have them
   bool estimated = false;  // from the first `sampled_rows` rows only
   int64_t sampled_rows = 0;
 };
 Json to_json(const DataSummary& summary);
+// "category (15,011 rows), id (15,011 rows)"; empty when all is read.
+std::string unread_text(const DataSummary& summary);
 DataSummary data_summary_from_json(const Json& json);
 
 // One split as a memory-mapped token cache. The file's layout is in token_cache.h.

@@ -8,18 +8,18 @@
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
-#include "core/data/chunk_worker.h"
-#include "core/data/expand.h"
-#include "core/data/lost_rows.h"
-#include "core/data/report.h"
-#include "core/data/row_stream.h"
+#include "core/data/examples/chunk_worker.h"
+#include "core/data/examples/lost_rows.h"
+#include "core/data/read/expand.h"
+#include "core/data/read/row_stream.h"
+#include "core/data/report/report.h"
 #include "core/data/token_cache.h"
 
 namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 5;
+constexpr int64_t kPipelineVersion = 6;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -68,6 +68,8 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
     for (const auto& [name, value] : *names) hasher.add(name).add(value);
   }
   hasher.add(source.prompt.value_or("")).add(source.completion.value_or(""));
+  hasher.add(static_cast<int64_t>(source.ignore.size()));
+  for (const std::string& key : source.ignore) hasher.add(key);
   hasher.add(static_cast<int64_t>(source.sample_by));
 }
 
@@ -162,6 +164,7 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   for (auto count : {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens,
                      &CutCounts::dropped_tokens, &CutCounts::unsaid})
     total.cuts.*count += scaled(part.cuts.*count);
+  for (const auto& [key, rows] : part.unread_keys) total.unread_keys[key] += scaled(rows);
   total.longest = std::max(total.longest, part.longest);
   total.sampled_rows += part.rows;
 }
@@ -175,6 +178,7 @@ void count(DataSummary& summary, const ChunkResult& result) {
   summary.untrained += result.untrained;
   summary.cuts += result.cuts;
   summary.unsampled += result.unsampled;
+  for (const auto& [key, unread] : result.unread) summary.unread_keys[key] += unread.rows;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
     ++summary.examples;
@@ -207,10 +211,8 @@ void require_trainable(const DataSummary& summary, const std::string& what) {
       if (starts_with(trim(part), std::string(format) + ":"))
         throw Error(ErrorKind::job,
                     what + ": " + format + " rows, which no objective of this version trains on")
-            .hint(
-                "`forge data` shows them; for sft, map the answers: columns: {prompt: …, completion: …} with "
-                "format: "
-                "prompt_completion");
+            .hint("`forge data` shows them; for sft, map the answers: columns: {instruction: …, output: …}, or {prompt: "
+                  "…, completion: …} with format: prompt_completion");
 }
 
 bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
@@ -233,7 +235,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   const std::string name = name_of_data(split, options);
   if (!chat_template) require_template(stream, name, options);
   const ExampleMaker maker(tokenizer, chat_template, job, options.embedding_rows);
-  const ChunkWorker worker(maker, sources, share_of(job, split), job.seed, options.report != nullptr);
+  const ChunkWorker worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;
   if (!estimate && !found) writer.emplace(path);
@@ -276,6 +278,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     add_scaled(summary, by_source[i], factor);
   }
   summary.format = stream.formats();
+  if (!chat_template && stream.has_format(RowFormat::alpaca))
+    summary.format += "; instructions are written in the words of Stanford Alpaca, since the model has no chat template";
   require_examples(job, split, name, summary);
   if (estimate) {
     summary.estimated = true;

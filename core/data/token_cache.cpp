@@ -1,14 +1,13 @@
 #include "core/data/token_cache.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/temporary.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -31,41 +30,11 @@ static_assert(sizeof(Footer) == kFooterBytes);
 
 int64_t blocks_of(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 
-// Between a file's name and a process's id. The name of the machine, since folders may be shared by several.
-std::string temporary_mark() {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  std::string name(host);
-  std::erase_if(name,
-                [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-'; });
-  return ".tmp-" + name + "-";
-}
-
 }  // namespace
-
-std::string temporary_of(const std::string& path) {
-  return path + temporary_mark() + std::to_string(::getpid());
-}
-
-void remove_abandoned_temporaries(const std::string& path) {
-  const std::filesystem::path whole(path);
-  const std::string prefix = whole.filename().string() + temporary_mark();
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(whole.parent_path(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!starts_with(name, prefix)) continue;
-    pid_t process = 0;
-    const char* end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + prefix.size(), end, process);
-    if (parsed.ec == std::errc() && parsed.ptr == end && process > 0 && ::kill(process, 0) != 0 &&
-        errno == ESRCH)
-      std::filesystem::remove(entry.path(), ignored);
-  }
-}
 
 TokenCacheWriter::TokenCacheWriter(const std::string& path) : path_(path), temporary_(temporary_of(path)) {
   make_directories(std::filesystem::path(path).parent_path().string());
-  remove_abandoned_temporaries(path);
+  remove_abandoned(std::filesystem::path(path).parent_path().string());
   file_ = std::make_unique<OutputFile>(temporary_);
   put(kMagic, 8);
   put(&kVersion, sizeof kVersion);

@@ -28,7 +28,7 @@
 
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/data/batch.h"
+#include "core/data/batch/batch.h"
 #include "core/io/json.h"
 
 namespace forge {
@@ -45,7 +45,7 @@ static_assert(sizeof(CacheEntry) == 32);
 
 class TokenCacheWriter {
  public:
-  // Writes to a temporary sibling of `path`; siblings that a killed process left are removed. Two processes
+  // Writes to a temporary sibling of `path`; what killed processes left in its folder is removed. Two processes
   // that make the same cache write two siblings, and the last to finish replaces the other's equal file.
   // Throws Error(environment), as do all members.
   explicit TokenCacheWriter(const std::string& path);
@@ -72,11 +72,6 @@ class TokenCacheWriter {
   std::vector<CacheEntry> index_;
   std::map<std::string, int32_t> labels_;  // from 1, in the order of their first example
 };
-
-// A sibling of `path` to write to before renaming; it carries this machine's name and this process's id, so
-// that those of processes that no longer run can be told and removed.
-std::string temporary_of(const std::string& path);
-void remove_abandoned_temporaries(const std::string& path);
 
 // A mapped cache file. All members may be called from several threads. Throws Error(data) "PATH: damaged
 // token cache: why".

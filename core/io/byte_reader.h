@@ -6,8 +6,8 @@
 //   for (std::string line; reader.read_line(line, kMaxRowBytes);) …
 //
 // A UTF-8 byte order mark at the start is skipped. Throws Error(data): "path: what" for a file that is
-// missing, not regular, or of a kind that is no text (zip, UTF-16, …), "path:line:col: what" where it is
-// damaged.
+// missing, not regular, or of a kind that is no text (zip, UTF-16, …) or not the data (a Git LFS pointer, a web page),
+// "path:line:col: what" where it is damaged.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +15,10 @@
 #include "core/io/compressed.h"
 
 namespace forge {
+
+// What stands in a clone in place of a large file (github.com/git-lfs/git-lfs, docs/spec.md).
+inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1\n";
+inline constexpr const char* kGitLfsHint = "fetch it: git lfs install && git lfs pull, or download the file itself";
 
 class ByteReader {
  public:

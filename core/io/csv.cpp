@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/io/encoding.h"
 
 namespace forge {
 namespace {
@@ -118,7 +119,20 @@ void check_utf8(const CsvRecord& record, const std::string& path) {
     line += c == '\n';
   }
   throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": not valid UTF-8");
+              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
+                  utf8_problem(record.text, bad));
+}
+
+// Of a file of commas whose header has none: what stands between its names instead, the only one of the three that does.
+char delimiter_of(std::string_view header) {
+  std::string found;
+  bool quoted = false;
+  for (char c : header) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted && c == ',') return ',';
+    if (!quoted && (c == ';' || c == '\t' || c == '|') && found.find(c) == found.npos) found += c;
+  }
+  return found.size() == 1 ? found[0] : ',';
 }
 
 void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::string& path) {
@@ -136,14 +150,11 @@ void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::
                        std::to_string(first->second->column));
   }
   if (!faults.empty()) throw Error(ErrorKind::data, join(faults, "\n")).hint("mend the header");
-  const char other = delimiter == ',' ? ';' : ',';
-  if (cells.size() == 1 &&
-      (cells[0].text.find(other) != std::string::npos || cells[0].text.find('\t') != std::string::npos))
+  if (cells.size() == 1 && cells[0].text.find_first_of(",;\t|") != std::string::npos)
     throw Error(ErrorKind::data, place(cells[0]) + "one column called \"" + cells[0].text +
                                      "\", expected columns with " + (delimiter == ',' ? "commas" : "tabs") +
                                      " between them")
-        .hint(delimiter == ',' ? "separate by commas, or name a file with tabs .tsv"
-                               : "separate by tabs, or name it .csv");
+        .hint(delimiter == ',' ? "separate by commas alone" : "separate by tabs, or name it .csv");
 }
 
 }  // namespace
@@ -173,6 +184,7 @@ void CsvFile::read_header() {
   if (!next(record))
     throw Error(ErrorKind::data, reader_.path() + ":1:1: empty, expected a header of column names");
   CsvTable table = *table_;
+  if (table.delimiter == ',') table.delimiter = delimiter_of(record.text);
   const std::vector<CsvCell> cells = parse_csv_record(record, table, reader_.path());
   check_header(cells, table.delimiter, reader_.path());
   for (const CsvCell& cell : cells) table.header.push_back(cell.text);

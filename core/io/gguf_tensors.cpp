@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/io/architectures.h"
 #include "core/io/faults.h"
 #include "core/io/gguf_names.h"
 
@@ -81,8 +82,7 @@ class MappedGguf : public GgufFile {
 
   [[noreturn]] void refuse_architecture() const {
     throw Error(ErrorKind::job, gguf_.path() + ": the architecture " + show_name(gguf_.architecture()) +
-                                    " is not known" +
-                                    did_you_mean(gguf_.architecture(), gguf_architectures()))
+                                    architecture_refusal(gguf_.architecture(), gguf_architectures()))
         .hint("forge reads GGUF files of " + join(gguf_architectures(), ", "));
   }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/base/text.h"
+#include "core/io/encoding.h"
 
 namespace forge {
 namespace {
@@ -139,7 +140,7 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
     throw Error(kind, name + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem);
   };
   size_t bad = 0;
-  if (!valid_utf8(text, &bad)) fail(bad, "not valid UTF-8");
+  if (!valid_utf8(text, &bad)) fail(bad, utf8_problem(text, bad));
   // nlohmann takes a NUL byte for the end of the text and never looks at what follows.
   if ((bad = text.find('\0')) != text.npos) fail(bad, "a NUL byte, expected text");
   if (trim(text).empty()) fail(0, "empty, expected JSON");

@@ -52,6 +52,16 @@ std::vector<std::string> files_of(const std::string& folder) {
   fail(folder, "holds no weights, " + expected, "");
 }
 
+// The single file of weights, or the index of its shards.
+std::string weights_of(const std::string& folder) {
+  for (const char* name : {kSingle, kIndex}) {
+    const fs::path file = fs::path(folder) / name;
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(file, error))) return file.string();
+  }
+  refuse_folder(folder);
+}
+
 std::string first_bytes(const std::string& path) {
   MappedFile file(path);
   return std::string(file.bytes().substr(0, 16));
@@ -77,12 +87,12 @@ ModelFormat model_format(const std::string& path) {
 
 std::unique_ptr<TensorFile> open_model(const std::string& path, Data data) {
   if (model_format(path) == ModelFormat::gguf) return open_gguf(path, data);
-  for (const char* name : {kSingle, kIndex}) {
-    const fs::path file = fs::path(path) / name;
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(file, error))) return open_safetensors(file.string(), data);
-  }
-  refuse_folder(path);
+  return open_safetensors(weights_of(path), data);
+}
+
+std::vector<std::string> weight_file_names(const std::string& folder) {
+  const std::string path = weights_of(folder);
+  return ends_with(path, kIndex) ? shard_names(path) : std::vector<std::string>{kSingle};
 }
 
 }  // namespace forge

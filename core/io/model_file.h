@@ -4,6 +4,7 @@
 //   std::unique_ptr<TensorFile> weights = open_model("models/SmolLM2-135M-Instruct");
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/io/tensor_file.h"
 
@@ -19,5 +20,7 @@ ModelFormat model_format(const std::string& path);
 // open_gguf). Throws Error(environment) for missing, broken or pickled weights, Error(job) for an unknown
 // GGUF architecture.
 std::unique_ptr<TensorFile> open_model(const std::string& path, Data data = Data::required);
+// The files of a folder that open_model takes the weights from: model.safetensors, or the index's shards.
+std::vector<std::string> weight_file_names(const std::string& folder);
 
 }  // namespace forge

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/io/compressed.h"
+#include "core/io/byte_reader.h"
 #include "core/io/parquet_component.h"
 
 namespace forge {
@@ -15,11 +15,13 @@ namespace {
 // Parquet begins and ends with these (Apache Parquet format, "File format").
 void check_magic(const std::string& path) {
   InputFile file(path);
-  char magic[4] = {};
-  const int64_t count = file.read(magic, 4);
-  const std::string_view start(magic, static_cast<size_t>(count));
-  if (start == "PAR1") return;
-  if (start == "PARE") throw Error(ErrorKind::data, path + ": is encrypted Parquet, expected plain Parquet");
+  char bytes[64] = {};
+  const int64_t count = file.read(bytes, sizeof bytes);
+  const std::string_view start(bytes, static_cast<size_t>(count));
+  if (starts_with(start, "PAR1")) return;
+  if (starts_with(start, kGitLfsPointer))
+    throw Error(ErrorKind::data, path + ": is a Git LFS pointer, expected the file that it stands for").hint(kGitLfsHint);
+  if (starts_with(start, "PARE")) throw Error(ErrorKind::data, path + ": is encrypted Parquet, expected plain Parquet");
   throw Error(ErrorKind::data, path + ": is not Parquet: it does not begin with PAR1");
 }
 

@@ -117,22 +117,16 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::string& p
   return entries;
 }
 
-bool inside(const fs::path& file, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
+std::vector<std::string> names_of_shards(const std::vector<std::pair<std::string, std::string>>& index) {
+  std::vector<std::string> names;
+  for (const auto& entry : index) names.push_back(entry.second);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
-// A link may lead elsewhere in the folder, or, from snapshots/REVISION of a Hugging Face cache, to its blobs.
-void check_stays_inside(const fs::path& shard, const fs::path& folder) {
-  std::error_code error;
-  const fs::path target = fs::canonical(shard, error),
-                 home = fs::canonical(folder.empty() ? "." : folder, error);
-  if (error) return;  // opening it says why
-  const bool snapshot = home.parent_path().filename() == "snapshots";
-  if (inside(target, home) || (snapshot && inside(target, home.parent_path().parent_path() / "blobs")))
-    return;
-  throw Error(ErrorKind::environment,
-              shard.string() + ": links to " + target.string() + ", outside the model's folder")
-      .hint("copy the shard into the folder");
+bool inside(const fs::path& file, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
 }
 
 // Both ways: every tensor of the index in its shard, every tensor of a shard in the index.
@@ -165,10 +159,7 @@ void check_agreement(const std::string& path, const std::vector<std::pair<std::s
 std::vector<Shard> open_shards(const std::string& path, Data data) {
   const auto index = read_index(path);
   const fs::path folder = fs::path(path).parent_path();
-  std::vector<std::string> names;
-  for (const auto& entry : index) names.push_back(entry.second);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const std::vector<std::string> names = names_of_shards(index);
   if (names.size() > kMostShards)
     throw Error(ErrorKind::environment, path + ": names " + format_count(static_cast<int64_t>(names.size())) +
                                             " shards, the limit is " + format_count(kMostShards));
@@ -179,7 +170,7 @@ std::vector<Shard> open_shards(const std::string& path, Data data) {
   missing.raise(ErrorKind::environment, "download the missing files");
   std::vector<Shard> shards;
   for (const std::string& name : names) {
-    check_stays_inside(folder / name, folder);
+    require_link_inside((folder / name).string(), folder.string());
     shards.push_back(open_shard((folder / name).string(), data));
   }
   check_agreement(path, index, names, shards);
@@ -187,6 +178,22 @@ std::vector<Shard> open_shards(const std::string& path, Data data) {
 }
 
 }  // namespace
+
+std::vector<std::string> shard_names(const std::string& index_path) {
+  return names_of_shards(read_index(index_path));
+}
+
+void require_link_inside(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error),
+                 home = fs::canonical(folder.empty() ? "." : folder, error);
+  if (error) return;  // opening it says why
+  const bool snapshot = home.parent_path().filename() == "snapshots";
+  if (inside(target, home) || (snapshot && inside(target, home.parent_path().parent_path() / "blobs")))
+    return;
+  throw Error(ErrorKind::environment, path + ": links to " + target.string() + ", outside its folder")
+      .hint("copy the file into the folder");
+}
 
 std::unique_ptr<SafetensorsFile> open_safetensors(const std::string& path, Data data) {
   if (pickle_name(fs::path(path).filename().string())) refuse_pickle(path);

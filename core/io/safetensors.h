@@ -47,6 +47,12 @@ class SafetensorsFile : public TensorFile {
 // folder (or the blobs of a Hugging Face cache that the folder links to). Index and shards must agree on
 // every tensor. With Data::optional a file that ends too early is accepted, see TensorFile::data_missing.
 std::unique_ptr<SafetensorsFile> open_safetensors(const std::string& path, Data data = Data::required);
+// The shards that a .index.json names, each once, sorted.
+std::vector<std::string> shard_names(const std::string& index_path);
+
+// Files of a model or an adapter belong to their folder: a link may lead elsewhere in it, or, from snapshots/REVISION of
+// a Hugging Face cache, to its blobs. Throws Error(environment) for one that leads out.
+void require_link_inside(const std::string& path, const std::string& folder);
 
 struct SafetensorsEntry {
   TensorInfo info;

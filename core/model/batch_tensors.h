@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/data/batch.h"
+#include "core/data/batch/batch.h"
 #include "core/plan/model_spec.h"
 #include "kernels/dropout/dropout.h"
 

@@ -42,11 +42,11 @@ int32_t sample(const std::vector<float>& logits, const SamplingConfig& config, i
 
 GenerationEnd generate(const Model& model, const std::vector<int32_t>& prompt, const SamplingConfig& config,
                        int64_t sequence, const std::function<bool(int32_t)>& emit) {
-  KvCache cache = new_cache(model, static_cast<int64_t>(prompt.size()) + config.max_new_tokens);
+  Decoder decoder(model, static_cast<int64_t>(prompt.size()) + config.max_new_tokens);
   std::vector<int32_t> input = prompt;
   GenerationEnd end;
   while (end.tokens < config.max_new_tokens) {
-    at::Tensor logits = next_logits(model, input, cache).cpu();
+    at::Tensor logits = decoder.next_logits(input).cpu();
     std::vector<float> host(logits.data_ptr<float>(), logits.data_ptr<float>() + logits.numel());
     int32_t id = sample(host, config, sequence, end.tokens);
     if (std::find(config.stop_ids.begin(), config.stop_ids.end(), id) != config.stop_ids.end()) {

@@ -3,71 +3,36 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <map>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/families/step.h"
+#include "core/plan/modules.h"
 #include "core/plan/parameters.h"
 #include "core/tensor/dtype.h"
 
 namespace forge {
 
-const std::vector<NamedLinear>& layer_linears() {
-  static const std::vector<NamedLinear> kLinears{
-      {"self_attn.q_proj", &LayerWeights::q_proj}, {"self_attn.k_proj", &LayerWeights::k_proj},
-      {"self_attn.v_proj", &LayerWeights::v_proj}, {"self_attn.o_proj", &LayerWeights::o_proj},
-      {"mlp.gate_proj", &LayerWeights::gate_proj}, {"mlp.up_proj", &LayerWeights::up_proj},
-      {"mlp.down_proj", &LayerWeights::down_proj}};
-  return kLinears;
-}
-
-namespace {
-
-// "model.layers.12.self_attn.q_proj" → layer 12 and "self_attn.q_proj"; layer -1 when it is not in a layer.
-std::pair<int64_t, std::string> split_layer(const std::string& name) {
-  constexpr std::string_view kPrefix = "model.layers.";
-  if (!starts_with(name, kPrefix)) return {-1, name};
-  size_t dot = name.find('.', kPrefix.size());
-  if (dot == std::string::npos) return {-1, name};
-  return {std::stoll(name.substr(kPrefix.size(), dot - kPrefix.size())), name.substr(dot + 1)};
-}
-
-LayerWeights* find_layer(Model& model, int64_t layer) {
-  if (layer < 0 || layer >= static_cast<int64_t>(model.layers.size())) return nullptr;
-  return &model.layers[static_cast<size_t>(layer)];
-}
-
-}  // namespace
-
-at::Tensor embed(const Model& model, const at::Tensor& token_ids) {
-  return at::embedding(model.embedding, token_ids).to(model.type);
-}
-
 at::Tensor head_weight(const Model& model) { return model.head.to(model.type); }
 
 LinearSpec* find_linear(Model& model, const std::string& module) {
-  auto [layer, rest] = split_layer(module);
-  LayerWeights* weights = find_layer(model, layer);
-  if (!weights) return nullptr;
-  for (const NamedLinear& linear : layer_linears())
-    if (rest == linear.module) return &(weights->*linear.member);
-  return nullptr;
+  auto found = model.linears.find(module);
+  return found == model.linears.end() ? nullptr : &found->second;
 }
 
 at::Tensor* find_weight(Model& model, const std::string& name) {
   if (name == "model.embed_tokens.weight") return &model.embedding;
-  if (name == "model.norm.weight") return &model.final_norm;
   if (name == "lm_head.weight") return &model.head;
-  auto [layer, rest] = split_layer(name);
-  LayerWeights* weights = find_layer(model, layer);
-  if (!weights) return nullptr;
-  if (rest == "input_layernorm.weight") return &weights->input_norm;
-  if (rest == "post_attention_layernorm.weight") return &weights->post_attention_norm;
-  size_t dot = name.rfind('.');
-  LinearSpec* linear = find_linear(model, name.substr(0, dot));
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return nullptr;
+  const std::string module = name.substr(0, dot), part = name.substr(dot + 1);
+  if (part == "weight")
+    if (auto norm = model.norms.find(module); norm != model.norms.end()) return &norm->second;
+  LinearSpec* linear = find_linear(model, module);
   if (!linear) return nullptr;
-  if (ends_with(name, ".weight")) return &linear->weight;
-  return ends_with(name, ".bias") ? &linear->bias : nullptr;
+  return part == "weight" ? &linear->weight : part == "bias" ? &linear->bias : nullptr;
 }
 
 namespace {
@@ -98,6 +63,29 @@ Held held_names(const BaseStorage& storage) {
   return held;
 }
 
+// The places of weights that one product reads together (see Recorder::linear): one matrix behind the other.
+std::map<std::string, at::Tensor> adjoining_places(const ModelSpec& spec, const Held& held, c10::ScalarType type,
+                                                   c10::Device device, const BaseStorage& storage) {
+  const Graph list = forward_list({spec});
+  std::map<std::string, at::Tensor> places;
+  for (const Op& op : list.ops) {
+    if (op.kind != OpKind::linear || op.modules.size() < 2) continue;
+    int64_t rows = 0, quantized = 0, frozen = 0;
+    for (size_t i = 0; i < op.modules.size(); ++i) {
+      const std::string name = list.module(op, i).path + ".weight";
+      rows += list.module(op, i).out;
+      quantized += static_cast<int64_t>(held.quantized.count(name));
+      frozen += static_cast<int64_t>(held.frozen.count(name));
+    }
+    if (quantized > 0 || (frozen > 0 && frozen < static_cast<int64_t>(op.modules.size()))) continue;
+    at::Tensor all = at::empty({rows, list.module(op).in},
+                               at::TensorOptions().dtype(frozen > 0 ? *storage.frozen : type).device(device));
+    for (size_t i = 0, row = 0; i < op.modules.size(); row += static_cast<size_t>(list.module(op, i).out), ++i)
+      places[list.module(op, i).path + ".weight"] = all.narrow(0, static_cast<int64_t>(row), list.module(op, i).out);
+  }
+  return places;
+}
+
 // A tensor of the file as it is held.
 struct Loaded {
   at::Tensor plain;
@@ -114,12 +102,17 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
 }
 
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
-                   const Held& held, const BaseStorage& storage) {
+                   const Held& held, const BaseStorage& storage, const at::Tensor* place) {
   const int64_t index = file.find(parameter.name);
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
-  at::Tensor wide = at::empty(parameter.shape, at::kFloat);
+  const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat;
+  at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
   file.read_f32(static_cast<size_t>(index), wide.data_ptr<float>());
-  if (held.frozen.count(parameter.name)) return {.plain = narrowed(wide, parameter.name, *storage.frozen, device)};
+  if (held.frozen.count(parameter.name)) {
+    at::Tensor narrow = narrowed(wide, parameter.name, *storage.frozen, device);
+    return {.plain = place ? at::Tensor(*place).copy_(narrow) : narrow};
+  }
+  if (place) return {.plain = direct ? wide : at::Tensor(*place).copy_(wide)};
   if (!held.quantized.count(parameter.name)) return {.plain = wide.to(device, type)};
   if (!all_finite(wide))
     throw Error(ErrorKind::environment,
@@ -133,15 +126,21 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
 Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,
                  const BaseStorage& storage) {
   Model model{.spec = spec, .type = type, .device = device};
-  model.layers.resize(static_cast<size_t>(spec.num_layers));
+  for (const Module& module : modules_of(spec)) {
+    if (module.role == Role::linear) model.linears[module.path];
+    if (module.role == Role::norm) model.norms[module.path];
+  }
   const std::vector<Parameter> parameters = base_parameters(spec);
   const Held held = held_names(storage);
+  const std::map<std::string, at::Tensor> places = adjoining_places(spec, held, type, device, storage);
   std::vector<Loaded> loaded(parameters.size());
   // Decoding block types, converting and quantising cost more than reading: one tensor per task.
   at::parallel_for(0, static_cast<int64_t>(parameters.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const size_t at = static_cast<size_t>(i);
-      loaded[at] = load_tensor(file, parameters[at], type, device, held, storage);
+      auto place = places.find(parameters[at].name);
+      loaded[at] = load_tensor(file, parameters[at], type, device, held, storage,
+                               place == places.end() ? nullptr : &place->second);
     }
   });
   for (size_t i = 0; i < parameters.size(); ++i) {

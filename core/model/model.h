@@ -3,6 +3,7 @@
 // want gradients), evaluation and generation.
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,37 +15,23 @@
 
 namespace forge {
 
-struct LayerWeights {
-  at::Tensor input_norm, post_attention_norm;  // [hidden]
-  LinearSpec q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj;
-};
-
 struct Model {
   ModelSpec spec;
   c10::ScalarType type = c10::ScalarType::Float;  // of activations, and of weights but for BaseStorage's
   c10::Device device = c10::DeviceType::CPU;
-  at::Tensor embedding;   // [vocab, hidden]
-  at::Tensor final_norm;  // [hidden]
-  at::Tensor head;        // [vocab, hidden]; the embedding itself when tied
-  std::vector<LayerWeights> layers;
+  at::Tensor embedding;                      // [vocab, hidden]
+  at::Tensor head;                           // [vocab, hidden]; the embedding itself when tied
+  std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"
+  std::map<std::string, at::Tensor> norms;   // weights, by module path; [width]
 };
 
-// The seven linear layers of a decoder layer, by the name of their module under "model.layers.N.".
-struct NamedLinear {
-  const char* module;  // "self_attn.q_proj"
-  LinearSpec LayerWeights::*member;
-};
-const std::vector<NamedLinear>& layer_linears();
-
-// Rows of the embedding in the compute type. [tokens, hidden]
-at::Tensor embed(const Model& model, const at::Tensor& token_ids);
 // The head in the compute type: itself, or converted. [vocab, hidden]
 at::Tensor head_weight(const Model& model);
 
 // The slot of a base tensor by its Hugging Face name; null for a name the model does not have. The slot of a
 // quantised weight is undefined: see LinearSpec::quantized.
 at::Tensor* find_weight(Model& model, const std::string& name);
-// The linear layer of a module path ("model.layers.0.self_attn.q_proj"), or null.
+// The linear layer of a module path, or null.
 LinearSpec* find_linear(Model& model, const std::string& module);
 
 // How the base is held in memory: the matrices that are marked quantized in the run's parameter list

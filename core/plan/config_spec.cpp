@@ -6,11 +6,6 @@
 namespace forge {
 namespace {
 
-// Limits far above any model, so that every product of sizes stays within 64 bits.
-constexpr int64_t kMostVocab = 1 << 24, kMostHidden = 1 << 18, kMostIntermediate = 1 << 20,
-                  kMostLayers = 1 << 10, kMostHeads = 1 << 12, kMostHeadDim = 1 << 12,
-                  kMostPositions = int64_t{1} << 40;
-
 void read_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
   spec.vocab_size = settings.integer("vocab_size", 1, kMostVocab);
   spec.hidden_size = settings.integer("hidden_size", 1, kMostHidden);
@@ -34,7 +29,7 @@ void read_tokens(Settings& settings, ModelSpec& spec) {
 }
 
 // What every family here shares; anything else would need another decoder.
-void refuse_other_decoders(Settings& settings) {
+void refuse_other_decoders(Settings& settings, const ModelSpec& spec) {
   settings.must_be("hidden_act", "silu", "SwiGLU");
   settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
   settings.must_be("chunk_size_feed_forward", 0, "whole feed-forward layers");
@@ -43,7 +38,7 @@ void refuse_other_decoders(Settings& settings) {
   settings.must_be("add_cross_attention", false, "a decoder");
   if (const Json* types = settings.find("layer_types"))
     for (const Json& type : *types)
-      if (type != "full_attention") {
+      if (type != "full_attention" && !(type == "sliding_attention" && spec.sliding_window > 0)) {
         settings.unsupported("layer_types",
                              "has " + dump_json(type) + ", forge computes only full_attention");
         break;
@@ -70,8 +65,8 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
   spec.tie_word_embeddings = settings.flag("tie_word_embeddings", false);
   spec.rope = rope_from_config(settings, spec.max_position_embeddings);
   read_tokens(settings, spec);
-  refuse_other_decoders(settings);
   family.read(settings, spec);
+  refuse_other_decoders(settings, spec);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_setting);
   return spec;
@@ -84,6 +79,11 @@ std::vector<std::string> spec_faults(const ModelSpec& spec) {
                      " is not a multiple of num_key_value_heads " + std::to_string(spec.num_kv_heads));
   if (spec.head_dim < 2 || spec.head_dim % 2 != 0)
     faults.push_back("head_dim " + std::to_string(spec.head_dim) + " is not an even number");
+  const bool has_vocabulary = spec.vocab_size > 1;  // else its size is a fault of its own
+  for (int64_t id : spec.eos_token_ids)
+    if (has_vocabulary && (id < 0 || id >= spec.vocab_size))
+      faults.push_back("eos_token_id " + std::to_string(id) + " is outside the vocabulary of " +
+                       std::to_string(spec.vocab_size) + " tokens");
   return faults;
 }
 

@@ -66,7 +66,10 @@ Device device_by_name(const Hardware& hardware, const std::string& name) {
     config.device = name;
     return choose_device(hardware, config);
   }
-  if (whole_number(name)) return indexed(hardware, name, "--gpu " + name, ErrorKind::usage);
+  // Card names begin where no machine's indices reach: 4090 is a card.
+  constexpr unsigned long kFirstCardNumber = 100;
+  if (whole_number(name) && std::stoul(name) < kFirstCardNumber)
+    return indexed(hardware, name, "--gpu " + name, ErrorKind::usage);
   Device device = cpu_device(hardware);
   device.cuda = true;
   device.gpu = gpu_info(find_gpu(name));

@@ -1,5 +1,6 @@
 #include "core/plan/explain.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/text.h"
@@ -41,7 +42,8 @@ Rows device_rows(const Device& device) {
   const CpuInfo& cpu = device.cpu;
   Rows rows{
       {"processor", cpu.name + ", " + std::to_string(cpu.cores) + (cpu.cores == 1 ? " core" : " cores") +
-                        (cpu.isa.empty() ? "" : " (" + join(cpu.isa, " ") + ")")},
+                        (cpu.isa.empty() ? "" : " (" + join(cpu.isa, " ") + ")") +
+                        (cpu.stated.empty() ? "" : ", stated by " + cpu.stated)},
       {"memory", format_bytes(cpu.available_bytes) + " free of " + format_bytes(cpu.memory_bytes)}};
   if (!device.cuda) return rows;
   const GpuInfo& gpu = device.gpu;
@@ -135,11 +137,23 @@ Rows run_rows(const Plan& plan) {
 Rows model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
   Rows rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
-                          format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size)},
+                          format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size) +
+                          (m.sliding_window > 0 ? ", window of " + format_count(m.sliding_window) + " tokens" : "")},
             {"parameters", format_count(plan.parameters.total) + ", " +
                                format_count(plan.parameters.trainable) + " trainable"}};
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers"});
+  const std::vector<Module> trained = plan.job.adapter.type == AdapterType::none
+                                          ? modules_of(plan.model)
+                                          : saved_modules(plan.model, plan.job.adapter);
+  const bool embedding = std::any_of(trained.begin(), trained.end(),
+                                     [](const Module& module) { return module.role == Role::embedding; });
+  if (const int64_t row = frozen_embedding_row(plan.model); embedding && row >= 0)
+    rows.push_back({"embedding", "token " + format_count(row) +
+                                     " (pad_token_id) gets no gradient, as in transformers (padding_idx)" +
+                                     (plan.model.tie_word_embeddings && plan.job.adapter.type == AdapterType::none
+                                          ? "; the tied head's reaches it"
+                                          : "")});
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
                                 name_of(plan.storage) + ", loss scaling " + plan.loss_scaling});
   return rows;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/base/text.h"
+#include "core/io/architectures.h"
 
 namespace forge {
 namespace {
@@ -18,26 +19,38 @@ void read_llama(Settings& settings, ModelSpec& spec) {
   settings.must_be("rope_interleaved", false, "rotary pairs are the two halves of a head");
 }
 
-// A window at least as long as the context changes nothing.
-void refuse_window(Settings& settings, const ModelSpec& spec) {
-  constexpr int64_t absent = 4096;  // what transformers assumes when the key is missing; null means none
-  const Json* value = settings.find("sliding_window");
-  const bool given = settings.has("sliding_window");
-  const int64_t window = value && value->is_number_integer() ? value->get<int64_t>() : given ? 0 : absent;
-  if (window == 0 || window >= spec.max_position_embeddings) return;
-  settings.unsupported("sliding_window",
-                       "is " + std::to_string(window) +
-                           ", forge computes only full attention (null, or a window of at least "
-                           "max_position_embeddings)");
+// In tokens; 0 for null, which means none.
+int64_t window_of(Settings& settings) {
+  constexpr int64_t kAbsent = 4096;  // what transformers assumes when the key is missing
+  if (!settings.find("sliding_window")) return settings.has("sliding_window") ? 0 : kAbsent;
+  return settings.integer("sliding_window", 0, int64_t{1} << 40);
 }
 
-void read_mistral(Settings& settings, ModelSpec& spec) { refuse_window(settings, spec); }
+void read_mistral(Settings& settings, ModelSpec& spec) { spec.sliding_window = window_of(settings); }
+
+// Qwen's windows begin at a layer, and only where they are asked for.
+void read_windows_of_some_layers(Settings& settings, ModelSpec& spec) {
+  const int64_t window = window_of(settings), first = settings.integer("max_window_layers", 0, 1 << 20, 28);
+  const bool some_layer = settings.has("layer_types") || first < spec.num_layers;
+  if (settings.flag("use_sliding_window", false) && some_layer) spec.sliding_window = window;
+}
 
 void read_qwen2(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = true;
-  if (settings.flag("use_sliding_window", false)) refuse_window(settings, spec);
-  settings.find("sliding_window");  // without use_sliding_window these two say nothing
-  settings.find("max_window_layers");
+  read_windows_of_some_layers(settings, spec);
+}
+
+void read_qwen3(Settings& settings, ModelSpec& spec) {
+  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
+  spec.qk_norm = true;
+  if (!settings.has("head_dim")) spec.head_dim = 128;
+  read_windows_of_some_layers(settings, spec);
+}
+
+void read_phi3(Settings& settings, ModelSpec& spec) {
+  for (const char* key : {"embd_pdrop", "resid_pdrop"}) settings.must_be(key, 0.0, "no dropout inside the base model");
+  settings.find("original_max_position_embeddings");  // what long scaling reads, which is refused where it is asked for
+  if (settings.has("sliding_window")) spec.sliding_window = window_of(settings);
 }
 
 // Keys of transformers' PreTrainedConfig and of tools that write into config.json.
@@ -66,9 +79,10 @@ const std::set<std::string>& harmless_settings() {
 
 [[noreturn]] void unknown_architecture(const std::string& architecture, const std::string& where,
                                        const std::vector<std::string>& known) {
-  throw Error(ErrorKind::job, where + ": unknown architecture " +
-                                  (architecture.empty() ? "(none named)" : architecture) +
-                                  did_you_mean(architecture, known) + "; forge knows " + join(known, ", "))
+  const std::string what = architecture.empty()
+                               ? "no architecture is named"
+                               : "the architecture " + architecture + architecture_refusal(architecture, known);
+  throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
       .hint("take a model of one of these architectures");
 }
 
@@ -80,6 +94,8 @@ const std::vector<Family>& families() {
       {"llama", "LlamaForCausalLM", "llama", 2048, 0, read_llama},
       {"mistral", "MistralForCausalLM", "", 131072, 8, read_mistral},
       {"qwen2", "Qwen2ForCausalLM", "qwen2", 32768, 32, read_qwen2},
+      {"qwen3", "Qwen3ForCausalLM", "qwen3", 32768, 32, read_qwen3},
+      {"phi3", "Phi3ForCausalLM", "phi3", 4096, 0, read_phi3},
   };
   return table;
 }

@@ -10,6 +10,11 @@
 
 namespace forge {
 
+// Limits far above any model, so that every product of sizes stays within 64 bits.
+constexpr int64_t kMostVocab = 1 << 24, kMostHidden = 1 << 18, kMostIntermediate = 1 << 20,
+                  kMostLayers = 1 << 10, kMostHeads = 1 << 12, kMostHeadDim = 1 << 12,
+                  kMostPositions = int64_t{1} << 40;
+
 struct Family {
   std::string name;               // ModelSpec::family
   std::string architecture;       // config.json: architectures[0]

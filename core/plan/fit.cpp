@@ -7,7 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/data/order.h"
+#include "core/data/batch/order.h"
 #include "core/plan/resolve.h"
 #include "providers/providers.h"
 
@@ -122,6 +122,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.quantization = job.model.quantization;
   shape.checkpointing = *job.train.activation_checkpointing;
   shape.cuda = plan.device.cuda;
+  shape.instructions = instructions_of(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
   shape.micro_batch_tokens = fullest.tokens;
   shape.longest_sequence = fullest.longest;
@@ -192,8 +193,10 @@ std::vector<Attempt> attempts(const Plan& plan, const Search& search) {
 void apply(Plan& plan, const Attempt& attempt, const Search& search, const Inventory& inventory) {
   if (attempt.tokens > 0) set_micro_batch(plan, attempt.tokens);
   plan.job.train.activation_checkpointing = attempt.checkpointing;
-  plan.memory = memory_lines(plan, inventory, fullest_training(plan, *search.counts),
-                             fullest_evaluation(plan, *search.counts));
+  const Fullest train = fullest_training(plan, *search.counts), eval = fullest_evaluation(plan, *search.counts);
+  plan.training_batch = {train.tokens, train.supervised};
+  plan.evaluation_batch = {eval.tokens, eval.supervised};
+  plan.memory = memory_lines(plan, inventory, train, eval);
   plan.predicted_peak_bytes = total_bytes(plan.memory);
 }
 
@@ -384,8 +387,12 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
   if (eval.tokens > 0) consider(provider.activation_lines(shape_of(plan, inventory, eval, false)));
-  consider(update_lines(inventory.parameters, plan.job, *plan.job.train.precision,
-                        plan.model.tie_word_embeddings));
+  std::vector<MemoryLine> update =
+      update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings);
+  if (provider.keeps_memory)
+    moving.insert(moving.end(), update.begin(), update.end());
+  else
+    consider(std::move(update));
   // A GPU's tensors are converted in the host's memory.
   if (!plan.device.cuda)
     consider(loading_lines(inventory.parameters, plan.job, *plan.job.train.precision,

@@ -129,6 +129,9 @@ void read_tensors(const TensorFile& file, Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = has("model.layers.0.self_attn.q_proj.bias");
   spec.o_bias = has("model.layers.0.self_attn.o_proj.bias");
   spec.mlp_bias = has("model.layers.0.mlp.gate_proj.bias");
+  spec.qk_norm = has("model.layers.0.self_attn.q_norm.weight");
+  for (const char* factors : {"rope_factors_long.weight", "rope_factors_short.weight"})
+    if (has(factors)) settings.unsupported(factors, "scales rotary positions by length, which forge does not compute yet");
   const int64_t embedding = file.find("model.embed_tokens.weight");
   if (embedding < 0 || file.tensors()[static_cast<size_t>(embedding)].shape.size() != 2)
     settings.broken("token_embd.weight", "is missing or not a matrix");

@@ -147,7 +147,9 @@ const std::vector<GpuCard>& gpu_cards() {
 }
 
 const GpuCard& find_gpu(const std::string& name) {
-  if (const GpuCard* card = find_key(key_of(name))) return *card;
+  // People leave the series out: 4090, 1080 Ti, 6000 Ada.
+  for (const char* series : {"", "rtx", "gtx", "rtxpro"})
+    if (const GpuCard* card = find_key(series + key_of(name))) return *card;
   std::vector<std::string> names, keys;
   for (const GpuCard& card : gpu_cards()) {
     names.push_back(card.name);

@@ -1,6 +1,7 @@
 #include "core/plan/hardware.h"
 
 #include <sched.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <fstream>
@@ -109,31 +110,62 @@ void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
           stat_value(content(folder + "/memory.stat"), "total_inactive_file"));
 }
 
-// The flags that change what forge chooses, under the kernel's names (x86 `flags`, ARM `Features`).
+// Where /proc is not mounted. What only caches files is not known here, so less is available than really is.
+void ask_for_memory(CpuInfo& cpu) {
+  struct sysinfo info{};
+  if (::sysinfo(&info) != 0) return;
+  cpu.memory_bytes = static_cast<int64_t>(info.totalram) * info.mem_unit;
+  cpu.available_bytes = static_cast<int64_t>(info.freeram + info.bufferram) * info.mem_unit;
+}
+
+// A flag that changes what forge chooses, under the kernel's name (x86 `flags`, ARM `Features`), with the set that it
+// needs, and whether every processor of that set has it.
+struct Extension {
+  const char* name;
+  InstructionSet set;
+  bool implied;
+};
+constexpr Extension kExtensions[] = {{"avx2", InstructionSet::avx2, true},
+                                     {"fma", InstructionSet::avx2, true},
+                                     {"f16c", InstructionSet::avx2, true},
+                                     {"avx512f", InstructionSet::avx512, true},
+                                     {"avx512bw", InstructionSet::avx512, true},
+                                     {"avx512_vnni", InstructionSet::avx512, false},
+                                     {"avx512_bf16", InstructionSet::avx512_bf16, true},
+                                     {"avx512_fp16", InstructionSet::amx_bf16, false},
+                                     {"amx_tile", InstructionSet::amx_bf16, true},
+                                     {"amx_bf16", InstructionSet::amx_bf16, true},
+                                     {"amx_int8", InstructionSet::amx_bf16, true},
+                                     {"avx_vnni", InstructionSet::avx2, false},
+                                     {"asimd", InstructionSet::baseline, false},
+                                     {"sve", InstructionSet::baseline, false},
+                                     {"bf16", InstructionSet::baseline, false},
+                                     {"i8mm", InstructionSet::baseline, false}};
+
 std::vector<std::string> known_extensions(const std::string& flags) {
-  static constexpr const char* kKnown[] = {
-      "avx2",     "fma",      "f16c",     "avx512f",  "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
-      "amx_tile", "amx_bf16", "amx_int8", "avx_vnni", "asimd",    "sve",         "bf16",        "i8mm"};
   const std::vector<std::string> words = split(flags, ' ');
   std::vector<std::string> known;
-  for (const char* name : kKnown)
-    if (std::find(words.begin(), words.end(), name) != words.end()) known.push_back(name);
+  for (const Extension& extension : kExtensions)
+    if (std::find(words.begin(), words.end(), extension.name) != words.end()) known.push_back(extension.name);
   return known;
 }
 
 constexpr auto kCpuMembers = [](auto& cpu, auto&& member) {
   member("name", cpu.name, "the processor's model name");
-  member("cores", cpu.cores, "that this process may use, within affinity and the control group's quota");
-  member("memory_bytes", cpu.memory_bytes, "of the machine, or the control group's limit where that is lower");
-  member("available_bytes", cpu.available_bytes, "free for a new program within that");
+  member("cores", cpu.cores, "that this process may use, within affinity and the control group's quota",
+         at_least(1));
+  member("memory_bytes", cpu.memory_bytes, "of the machine, or the control group's limit where that is lower",
+         at_least(0));
+  member("available_bytes", cpu.available_bytes, "free for a new program within that", at_least(0));
   member("isa", cpu.isa, "instruction sets that change what forge chooses");
+  member("stated", cpu.stated, "the variable that states them; empty where they are the processor's own");
 };
 
 constexpr auto kGpuMembers = [](auto& gpu, auto&& member) {
   member("name", gpu.name, "the card's name");
-  member("compute_capability", gpu.compute_capability, "86 is 8.6");
-  member("memory_bytes", gpu.memory_bytes, "of the card");
-  member("free_bytes", gpu.free_bytes, "not taken by other programs; memory_bytes when nobody says");
+  member("compute_capability", gpu.compute_capability, "86 is 8.6", at_least(0));
+  member("memory_bytes", gpu.memory_bytes, "of the card", at_least(0));
+  member("free_bytes", gpu.free_bytes, "not taken by other programs; memory_bytes when nobody says", at_least(0));
   member("driver", gpu.driver, "the driver's version, empty when unknown");
   member("cuda_version", gpu.cuda_version, "the newest CUDA of the driver: 13000 is 13.0");
   member("uuid", gpu.uuid, "the card's own name, empty when unknown");
@@ -162,13 +194,33 @@ CpuInfo probe_cpu(const SystemRoot& root) {
   };
   cpu.memory_bytes = kibibytes("MemTotal");
   cpu.available_bytes = std::min(cpu.memory_bytes, kibibytes("MemAvailable"));
+  if (memory.empty() && root.proc == SystemRoot().proc) ask_for_memory(cpu);
   apply_memory_limit(root, cpu);
+  return cpu;
+}
+
+InstructionSet instructions_of(const CpuInfo& cpu) {
+  if (cpu.has("amx_bf16")) return InstructionSet::amx_bf16;
+  if (cpu.has("avx512_bf16")) return InstructionSet::avx512_bf16;
+  if (cpu.has("avx512f") && cpu.has("avx512bw")) return InstructionSet::avx512;
+  return cpu.has("avx2") ? InstructionSet::avx2 : InstructionSet::baseline;
+}
+
+CpuInfo as_stated(CpuInfo cpu, const StatedInstructions& stated) {
+  std::vector<std::string> isa;
+  for (const Extension& extension : kExtensions)
+    if (extension.set <= stated.set &&
+        (cpu.has(extension.name) || (extension.implied && states_processor(stated))))
+      isa.push_back(extension.name);
+  cpu.isa = isa;
+  cpu.stated = stated.by;
   return cpu;
 }
 
 Hardware probe_hardware() {
   Hardware hardware;
   hardware.cpu = probe_cpu();
+  if (const auto stated = stated_instructions()) hardware.cpu = as_stated(hardware.cpu, *stated);
   hardware.gpus = probe_gpus(&hardware.gpu_note);
   return hardware;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/instruction_set.h"
 #include "core/io/json.h"
 
 namespace forge {
@@ -18,6 +19,7 @@ struct CpuInfo {
   int64_t memory_bytes = 0;      // of the machine, or the cgroup's limit where that is lower
   int64_t available_bytes = 0;   // free for a new program within that
   std::vector<std::string> isa;  // the extensions that matter here: avx2, avx512_bf16, amx_bf16, …
+  std::string stated;            // "FORGE_CPU=avx2" where isa is stated and not what the processor has; or empty
   bool has(const std::string& extension) const;
 };
 
@@ -48,7 +50,12 @@ struct SystemRoot {
 CpuInfo probe_cpu(const SystemRoot& root = {});
 // CUDA_VISIBLE_DEVICES is honoured, as the driver does. `note` says why the list is empty.
 std::vector<GpuInfo> probe_gpus(std::string* note);
+// With what the environment states of the processor (core/base/instruction_set.h).
 Hardware probe_hardware();
+
+InstructionSet instructions_of(const CpuInfo& cpu);
+// The processor with the extensions of that set: those past it taken away and, where FORGE_CPU says so, its own added.
+CpuInfo as_stated(CpuInfo cpu, const StatedInstructions& stated);
 
 void to_json(Json& json, const CpuInfo& cpu);
 void from_json(const Json& json, CpuInfo& cpu);

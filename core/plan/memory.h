@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/instruction_set.h"
 #include "core/config/job.h"
 #include "core/plan/parameters.h"
 
@@ -53,6 +54,7 @@ struct ActivationShape {
   Quantization quantization = Quantization::none;
   Checkpointing checkpointing = Checkpointing::none;
   bool cuda = false;
+  InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool trains_base = false;        // adapter.type none
   int64_t micro_batch_tokens = 0;  // the most tokens of one micro-batch
   int64_t longest_sequence = 0;    // tokens

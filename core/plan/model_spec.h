@@ -34,9 +34,13 @@ struct ModelSpec {
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
+  // Tokens that attention looks back on, itself included; 0: all. Full attention is the same for texts that fit in it,
+  // and no others are trained or read.
+  int64_t sliding_window = 0;
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool qk_norm = false;  // each head of q and k is normed
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
   int64_t bos_token_id = -1, pad_token_id = -1;

@@ -1,39 +1,33 @@
 #include "core/plan/modules.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
+#include "core/families/step.h"
 
 namespace forge {
 namespace {
 
-void add_layer(const ModelSpec& spec, int64_t layer, std::vector<Module>& modules) {
-  const int64_t hidden = spec.hidden_size, inner = spec.intermediate_size;
-  const int64_t q = spec.num_heads * spec.head_dim, kv = spec.num_kv_heads * spec.head_dim;
-  const std::string path = "model.layers." + std::to_string(layer) + ".";
-  const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias) {
-    modules.push_back({path + name, Role::linear, layer, in, out, bias});
-  };
-  const auto norm = [&](const char* name) {
-    modules.push_back({path + name, Role::norm, layer, hidden, hidden, false});
-  };
-  linear("self_attn.q_proj", hidden, q, spec.qkv_bias);
-  linear("self_attn.k_proj", hidden, kv, spec.qkv_bias);
-  linear("self_attn.v_proj", hidden, kv, spec.qkv_bias);
-  linear("self_attn.o_proj", q, hidden, spec.o_bias);
-  linear("mlp.gate_proj", hidden, inner, spec.mlp_bias);
-  linear("mlp.up_proj", hidden, inner, spec.mlp_bias);
-  linear("mlp.down_proj", inner, hidden, spec.mlp_bias);
-  norm("input_layernorm");
-  norm("post_attention_layernorm");
+Role role_of(ModuleKind kind) {
+  switch (kind) {
+    case ModuleKind::embedding: return Role::embedding;
+    case ModuleKind::norm: return Role::norm;
+    case ModuleKind::linear: return Role::linear;
+    case ModuleKind::head: return Role::head;
+  }
+  return Role::linear;
 }
 
 }  // namespace
 
 std::vector<Module> modules_of(const ModelSpec& spec) {
   std::vector<Module> modules;
-  modules.push_back({"model.embed_tokens", Role::embedding, -1, spec.hidden_size, spec.vocab_size, false});
-  for (int64_t layer = 0; layer < spec.num_layers; ++layer) add_layer(spec, layer, modules);
-  modules.push_back({"model.norm", Role::norm, -1, spec.hidden_size, spec.hidden_size, false});
-  modules.push_back({"lm_head", Role::head, -1, spec.hidden_size, spec.vocab_size, false});
+  for (const ModuleUse& use : forward_list({spec}).modules)
+    modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias});
+  // A state_dict names a layer's linear layers before its norms.
+  std::stable_sort(modules.begin(), modules.end(), [](const Module& a, const Module& b) {
+    return a.layer >= 0 && a.layer == b.layer && a.role == Role::linear && b.role == Role::norm;
+  });
   return modules;
 }
 

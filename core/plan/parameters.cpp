@@ -83,6 +83,10 @@ std::string base_name(const Parameter& parameter) {
   return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
 }
 
+int64_t frozen_embedding_row(const ModelSpec& spec) {
+  return spec.pad_token_id < spec.vocab_size ? spec.pad_token_id : -1;
+}
+
 ParameterCounts count_parameters(const std::vector<Parameter>& parameters) {
   ParameterCounts counts;
   for (const Parameter& parameter : parameters) {

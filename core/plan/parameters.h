@@ -52,6 +52,10 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
 // carry PEFT's prefix.
 std::string base_name(const Parameter& parameter);
 
+// The row of the embedding that training leaves alone: transformers gives pad_token_id to nn.Embedding as its padding_idx,
+// whose row gets no gradient, whichever tokens are masked. A tied head's own gradient reaches it all the same. -1: none.
+int64_t frozen_embedding_row(const ModelSpec& spec);
+
 struct ParameterCounts {
   int64_t total = 0, trainable = 0;
 };

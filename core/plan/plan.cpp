@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/hash.h"
-#include "core/data/order.h"
+#include "core/data/batch/order.h"
 #include "core/plan/fit.h"
 #include "core/plan/resolve.h"
 
@@ -19,6 +19,7 @@ Plan make_plan(const PlanInput& input) {
   plan.model = input.model;
   plan.model_hash = input.model_hash;
   plan.model_bytes = input.model_bytes;
+  plan.start_files = input.start_files;
   plan.train = input.train;
   plan.eval = input.eval;
 
@@ -53,18 +54,30 @@ std::string Plan::identity_hash() const {
   return hasher.hex();
 }
 
+std::vector<std::string> differing_keys(const std::map<std::string, std::string>& before,
+                                        const std::map<std::string, std::string>& after) {
+  std::map<std::string, std::string> all = before;
+  all.insert(after.begin(), after.end());
+  std::vector<std::string> keys;
+  for (const auto& [key, unused] : all)
+    if (!before.contains(key) || !after.contains(key) || before.at(key) != after.at(key)) keys.push_back(key);
+  return keys;
+}
+
+static bool decides(const Plan& plan, const std::string& name) {
+  return std::any_of(plan.start_files.begin(), plan.start_files.end(),
+                     [&](const StartFile& file) { return file.name == name && file.decides; });
+}
+
 std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan) {
-  std::vector<std::string> differences;
-  std::map<std::string, std::string> keys = old_plan.identity;
-  keys.insert(new_plan.identity.begin(), new_plan.identity.end());
-  const auto value = [](const Plan& plan, const std::string& key) {
-    const auto found = plan.identity.find(key);
-    return found == plan.identity.end() ? std::string("(absent)") : found->second;
-  };
-  for (const auto& [key, unused] : keys)
-    if (value(old_plan, key) != value(new_plan, key))
-      differences.push_back(key + ": " + value(old_plan, key) + " → " + value(new_plan, key));
-  return differences;
+  // The header's hash, under "model", stands for the files where they are not known.
+  const bool files_known = !old_plan.start_files.empty() && !new_plan.start_files.empty();
+  std::vector<std::string> keys = differing_keys(old_plan.identity, new_plan.identity);
+  if (!files_known) return keys;
+  std::erase(keys, "model");
+  for (const std::string& name : changed_files(old_plan.start_files, new_plan.start_files))
+    if (decides(old_plan, name) || decides(new_plan, name)) keys.push_back(name);
+  return keys;
 }
 
 }  // namespace forge

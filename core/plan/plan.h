@@ -17,6 +17,7 @@
 #include "core/plan/modules.h"
 #include "core/plan/parameters.h"
 #include "core/plan/profile.h"
+#include "core/plan/start_files.h"
 
 namespace forge {
 
@@ -34,6 +35,11 @@ struct PackingFacts {
   double step_fill = 0;               // tokens over train.global_batch_tokens; 0 without it
 };
 
+// The most that a batch holds; not necessarily the same one of both.
+struct BatchRoom {
+  int64_t tokens = 0, targets = 0;  // targets: supervised positions
+};
+
 struct Plan {
   Job job;  // every Auto holds a value
   Origins origins;
@@ -46,12 +52,14 @@ struct Plan {
   ModelSpec model;
   std::string model_hash;   // TensorFile::header_hash
   int64_t model_bytes = 0;  // TensorFile::file_bytes
+  std::vector<StartFile> start_files;  // empty where nothing is run: `forge plan` reads no weights
   DataSummary train;
   DataSummary eval;  // examples 0: nothing to evaluate
   PackingFacts packing;
   ParameterCounts parameters;
   std::vector<TargetMatch> targets;  // adapted linears by target
   std::vector<MemoryLine> memory;
+  BatchRoom training_batch, evaluation_batch;  // what the engine lays out memory for
   int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
   int64_t available_bytes = 0;       // of the device, less the runtime's reserve
   int64_t steps_per_epoch = 0;
@@ -77,6 +85,7 @@ struct PlanInput {
   ModelSpec model;
   std::string model_hash;
   int64_t model_bytes = 0;
+  std::vector<StartFile> start_files;
   DataSummary train;
   DataSummary eval;
   // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a
@@ -87,17 +96,32 @@ struct PlanInput {
 // Tokens of one batch of an evaluation: those of a training micro-batch, so that it needs no more memory.
 int64_t evaluation_tokens(const Plan& plan);
 
+// What make_plan refuses before it looks at data: settings that contradict each other, the model or the device. Throws
+// Error(job) with all of them.
+void check_job(const Job& job, const ModelSpec& model, const Device& device);
+
 // A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs
 // …, … available" naming the largest line and the cheapest remedy that would fit.
 Plan make_plan(const PlanInput& input);
 
-// Exact round trip. `parameters`, `memory` and `profile` are also what `forge plan --json` prints.
+// Exact round trip. `parameters`, `memory` and `profile` are also what `forge plan --json` prints. "hash" is of all the
+// rest. Reading throws Error(environment) naming the first member that is missing, of another type or out of its range.
 Json to_json(const Plan& plan);
 Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
+// States the hash anew: to_json does, and whoever changes what it wrote.
+void set_plan_hash(Json& plan);
+// Takes "hash" out of a plan that was read. Throws Error(environment) where it is not that of the rest: somebody edited
+// the file. Plans of older versions state none.
+void take_plan_hash(Json& plan, const std::string& name);
 // JSON Schema 2020-12 of that: schemas/plan.schema.json.
 Json plan_schema();
 
-// The keys whose values differ, "key: old → new" each; empty for the same job.
+// The keys of which two maps have different values, or one has none.
+std::vector<std::string> differing_keys(const std::map<std::string, std::string>& before,
+                                        const std::map<std::string, std::string>& after);
+
+// The keys of `identity` whose values differ, and the names of the start files that do; empty for the same job. Files
+// that one of the plans does not know are not compared.
 std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan);
 
 }  // namespace forge

@@ -1,4 +1,7 @@
 // plan.json: an exact round trip, in the order in which a reader wants it, and its schema.
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/config/emit.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/io/members.h"
@@ -8,10 +11,11 @@ namespace forge {
 namespace {
 
 constexpr int64_t kVersion = 1;
+constexpr const char* kHash = "hash";
 
 constexpr auto kDeviceMembers = [](auto& device, auto&& member) {
   member("cuda", device.cuda, "the run computes on a GPU");
-  member("index", device.index, "of the GPU");
+  member("index", device.index, "of the GPU", at_least(0));
   member("cpu", device.cpu, "the processor");
   if (device.cuda) member("gpu", device.gpu, "the GPU, when the run computes on one");
 };
@@ -23,13 +27,18 @@ constexpr auto kOriginMembers = [](auto& origin, auto&& member) {
 
 constexpr auto kLineMembers = [](auto& line, auto&& member) {
   member("name", line.name, "what the bytes hold");
-  member("bytes", line.bytes, "at the moment of the peak");
+  member("bytes", line.bytes, "at the moment of the peak", at_least(0));
   member("formula", line.formula, "how they come about, with the numbers put in");
+};
+
+constexpr auto kRoomMembers = [](auto& room, auto&& member) {
+  member("tokens", room.tokens, "at most");
+  member("targets", room.targets, "supervised positions, at most");
 };
 
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
   member("target", match.target, "as adapter.target_modules says it");
-  member("modules", match.modules, "linear layers that it matches");
+  member("modules", match.modules, "linear layers that it matches", at_least(0));
 };
 
 constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
@@ -38,19 +47,21 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("engine", plan.engine, "cpu, cuda13 or cuda12");
   member("provider", plan.provider, "who computes a layer");
   member.group("parameters", "of the model with its adapter", [&](auto&& inner) {
-    inner("total", plan.parameters.total, "all");
-    inner("trainable", plan.parameters.trainable, "those that training changes");
+    inner("total", plan.parameters.total, "all", at_least(0));
+    inner("trainable", plan.parameters.trainable, "those that training changes", at_least(0));
   });
-  member("steps", plan.steps, "of the whole run; 0: train.max_time ends it");
-  member("steps_per_epoch", plan.steps_per_epoch, "optimizer steps");
+  member("steps", plan.steps, "of the whole run; 0: train.max_time ends it", at_least(0));
+  member("steps_per_epoch", plan.steps_per_epoch, "optimizer steps", at_least(1));
   member.group("memory", "of the device, as the engine's allocator counts it", [&](auto&& inner) {
-    inner("predicted_peak_bytes", plan.predicted_peak_bytes, "the sum of the lines");
-    inner("available_bytes", plan.available_bytes, "of the device, less the runtime's reserve");
+    inner("predicted_peak_bytes", plan.predicted_peak_bytes, "the sum of the lines", at_least(0));
+    inner("available_bytes", plan.available_bytes, "of the device, less the runtime's reserve", at_least(0));
     inner("lines", plan.memory, "what makes up the peak");
+    inner.later("training_batch", plan.training_batch, "the fullest micro-batch");
+    inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
   });
   member.group("disk", "what the run writes", [&](auto&& inner) {
-    inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint");
-    inner("bytes", plan.disk_bytes, "everything, at its fullest moment");
+    inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint", at_least(0));
+    inner("bytes", plan.disk_bytes, "everything, at its fullest moment", at_least(0));
   });
   member("storage", plan.storage, "type of frozen weights that are not quantised");
   member("attention", plan.attention, "the attention that the profile asks for");
@@ -59,14 +70,15 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("device", plan.device, "where the run computes");
   member("model", plan.model, "the model's shape");
   member("model_hash", plan.model_hash, "of the header of the model's file");
-  member("model_bytes", plan.model_bytes, "of the model's file");
+  member("model_bytes", plan.model_bytes, "of the model's file", at_least(0));
+  member.later("start_files", plan.start_files, "what the run starts from besides its data, by content");
   member.group("data", "the two splits; without examples nothing is evaluated", [&](auto&& inner) {
     inner("train", plan.train, "what is trained on");
     inner("eval", plan.eval, "what is evaluated on");
     inner.group("packing", "how full batches are, over the first steps", [&](auto&& packing) {
-      packing("micro_batches_per_step", plan.packing.micro_batches_per_step, "0 while only estimated");
-      packing("micro_batch_fill", plan.packing.micro_batch_fill, "tokens over train.micro_batch_tokens");
-      packing("step_fill", plan.packing.step_fill, "tokens over train.global_batch_tokens; 0 without it");
+      packing("micro_batches_per_step", plan.packing.micro_batches_per_step, "0 while only estimated", at_least(0));
+      packing("micro_batch_fill", plan.packing.micro_batch_fill, "tokens over train.micro_batch_tokens", at_least(0));
+      packing("step_fill", plan.packing.step_fill, "tokens over train.global_batch_tokens; 0 without it", at_least(0));
     });
   });
   member("job", plan.job, "the job, every auto resolved");
@@ -97,13 +109,19 @@ static void to_json(Json& json, const MemoryLine& line) { json = write_members(l
 static void from_json(const Json& json, MemoryLine& line) { read_members(json, line, kLineMembers); }
 static Json schema_of(const MemoryLine& line) { return members_schema(line, kLineMembers); }
 
+static void to_json(Json& json, const BatchRoom& room) { json = write_members(room, kRoomMembers); }
+static void from_json(const Json& json, BatchRoom& room) { read_members(json, room, kRoomMembers); }
+static Json schema_of(const BatchRoom& room) { return members_schema(room, kRoomMembers); }
+
 static void to_json(Json& json, const TargetMatch& match) { json = write_members(match, kTargetMembers); }
 static void from_json(const Json& json, TargetMatch& match) { read_members(json, match, kTargetMembers); }
 static Json schema_of(const TargetMatch& match) { return members_schema(match, kTargetMembers); }
 
 static void to_json(Json& json, Precision precision) { json = name_of(precision); }
 static void from_json(const Json& json, Precision& precision) {
-  precision = enum_of<Precision>(json.get<std::string>()).value();
+  const auto found = json.is_string() ? enum_of<Precision>(json.get<std::string>()) : std::nullopt;
+  if (!found) throw MemberFault(": expected " + join(names(precision), ", ") + ", found " + found_text(json));
+  precision = *found;
 }
 static Json schema_of(Precision precision) { return {{"enum", names(precision)}}; }
 
@@ -114,19 +132,52 @@ static Json schema_of(const DataSummary& summary) {
   const Json example = to_json(summary);
   for (const auto& [key, value] : example.items()) {
     const char* type = value.is_string() ? "string" : value.is_boolean() ? "boolean" : "integer";
-    schema["properties"][key] = {{"type", type}};
+    schema["properties"][key] = {{"type", value.is_object() ? "object" : type}};
   }
   return schema;
 }
 
 static void to_json(Json& json, const Job& job) { json = to_json(job); }
 static void from_json(const Json& json, Job& job) { job = job_from_json(json, "plan.json"); }
-static Json schema_of(const Job&) { return {{"$ref", "job.schema.json"}}; }
+static Json schema_of(const Job&) { return {{"$ref", "#/$defs/job"}}; }
+
+namespace {
+
+// A plan leaves nothing open: what the engine takes for granted.
+void require_resolved(const Plan& plan) {
+  const TrainConfig& train = plan.job.train;
+  const auto require = [](bool good, const char* key, const char* expected) {
+    if (!good) throw MemberFault(std::string("job.") + key + ": expected " + expected);
+  };
+  require(train.precision.has_value(), "train.precision", "a value, found auto");
+  require(train.threads.has_value(), "train.threads", "a value, found auto");
+  require(train.global_batch_size.has_value(), "train.global_batch_size", "a value, found auto");
+  require(train.micro_batch_tokens.has_value(), "train.micro_batch_tokens", "a value, found auto");
+  require(train.activation_checkpointing.has_value(), "train.activation_checkpointing", "a value, found auto");
+  require(plan.steps > 0 || train.max_time.has_value(), "train.max_time", "a value in a plan without steps");
+}
+
+}  // namespace
 
 Json to_json(const Plan& plan) {
   Json json{{"version", kVersion}};
   json.update(write_members(plan, kPlanMembers));
+  set_plan_hash(json);
   return json;
+}
+
+void set_plan_hash(Json& plan) {
+  plan.erase(kHash);
+  plan[kHash] = hash_hex(dump_json(plan));
+}
+
+void take_plan_hash(Json& plan, const std::string& name) {
+  if (!plan.is_object() || !plan.contains(kHash)) return;
+  const Json stated = plan[kHash];
+  plan.erase(kHash);
+  if (stated == hash_hex(dump_json(plan))) return;
+  throw Error(ErrorKind::environment, name + ": was edited: its content does not have the hash that it states")
+      .hint("a run's plan is never edited: undo that and change the job file instead, or start over with --fresh");
 }
 
 Plan plan_from_json(const Json& json, const std::string& name) {
@@ -139,22 +190,25 @@ Plan plan_from_json(const Json& json, const std::string& name) {
   try {
     Plan plan;
     read_members(json, plan, kPlanMembers);
+    require_resolved(plan);
     return plan;
-  } catch (const nlohmann::json::exception& fault) {
+  } catch (const MemberFault& fault) {
     throw refuse(fault.what());
-  } catch (const std::bad_optional_access&) {
-    throw refuse("storage is no precision");
   }
 }
 
 Json plan_schema() {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-              {"$id", "plan.schema.json"},
               {"title", "forge plan"},
               {"description", "plan.json of a run folder, and what forge plan --json prints"}};
   schema.update(members_schema(Plan(), kPlanMembers));
+  // With the job's own schema inside, so that the file needs no other beside it.
+  Json job = parse_json(job_schema_json(), "job.schema.json", ErrorKind::internal);
+  job.erase("$schema");
+  schema["$defs"]["job"] = std::move(job);
   schema["properties"]["version"] = {{"const", kVersion}, {"description", "of this format"}};
   schema["required"].push_back("version");
+  schema["properties"][kHash] = {{"type", "string"}, {"description", "XXH3-128 of everything else, as one line of JSON"}};
   return schema;
 }
 

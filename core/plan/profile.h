@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/embedded_file.h"
 #include "core/config/job.h"
 #include "core/plan/device.h"
 
@@ -54,10 +55,6 @@ Profile pick_profile(const Device& device, const HardwareConfig& config);
 Profile parse_profile(std::string_view text, const std::string& name);
 
 // The files compiled into the program (generated from profiles/*.yaml).
-struct EmbeddedFile {
-  const char* name;
-  std::string_view text;
-};
 const std::vector<EmbeddedFile>& embedded_profiles();
 
 }  // namespace forge

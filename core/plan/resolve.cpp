@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <span>
 
 #include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
-#include "core/data/order.h"
+#include "core/data/batch/order.h"
 #include "core/data/prepare.h"
 #include "core/plan/modules.h"
 #include "providers/providers.h"
@@ -48,8 +50,9 @@ void from_profile(Plan& plan, const std::string& key, const std::string& reason)
   plan.origins[key] = {"profile " + plan.profile, reason};
 }
 
-void refuse_contradictions(const Plan& plan) {
-  const Job& job = plan.job;
+namespace {
+
+std::vector<std::string> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
   std::vector<std::string> faults;
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
     faults.push_back("model.quantization: quantised weights cannot be trained; add adapter: lora");
@@ -59,21 +62,46 @@ void refuse_contradictions(const Plan& plan) {
         "adapter.init: pissa takes its factors out of the base weights, which quantised blocks cannot "
         "follow; take default, or model.quantization: none");
   for (const std::string& name : job.adapter.exclude_modules)
-    if (!names_a_linear(plan.model, name))
+    if (!names_a_linear(model, name))
       faults.push_back("adapter.exclude_modules: \"" + name + "\" matches no linear layer");
+  if (const int64_t window = model.sliding_window; window > 0 && job.data.max_length > window)
+    faults.push_back("data.max_length: " + format_count(job.data.max_length) + " is more than the model's sliding window of " +
+                     format_count(window) + " tokens, which forge does not compute; set data.max_length: " +
+                     std::to_string(window) + ", within which attention is the same");
+  if (job.train.precision == Precision::fp16 && !device.cuda)
+    faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
+  if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
+    faults.push_back("train.precision: " + device.gpu.name +
+                     " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
+  return faults;
+}
+
+std::vector<std::string> faults_of_data(const Plan& plan) {
+  std::vector<std::string> faults;
   if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
                      " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +
                      " positions; set it to that, or leave it out");
+  if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
+  return faults;
+}
+
+void throw_if_any(const std::vector<std::string>& faults) {
+  if (!faults.empty()) throw Error(ErrorKind::job, join(faults, "\n"));
+}
+
+}  // namespace
+
+void check_job(const Job& job, const ModelSpec& model, const Device& device) {
+  throw_if_any(faults_of_job(job, model, device));
+}
+
+void refuse_contradictions(const Plan& plan) {
   require_trainable(plan.train, "data.train");
   require_trainable(plan.eval, "data.eval");
-  if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
-  if (job.train.precision == Precision::fp16 && !plan.device.cuda)
-    faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
-  if (job.train.precision == Precision::bf16 && plan.device.cuda && plan.device.gpu.compute_capability < 80)
-    faults.push_back("train.precision: " + plan.device.gpu.name +
-                     " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
-  if (!faults.empty()) throw Error(ErrorKind::job, join(faults, "\n"));
+  std::vector<std::string> faults = faults_of_job(plan.job, plan.model, plan.device);
+  for (std::string& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
+  throw_if_any(faults);
 }
 
 void resolve_device(Plan& plan) {
@@ -189,13 +217,16 @@ void resolve_disk(Plan& plan) {
   // One more than is kept: the new one is whole before the old one goes.
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;
-  const int64_t kept =
-      periodic ? std::min(job.checkpoint.keep_last, plan.steps / *job.checkpoint.every_steps + 1) : 1;
+  const int64_t most = plan.steps > 0 ? plan.steps : std::numeric_limits<int64_t>::max();  // 0: not known
+  const int64_t kept = periodic ? std::min(job.checkpoint.keep_last, most / *job.checkpoint.every_steps + 1) : 1;
   const int64_t copies = kept + (best ? job.checkpoint.keep_best : 0) + 1;
   const bool full = job.adapter.type == AdapterType::none;
   const int64_t result = plan.parameters.trainable * (full ? bytes_of(*job.train.precision) : 4);
-  constexpr int64_t kLogs = 16 << 20;
-  plan.disk_bytes = copies * plan.checkpoint_bytes + result + kLogs;
+  constexpr int64_t kSmallLogs = 16 << 20;
+  constexpr int64_t kLineBytes = 1 << 10;  // of metrics.jsonl and, where there is one, TensorBoard's file
+  const int64_t logs = std::max(kSmallLogs, plan.steps / job.log.every_steps * kLineBytes);
+  const double bytes = static_cast<double>(copies) * static_cast<double>(plan.checkpoint_bytes);
+  plan.disk_bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs;
 }
 
 void fill_identity(Plan& plan, const Job& asked) {
@@ -239,6 +270,35 @@ void fill_identity(Plan& plan, const Job& asked) {
   plan.identity["data.train"] = plan.train.content_hash;
 }
 
+namespace {
+
+using Warn = std::function<void(std::string)>;
+
+// AdamW moves every weight by about its rate in each step, whatever the gradient; weights are of the order of 0.02.
+void warn_of_rate(const Job& job, const Warn& warn) {
+  constexpr double kFarTooHigh = 0.05;
+  if (job.optimizer.type != OptimizerType::adamw || job.optimizer.learning_rate < kFarTooHigh) return;
+  warn("optimizer.learning_rate " + format_number(job.optimizer.learning_rate) +
+       " is far above what adamw trains with (" +
+       (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights" : "1e-5 to 1e-3 for an adapter") +
+       "): the loss will hardly fall");
+}
+
+// B A of such a rank can be no more than B A of the full one; the largest excess stands for all.
+void warn_of_rank(const Plan& plan, const Warn& warn) {
+  const AdapterSite* worst = nullptr;
+  const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
+  const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
+  for (const AdapterSite& site : sites)
+    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst))) worst = &site;
+  if (worst)
+    warn("adapter.rank " + format_count(worst->rank) + " is above the width of " + worst->module + " (" +
+         format_count(worst->in_features) + " × " + format_count(worst->out_features) + "): ranks past " +
+         format_count(full(*worst)) + " add memory and nothing else");
+}
+
+}  // namespace
+
 void add_warnings(Plan& plan, const PlanInput& input) {
   const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
   const Job& job = plan.job;
@@ -254,6 +314,11 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   if (plan.train.truncated > 0)
     warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) +
          " examples are cut at " + format_count(job.data.max_length) + " tokens (data.max_length)");
+  for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
+    if (!data->unread_keys.empty())
+      warn(std::string("the ") + name + " data has keys that nothing reads: " + unread_text(*data));
+  warn_of_rate(job, warn);
+  warn_of_rank(plan, warn);
   if (plan.engine == "cuda12") warn(input.profile.engine.reason);
   if (plan.device.cuda && !plan.device.gpu.probed)
     warn("planned for a " + plan.device.gpu.name + " that is not in this machine");

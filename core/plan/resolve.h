@@ -1,6 +1,6 @@
 #pragma once
 // The steps of make_plan before memory is known. Each settles some open values of `plan.job` and writes why.
-#include "core/data/packing.h"
+#include "core/data/batch/packing.h"
 #include "core/plan/plan.h"
 
 namespace forge {
@@ -9,7 +9,7 @@ namespace forge {
 void derived(Plan& plan, const std::string& key, const std::string& reason);
 void from_profile(Plan& plan, const std::string& key, const std::string& reason);
 
-// Contradictions between job, model and device, all at once: Error(job).
+// Contradictions between job, model, device and data, all at once: Error(job).
 void refuse_contradictions(const Plan& plan);
 void resolve_device(Plan& plan);
 void resolve_precision(Plan& plan, const Profile& profile);

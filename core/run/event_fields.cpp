@@ -38,6 +38,7 @@ constexpr EventField kStep[] = {
     {"supervised_tokens", integer, true, "of them those whose prediction was trained"},
     {"tokens_per_second", number, true, "real tokens / step time without evaluation and saving"},
     {"step_seconds", number, true, "time of the steps since the last line"},
+    {"run_seconds", number, false, "time of the whole run so far: loading, steps, evaluation, saving, all its parts"},
     {"data_wait_seconds", number, true, "part of it spent waiting for data"},
     {"peak_memory_bytes", integer, true, "peak of the counting allocator so far"},
     {"mfu", number, false, "arithmetic done / what the device can do in the time, from 0 to 1"},
@@ -98,6 +99,7 @@ constexpr EventField kError[] = {
      "usage, job, fit, environment, data, diverged, gate, internal, stopped or interrupted"},
     {"message", text, true, "what happened, where, and what was expected"},
     {"hint", text, false, "what to do"},
+    {"faults", list, false, "of the program's errors: each fault's kind, file, line, column, key, message, hint"},
 };
 
 constexpr EventShape kShapes[] = {
@@ -123,10 +125,13 @@ constexpr EventField kReport[] = {
     {"name", text, true, "the run's"},
     {"state", text, true, "finished or stopped"},
     {"profile", text, true, "the hardware profile's name"},
-    {"device", text, false, "cpu, or the GPU's name"},
+    {"device", text, true, "the processor's or the GPU's name"},
     {"parameters", object, true, "total, trainable"},
     {"memory", object, true, "predicted_peak_bytes, measured_peak_bytes, lines"},
     {"steps", integer, true, "optimizer steps done"},
+    {"step", integer, false, "the last step that metrics may not tell of"},
+    {"stopped_early", flag, false, "evaluation no longer improved"},
+    {"exported", object, false, "path of the result, and the step it is of"},
     {"planned_steps", integer, false, "optimizer steps planned"},
     {"epochs", number, true, "epochs done"},
     {"examples", integer, true, "examples trained on, repetitions counted"},
@@ -140,7 +145,7 @@ constexpr EventField kReport[] = {
     {"bottleneck", text, true, "where the time went, in one sentence"},
     {"data", object, false, "what the plan says of each split"},
     {"samples", list, false, "texts before and after: prompt, before, after"},
-    {"environment", object, false, "versions and machine"},
+    {"environment", object, false, "versions and machine: forge, torch, system, processor, cores, …"},
     {"amendments", list, false, "what changed since the plan"},
 };
 

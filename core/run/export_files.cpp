@@ -1,10 +1,12 @@
 #include "core/run/export_files.h"
 
 #include <array>
+#include <filesystem>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/data/report/show.h"
 #include "core/io/gguf.h"
 #include "core/run/model_text.h"
 #include "core/text/gguf_tokenizer_json.h"
@@ -143,21 +145,52 @@ void write_model_config(const std::string& model_path, const ModelSpec& spec, co
   write_file_durably(folder + "/config.json", config.dump(2) + "\n");
 }
 
-void write_model_card(const Plan& plan, const std::string& folder) {
+namespace {
+
+// How the folder is loaded. transformers reads a GGUF by folder and name of the file, which no adapter_config.json can say.
+std::string loading_code(bool full, const std::string& model_name) {
+  if (full)
+    return "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
+           "model = AutoModelForCausalLM.from_pretrained(\".\")\n";
+  if (!ends_with(lower(model_name), ".gguf"))
+    return "from peft import AutoPeftModelForCausalLM\n"
+           "from transformers import AutoTokenizer\n\n"
+           "model = AutoPeftModelForCausalLM.from_pretrained(\".\")\n";
+  const std::filesystem::path path(model_name);
+  return "from peft import PeftModel\n"
+         "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
+         "base = AutoModelForCausalLM.from_pretrained(" + dump_json(path.parent_path().string()) +
+         ", gguf_file=" + dump_json(path.filename().string()) + ")\n" +
+         "model = PeftModel.from_pretrained(base, \".\")\n";
+}
+
+std::string loading_section(bool full, const std::string& model_name, const std::string& folder) {
+  const bool gguf = ends_with(lower(model_name), ".gguf");
+  const std::string packages =
+      std::string("transformers") + (full ? "" : " peft") + (gguf && !full ? " gguf" : "");
+  std::string text = "\nIn this folder, with `pip install torch " + packages + "`:\n\n```python\n" +
+                     loading_code(full, model_name);
+  // A vocabulary that only a GGUF can say has no files here.
+  if (file_exists(folder + "/tokenizer_config.json"))
+    text += "tokenizer = AutoTokenizer.from_pretrained(\".\")\n";
+  return text + "```\n";
+}
+
+}  // namespace
+
+void write_model_card(const Plan& plan, const std::string& model_name, const std::string& folder) {
   const Job& job = plan.job;
   bool full = job.adapter.type == AdapterType::none;
-  std::string text = "---\nbase_model: " + job.model.path + "\nlibrary_name: " + (full ? "transformers" : "peft") +
-                     "\ntags:\n- forge\n" + (full ? "" : "- lora\n") + "---\n\n# " + job.name + "\n\n";
+  std::string text = "---\nbase_model: " + dump_json(model_name) +
+                     "\nlibrary_name: " + (full ? "transformers" : "peft") + "\ntags:\n- forge\n" +
+                     (full ? "" : "- lora\n") + "---\n\n# " + printable(job.name) + "\n\n";
   text += std::string(full ? "Fully fine-tuned" : "A LoRA adapter") + " by forge: objective " +
           name_of(job.objective.type) + ", " + format_count(plan.train.examples) + " examples, " +
           format_count(plan.steps) + " steps, learning rate " + format_number(job.optimizer.learning_rate) + " (" +
           name_of(job.schedule.type) + ")";
   if (!full)
     text += ", rank " + std::to_string(job.adapter.rank) + ", alpha " + format_number(job.adapter.alpha);
-  text += ".\n\n```python\n";
-  text += full ? "from transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained(\"<this folder>\")\n"
-               : "from peft import AutoPeftModelForCausalLM\nmodel = AutoPeftModelForCausalLM.from_pretrained(\"<this folder>\")\n";
-  write_file_durably(folder + "/README.md", text + "```\n");
+  write_file_durably(folder + "/README.md", text + ".\n" + loading_section(full, model_name, folder));
 }
 
 }  // namespace forge

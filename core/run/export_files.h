@@ -17,7 +17,8 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
 void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder);
 
-// README.md in the hub's model-card form: base model, settings, data, how to load.
-void write_model_card(const Plan& plan, const std::string& folder);
+// README.md in the hub's model-card form: base model, settings, data, how to load. `model_name` is the base model's path
+// as it may be shown.
+void write_model_card(const Plan& plan, const std::string& model_name, const std::string& folder);
 
 }  // namespace forge

@@ -1,7 +1,6 @@
 #include "core/run/model_text.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -47,29 +46,16 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   return tokens;
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (auto at = text.begin(); at != text.end();) {
-    const auto begin = std::find_if(at, text.end(), in_word);
-    at = std::find_if_not(begin, text.end(), in_word);
-    if (begin != at) words.emplace_back(begin, at);
-  }
-  return words;
-}
-
 // A name that no template reads would change nothing and say so nowhere.
-void check_variables(const std::map<std::string, Scalar>& variables, const std::string& name,
-                     const std::string& text) {
-  if (variables.empty()) return;
-  const std::vector<std::string> words = words_of(text);
+void check_variables(const std::map<std::string, Scalar>& variables, const ChatTemplate& chosen) {
   for (const auto& [variable, value] : variables) {
     const auto& given = kTemplateArguments;
     if (std::find(given.begin(), given.end(), variable) != given.end())
       throw Error(ErrorKind::job, "data.template_variables: every conversation gives its own " + variable);
-    if (std::find(words.begin(), words.end(), variable) == words.end())
-      throw Error(ErrorKind::job, "data.template_variables: the chat template (" + name + ") uses no " +
-                                      variable + did_you_mean(variable, words));
+    if (!chosen.names(variable))
+      throw Error(ErrorKind::job, "data.template_variables: the chat template (" + chosen.name() + ") uses no " +
+                                      variable +
+                                      did_you_mean(variable, {chosen.words().begin(), chosen.words().end()}));
   }
 }
 
@@ -87,13 +73,59 @@ std::optional<ChatTemplate> choose_template(const TemplateChoice& choice, const 
     source = named_template(choice.name);
   }
   if (!source) return std::nullopt;
-  check_variables(choice.variables, source->name, source->text + (tool_use ? " " + tool_use->text : ""));
   source->variables = json_of(choice.variables);
   ChatTemplate chosen = ChatTemplate::parse(*source, tokens);
-  if (!tool_use || tool_use->text == source->text) return chosen;
-  tool_use->variables = source->variables;
-  chosen.set_tool_use(ChatTemplate::parse(*tool_use, tokens));
+  if (tool_use && tool_use->text != source->text) {
+    tool_use->variables = source->variables;
+    chosen.set_tool_use(ChatTemplate::parse(*tool_use, tokens));
+  }
+  check_variables(choice.variables, chosen);
   return chosen;
+}
+
+// Words like <|im_start|> and <start_of_turn>. [INST] is plain text in the models that it comes from.
+std::vector<std::string> control_words(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t begin = text.find('<'); begin != text.npos; begin = text.find('<', begin + 1)) {
+    const size_t end = text.find_first_of("<> \n", begin + 1);
+    if (end == text.npos || text[end] != '>') continue;
+    const std::string word = text.substr(begin, end - begin + 1);
+    const bool barred = word.size() > 4 && word[1] == '|' && word[word.size() - 2] == '|';
+    const bool known = std::find(words.begin(), words.end(), word) != words.end();
+    if ((barred || ends_with(word, "_of_turn>")) && !known) words.push_back(word);
+  }
+  return words;
+}
+
+// Control tokens that a template writes around a question and its answer, and that the tokenizer does not know whole.
+std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
+  const Json asked{{"role", "user"}, {"content", "question"}}, answered{{"role", "assistant"}, {"content", "answer"}};
+  std::string written;
+  for (const Json& messages : {Json::array({asked, answered}), Json::array({asked})})
+    try {
+      for (const RenderedSegment& segment : chat_template.render(messages, nullptr, messages.size() == 1))
+        if (segment.from_template) written += segment.text;
+    } catch (const Error&) {  // it wants other turns, which rows will show
+    }
+  std::vector<std::string> foreign;
+  for (const std::string& word : control_words(written)) {
+    const std::vector<TokenSpan> tokens = tokenizer.encode(word);
+    const std::optional<int32_t> id = tokenizer.id_of(word);
+    const auto is_whole = [&](const TokenSpan& token) { return id && token.id == *id; };
+    if (std::none_of(tokens.begin(), tokens.end(), is_whole)) foreign.push_back(word);
+  }
+  return foreign;
+}
+
+// Bundled templates that write control tokens, all of them the model's.
+std::vector<std::string> templates_of(const ModelText& text) {
+  std::vector<std::string> names;
+  for (const BundledTemplate& bundled : bundled_templates()) {
+    const ChatTemplate parsed =
+        ChatTemplate::parse(bundled_template(bundled.name), special_tokens(text.tokenizer));
+    if (foreign_tokens(parsed, text.tokenizer).empty()) names.emplace_back(bundled.name);
+  }
+  return names;
 }
 
 std::optional<int64_t> optional_int(const Gguf& gguf, const char* key, const char* otherwise = nullptr) {
@@ -163,6 +195,20 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
 
 TemplateChoice template_choice(const Job& job) {
   return {job.data.template_name, job.data.template_variables, ""};
+}
+
+void require_own_tokens(const Job& job, const ModelText& text) {
+  const bool named = job.data.template_name != "auto";
+  const bool allowed = std::find(job.allow.begin(), job.allow.end(), "foreign_template") != job.allow.end();
+  if (!named || allowed || !text.chat_template) return;
+  const std::vector<std::string> foreign = foreign_tokens(*text.chat_template, text.tokenizer);
+  if (foreign.empty()) return;
+  const std::vector<std::string> others = templates_of(text);
+  throw Error(ErrorKind::job, "data.template: " + text.chat_template->name() + " writes " + join(foreign, ", ") +
+                                  ", expected tokens of the model: these would be trained as plain pieces of text")
+      .hint((others.empty() ? "take the model's own template (auto)"
+                            : "take the model's own (auto), or one of those that fit: " + join(others, ", ")) +
+            "; allow: foreign_template trains it as it is");
 }
 
 std::optional<TemplateSource> own_template(const std::string& model_path, bool with_tools) {

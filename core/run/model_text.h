@@ -35,6 +35,11 @@ TemplateChoice template_choice(const Job& job);
 // template does not use.
 ModelText open_model_text(const std::string& model_path, const TemplateChoice& choice = {});
 
+// Throws Error(job) when the template that data.template names writes control tokens that are no tokens of the model's:
+// they would be trained as plain pieces of text, which no server of the model reads as turns. allow: foreign_template in
+// the job lets it pass.
+void require_own_tokens(const Job& job, const ModelText& text);
+
 // A template that sets these variables where its caller does not (special tokens in any case): what serves a model then
 // renders what it was trained on.
 std::string with_variables(const std::string& template_text, const std::map<std::string, Scalar>& variables);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <fstream>
+#include <numeric>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -10,16 +11,16 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kLargestMetrics = int64_t{2} << 30;
+constexpr size_t kLongestLine = size_t{1} << 20;
 
 double number(const Json& object, const char* key, double otherwise = 0) {
   auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
-// A loss that was not finite is null in a file.
-double loss_of(const Json& object, const char* key) {
-  return number(object, key, std::numeric_limits<double>::infinity());
+std::string text(const Json& object, const char* key) {
+  auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 int64_t integer(const Json& object, const char* key) { return static_cast<int64_t>(number(object, key)); }
@@ -29,63 +30,102 @@ Json member(const Json& object, const char* key, Json fallback = nullptr) {
   return object.is_object() && object.contains(key) ? object[key] : std::move(fallback);
 }
 
-std::vector<Json> events_named(const std::vector<Json>& events, const std::string& name) {
-  std::vector<Json> named;
-  for (const Json& event : events)
-    if (event.value("event", "") == name) named.push_back(event);
-  return named;
-}
-
-double sum(const std::vector<Json>& events, const char* key) {
-  double total = 0;
-  for (const Json& event : events) total += number(event, key);
-  return total;
-}
+// JSON's null for what is not finite.
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 // Mean of the last tenth, at least one step: a single step's loss is noise.
-double smoothed_last_loss(const std::vector<Json>& steps) {
-  size_t count = std::max<size_t>(1, steps.size() / 10);
-  double total = 0;
-  for (size_t i = steps.size() - count; i < steps.size(); ++i) total += loss_of(steps[i], "loss");
-  return total / static_cast<double>(count);
+double smoothed_last_loss(const std::vector<double>& losses) {
+  const size_t count = std::max<size_t>(1, losses.size() / 10);
+  return std::accumulate(losses.end() - static_cast<std::ptrdiff_t>(count), losses.end(), 0.0) /
+         static_cast<double>(count);
 }
 
-Json eval_summary(const std::vector<Json>& evals) {
-  auto point = [](const Json& event) {
-    return Json{{"step", integer(event, "step")}, {"eval_loss", member(event, "eval_loss")}};
+Json eval_summary(const RunMetrics& metrics) {
+  const std::vector<double>& losses = metrics.eval_loss;
+  const auto point = [&](size_t i) {
+    return Json{{"step", static_cast<int64_t>(metrics.eval_steps[i])}, {"eval_loss", finite(losses[i])}};
   };
-  auto best = std::min_element(evals.begin(), evals.end(), [](const Json& left, const Json& right) {
-    return loss_of(left, "eval_loss") < loss_of(right, "eval_loss");
-  });
-  return {{"first", point(evals.front())}, {"best", point(*best)}, {"last", point(evals.back())}};
+  size_t best = 0;
+  for (size_t i = 1; i < losses.size(); ++i)
+    if (losses[i] < losses[best] || (std::isnan(losses[best]) && !std::isnan(losses[i]))) best = i;
+  return {{"first", point(0)}, {"best", point(best)}, {"last", point(losses.size() - 1)}};
+}
+
+// The plan's device is an object with processor and GPU; a report names the one that computed.
+std::string device_text(const Json& device) {
+  const Json gpu = member(device, "gpu"), cpu = member(device, "cpu");
+  const Json name = member(gpu.is_object() ? gpu : cpu, "name", "cpu");
+  return name.is_string() ? name.get<std::string>() : "cpu";
 }
 
 std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
 
 }  // namespace
 
-std::vector<Json> read_metrics(const std::string& path) {
-  if (!file_exists(path)) return {};
-  std::string text = read_file(path, kLargestMetrics, ErrorKind::environment);
-  std::vector<Json> events;
-  int64_t line = 1;
-  for (size_t begin = 0, end; begin < text.size(); begin = end + 1, ++line) {
-    end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    events.push_back(parse_json(std::string_view(text).substr(begin, end - begin), path,
-                                ErrorKind::environment, {}, line));
+void RunMetrics::add(const Json& event) {
+  const auto value = [&](const char* key) { return number(event, key, std::nan("")); };
+  const std::string name = text(event, "event");
+  if (name == "checkpoint") saving_seconds += number(event, "seconds");
+  if (name == "eval") {
+    eval_seconds += number(event, "seconds");
+    eval_steps.push_back(number(event, "step"));
+    eval_loss.push_back(value("eval_loss"));
   }
-  return events;
+  if (name != "step") return;
+  if (first_step.is_null()) first_step = event;
+  last_step = event;
+  step_seconds += number(event, "step_seconds");
+  data_wait_seconds += number(event, "data_wait_seconds");
+  examples += number(event, "examples");
+  tokens += number(event, "tokens");
+  supervised_tokens += number(event, "supervised_tokens");
+  mfu += number(event, "mfu");
+  peak_memory_bytes = std::max(peak_memory_bytes, integer(event, "peak_memory_bytes"));
+  steps.push_back(value("step"));
+  loss.push_back(value("loss"));
+  learning_rate.push_back(value("learning_rate"));
+  grad_norm.push_back(value("grad_norm"));
+  tokens_per_second.push_back(value("tokens_per_second"));
 }
 
-std::string bottleneck(const std::vector<Json>& events, double seconds) {
-  std::vector<Json> steps = events_named(events, "step");
-  double training = sum(steps, "step_seconds");
-  double waiting = sum(steps, "data_wait_seconds");
-  double evaluating = sum(events_named(events, "eval"), "seconds");
-  double saving = sum(events_named(events, "checkpoint"), "seconds");
+namespace {
+
+Json parse_event(const std::string& line, const std::string& path, int64_t number) {
+  if (line.size() > kLongestLine)
+    throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": a line of " +
+                                            format_bytes(static_cast<int64_t>(line.size())) + " is no event");
+  return parse_json(line, path, ErrorKind::environment, {}, number);
+}
+
+}  // namespace
+
+void for_each_event(const std::string& path, const std::function<void(const Json&)>& use, std::string* fault) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line) && !file.eof(); ++number) {
+    Json event;
+    try {
+      event = parse_event(line, path, number);
+    } catch (const Error& error) {
+      if (!fault) throw;
+      if (fault->empty()) *fault = error.what();
+      continue;
+    }
+    use(event);
+  }
+}
+
+RunMetrics read_metrics(const std::string& path, std::string* fault) {
+  RunMetrics metrics;
+  for_each_event(path, [&](const Json& event) { metrics.add(event); }, fault);
+  return metrics;
+}
+
+std::string bottleneck(const RunMetrics& metrics, double seconds) {
+  const double training = metrics.step_seconds, waiting = metrics.data_wait_seconds;
+  const double evaluating = metrics.eval_seconds, saving = metrics.saving_seconds;
   double total = std::max(seconds, training + evaluating + saving);
-  if (steps.empty() || total <= 0) return "No step was taken.";
+  if (metrics.steps.empty() || total <= 0) return "No step was taken.";
   if (waiting > 0.15 * training)
     return "The data path held the run up: " + percent(waiting / training) +
            " of the step time was spent waiting for data.";
@@ -99,21 +139,19 @@ std::string bottleneck(const std::vector<Json>& events, double seconds) {
   if (elsewhere > 0.5 * total)
     return "Starting, loading and finishing took " + percent(elsewhere / total) +
            " of the time: the run is short.";
-  double mfu = sum(steps, "mfu") / static_cast<double>(steps.size());
+  double mfu = metrics.mfu / static_cast<double>(metrics.steps.size());
   std::string sentence = "Arithmetic was the bottleneck: " + percent((training - waiting) / total) +
                          " of the time went into the steps";
   if (mfu > 0) sentence += ", at " + percent(mfu) + " of what the device can do";
   return sentence + ".";
 }
 
-Json make_report(const Json& plan, const std::vector<Json>& events, const RunFacts& facts) {
-  std::vector<Json> steps = events_named(events, "step"), evals = events_named(events, "eval");
-  double training = sum(steps, "step_seconds");
+Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& facts) {
+  const bool stepped = !metrics.steps.empty();
+  const double training = metrics.step_seconds;
   double seconds = facts.seconds;
-  if (seconds <= 0)
-    seconds = training + sum(evals, "seconds") + sum(events_named(events, "checkpoint"), "seconds");
-  int64_t peak = facts.measured_peak_bytes;
-  for (const Json& step : steps) peak = std::max(peak, integer(step, "peak_memory_bytes"));
+  if (seconds <= 0) seconds = training + metrics.eval_seconds + metrics.saving_seconds;
+  const int64_t peak = std::max(facts.measured_peak_bytes, metrics.peak_memory_bytes);
   const Json memory = member(plan, "memory", Json::object());
   const Json profile = member(plan, "profile", "unknown");
 
@@ -121,27 +159,27 @@ Json make_report(const Json& plan, const std::vector<Json>& events, const RunFac
   report["name"] = member(member(plan, "job"), "name", "");
   report["state"] = facts.state;
   report["profile"] = profile.is_object() ? member(profile, "name", "unknown") : profile;
-  report["device"] = member(plan, "device", "cpu");
+  report["device"] = device_text(member(plan, "device"));
   report["parameters"] = member(plan, "parameters", Json::object());
   report["memory"] = {{"predicted_peak_bytes", member(memory, "predicted_peak_bytes")},
                       {"measured_peak_bytes", peak},
                       {"lines", member(memory, "lines", Json::array())}};
-  report["steps"] = steps.empty() ? 0 : integer(steps.back(), "step");
-  if (!steps.empty() && steps.back().contains("steps")) report["planned_steps"] = steps.back()["steps"];
-  report["epochs"] = steps.empty() ? 0.0 : number(steps.back(), "epoch");
-  report["examples"] = static_cast<int64_t>(sum(steps, "examples"));
-  report["tokens"] = static_cast<int64_t>(sum(steps, "tokens"));
-  report["supervised_tokens"] = static_cast<int64_t>(sum(steps, "supervised_tokens"));
+  report["steps"] = integer(metrics.last_step, "step");
+  if (metrics.last_step.contains("steps")) report["planned_steps"] = metrics.last_step["steps"];
+  report["epochs"] = number(metrics.last_step, "epoch");
+  report["examples"] = static_cast<int64_t>(metrics.examples);
+  report["tokens"] = static_cast<int64_t>(metrics.tokens);
+  report["supervised_tokens"] = static_cast<int64_t>(metrics.supervised_tokens);
   report["seconds"] = seconds;
   report["train_seconds"] = training;
-  report["tokens_per_second"] = training > 0 ? sum(steps, "tokens") / training : 0.0;
+  report["tokens_per_second"] = training > 0 ? metrics.tokens / training : 0.0;
   report["loss"] = Json::object();
-  if (!steps.empty())
-    report["loss"] = {{"first", member(steps.front(), "loss")},
-                      {"last", member(steps.back(), "loss")},
-                      {"smoothed_last", smoothed_last_loss(steps)}};
-  if (!evals.empty()) report["eval"] = eval_summary(evals);
-  report["bottleneck"] = bottleneck(events, seconds);
+  if (stepped)
+    report["loss"] = {{"first", member(metrics.first_step, "loss")},
+                      {"last", member(metrics.last_step, "loss")},
+                      {"smoothed_last", finite(smoothed_last_loss(metrics.loss))}};
+  if (!metrics.eval_steps.empty()) report["eval"] = eval_summary(metrics);
+  report["bottleneck"] = bottleneck(metrics, seconds);
   report["data"] = member(plan, "data", Json::object());
   report["samples"] = facts.samples;
   report["environment"] = facts.environment;
@@ -149,10 +187,10 @@ Json make_report(const Json& plan, const std::vector<Json>& events, const RunFac
   return report;
 }
 
-void write_report(const std::string& folder, const Json& report, const std::vector<Json>& events) {
+void write_report(const std::string& folder, const Json& report, const RunMetrics& metrics) {
+  write_file_durably(folder + "/report.html", report_html(report, metrics));
   write_file_durably(folder + "/report.json",
                      report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  write_file_durably(folder + "/report.html", report_html(report, events));
 }
 
 }  // namespace forge

@@ -1,8 +1,9 @@
 // report.html: curves, plan against actual, data, samples, environment, in one file.
-#include <cmath>
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "core/base/text.h"
+#include "core/data/report/show.h"
 #include "core/run/report.h"
 #include "core/run/svg.h"
 
@@ -18,21 +19,33 @@ constexpr const char* kHead = R"(<!doctype html>
 @media (prefers-color-scheme: dark) { :root { --ink: #ddd; --paper: #1a1a1a; } }
 body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 760px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.5em; margin-bottom: 0; } h2 { font-size: 1.1em; margin-top: 2em; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid var(--soft); vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-svg { width: 100%; height: auto; margin: .5em 0; } svg text { font: 11px system-ui, sans-serif; fill: currentColor; }
+h1, p { overflow-wrap: anywhere; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid var(--soft); vertical-align: top; overflow-wrap: anywhere; }
+td:first-child { min-width: 7em; overflow-wrap: break-word; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+svg { display: block; width: 100%; max-width: 640px; height: auto; margin: .5em 0; } svg text { font: 11px system-ui, sans-serif; fill: currentColor; }
 svg g text { fill: inherit; } svg .grid { stroke: var(--soft); }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); padding: .6em; border-radius: 4px; }
 </style>
 )";
 
-// A scalar as a reader wants it; null as a dash.
+// "supervised_tokens" → "supervised tokens".
+std::string spaced(std::string key) {
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+// A value as a reader wants it: null as a dash, lists and objects in words.
 std::string words(const Json& value) {
   if (value.is_null()) return "–";
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number_integer()) return format_count(value.get<int64_t>());
   if (value.is_number()) return fmt::format("{:.5g}", value.get<double>());
-  return dump_json(value);
+  std::vector<std::string> parts;
+  for (const auto& [key, part] : value.items())
+    parts.push_back(value.is_object() ? spaced(key) + " " + words(part) : words(part));
+  return parts.empty() ? "none" : join(parts, ", ");
 }
 
 std::string bytes_of(const Json& value) {
@@ -43,39 +56,67 @@ std::string row(const std::string& name, const std::string& value) {
   return "<tr><td>" + escape_html(name) + "</td><td>" + escape_html(value) + "</td></tr>\n";
 }
 
-// The scalars of an object as rows; nested objects as dotted names.
-std::string rows_of(const Json& object, const std::string& prefix = "") {
+// What of a split says something to a reader: names of files and hashes do not, nor do zeros.
+std::string split_rows(const std::string& split, const Json& summary) {
   std::string html;
-  for (const auto& [key, value] : object.items())
-    html += value.is_object() ? rows_of(value, prefix + key + ".") : row(prefix + key, words(value));
+  for (const auto& [key, value] : summary.items()) {
+    const bool internal = ends_with(key, "_hash") || ends_with(key, "_path");
+    const bool empty = value.is_null() || value == 0 || value == false || value == "";
+    if (!internal && !empty) html += row(split + ", " + spaced(key), words(value));
+  }
   return html;
 }
 
-Series series_of(const std::vector<Json>& events, const std::string& event_name, const char* key,
-                 const char* name) {
-  Series series{name, {}, {}};
-  for (const Json& event : events) {
-    if (event.value("event", "") != event_name || !event.contains(key) || !event.contains("step")) continue;
-    series.x.push_back(event["step"].is_number() ? event["step"].get<double>() : std::nan(""));
-    series.y.push_back(event[key].is_number() ? event[key].get<double>() : std::nan(""));
-  }
-  series.dots = series.x.size() <= 60;
-  return series;
+std::string data_table(const Json& data) {
+  std::string html;
+  for (const auto& [split, summary] : data.items())
+    if (summary.is_object()) html += split_rows(split == "eval" ? "evaluation" : split, summary);
+  return html.empty() ? "" : "<table>" + html + "</table>\n";
 }
 
-std::string charts(const std::vector<Json>& events) {
-  Chart loss{"Loss", "step", "nats per supervised token", {series_of(events, "step", "loss", "training")}};
-  Series eval = series_of(events, "eval", "eval_loss", "evaluation");
-  if (!eval.x.empty()) loss.series.push_back(eval);
-  return line_chart(loss) +
-         line_chart(
-             {"Learning rate", "step", "", {series_of(events, "step", "learning_rate", "learning rate")}}) +
-         line_chart(
-             {"Gradient norm", "step", "before clipping", {series_of(events, "step", "grad_norm", "norm")}}) +
-         line_chart({"Throughput",
-                     "step",
-                     "tokens per second",
-                     {series_of(events, "step", "tokens_per_second", "tokens/s")}});
+std::string environment_table(const Json& environment) {
+  std::string html;
+  for (const auto& [key, value] : environment.items())
+    html += ends_with(key, "_bytes") ? row(spaced(key.substr(0, key.size() - 6)), bytes_of(value))
+                                     : row(spaced(key), words(value));
+  return html.empty() ? "" : "<table>" + html + "</table>\n";
+}
+
+// An amendment as a sentence and the values that it changed; a new plan is the folder's to show.
+std::string amendment_rows(const Json& amendment) {
+  if (!amendment.is_object()) return "";
+  const Json kind = amendment.value("kind", Json("change")), reason = amendment.value("reason", Json(""));
+  std::string html = row(spaced(words(kind)), words(reason));
+  for (const auto& [key, value] : amendment.items())
+    if (key != "kind" && key != "reason" && key != "changes" && !value.is_structured())
+      html += row("  " + spaced(key), words(value));
+  const Json changes = amendment.value("changes", Json::object());
+  for (const auto& [key, value] : changes.items()) html += row("  " + key, words(value));
+  return html;
+}
+
+std::string amendments_table(const Json& amendments) {
+  std::string html;
+  for (const Json& amendment : amendments) html += amendment_rows(amendment);
+  return html.empty() ? "" : "<table>" + html + "</table>\n";
+}
+
+Series series_of(const char* name, const std::vector<double>& x, const std::vector<double>& y) {
+  return {name, x, y, x.size() <= 60};
+}
+
+std::string charts(const RunMetrics& metrics) {
+  Chart loss{
+      "Loss", "step", "nats per supervised token", {series_of("training", metrics.steps, metrics.loss)}};
+  if (!metrics.eval_steps.empty())
+    loss.series.push_back(series_of("evaluation", metrics.eval_steps, metrics.eval_loss));
+  const auto step_chart = [&](const char* title, const char* label, const char* name,
+                              const std::vector<double>& values) {
+    return line_chart({title, "step", label, {series_of(name, metrics.steps, values)}});
+  };
+  return line_chart(loss) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
+         step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm) +
+         step_chart("Throughput", "tokens per second", "tokens/s", metrics.tokens_per_second);
 }
 
 std::string summary(const Json& report) {
@@ -125,7 +166,7 @@ std::string samples_of(const Json& samples) {
   std::string html;
   for (const Json& sample : samples)
     for (const auto& [key, value] : sample.items())
-      html += "<p>" + escape_html(key) + "</p><pre>" + escape_html(words(value)) + "</pre>\n";
+      html += "<p>" + escape_html(spaced(key)) + "</p><pre>" + escape_html(words(value)) + "</pre>\n";
   return html;
 }
 
@@ -133,25 +174,18 @@ std::string section(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "<h2>" + escape_html(title) + "</h2>\n" + body;
 }
 
-std::string table_of(const Json& object) {
-  return object.empty() ? "" : "<table>" + rows_of(object) + "</table>\n";
-}
-
 }  // namespace
 
-std::string report_html(const Json& report, const std::vector<Json>& events) {
+std::string report_html(const Json& report, const RunMetrics& metrics) {
   std::string name = escape_html(words(report["name"]));
   std::string html = std::string(kHead) + "<title>" + name + "</title></head><body>\n<h1>" + name +
                      "</h1>\n<p>" + escape_html(words(report["bottleneck"])) + "</p>\n" + summary(report);
-  html += section("Curves", charts(events));
+  html += section("Curves", charts(metrics));
   html += section("Memory", memory_table(report["memory"]));
-  html += section("Data", table_of(report["data"]));
-  std::string amendments;
-  for (const Json& amendment : report["amendments"])
-    amendments += "<pre>" + escape_html(dump_json(amendment)) + "</pre>\n";
-  html += section("What changed since the plan", amendments);
   html += section("Samples", samples_of(report["samples"]));
-  html += section("Environment", table_of(report["environment"]));
+  html += section("Data", data_table(report["data"]));
+  html += section("What changed since the plan", amendments_table(report["amendments"]));
+  html += section("Environment", environment_table(report["environment"]));
   return html + "</body></html>\n";
 }
 

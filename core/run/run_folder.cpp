@@ -2,18 +2,26 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
+#include "core/io/members.h"
+#include "core/plan/plan.h"
 
 namespace forge {
 namespace {
@@ -21,8 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kDamaged = ".damaged";
 constexpr int64_t kFormat = 1;
 constexpr int64_t kSmallFile = 64 << 20;
+// A process that was just killed holds its locks until its memory is taken down.
+constexpr auto kDying = std::chrono::seconds(2);
+constexpr int64_t kMostDivisor = int64_t{1} << 32;  // of a micro-batch, after running out of memory
 
 std::optional<int64_t> step_of(const std::string& name) {
   if (!starts_with(name, kStepPrefix) || name.size() > 24) return {};
@@ -42,27 +54,142 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-std::optional<Json> read_json_if_whole(const std::string& path) {
-  if (!file_exists(path)) return {};
+Json read_json(const std::string& path) {
+  return parse_json(read_file(path, kSmallFile, ErrorKind::environment), path, ErrorKind::environment);
+}
+
+struct ManifestFile {
+  std::string name, hash;
+  int64_t bytes = 0;
+};
+
+struct Manifest {
+  int64_t format = 0, step = 0;
+  std::vector<ManifestFile> files;
+};
+
+constexpr auto kManifestFileMembers = [](auto& file, auto&& member) {
+  member("name", file.name, "in the checkpoint's folder");
+  member("bytes", file.bytes, "its size", at_least(0));
+  member("hash", file.hash, "of its content");
+};
+
+constexpr auto kManifestMembers = [](auto& manifest, auto&& member) {
+  member("format", manifest.format, "of this file", between(kFormat, kFormat));
+  member("step", manifest.step, "last step that it holds", at_least(0));
+  member("files", manifest.files, "all files but the manifest");
+};
+
+void from_json(const Json& json, ManifestFile& file) { read_members(json, file, kManifestFileMembers); }
+
+// Reads JSON and gives it to `read`. Error(environment) "PATH: key: what" for a fault that it finds.
+template <class Read>
+void read_checked(const Json& json, const std::string& name, Read read) {
   try {
-    return parse_json(read_file(path, kSmallFile, ErrorKind::environment), path, ErrorKind::environment);
-  } catch (const Error&) {
-    return {};
+    read(json);
+  } catch (const MemberFault& fault) {
+    const std::string text = fault.what();
+    throw Error(ErrorKind::environment, name + (text.starts_with(":") ? "" : ": ") + text);
   }
 }
 
-// The manifest of a checkpoint whose files are all there in full length.
-std::optional<Json> whole_manifest(const std::string& path) {
-  std::optional<Json> manifest = read_json_if_whole(path + "/manifest.json");
-  if (!manifest || !manifest->is_object() || manifest->value("format", int64_t{0}) != kFormat) return {};
-  if (!manifest->contains("files") || !(*manifest)["files"].is_array()) return {};
-  for (const Json& file : (*manifest)["files"]) {
-    if (!file.is_object() || !file.contains("name") || !file["name"].is_string()) return {};
-    std::string name = file["name"];
-    std::string full = path + "/" + name;
-    if (!safe_file_name(name) || !file_exists(full) || file_size(full) != file.value("bytes", int64_t{-1})) return {};
+// The manifest of a checkpoint whose files are all there in full length. Throws Error(environment).
+Manifest whole_manifest(const std::string& path) {
+  const std::string name = path + "/manifest.json";
+  Manifest manifest;
+  read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
+  if (step_of(fs::path(path).filename().string()) != manifest.step)
+    throw Error(ErrorKind::environment, name + ": step: is " + std::to_string(manifest.step) + ", not the folder's");
+  for (const ManifestFile& file : manifest.files) {
+    const std::string full = path + "/" + file.name;
+    if (!safe_file_name(file.name))
+      throw Error(ErrorKind::environment, name + ": files: a name is not one of a file in the folder");
+    if (!file_exists(full)) throw Error(ErrorKind::environment, full + ": is missing");
+    if (const int64_t bytes = file_size(full); bytes != file.bytes)
+      throw Error(ErrorKind::environment, full + ": has " + std::to_string(bytes) + " bytes, expected " +
+                                              std::to_string(file.bytes));
   }
   return manifest;
+}
+
+// A value that a job may have under a key of its own, or the number of steps.
+void require_change(const std::string& key, const Json& value) {
+  int64_t steps = 0;
+  if (key == "steps") return read_value(value, steps, at_least(0));
+  if (!find_field(key)) throw MemberFault(": is no key of a job");
+}
+
+void require_amendment(const Json& amendment) {
+  std::string kind, reason;
+  int64_t step = 0, divisor = 1;
+  std::map<std::string, std::string> identity;
+  MemberReader member{amendment};
+  member("kind", kind, "");
+  member.later("reason", reason, "");
+  member.later("identity", identity, "");
+  if (kind == "out_of_memory") {
+    member("step", step, "", at_least(0));
+    member("micro_batch_divisor", divisor, "", between(1, kMostDivisor));
+  }
+  if (!amendment.contains("changes")) return;
+  const Json& changes = amendment["changes"];
+  if (!changes.is_object()) throw MemberFault("changes: expected an object, found " + found_text(changes));
+  for (const auto& [key, value] : changes.items()) try {
+      require_change(key, value);
+    } catch (const MemberFault& fault) {
+      throw fault.inside("changes." + key);
+    }
+}
+
+// Every line checked; the plans in them without their hash.
+std::vector<Json> read_amendments(const std::string& path) {
+  std::vector<Json> amendments;
+  if (!file_exists(path)) return amendments;
+  int64_t number = 0;
+  for (const std::string& line : split(read_file(path, kSmallFile, ErrorKind::environment), '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    const std::string place = path + ":" + std::to_string(number);
+    Json amendment = parse_json(line, path, ErrorKind::environment, {}, number);
+    read_checked(amendment, place, require_amendment);
+    if (amendment.contains("plan")) {
+      take_plan_hash(amendment["plan"], place);
+      plan_from_json(amendment["plan"], place);
+    }
+    amendments.push_back(std::move(amendment));
+  }
+  return amendments;
+}
+
+Json read_plan(const std::string& path) {
+  Json plan = read_json(path);
+  take_plan_hash(plan, path);
+  plan_from_json(plan, path);
+  return plan;
+}
+
+// What report.json says of the end of a run, as far as it can be read.
+struct ReportEnd {
+  std::string state;
+  int64_t planned_steps = 0;
+};
+
+constexpr auto kReportEndMembers = [](auto& end, auto&& member) {
+  member("state", end.state, "finished or stopped");
+  member.later("planned_steps", end.planned_steps, "optimizer steps planned");
+};
+
+// Nothing without a report. One that is damaged is a fault, and is made again when the run is completed.
+std::optional<ReportEnd> read_report_end(const std::string& path, std::vector<std::string>& faults) {
+  if (!file_exists(path)) return {};
+  ReportEnd end;
+  try {
+    read_checked(read_json(path), path, [&](const Json& json) { read_members(json, end, kReportEndMembers); });
+    return end;
+  } catch (const Error& error) {
+    faults.push_back(std::string(error.what()) + "; it is made again");
+    return {};
+  }
 }
 
 // A run killed before its plan was written leaves job.yaml and temporary files, nothing else.
@@ -70,6 +197,42 @@ bool is_unstarted(const std::string& folder) {
   for (const std::string& name : names_in(folder))
     if (name != "job.yaml" && name.find(".tmp-") == std::string::npos) return false;
   return true;
+}
+
+// The names that a run writes, whole or on their way.
+bool is_of_a_run(const std::string& name) {
+  constexpr std::array kNames{"job.yaml",    "plan.json", "amendments.jsonl", "metrics.jsonl", "report.json",
+                              "report.html", "log.txt",   "checkpoints",      "adapter",       "model"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || name.find(".tmp-") != std::string::npos ||
+         starts_with(name, ".trash-") || starts_with(name, "events.out.tfevents.") ||
+         starts_with(name, "metrics.jsonl.");
+}
+
+// A run without its plan: somebody removed it, perhaps while it was going on.
+bool is_left_of_a_run(const std::string& folder) {
+  const std::vector<std::string> names = names_in(folder);
+  const auto tells = [](const std::string& name) { return starts_with(name, "metrics.jsonl") || name == "log.txt"; };
+  const std::vector<std::string> checkpoints = names_in(RunPaths{folder}.checkpoints());
+  return std::all_of(names.begin(), names.end(), is_of_a_run) &&
+         (std::any_of(names.begin(), names.end(), tells) ||
+          std::any_of(checkpoints.begin(), checkpoints.end(), [](const auto& name) { return step_of(name); }));
+}
+
+[[noreturn]] void refuse_what_is_no_run(const std::string& folder) {
+  if (is_left_of_a_run(folder))
+    throw Error(ErrorKind::environment, folder + ": holds what is left of a run, without its plan.json")
+        .hint("use --fresh to clear it and start over, or give the job another name");
+  throw Error(ErrorKind::environment, folder + ": is not empty and holds no plan.json, so it is no run folder")
+      .hint("choose another name or output_dir");
+}
+
+[[noreturn]] void refuse_lock(const std::string& folder, int error) {
+  if (error != EWOULDBLOCK)
+    throw Error(ErrorKind::environment, folder + ": cannot lock the run folder: " + std::strerror(error))
+        .hint("its file system has no locks for folders; set output_dir to another one");
+  throw Error(ErrorKind::environment, folder + ": another process is working on this run")
+      .hint("wait for it, or stop it (an engine whose program was killed is gone within 10 s); a second run needs "
+            "another name");
 }
 
 // Whether metrics tell of a finished step. Only what stands before the first step is read.
@@ -85,51 +248,100 @@ void remove_tree(const std::string& path) {
   fs::remove_all(path, error);
 }
 
+// One folder, in a parent that is there.
+void make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directory(path, error);
+  if (error) throw Error(ErrorKind::environment, path + ": cannot create the folder: " + error.message());
+}
+
 }  // namespace
 
 std::string RunPaths::checkpoint(int64_t step) const {
   return fmt::format("{}/step-{:06}", checkpoints(), step);
 }
 
-RunLock::RunLock(const std::string& folder) {
-  descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) throw Error(ErrorKind::environment, folder + ": cannot open the run folder: " + std::strerror(errno));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  ::close(descriptor_);
-  throw Error(ErrorKind::environment, folder + ": another process is working on this run")
-      .hint("wait for it, or stop it; a second run needs another name");
+RunLock::RunLock(const std::string& folder) : folder_(folder) {
+  const auto deadline = std::chrono::steady_clock::now() + kDying;
+  while (true) {
+    descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor_ < 0)
+      throw Error(ErrorKind::environment, folder + ": cannot open the run folder: " + std::strerror(errno));
+    const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    const int error = errno;
+    if (locked && holds_folder()) return;
+    ::close(descriptor_);
+    if (locked) continue;  // another process discarded the folder between the two calls
+    if (error != EWOULDBLOCK || std::chrono::steady_clock::now() > deadline) refuse_lock(folder, error);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+RunLock::RunLock(const std::string& folder, int descriptor) : folder_(folder), descriptor_(descriptor) {
+  FORGE_CHECK(::fcntl(descriptor_, F_SETFD, FD_CLOEXEC) == 0, "descriptor " << descriptor << " is not open");
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
+bool RunLock::holds_folder() const {
+  struct stat named{}, held{};
+  return ::stat(folder_.c_str(), &named) == 0 && ::fstat(descriptor_, &held) == 0 && named.st_dev == held.st_dev &&
+         named.st_ino == held.st_ino;
+}
+
+void require_run_folder(const std::string& folder) {
+  std::error_code error;
+  bool empty = !is_directory(folder) || fs::is_empty(folder, error);
+  if (!file_exists(RunPaths{folder}.plan()) && !empty && !is_unstarted(folder)) refuse_what_is_no_run(folder);
+}
+
 RunState inspect_run(const std::string& folder) {
   RunState state;
   RunPaths paths{folder};
-  std::error_code error;
-  bool empty = !is_directory(folder) || fs::is_empty(folder, error);
-  if (!file_exists(paths.plan()) && !empty && !is_unstarted(folder))
-    throw Error(ErrorKind::environment, folder + ": is not empty and holds no plan.json, so it is no run folder")
-        .hint("choose another name or output_dir");
-  std::optional<Json> plan = read_json_if_whole(paths.plan());
-  if (!plan) return state;
+  require_run_folder(folder);
+  if (!file_exists(paths.plan())) return state;
   state.exists = true;
-  state.plan = std::move(*plan);
-  if (file_exists(paths.amendments())) {
-    std::string text = read_file(paths.amendments(), kSmallFile, ErrorKind::environment);
-    for (const std::string& line : split(text, '\n'))
-      if (!trim(line).empty()) state.amendments.push_back(parse_json(line, paths.amendments(), ErrorKind::environment));
+  try {
+    state.plan = read_plan(paths.plan());
+    state.amendments = read_amendments(paths.amendments());
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what())
+        .hint(error.hint().empty() ? "put the file back as it was, or start over with --fresh" : error.hint());
   }
-  std::optional<Json> report = read_json_if_whole(paths.report());
+  const std::optional<ReportEnd> report = read_report_end(paths.report(), state.faults);
   // An extension asks for more steps than the report of the run before it knew.
   int64_t steps = state.plan.value("steps", int64_t{0});
   for (const Json& amendment : state.amendments)
     if (amendment.contains("changes")) steps = amendment["changes"].value("steps", steps);
-  state.finished = report && report->is_object() && report->value("state", "") == "finished" &&
-                   report->value("planned_steps", int64_t{0}) >= steps;
+  state.finished = report && report->state == "finished" && report->planned_steps >= steps;
   std::vector<int64_t> checkpoints = list_checkpoints(folder);
   if (!checkpoints.empty()) state.last_step = checkpoints.back();
   state.stepped = state.last_step || state.finished || has_step(paths.metrics());
+  const auto adapter_type = "/job/adapter/type"_json_pointer;
+  const bool full = state.plan.contains(adapter_type) && state.plan.at(adapter_type) == "none";
+  state.result = full ? "model" : "adapter";
+  const std::string result = folder + "/" + state.result;
+  state.result_whole = !state.finished || (file_exists(result + (full ? "/config.json" : "/adapter_config.json")) &&
+                                           file_exists(result + (full ? "/model.safetensors" : "/adapter_model.safetensors")));
   return state;
+}
+
+std::string discarded_path(const std::string& folder) {
+  const fs::path path(folder);
+  return (path.parent_path() / ("." + path.filename().string() + kDiscarded)).string();
+}
+
+void discard_run(const std::string& folder) {
+  if (!file_exists(RunPaths{folder}.plan()) && !is_unstarted(folder) && !is_left_of_a_run(folder))
+    refuse_what_is_no_run(folder);
+  const std::string aside = discarded_path(folder);
+  std::error_code error;
+  fs::remove_all(aside, error);
+  // Renamed first, so that a kill on the way leaves no half run under its name.
+  fs::rename(folder, aside, error);
+  if (error) throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
+  fs::remove_all(aside, error);
+  if (error) throw Error(ErrorKind::environment, aside + ": cannot remove the old run: " + error.message());
 }
 
 void append_amendment(const std::string& folder, const Json& amendment) {
@@ -140,39 +352,40 @@ void append_amendment(const std::string& folder, const Json& amendment) {
   write_file_durably(paths.amendments(), text + dump_json(amendment) + "\n");
 }
 
-std::vector<int64_t> list_checkpoints(const std::string& folder) {
+std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged) {
   std::vector<int64_t> steps;
   RunPaths paths{folder};
   for (const std::string& name : names_in(paths.checkpoints())) {
     std::optional<int64_t> step = step_of(name);
-    if (step && whole_manifest(paths.checkpoints() + "/" + name)) steps.push_back(*step);
+    if (!step) continue;
+    try {
+      whole_manifest(paths.checkpoints() + "/" + name);
+      steps.push_back(*step);
+    } catch (const Error& error) {
+      if (damaged) damaged->push_back(std::string(error.what()) + "; this checkpoint is damaged and passed over");
+    }
   }
   std::sort(steps.begin(), steps.end());
   return steps;
 }
 
 bool verify_checkpoint(const std::string& path, std::string* fault) {
-  std::optional<Json> manifest = whole_manifest(path);
-  if (!manifest) {
-    *fault = path + "/manifest.json";
+  try {
+    for (const ManifestFile& file : whole_manifest(path).files)
+      if (const std::string full = path + "/" + file.name; hash_file(full) != file.hash)
+        throw Error(ErrorKind::environment, full + ": does not have the hash that manifest.json states");
+    return true;
+  } catch (const Error& error) {
+    *fault = error.what();
     return false;
   }
-  for (const Json& file : (*manifest)["files"]) {
-    std::string full = path + "/" + file["name"].get<std::string>();
-    if (hash_file(full) == file.value("hash", std::string())) continue;
-    *fault = full;
-    return false;
-  }
-  return true;
 }
 
 CheckpointWriter::CheckpointWriter(const std::string& folder, int64_t step) : folder_(folder), step_(step) {
   RunPaths paths{folder};
-  make_directories(paths.checkpoints());
+  make_folder(paths.checkpoints());
   final_ = paths.checkpoint(step);
-  temporary_ = final_ + ".tmp-" + std::to_string(::getpid());
-  remove_tree(temporary_);
-  make_directories(temporary_);
+  temporary_ = make_temporary_sibling(final_);
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -198,8 +411,32 @@ int64_t CheckpointWriter::commit(const Json& facts) {
   return total;
 }
 
+std::string set_checkpoint_aside(const std::string& folder, int64_t step) {
+  const std::string path = RunPaths{folder}.checkpoint(step), aside = path + std::string(kDamaged);
+  remove_tree(aside);
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (error) throw Error(ErrorKind::environment, path + ": cannot move the damaged checkpoint aside: " + error.message());
+  return aside;
+}
+
+namespace {
+
+// A checkpoint that was set aside is of no more use once its steps were done again.
+void remove_damaged(const std::string& folder, int64_t newest) {
+  const std::string checkpoints = RunPaths{folder}.checkpoints();
+  for (const std::string& name : names_in(checkpoints)) {
+    if (!ends_with(name, kDamaged)) continue;
+    const std::optional<int64_t> step = step_of(name.substr(0, name.size() - kDamaged.size()));
+    if (step && *step <= newest) remove_tree(checkpoints + "/" + name);
+  }
+}
+
+}  // namespace
+
 void retain_checkpoints(const std::string& folder, int64_t keep_last, const std::vector<int64_t>& keep) {
   std::vector<int64_t> steps = list_checkpoints(folder);
+  if (!steps.empty()) remove_damaged(folder, steps.back());
   int64_t newest = std::max<int64_t>(keep_last, 1);
   RunPaths paths{folder};
   for (int64_t i = 0; i < static_cast<int64_t>(steps.size()) - newest; ++i) {
@@ -217,6 +454,13 @@ void remove_litter(const std::string& folder) {
   for (const std::string& place : {folder, paths.checkpoints()})
     for (const std::string& name : names_in(place))
       if (starts_with(name, ".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(place + "/" + name);
+}
+
+std::string make_temporary_sibling(const std::string& target) {
+  const std::string path = target + ".tmp-" + std::to_string(::getpid());
+  remove_tree(path);
+  make_folder(path);
+  return path;
 }
 
 void replace_directory(const std::string& source, const std::string& target) {

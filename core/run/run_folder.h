@@ -27,16 +27,23 @@ struct RunPaths {
   std::string checkpoint(int64_t step) const;  // checkpoints/step-000100
 };
 
-// Exclusive use of a run folder, by flock on the folder itself: no lock file to go stale. Throws Error(environment)
-// when another process holds it.
+// Exclusive use of a run folder, by flock on the folder itself: no lock file to go stale. Program and engine share one:
+// it belongs to what was opened, so it is held until both have gone.
 class RunLock {
  public:
+  // Waits 2 s at most. Throws Error(environment) when another process holds it.
   explicit RunLock(const std::string& folder);
+  // The one that the process which started this one left open as `descriptor`.
+  RunLock(const std::string& folder, int descriptor);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
+  int descriptor() const { return descriptor_; }
+  // False once the folder was removed or renamed, or another stands in its place.
+  bool holds_folder() const;
 
  private:
+  std::string folder_;
   int descriptor_ = -1;
 };
 
@@ -46,20 +53,34 @@ struct RunState {
   bool finished = false;            // report.json says so, and no amendment asks for more steps
   Json plan;                        // plan.json
   std::vector<Json> amendments;     // in order
+  std::vector<std::string> faults;  // what is damaged and will be made again: the report
   std::optional<int64_t> last_step; // of the newest whole checkpoint
   bool stepped = false;             // a step was finished: a checkpoint or a metric says so
+  std::string result;               // what a finished run leaves: "adapter" or "model"
+  bool result_whole = true;         // it is there, where the run is finished
 };
-// Throws Error(environment) for a folder that holds something else than a run.
+// Throws Error(environment) for a folder that holds something else than a run, and for a plan or amendments that are
+// damaged or edited, with file and key: nothing could be continued from them.
 RunState inspect_run(const std::string& folder);
+// The first of these alone.
+void require_run_folder(const std::string& folder);
+
+// Removes a run, or what is left of one, whose lock the caller holds. Throws Error(environment) for a folder that holds
+// anything else.
+void discard_run(const std::string& folder);
+// Where discard_run puts a run before it removes it: ".NAME.discarded" beside it.
+std::string discarded_path(const std::string& folder);
+constexpr const char* kDiscarded = ".discarded";
 
 // Appends one amendment durably.
 void append_amendment(const std::string& folder, const Json& amendment);
 
 // --- checkpoints ---
 
-// Steps of the checkpoints whose manifest parses and whose files have the listed sizes, ascending.
-std::vector<int64_t> list_checkpoints(const std::string& folder);
-// Whether every file of a checkpoint also has its listed hash; `fault` names the first that does not.
+// Steps of the checkpoints whose manifest parses and whose files have the listed sizes, ascending. `damaged` gets a
+// sentence for each of the others.
+std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged = nullptr);
+// Whether every file of a checkpoint also has its listed hash; `fault` says what is wrong with the first that has not.
 bool verify_checkpoint(const std::string& path, std::string* fault);
 
 // A checkpoint being written. Files are put under path(); commit() writes the manifest, flushes and renames. Without a
@@ -79,12 +100,20 @@ class CheckpointWriter {
   bool committed_ = false;
 };
 
+// Renames a damaged checkpoint, so that it counts as one no more, and returns its new path. It goes once a whole one of
+// its step or a later one is there (retain_checkpoints).
+std::string set_checkpoint_aside(const std::string& folder, int64_t step);
+
 // Deletes all but the newest `keep_last` whole checkpoints and those in `keep`; never the newest one. A victim is
 // renamed away first, so that a kill leaves no half checkpoint under a good name.
 void retain_checkpoints(const std::string& folder, int64_t keep_last, const std::vector<int64_t>& keep);
 
 // Removes what a kill may have left behind (temporary and condemned folders). Under the lock only.
 void remove_litter(const std::string& folder);
+
+// An empty folder beside `target` to fill and then rename over it. Unlike make_directories it makes no parent: a run folder
+// that was removed is not to come back as a fragment.
+std::string make_temporary_sibling(const std::string& target);
 
 // Makes `target` be what `source` is: renames a finished folder into place, replacing an older one.
 void replace_directory(const std::string& source, const std::string& target);

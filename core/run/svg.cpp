@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 260, kLeft = 64, kRight = 16, kTop = 28, kBottom = 40;
+constexpr double kWidth = 520, kHeight = 240, kLeft = 56, kRight = 16, kTop = 28, kBottom = 40;
 constexpr size_t kDrawnPoints = 1000;
 constexpr const char* kColors[] = {"#3b76c4", "#d9722e", "#3f9a58", "#9a4fb0"};
 
@@ -89,7 +89,7 @@ std::string axes(const Chart& chart, const Frame& frame) {
     svg += "<line class='grid' x1='" + coordinate(kLeft) + "' x2='" + coordinate(kWidth - kRight) + "' y1='" +
            row + "' y2='" + row + "'/>" + label(kLeft - 6, frame.row(tick) + 4, "end", text_of(tick));
   }
-  for (double tick : round_ticks(frame.x.low, frame.x.high, 8))
+  for (double tick : round_ticks(frame.x.low, frame.x.high, 6))
     svg += label(frame.column(tick), kHeight - kBottom + 16, "middle", text_of(tick));
   svg += label((kLeft + kWidth - kRight) / 2, kHeight - 6, "middle", chart.x_label);
   return svg +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "core/base/text.h"
 #include "core/text/turn_spans.h"
@@ -100,15 +101,32 @@ struct ChatTemplate::Rendering {
   jinja::Variables variables;
 };
 
+namespace {
+
+std::set<std::string> words_of(const std::string& text) {
+  std::set<std::string> words;
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (auto at = text.begin(); at != text.end();) {
+    const auto begin = std::find_if(at, text.end(), in_word);
+    at = std::find_if_not(begin, text.end(), in_word);
+    if (begin != at) words.emplace(begin, at);
+  }
+  return words;
+}
+
+}  // namespace
+
 ChatTemplate ChatTemplate::parse(const TemplateSource& source, SpecialTokens special_tokens) {
   ChatTemplate result(jinja::Template::parse(source.text, source.name));
   result.source_ = source.text;
+  result.words_ = words_of(source.text);
   result.variables_ = source.variables;
   result.special_tokens_ = std::move(special_tokens);
   return result;
 }
 
 void ChatTemplate::set_tool_use(ChatTemplate other) {
+  words_.insert(other.words_.begin(), other.words_.end());
   tool_use_ = std::make_shared<const ChatTemplate>(std::move(other));
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -88,6 +89,9 @@ class ChatTemplate {
   const std::string& name() const { return template_.name(); }
   // The texts that it was parsed from, and its variables: what it renders is decided by them.
   std::vector<std::string> sources() const;
+  // Whether a word stands in those texts: a name that does not can change nothing.
+  bool names(const std::string& word) const { return words_.contains(word); }
+  const std::set<std::string>& words() const { return words_; }
   // What strftime_now shows, in seconds since 1970; the clock's time if never set.
   void set_now(int64_t seconds) { now_ = seconds; }
 
@@ -99,6 +103,7 @@ class ChatTemplate {
 
   jinja::Template template_;
   std::string source_;
+  std::set<std::string> words_;
   Json variables_ = Json::object();
   SpecialTokens special_tokens_;
   std::shared_ptr<const ChatTemplate> tool_use_;

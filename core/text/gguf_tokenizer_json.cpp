@@ -1,7 +1,7 @@
 #include "core/text/gguf_tokenizer_json.h"
 
 #include "core/io/json.h"
-#include "core/text/tokenizer/gguf_pre.h"
+#include "core/text/tokenizer/load/gguf_pre.h"
 
 namespace forge {
 namespace {

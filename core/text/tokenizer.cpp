@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/text/tokenizer/parts.h"
+#include "core/text/tokenizer/load/parts.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge {

@@ -5,6 +5,7 @@
 
 #include "core/adapter/adapter_file.h"
 #include "core/base/file.h"
+#include "core/io/members.h"
 #include "core/io/safetensors.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/dtype.h"
@@ -54,7 +55,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   if (full(session))
     write_tensors(writer.path() + "/model.safetensors", weights);
   else
-    save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.job.model,
+    save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual);
   write_tensors(writer.path() + "/optimizer.safetensors", moments);
   write_file_durably(writer.path() + "/state.json", Json(state).dump(2));
@@ -73,11 +74,21 @@ void load_checkpoint_weights(Session& session, const std::string& path) {
   session.trainables->publish();
 }
 
+TrainState read_state(const std::string& path) {
+  const Json json = parse_json(read_file(path, 16 << 20, ErrorKind::environment), path, ErrorKind::environment);
+  try {
+    return json.get<TrainState>();
+  } catch (const MemberFault& fault) {
+    throw Error(ErrorKind::environment, path + ": " + fault.what())
+        .hint("delete its checkpoint to continue from the one before it");
+  }
+}
+
 TrainState load_checkpoint(Session& session, const std::string& path) {
   c10::NoGradGuard no_grad;
   std::string fault;
   if (!verify_checkpoint(path, &fault))
-    throw Error(ErrorKind::environment, fault + ": does not match its checkpoint's manifest")
+    throw Error(ErrorKind::environment, fault)
         .hint("delete " + path + " to continue from the checkpoint before it");
   load_checkpoint_weights(session, path);
   subtract_residual(session.model, session.sites, session.residual);
@@ -86,9 +97,7 @@ TrainState load_checkpoint(Session& session, const std::string& path) {
   for (const Trainable& item : session.trainables->items())
     for (Optimizer::State& moment : session.optimizer->states())
       read_tensor(*file, file_path, moment.name + "." + item.parameter.name, slice_of(moment.flat, item));
-  std::string state_path = path + "/state.json";
-  return parse_json(read_file(state_path, 16 << 20, ErrorKind::environment), state_path, ErrorKind::environment)
-      .get<TrainState>();
+  return read_state(path + "/state.json");
 }
 
 }  // namespace forge

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "core/data/order.h"
+#include "core/data/batch/order.h"
 #include "core/tensor/device.h"
 
 namespace forge {
@@ -46,12 +46,7 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
   TrainState state;
   do {
     const auto batches = micro_batches(steps.next(), data.lengths(), session->job);
-    StepStats stats;
-    try {
-      stats = train_step(*session, data, batches, state, stop);
-    } catch (const StepInterrupted&) {
-      throw Error(ErrorKind::interrupted, "interrupted");
-    }
+    const StepStats stats = train_step(*session, data, batches, state, stop);
     emit({{"event", "measured"},
           {"step", state.step},
           {"warm_up", state.step == 0},

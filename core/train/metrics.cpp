@@ -1,19 +1,103 @@
 #include "core/train/metrics.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 
 namespace forge {
+namespace {
 
-MetricsLog::MetricsLog(const std::string& path, int64_t bytes) : path_(path), bytes_(bytes) {
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0 || ::ftruncate(descriptor_, bytes) != 0 || ::lseek(descriptor_, bytes, SEEK_SET) < 0)
-    throw Error(ErrorKind::environment, path + ": cannot write: " + std::strerror(errno));
+[[noreturn]] void fail(const std::string& path, const char* action) {
+  throw Error(ErrorKind::environment, path + ": cannot " + action + ": " + std::strerror(errno));
+}
+
+bool is_event(const std::string& line) {
+  try {
+    const Json event = parse_json(line, "metrics", ErrorKind::environment);
+    return event.is_object() && event.contains("event");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Why the first `bytes` of the file are not the metrics that they were; empty when they are.
+std::string fault_in(const std::string& path, int64_t bytes) {
+  if (!std::filesystem::exists(path)) return bytes > 0 ? "is missing" : "";
+  if (!file_exists(path)) return "is no regular file";
+  if (::access(path.c_str(), R_OK | W_OK) != 0)
+    return std::string("cannot be written: ") + std::strerror(errno);
+  if (file_size(path) < bytes)
+    return "has " + format_count(file_size(path)) + " bytes where the checkpoint knows " +
+           format_count(bytes);
+  std::ifstream file(path, std::ios::binary);
+  int64_t read = 0, number = 1;
+  for (std::string line; read < bytes && std::getline(file, line); ++number) {
+    read += static_cast<int64_t>(line.size()) + 1;
+    if (read > bytes || !is_event(line)) return "is damaged at line " + std::to_string(number);
+  }
+  return "";
+}
+
+// Whether an event was known when `state` was saved.
+bool belongs_to(const Json& event, const TrainState& state) {
+  const auto step = event.find("step");
+  if (step == event.end() || !step->is_number_integer()) return false;
+  return *step <= (event["event"] == "eval" ? state.last_eval_step : state.step);
+}
+
+std::string readable_part(const std::string& path, const TrainState& state) {
+  std::string text;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);)
+    if (is_event(line) && belongs_to(parse_json(line, path, ErrorKind::environment), state))
+      text += line + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string keep_metrics_aside(const std::string& path) {
+  for (int number = 1;; ++number) {
+    const std::string aside = path + ".kept-" + std::to_string(number);
+    struct stat status {};
+    if (::lstat(aside.c_str(), &status) == 0) continue;
+    if (::rename(path.c_str(), aside.c_str()) != 0) fail(path, "move it aside");
+    return aside;
+  }
+}
+
+std::string cut_metrics(const std::string& path, TrainState& state) {
+  std::string fault = fault_in(path, state.metrics_bytes);
+  if (fault.empty()) {
+    if (file_exists(path) && file_size(path) > state.metrics_bytes &&
+        ::truncate(path.c_str(), state.metrics_bytes) != 0)
+      fail(path, "cut it back");
+    return "";
+  }
+  fault = path + ": " + fault;
+  std::string readable;
+  if (std::filesystem::exists(path)) {
+    const std::string aside = keep_metrics_aside(path);
+    if (file_exists(aside)) readable = readable_part(aside, state);
+    fault += "; it is kept as " + aside;
+  }
+  write_file_durably(path, readable);
+  state.metrics_bytes = static_cast<int64_t>(readable.size());
+  return fault + ", and curves and report lack what is not readable of it; what is trained is not concerned";
+}
+
+MetricsLog::MetricsLog(const std::string& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "write");
 }
 
 MetricsLog::~MetricsLog() {
@@ -26,15 +110,34 @@ void MetricsLog::append(const Json& event) {
   while (done < line.size()) {
     ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(ErrorKind::environment, path_ + ": cannot write: " + std::strerror(errno));
+    if (count < 0) fail(path_, "write");
     done += static_cast<size_t>(count);
   }
-  bytes_ += static_cast<int64_t>(line.size());
 }
 
 int64_t MetricsLog::flush() {
-  if (::fsync(descriptor_) != 0) throw Error(ErrorKind::environment, path_ + ": cannot flush: " + std::strerror(errno));
-  return bytes_;
+  struct stat named {
+  }, open{};
+  if (::fstat(descriptor_, &open) != 0) fail(path_, "examine");
+  const bool there =
+      ::stat(path_.c_str(), &named) == 0 && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+  if (!there) write_again();
+  if (::fsync(descriptor_) != 0) fail(path_, "flush");
+  if (::fstat(descriptor_, &open) != 0) fail(path_, "examine");
+  return open.st_size;
+}
+
+void MetricsLog::write_again() {
+  const int lost = descriptor_;
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) == 0) keep_metrics_aside(path_);
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "write");
+  char buffer[65536];
+  int64_t offset = 0;
+  for (ssize_t count; (count = ::pread(lost, buffer, sizeof buffer, offset)) > 0; offset += count)
+    if (::write(descriptor_, buffer, static_cast<size_t>(count)) != count) fail(path_, "write");
+  ::close(lost);
 }
 
 }  // namespace forge

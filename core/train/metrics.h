@@ -4,23 +4,35 @@
 #include <string>
 
 #include "core/io/json.h"
+#include "core/train/state.h"
 
 namespace forge {
 
+// Cuts metrics.jsonl back to what belongs to `state`. Where that cannot be, since the file is missing, shorter or damaged,
+// the file is kept aside under a new name and what is readable of it is taken over: → the fault in words, for the user.
+// It never makes a file longer and never ends a run. Sets state.metrics_bytes to the length that came of it.
+std::string cut_metrics(const std::string& path, TrainState& state);
+
+// The file under another name, "metrics.jsonl.kept-1": for a run that begins again though it had checkpoints.
+std::string keep_metrics_aside(const std::string& path);
+
 class MetricsLog {
  public:
-  // Opens (or creates) the file and cuts it back to `bytes`, the length that belongs to the state being continued.
-  MetricsLog(const std::string& path, int64_t bytes);
+  // Opens (or creates) the file and appends to it.
+  explicit MetricsLog(const std::string& path);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
   void append(const Json& event);
-  // Length so far; flushes to the device first, so that a checkpoint never counts bytes that could be lost.
+  // Length of the file; flushes to the device first, so that a checkpoint never counts bytes that could be lost. A file
+  // that was removed or replaced meanwhile is written again.
   int64_t flush();
 
  private:
+  void write_again();
+
   std::string path_;
   int descriptor_ = -1;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace forge

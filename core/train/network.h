@@ -1,13 +1,11 @@
 #pragma once
-// The whole network around a provider's layers: embedding, layers, final norm, head and objective, forward and
-// backward for one micro-batch. No branch on provider, adapter or family.
+// A provider's lists with the head and the objective between them, for one micro-batch. No branch on provider, adapter or family.
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/config/job.h"
-#include "core/model/layer.h"
 #include "core/model/model.h"
+#include "core/model/step_provider.h"
 #include "core/model/trainable.h"
 
 namespace forge {
@@ -20,7 +18,7 @@ struct ExampleLoss {
 
 class Network {
  public:
-  Network(Model& model, TrainableSet& trainables, LayerProvider& provider, const Job& job);
+  Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job);
 
   // Adds the gradients of one micro-batch to the trainables' buffers; they are those of (Σ w loss) / normalizer ·
   // loss_scale. → Σ w loss. `batch.training` turns dropout and NEFTune on.
@@ -30,19 +28,14 @@ class Network {
   std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
  private:
-  at::Tensor embed_tokens(const BatchTensors& batch);
-  double head_backward(const at::Tensor& hidden, const BatchTensors& batch, double normalizer, double loss_scale,
-                       at::Tensor* d_hidden);
-  void embedding_backward(const at::Tensor& grad, const BatchTensors& batch);
+  // Of the last forward: the gradient of its rows, and Σ w loss.
+  at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, double normalizer,
+                           double loss_scale, double* loss);
 
   Model& model_;
-  TrainableSet& trainables_;
-  LayerProvider& provider_;
+  StepProvider& provider_;
   const Job& job_;
-  Trainable* embedding_ = nullptr;  // null where frozen
-  Trainable* final_norm_ = nullptr;
-  Trainable* head_ = nullptr;       // the embedding's when tied and trained
-  int64_t lowest_trained_layer_ = 0;  // nothing below wants a gradient
+  Trainable* head_ = nullptr;  // null: frozen; the embedding's when tied and trained
 };
 
 }  // namespace forge

@@ -34,13 +34,12 @@ double seconds_since_1970() {
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;
 }
 
-RunLog::RunLog(const RunPaths& paths, int64_t metrics_bytes, bool tensorboard)
-    : paths_(paths), metrics_(paths.metrics(), metrics_bytes) {
+RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), metrics_(paths.metrics()) {
   remove_event_files(paths.folder);
   if (!tensorboard) return;
   double now = seconds_since_1970();
   tensorboard_ = std::make_unique<TensorBoardWriter>(paths.folder + "/" + tensorboard_file_name(now), now);
-  for (const Json& event : read_metrics(paths.metrics())) show(event);
+  for_each_event(paths.metrics(), [this](const Json& event) { show(event); });
 }
 
 void RunLog::record(Json& event) {

@@ -12,8 +12,8 @@ namespace forge {
 
 class RunLog {
  public:
-  // Cuts metrics.jsonl back to `metrics_bytes`. `tensorboard` false writes no event file.
-  RunLog(const RunPaths& paths, int64_t metrics_bytes, bool tensorboard);
+  // Goes on where metrics.jsonl ends. `tensorboard` false writes no event file.
+  RunLog(const RunPaths& paths, bool tensorboard);
 
   // A step or an evaluation; `event` gets a "time" (seconds since 1970).
   void record(Json& event);

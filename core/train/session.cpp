@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
+#include "core/plan/adapter_folder.h"
 #include "core/plan/model_file.h"
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
@@ -68,7 +69,8 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
 
 std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit) {
   auto session =
-      std::make_unique<Session>(Session{.plan = plan, .job = plan.job, .device = c10::DeviceType::CPU});
+      std::make_unique<Session>(Session{
+      .plan = plan, .job = plan.job, .device = c10::DeviceType::CPU, .model_name = plan.job.model.path});
   Session& s = *session;
   auto start = std::chrono::steady_clock::now();
   s.device = open_device(plan.device_name());
@@ -86,7 +88,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
     if (s.job.adapter.init_from && fresh) {
-      require_scale_of(*s.job.adapter.init_from, plan.model, s.sites);
+      check_start_adapter(s.job, plan.model);  // it may have changed since the plan
       load_adapter(*s.job.adapter.init_from, *s.trainables);
     } else if (fresh)
       s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
@@ -94,8 +96,10 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
     s.trainables->publish();
   }
   s.optimizer = std::make_unique<Optimizer>(s.job.optimizer, s.job.adapter.lora_plus_ratio, *s.trainables);
-  s.provider = make_layer_provider(plan.provider_name(), s.model, *s.trainables,
-                                   *s.job.train.activation_checkpointing);
+  StepOptions options = step_options(plan.model, s.job, s.sites, *s.job.train.activation_checkpointing);
+  options.training = plan.training_batch;
+  options.evaluation = plan.evaluation_batch;
+  s.provider = make_step_provider(plan.provider_name(), s.model, *s.trainables, options);
   s.network = std::make_unique<Network>(s.model, *s.trainables, *s.provider, s.job);
   emit({{"event", "loaded"},
         {"what", s.job.model.path},
@@ -108,8 +112,8 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
                                     Precision precision, c10::Device device) {
   LoadedModel loaded;
   ModelSpec spec = read_model_spec(model.path);
-  AdapterConfig adapter;
-  std::vector<AdapterSite> sites;
+  AdapterConfig& adapter = loaded.adapter;
+  std::vector<AdapterSite>& sites = loaded.sites;
   if (!adapter_folder.empty()) {
     const AdapterFile file = read_adapter_config(adapter_folder);
     adapter = file.config;
@@ -151,15 +155,14 @@ void export_full_model(const Session& session, const std::string& folder) {
 std::string export_result(const Session& session, const std::string& run_folder) {
   bool full = session.job.adapter.type == AdapterType::none;
   std::string target = run_folder + (full ? "/model" : "/adapter");
-  std::string temporary = target + ".tmp-" + std::to_string(getpid());
-  make_directories(temporary);
+  const std::string temporary = make_temporary_sibling(target);
   if (full)
     export_full_model(session, temporary);
   else
-    save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.job.model,
+    save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual);
   write_tokenizer_files(session.job.model.path, template_choice(session.job), temporary);
-  write_model_card(session.plan, temporary);
+  write_model_card(session.plan, session.model_name, temporary);
   sync_directory(temporary);
   replace_directory(temporary, target);
   return target;

@@ -19,11 +19,12 @@ struct Session {
   Plan plan;
   Job job;  // plan.job, here because everything below refers to it
   c10::Device device;
+  std::string model_name;  // the base model as result files name it: job.model.path without secrets
   std::vector<AdapterSite> sites;
   ResidualInit residual;
   Model model;
   std::unique_ptr<TrainableSet> trainables;
-  std::unique_ptr<LayerProvider> provider;
+  std::unique_ptr<StepProvider> provider;
   std::unique_ptr<Network> network;
   std::unique_ptr<Optimizer> optimizer;
 };
@@ -35,6 +36,8 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
 // The model alone, with an adapter folder applied: for evaluation and generation. A base that was quantised
 // for training is quantised here alike, from path, quantization and double_quantization of `model`.
 struct LoadedModel {
+  AdapterConfig adapter;
+  std::vector<AdapterSite> sites;
   Model model;
   std::unique_ptr<TrainableSet> trainables;
 };

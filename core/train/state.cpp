@@ -6,36 +6,36 @@ namespace forge {
 namespace {
 
 constexpr auto kPointMembers = [](auto& point, auto&& member) {
-  member("step", point.step, "optimizer steps done before the evaluation");
+  member("step", point.step, "optimizer steps done before the evaluation", at_least(0));
   member("loss", point.loss, "mean over its supervised tokens");
 };
 
 constexpr auto kWindowMembers = [](auto& window, auto&& member) {
-  member("steps", window.steps, "since the last line of metrics");
-  member("skipped", window.skipped, "of them without a change of weights");
+  member("steps", window.steps, "since the last line of metrics", at_least(0));
+  member("skipped", window.skipped, "of them without a change of weights", at_least(0));
   member("loss", window.loss, "sum over the others");
-  member("examples", window.examples, "of all of them");
-  member("tokens", window.tokens, "of all of them");
-  member("supervised_tokens", window.supervised_tokens, "of all of them");
-  member("seconds", window.seconds, "of all of them");
-  member("data_seconds", window.data_seconds, "part of it spent waiting for data");
+  member("examples", window.examples, "of all of them", at_least(0));
+  member("tokens", window.tokens, "of all of them", at_least(0));
+  member("supervised_tokens", window.supervised_tokens, "of all of them", at_least(0));
+  member("seconds", window.seconds, "of all of them", at_least(0));
+  member("data_seconds", window.data_seconds, "part of it spent waiting for data", at_least(0));
 };
 
 constexpr auto kStateMembers = [](auto& state, auto&& member) {
-  member("step", state.step, "completed optimizer steps");
-  member("updates", state.updates, "steps that changed weights");
-  member("tokens", state.tokens, "trained on, repetitions counted");
-  member("supervised_tokens", state.supervised_tokens, "whose prediction was trained");
-  member("examples", state.examples, "trained on, repetitions counted");
-  member("consecutive_skips", state.consecutive_skips, "steps just left out for a loss that was not finite");
-  member("loss_scale", state.loss_scale, "of fp16");
-  member("steps_since_overflow", state.steps_since_overflow, "of the loss scale");
+  member("step", state.step, "completed optimizer steps", at_least(0));
+  member("updates", state.updates, "steps that changed weights", at_least(0));
+  member("tokens", state.tokens, "trained on, repetitions counted", at_least(0));
+  member("supervised_tokens", state.supervised_tokens, "whose prediction was trained", at_least(0));
+  member("examples", state.examples, "trained on, repetitions counted", at_least(0));
+  member("consecutive_skips", state.consecutive_skips, "steps just left out for a loss that was not finite", at_least(0));
+  member("loss_scale", state.loss_scale, "of fp16", at_least(1e-30));
+  member("steps_since_overflow", state.steps_since_overflow, "of the loss scale", at_least(0));
   member("best", state.best, "best evaluations, ascending loss");
-  member("last_eval_step", state.last_eval_step, "-1: none yet");
-  member("evals_without_improvement", state.evals_without_improvement, "for early stopping");
+  member("last_eval_step", state.last_eval_step, "-1: none yet", at_least(-1));
+  member("evals_without_improvement", state.evals_without_improvement, "for early stopping", at_least(0));
   member("stopped_early", state.stopped_early, "early stopping ended the run");
-  member("metrics_bytes", state.metrics_bytes, "length of metrics.jsonl that belongs to this state");
-  member("train_seconds", state.train_seconds, "over all sessions of the run");
+  member("metrics_bytes", state.metrics_bytes, "length of metrics.jsonl that belongs to this state", at_least(0));
+  member.later("run_seconds", state.run_seconds, "of all parts of the run: loading, steps, evaluation, saving", at_least(0));
   member("window", state.window, "steps that no line of metrics tells of yet");
 };
 
@@ -48,6 +48,19 @@ void to_json(Json& json, const StepWindow& window) { json = write_members(window
 void from_json(const Json& json, StepWindow& window) { read_members(json, window, kWindowMembers); }
 
 void to_json(Json& json, const TrainState& state) { json = write_members(state, kStateMembers); }
-void from_json(const Json& json, TrainState& state) { read_members(json, state, kStateMembers); }
+void from_json(const Json& json, TrainState& state) {
+  read_members(json, state, kStateMembers);
+  const auto require_done = [&](int64_t step, const char* name) {
+    if (step > state.step)
+      throw MemberFault(std::string(name) + ": expected at most the " + std::to_string(state.step) +
+                        " steps done, found " + std::to_string(step));
+  };
+  require_done(state.updates, "updates");
+  require_done(state.consecutive_skips, "consecutive_skips");
+  require_done(state.last_eval_step, "last_eval_step");
+  require_done(state.window.steps, "window.steps");
+  require_done(state.window.skipped, "window.skipped");
+  for (const EvalPoint& point : state.best) require_done(point.step, "best");
+}
 
 }  // namespace forge

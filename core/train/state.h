@@ -33,7 +33,7 @@ struct TrainState {
   int64_t evals_without_improvement = 0;
   bool stopped_early = false;
   int64_t metrics_bytes = 0;           // length of metrics.jsonl that belongs to this state
-  double train_seconds = 0;            // over all sessions of the run
+  double run_seconds = 0;              // of all parts of the run: loading, steps, evaluation, saving
   StepWindow window;
 };
 

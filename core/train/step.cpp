@@ -33,7 +33,7 @@ BatchTensors training_tensors(const Session& session, const Batch& batch, int64_
 double rate_factor(const Session& session, const TrainState& state) {
   const ScheduleConfig& schedule = session.job.schedule;
   if (session.plan.steps > 0) return learning_rate_factor(schedule, state.step, session.plan.steps);
-  return learning_rate_factor_by_clock(schedule, state.step, state.train_seconds, session.job.train.max_time.value());
+  return learning_rate_factor_by_clock(schedule, state.step, state.run_seconds, session.job.train.max_time.value());
 }
 
 [[noreturn]] void diverged(const TrainState& state, const StepStats& stats, const std::string& why) {
@@ -78,7 +78,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   session.trainables->zero_grad();
   double loss_sum = 0;
   for (const Batch& batch : batches) {
-    if (stop.load() > 0) throw StepInterrupted{};
+    if (stop.requested) throw StepInterrupted{};
     if (batch.supervised_tokens() == 0) continue;
     loss_sum += session.network->forward_backward(training_tensors(session, batch, state.step), normalizer, state.loss_scale);
   }
@@ -112,7 +112,7 @@ EvalStats evaluate(Network& network, const Model& model, const DataSet& data, in
   stats.examples.resize(static_cast<size_t>(data.size()));
   double loss = 0;
   for (int64_t next = 0; next < data.size();) {
-    if (stop.load() > 0) throw StepInterrupted{};
+    if (stop.requested) throw StepInterrupted{};
     std::vector<int64_t> indices;
     int64_t tokens = 0;
     while (next < data.size() && (indices.empty() || tokens + data.length(next) <= batch_tokens)) {

@@ -9,8 +9,13 @@
 
 namespace forge {
 
-// 0: go on; 1: stop at the next safe point with a checkpoint; 2: leave at once.
-using StopFlag = std::atomic<int>;
+// A wish to stop, set by a signal or by the end of the program.
+struct StopFlag {
+  std::atomic<bool> requested{false};
+  // Set while somebody looks at `requested` and ends at the next safe point. Otherwise nothing is there to save, and a
+  // request ends the process at once (engine/main.cpp).
+  std::atomic<bool> watched{false};
+};
 
 struct StepStats {
   double loss = 0;       // mean over the step's supervised tokens

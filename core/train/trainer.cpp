@@ -6,17 +6,26 @@
 #include <cmath>
 #include <utility>
 
+#include <torch/headeronly/version.h>
+
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/data/order.h"
+#include "core/config/secrets.h"
+#include "core/data/batch/order.h"
+#include "core/model/generate.h"
+#include "core/run/environment.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"
+#include "core/run/samples.h"
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
 #include "core/train/run_log.h"
 
 namespace forge {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Micro-batches smaller than the planned ones by this factor: doubled when memory runs out, replayed from the
 // amendments.
@@ -29,19 +38,30 @@ int64_t memory_divisor(const std::vector<Json>& amendments) {
 
 class Trainer {
  public:
-  Trainer(const TrainRequest& request, const EventSink& emit, const StopFlag& stop)
-      : request_(request), paths_{request.run_folder}, emit_(emit), stop_(stop), lock_(request.run_folder) {}
+  Trainer(const TrainRequest& request, const EventSink& emit, StopFlag& stop)
+      : request_(request),
+        paths_{request.run_folder},
+        emit_(emit),
+        stop_(stop),
+        lock_(request.lock ? std::make_unique<RunLock>(request.run_folder, *request.lock)
+                           : std::make_unique<RunLock>(request.run_folder)) {}
 
   void run() {
     open_folder();
     session_ = open_session(request_.plan, !resume_step_, emit_);
+    session_->model_name = sealed(request_.plan.job.model.path);
     if (resume_step_) resume();
-    log_ = std::make_unique<RunLog>(paths_, state_.metrics_bytes, job().log.tensorboard);
+    const std::string fault = cut_metrics(paths_.metrics(), state_);
+    log_ = std::make_unique<RunLog>(paths_, job().log.tensorboard);
+    if (!fault.empty()) notice("warning", fault);
     train_data_ = DataSet::open(request_.plan.train.cache_path);
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
+    stop_.watched = true;  // from here on a stop ends with a checkpoint
+    if (!resume_step_) answer_before();
     try {
       // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
       while (true) {
+        require_folder();
         if (eval_due()) evaluate_now();
         if (checkpoint_due()) save();
         if (finished()) break;
@@ -53,17 +73,38 @@ class Trainer {
       throw Error(ErrorKind::stopped, "stopped after step " + std::to_string(state_.step) + " of " +
                                           std::to_string(steps()) + ", with a checkpoint")
           .hint("run the same command again to continue");
+    } catch (const Error&) {
+      require_folder();  // which says more than what could not be written
+      throw;
     }
   }
 
  private:
+  // As files may hold it.
+  Json sealed(const Json& value) const { return seal_secrets(value, request_.secrets); }
+  Json sealed_plan(const Json& plan) const {
+    Json stored = sealed(plan);
+    set_plan_hash(stored);
+    return stored;
+  }
+  Json sealed_amendment(const Json& amendment) const {
+    Json stored = sealed(amendment);
+    if (stored.contains("plan")) set_plan_hash(stored["plan"]);
+    return stored;
+  }
   const Job& job() const { return session_->job; }
   int64_t steps() const { return session_->plan.steps; }
   bool has_eval() const { return request_.plan.eval.examples > 0; }
   bool finished() const {
-    bool out_of_time = job().train.max_time && state_.train_seconds >= *job().train.max_time;
     // A plan without a number of steps ends by train.max_time.
-    return (steps() > 0 && state_.step >= steps()) || state_.stopped_early || out_of_time;
+    return (steps() > 0 && state_.step >= steps()) || state_.stopped_early || out_of_time_;
+  }
+  // Everything counts, not steps alone: whoever asks for an hour has a machine for an hour.
+  double run_seconds() const { return earlier_seconds_ + request_.spent_seconds + seconds_since(started_); }
+  // Looked at once a step, so that all that happens after a step agrees on whether it was the last.
+  void look_at_the_clock() {
+    state_.run_seconds = run_seconds();
+    out_of_time_ = state_.step > 0 && job().train.max_time && state_.run_seconds >= *job().train.max_time;
   }
   // Whether something that happens every so many steps happens now; the last step always counts.
   bool due(const std::optional<int64_t>& every) const {
@@ -79,25 +120,39 @@ class Trainer {
     return due(job().checkpoint.every_steps) || best_now;
   }
 
+  // Whatever is written to a folder that was removed is lost, and would bring a fragment of it back.
+  void require_folder() const {
+    if (lock_->holds_folder() && file_exists(paths_.plan())) return;
+    throw Error(ErrorKind::environment, request_.run_folder + ": was removed, emptied or renamed while the run went on")
+        .hint("a run that was renamed continues under its old name; one that is gone starts over with the same command, "
+              "after --fresh where something is left of it");
+  }
+
   // Writes job.yaml, plan.json and new amendments, clears litter, and finds the checkpoint to continue from.
   void open_folder() {
     remove_litter(request_.run_folder);
     if (!file_exists(paths_.plan())) {
       write_file_durably(paths_.job(), request_.job_text);
-      write_file_durably(paths_.plan(), to_json(request_.plan).dump(2) + "\n");
+      write_file_durably(paths_.plan(), sealed_plan(to_json(request_.plan)).dump(2) + "\n");
     }
-    for (const Json& amendment : request_.amendments) append_amendment(request_.run_folder, amendment);
+    for (const Json& amendment : request_.amendments) append_amendment(request_.run_folder, sealed_amendment(amendment));
     divisor_ = memory_divisor(inspect_run(request_.run_folder).amendments);
     if (!request_.resume) return;
-    std::vector<int64_t> steps = list_checkpoints(request_.run_folder);
+    std::vector<std::string> damaged;
+    std::vector<int64_t> steps = list_checkpoints(request_.run_folder, &damaged);
+    for (const std::string& text : damaged) notice("warning", text);
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
       std::string fault;
       if (verify_checkpoint(paths_.checkpoint(*step), &fault)) {
         resume_step_ = *step;
         return;
       }
-      notice("warning", fault + " is damaged; trying the checkpoint before it");
+      notice("warning", fault + "; this checkpoint is damaged and passed over, kept as " +
+                            set_checkpoint_aside(request_.run_folder, *step));
     }
+    if ((!steps.empty() || !damaged.empty()) && file_exists(paths_.metrics()))
+      notice("warning", "no checkpoint can be read: starting over; the metrics so far are kept as " +
+                            keep_metrics_aside(paths_.metrics()));
   }
 
   void resume() {
@@ -105,6 +160,9 @@ class Trainer {
     state_ = load_checkpoint(*session_, path);
     saved_step_ = state_.step;
     saved_eval_step_ = state_.last_eval_step;
+    retain();  // a kill may have come between saving and this
+    earlier_seconds_ = state_.run_seconds;
+    look_at_the_clock();
     state_.stopped_early = state_.stopped_early && job().eval.early_stopping.patience > 0;
     emit_({{"event", "resumed"}, {"step", state_.step}, {"checkpoint", path}});
   }
@@ -112,6 +170,7 @@ class Trainer {
   void one_step() {
     std::vector<int64_t> examples = step_examples();
     StepStats stats;
+    state_.run_seconds = run_seconds();  // a schedule may follow the clock
     while (true) {
       TrainState before = state_;
       try {
@@ -127,8 +186,8 @@ class Trainer {
     state_.tokens += stats.tokens;
     state_.supervised_tokens += stats.supervised_tokens;
     state_.examples += stats.examples;
-    state_.train_seconds += stats.seconds;
     note_step(stats);
+    look_at_the_clock();
     if (state_.step % job().log.every_steps == 0 || finished()) log_step(stats);
   }
 
@@ -189,6 +248,7 @@ class Trainer {
                {"tokens_per_second", static_cast<double>(window.tokens) / window.seconds},
                {"step_seconds", window.seconds},
                {"data_wait_seconds", window.data_seconds},
+               {"run_seconds", state_.run_seconds},
                {"peak_memory_bytes", device_memory(session_->device).peak_bytes},
                {"mfu", nullptr},
                {"loss_scale", state_.loss_scale},
@@ -241,32 +301,79 @@ class Trainer {
   }
 
   void save() {
+    require_folder();
     // An evaluation that a stop had put off changes the state of a step that has its checkpoint.
     if (saved_step_ == state_.step && saved_eval_step_ == state_.last_eval_step) return;
-    auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     state_.metrics_bytes = log_->flush();
+    state_.run_seconds = run_seconds();
     int64_t bytes = 0;
     try {
       bytes = save_checkpoint(*session_, state_, request_.run_folder);
       failed_saves_ = 0;
     } catch (const Error& error) {
       // A full disk does not end a run that may outlive it; the last good checkpoint is untouched.
-      if (finished() || stop_.load() > 0 || ++failed_saves_ > 2) throw;
+      if (finished() || stop_.requested || ++failed_saves_ > 2) throw;
       notice("warning", std::string("no checkpoint at step ") + std::to_string(state_.step) + ": " + error.what() + "; trying again at the next one");
       return;
     }
     saved_step_ = state_.step;
     saved_eval_step_ = state_.last_eval_step;
+    retain();
+    double seconds = seconds_since(start);
+    saving_seconds_ += seconds;
+    announce({{"event", "checkpoint"}, {"step", state_.step}, {"path", paths_.checkpoint(state_.step)}, {"bytes", bytes}, {"seconds", seconds}});
+  }
+
+  void retain() {
     std::vector<int64_t> keep;
     if (job().checkpoint.keep_best > 0)
       for (const EvalPoint& point : state_.best) keep.push_back(point.step);
     retain_checkpoints(request_.run_folder, job().checkpoint.keep_last, keep);
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    announce({{"event", "checkpoint"}, {"step", state_.step}, {"path", paths_.checkpoint(state_.step)}, {"bytes", bytes}, {"seconds", seconds}});
+  }
+
+  std::vector<int32_t> answer(const std::vector<int32_t>& prompt) {
+    const int64_t room = request_.plan.train.longest - static_cast<int64_t>(prompt.size());
+    const SamplingConfig greedy{.max_new_tokens = std::clamp<int64_t>(room, 1, kSampleTokens), .stop_ids = stop_ids_};
+    std::vector<int32_t> ids;
+    generate(session_->model, prompt, greedy, 0, [&](int32_t id) {
+      ids.push_back(id);
+      return stop_.requested == 0;
+    });
+    return ids;
+  }
+
+  // Samples are worth seconds, never a run: without the memory for them there are none.
+  void answer_before() {
+    if (job().eval.samples == 0) return;
+    stop_ids_ = sample_stop_ids(request_.plan);
+    std::vector<Sample> samples;
+    try {
+      for (const auto& prompt :
+           sample_prompts(has_eval() ? eval_data_ : train_data_, job().eval.samples, request_.plan.train.longest))
+        samples.push_back({prompt, answer(prompt)});
+    } catch (const c10::OutOfMemoryError&) {
+      return;
+    }
+    write_samples(request_.run_folder, samples);
+  }
+
+  Json answer_after() {
+    const std::vector<Sample> samples = read_samples(request_.run_folder, session_->plan.model.vocab_size);
+    if (samples.empty() || job().eval.samples == 0) return Json::array();
+    stop_ids_ = sample_stop_ids(request_.plan);
+    std::vector<std::vector<int32_t>> answers;
+    try {
+      for (const Sample& sample : samples) answers.push_back(answer(sample.prompt));
+    } catch (const c10::OutOfMemoryError&) {
+      return Json::array();
+    }
+    return samples_json(samples, answers, request_.plan);
   }
 
   // The loop's last turn has evaluated and saved already.
   void finish() {
+    require_folder();
     int64_t exported = state_.step;
     bool take_best = job().eval.early_stopping.patience > 0 && !state_.best.empty() && state_.best[0].step != state_.step;
     if (take_best && file_exists(paths_.checkpoint(state_.best[0].step) + "/manifest.json")) {
@@ -275,15 +382,22 @@ class Trainer {
     }
     std::string result = export_result(*session_, request_.run_folder);
     log_->flush();
-    RunFacts facts{.seconds = state_.train_seconds, .measured_peak_bytes = device_memory(session_->device).peak_bytes};
+    RunFacts facts{.seconds = run_seconds(),
+                   .measured_peak_bytes = device_memory(session_->device).peak_bytes,
+                   .environment = environment_of(session_->plan.device, TORCH_VERSION)};
+    facts.samples = answer_after();
     for (const Json& amendment : inspect_run(request_.run_folder).amendments) facts.amendments.push_back(amendment);
-    std::vector<Json> events = read_metrics(paths_.metrics());
-    Json report = make_report(to_json(request_.plan), events, facts);
+    std::string fault;
+    RunMetrics metrics = read_metrics(paths_.metrics(), &fault);
+    if (!fault.empty()) notice("warning", fault + ": left out of the report");
+    metrics.saving_seconds = saving_seconds_;
+    Json report = make_report(to_json(request_.plan), metrics, facts);
     report["step"] = state_.step;
     report["planned_steps"] = steps();  // a run may end before them, by early stopping or train.max_time
     report["stopped_early"] = state_.stopped_early;
     report["exported"] = {{"path", result}, {"step", exported}};
-    write_report(request_.run_folder, report, events);
+    report = hide_secrets(report, request_.secrets);
+    write_report(request_.run_folder, report, metrics);
     emit_({{"event", "done"}, {"report", report}});
   }
 
@@ -292,32 +406,36 @@ class Trainer {
     emit_(event);
   }
   void announce(const Json& event) {
-    if (log_) log_->note(event);
+    if (log_) log_->note(hide_secrets(event, request_.secrets));
     emit_(event);
   }
   void notice(const std::string& level, const std::string& text) {
     announce({{"event", "notice"}, {"level", level}, {"text", text}});
   }
 
+  const Clock::time_point started_ = Clock::now();
   const TrainRequest& request_;
   RunPaths paths_;
   const EventSink& emit_;
-  const StopFlag& stop_;
-  RunLock lock_;
+  StopFlag& stop_;
+  std::unique_ptr<RunLock> lock_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<RunLog> log_;
   DataSet train_data_, eval_data_;
+  std::vector<int32_t> stop_ids_;  // of samples
   TrainState state_;
   std::optional<int64_t> resume_step_;
   int64_t divisor_ = 1, saved_step_ = -1, saved_eval_step_ = -1, failed_saves_ = 0;
+  double earlier_seconds_ = 0, saving_seconds_ = 0;
+  bool out_of_time_ = false;
   int64_t epoch_ = -1, epoch_begin_ = 0;  // the epoch at hand and its first step
   std::vector<std::vector<int64_t>> epoch_steps_;
 };
 
 }  // namespace
 
-void train(const TrainRequest& request, const EventSink& emit, const StopFlag& stop) {
-  make_directories(request.run_folder);
+void train(const TrainRequest& request, const EventSink& emit, StopFlag& stop) {
+  if (!request.lock) make_directories(request.run_folder);
   Trainer(request, emit, stop).run();
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // A run from its plan to its report: the loop of verbs.
+#include <optional>
 #include <string>
 
+#include "core/config/secrets.h"
 #include "core/train/step.h"
 
 namespace forge {
@@ -12,11 +14,15 @@ struct TrainRequest {
   std::string run_folder;
   bool resume = false;
   std::vector<Json> amendments;  // to append before going on
+  // The descriptor of the run folder's lock that whoever asks holds and shares; without it one is taken.
+  std::optional<int> lock;
+  double spent_seconds = 0;      // on the run before the engine was asked: planning, making tokens
+  std::vector<Secret> secrets;   // of the job: no file of the run may hold them
 };
 
 // Runs to the end and leaves adapter/ (or model/), report.json and checkpoints. Throws Error(stopped) after a stop with
 // a checkpoint, Error(diverged), and whatever files and memory have to say. Every event goes to `emit`, steps and
 // evaluations also to metrics.jsonl.
-void train(const TrainRequest& request, const EventSink& emit, const StopFlag& stop);
+void train(const TrainRequest& request, const EventSink& emit, StopFlag& stop);
 
 }  // namespace forge

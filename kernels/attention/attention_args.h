@@ -1,9 +1,13 @@
 #pragma once
 // Causal attention over packed sequences on plain memory, forward and backward.
 //
-//   out_i = Σ_j p_ij v_j,  p_ij = exp(scale · q_i·k_j − lse_i),  j ≤ i in i's own sequence
-//   d v_j = Σ_i p_ij d out_i     d s_ij = p_ij (d out_i · v_j − d out_i · out_i)     d q_i = scale Σ_j d s_ij
-//   k_j d k_j = scale Σ_i d s_ij q_i
+//   p_ij   = exp(scale · q_i·k_j − lse_i)      j ≤ i in i's own sequence
+//   out_i  = Σ_j p_ij v_j
+//
+//   d v_j  = Σ_i p_ij d out_i
+//   d s_ij = p_ij (d out_i · v_j − d out_i · out_i)
+//   d q_i  = scale Σ_j d s_ij k_j
+//   d k_j  = scale Σ_i d s_ij q_i
 //
 // Query head h reads key head h · kv_heads / heads; heads is a multiple of kv_heads. q, out, d_q: [tokens,
 // heads, head_dim]; k, v, d_k, d_v: [tokens, kv_heads, head_dim]; a stride is elements from token to token,

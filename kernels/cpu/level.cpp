@@ -1,18 +1,22 @@
 #include "kernels/cpu/level.h"
 
+#include <algorithm>
+
+#include "core/base/instruction_set.h"
+
 namespace forge {
 namespace {
 
+CpuLevel level_of(InstructionSet set) {
+  return set >= InstructionSet::avx512 ? CpuLevel::avx512
+         : set == InstructionSet::avx2 ? CpuLevel::avx2
+                                       : CpuLevel::baseline;
+}
+
 CpuLevel detect() {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
-    return CpuLevel::baseline;
-  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return wide ? CpuLevel::avx512 : CpuLevel::avx2;
-#else
-  return CpuLevel::baseline;
-#endif
+  const InstructionSet has = processor_instructions();
+  const auto stated = stated_instructions();
+  return level_of(stated ? std::min(has, stated->set) : has);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 // Lookup of token embeddings and its gradient, on plain memory.
 //
-//   y_t = table[ids_t]            d table[v] += Σ over t with ids_t = v of d y_t, t ascending
+//   y_t         = table[ids_t]
+//   d table[v] += Σ d y_t over t with ids_t = v, t ascending
 //
 // A negative id is left out: zeros in y, nothing in the gradient. fp32 sums. On a CPU the gradient adds in
 // the order of the tokens whatever the number of threads (a thread owns the rows of its residue class and

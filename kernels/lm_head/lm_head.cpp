@@ -6,22 +6,38 @@
 namespace forge {
 namespace {
 
-// fp32 logits of one chunk, written into `scratch` when the GEMM can write there. [positions, vocab]
-at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, double temperature, const at::Tensor& scratch) {
-  at::Tensor logits;
-  if (hidden.scalar_type() == at::kFloat) {
-    logits = scratch.narrow(0, 0, hidden.size(0));
-    at::mm_out(logits, hidden, weight.t());
+// The memory of a chunk's logits, in fp32 and, where that is another, in the type of the product.
+struct ChunkMemory {
+  at::Tensor wide, narrow;  // [chunk, vocab]
+};
+
+ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, const HeadMemory& memory) {
+  const int64_t rows = std::min(memory.chunk, hidden.size(0)), vocab = weight.size(0);
+  const bool narrow = hidden.scalar_type() != at::kFloat;
+  ChunkMemory chunk;
+  if (!memory.scratch.defined()) {
+    chunk.wide = at::empty({rows, vocab}, hidden.options().dtype(at::kFloat));
+    if (narrow) chunk.narrow = at::empty({rows, vocab}, hidden.options());
+    return chunk;
+  }
+  char* bytes = static_cast<char*>(memory.scratch.data_ptr());
+  chunk.wide = at::from_blob(bytes, {rows, vocab}, hidden.options().dtype(at::kFloat).requires_grad(false));
+  if (narrow) chunk.narrow = at::from_blob(bytes + 4 * rows * vocab, {rows, vocab}, hidden.options().requires_grad(false));
+  return chunk;
+}
+
+// fp32 logits of one chunk. [positions, vocab]
+at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, double temperature, const ChunkMemory& memory) {
+  at::Tensor logits = memory.wide.narrow(0, 0, hidden.size(0));
+  if (memory.narrow.defined()) {
+    at::Tensor product = memory.narrow.narrow(0, 0, hidden.size(0));
+    at::mm_out(product, hidden, weight.t());
+    logits.copy_(product);
   } else {
-    logits = at::mm(hidden, weight.t()).to(at::kFloat);
+    at::mm_out(logits, hidden, weight.t());
   }
   if (temperature != 1) logits.div_(temperature);
   return logits;
-}
-
-at::Tensor new_scratch(const at::Tensor& hidden, const at::Tensor& weight, int64_t chunk) {
-  if (hidden.scalar_type() != at::kFloat) return {};
-  return at::empty({std::min(chunk, hidden.size(0)), weight.size(0)}, hidden.options());
 }
 
 // One chunk after its reduction, in the memory of the logits.
@@ -73,11 +89,13 @@ void append(at::Tensor& whole, int64_t begin, int64_t total, const at::Tensor& p
 }  // namespace
 
 TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                          const TokenNeeds& needs, int64_t chunk) {
+                          const TokenNeeds& needs, const HeadMemory& memory) {
   c10::NoGradGuard no_grad;
   int64_t total = hidden.size(0);
   TokenOutputs whole;
-  at::Tensor scratch = new_scratch(hidden, weight, chunk);
+  if (total == 0) return {};
+  const ChunkMemory scratch = chunk_memory(hidden, weight, memory);
+  const int64_t chunk = memory.chunk;
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
     at::Tensor logits = chunk_logits(hidden.narrow(0, begin, count), weight, needs.temperature, scratch);
@@ -91,12 +109,14 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
 }
 
 at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                                 const TokenNeeds& needs, const Cotangents& cotangents, int64_t chunk,
+                                 const TokenNeeds& needs, const Cotangents& cotangents, const HeadMemory& memory,
                                  const at::Tensor& weight_grad) {
   c10::NoGradGuard no_grad;
   int64_t total = hidden.size(0);
-  at::Tensor d_hidden = at::empty_like(hidden);
-  at::Tensor scratch = new_scratch(hidden, weight, chunk);
+  at::Tensor d_hidden = memory.d_hidden.defined() ? memory.d_hidden : at::empty_like(hidden);
+  if (total == 0) return d_hidden;
+  const ChunkMemory scratch = chunk_memory(hidden, weight, memory);
+  const int64_t chunk = memory.chunk;
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
     at::Tensor rows = hidden.narrow(0, begin, count), y = targets.narrow(0, begin, count);
@@ -104,7 +124,7 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     Reduced reduced = reduce(std::move(logits), y, needs);
     at::Tensor dz = logits_grad(reduced, y, cotangents(begin, reduced.outputs));
     if (needs.temperature != 1) dz.div_(needs.temperature);
-    dz = dz.to(hidden.scalar_type());
+    if (scratch.narrow.defined()) dz = scratch.narrow.narrow(0, 0, count).copy_(dz);
     at::Tensor slice = d_hidden.narrow(0, begin, count);
     at::mm_out(slice, dz, weight);
     if (!weight_grad.defined()) continue;

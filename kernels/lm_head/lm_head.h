@@ -2,9 +2,12 @@
 // The output head: logits over the vocabulary, reduced to a few numbers per position before anybody sees them. Full
 // logits never exist: positions are taken in chunks, and only those that an objective asked for.
 //
-// With z = h Wᵀ for one position and target y:
-//   logp = z_y − logsumexp(z)     mean_logit = mean(z)     entropy = logsumexp(z) − Σ softmax(z) z
-//   dz = g_logp (onehot_y − p) + g_lse p + g_mean / V − g_entropy p (z − Σ p z)
+// With z = h Wᵀ for one position, p = softmax(z) and target y:
+//
+//   logp       = z_y − logsumexp(z)
+//   mean_logit = mean(z)
+//   entropy    = logsumexp(z) − Σ p z
+//   d z        = g_logp (onehot_y − p) + g_lse p + g_mean / V − g_entropy p (z − Σ p z)
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -31,16 +34,23 @@ struct TokenGrads {
   at::Tensor logp, logsumexp, mean_logit, entropy;
 };
 
+// How the head is computed.
+struct HeadMemory {
+  int64_t chunk = 0;    // positions at once
+  at::Tensor scratch;   // bytes for the logits of a chunk: 4 each, in a narrower type than fp32 its own 2 besides; or undefined
+  at::Tensor d_hidden;  // where the gradient goes, like hidden; or undefined
+};
+
 // hidden [positions, hidden_size] (after the final norm), weight [vocab, hidden_size], targets int64 [positions].
 TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                          const TokenNeeds& needs, int64_t chunk);
+                          const TokenNeeds& needs, const HeadMemory& memory);
 
 // Visits the head once: computes the outputs of a chunk, asks `cotangents(begin, outputs of the chunk)` for its grads
 // and turns the logits into their gradient in place. → d hidden, in hidden's type. When `weight_grad` is defined (fp32,
 // like weight), the head's gradient is added to it.
 using Cotangents = std::function<TokenGrads(int64_t begin, const TokenOutputs& chunk)>;
 at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                                 const TokenNeeds& needs, const Cotangents& cotangents, int64_t chunk,
+                                 const TokenNeeds& needs, const Cotangents& cotangents, const HeadMemory& memory,
                                  const at::Tensor& weight_grad);
 
 }  // namespace forge

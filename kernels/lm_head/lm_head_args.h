@@ -2,11 +2,20 @@
 // The output head and everything an objective takes from it, on plain memory: full logits never exist.
 //
 // For a position with hidden state h and target y, over the vocabulary v:
-//   z_v = cap · tanh(h · W_v / cap) / temperature           cap 0: no cap
-//   logp = z_y − lse   lse = log Σ exp z_v   mean_logit = Σ z_v / V   entropy = lse − Σ p_v z_v,  p =
-//   softmax(z) loss = −(1 − ε) logp − ε (mean_logit − lse) + ζ lse²     ε: label smoothing, ζ: z-loss
-// and the gradient of Σ (loss_weight · loss + g_logp · logp + g_lse · lse + g_mean · mean_logit + g_entropy ·
-// entropy). A position whose target is negative is left out: no work, zeros in its outputs and in d_hidden.
+//
+//   z_v        = cap · tanh(h · W_v / cap) / temperature         cap 0: no cap
+//   lse        = log Σ exp z_v
+//   p          = softmax(z)
+//   logp       = z_y − lse
+//   mean_logit = Σ z_v / V
+//   entropy    = lse − Σ p_v z_v
+//   loss       = −(1 − ε) logp − ε (mean_logit − lse) + ζ lse²   ε: label smoothing, ζ: z-loss
+//
+// and, summed over the positions, the gradient of
+//
+//   loss_weight · loss + g_logp · logp + g_lse · lse + g_mean · mean_logit + g_entropy · entropy
+//
+// A position whose target is negative is left out: no work, zeros in its outputs and in d_hidden.
 //
 // Arithmetic in fp32, results rounded once. The gradient of everything but entropy, of a frozen head, needs
 // one visit: Σ p_v W_v is gathered beside the running sum, as attention gathers values (keys and values are

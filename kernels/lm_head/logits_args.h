@@ -2,13 +2,13 @@
 // Softmax and cross-entropy over a chunk of logits on plain memory: the logits come from one GEMM, their
 // gradient goes into the next. Formulas and names as in lm_head_args.h:
 //
-//   z = cap · tanh(x / cap) / temperature
+//   z          = cap · tanh(x / cap) / temperature
+//   logp       = z_y − lse
+//   entropy    = lse − Σ p z
+//   mean_logit = Σ z / V
+//   loss       = −(1 − ε) logp − ε (mean_logit − lse) + ζ lse²
 //
-//   logp = z_y − lse      entropy = lse − Σ p z      mean_logit = Σ z / V
-//
-//   loss = −(1 − ε) logp − ε (mean_logit − lse) + ζ lse²
-//
-//   d z = A [v = y] + (B + E (z − Σ p z)) p + C      A, B, C, E: sums of the cotangents; then the chain to x
+//   d z        = A [v = y] + (B + E (z − Σ p z)) p + C     A, B, C, E: sums of the cotangents; then the chain to x
 //
 // With cotangents known beforehand (sft, pretrain) one launch gives the outputs and the gradient; otherwise a
 // second launch with `gradient` reduces again, which costs one read of the chunk. A negative target: zeros in

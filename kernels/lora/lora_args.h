@@ -3,9 +3,16 @@
 // memory. The frozen product x Wᵀ is the caller's, one GEMM for the group; this adds to it (Hu et al., LoRA,
 // 2021).
 //
-//   S = drop(x) Aᵀ      A [members · rank, width]: the members' A one below the other; S is kept for the
-//   backward y_i += scale · S_i B_iᵀ d S_i = scale · d y_i B_i     d B_i += scale · d y_iᵀ S_i     one pass
-//   over d y d A += d Sᵀ drop(x)           d x += drop'(d S A)
+//   S      = drop(x) Aᵀ
+//   y_i   += scale · S_i B_iᵀ
+//
+//   d S_i  = scale · d y_i B_i
+//   d B_i += scale · d y_iᵀ S_i
+//   d A   += d Sᵀ drop(x)
+//   d x   += drop'(d S A)
+//
+// A [members · rank, width] holds the members' A one below the other. S is kept for the backward, which takes d S and
+// d B in one pass over d y.
 //
 // drop(x) keeps an element with probability 1 − p and divides it by that; which ones is a function of (seed,
 // step, stream, example, position, feature) as in kernels/dropout: nothing is stored for it. One mask for the

@@ -2,8 +2,13 @@
 // Linear layers that read the same x, whole: the frozen weights and their adapters, q-k-v, gate-up or one
 // alone.
 //
-//   S = x Aᵀ        y_i = x W_iᵀ + scale · S_i B_iᵀ        d S_i = scale · d y_i B_i
-//   d x = d y W + d S A        d A += d Sᵀ x        d B_i += scale · d y_iᵀ S_i
+//   S      = x Aᵀ
+//   y_i    = x W_iᵀ + scale · S_i B_iᵀ
+//
+//   d S_i  = scale · d y_i B_i
+//   d x    = d y W + d S A
+//   d A   += d Sᵀ x
+//   d B_i += scale · d y_iᵀ S_i
 //
 // Weights lie in one buffer of N + R rows and K + R columns (N = Σ out, K = width, R = members · rank), and x
 // and y have R spare columns, so that a product can run on into the adapter's part:

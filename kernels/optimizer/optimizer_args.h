@@ -3,17 +3,29 @@
 // Lion, AdamW with 8-bit state, and the loss scale of fp16 training. Two calls a step (one norm, one update)
 // and nothing read back between them: the norm leaves its verdict in memory and the update obeys it.
 //
-//   norm   = ‖grad‖₂ · unscale        unscale: 1 / (loss scale · what else the gradients were multiplied
-//   with) scale  = unscale · min(1, max_norm / (norm + 1e-6))       max_norm ≤ 0: unscale finite = 0 when any
-//   gradient is infinite or NaN, else 1: then the update changes nothing
+//   norm   = ‖grad‖₂ · unscale
+//   scale  = unscale · min(1, max_norm / (norm + 1e-6))     max_norm ≤ 0: unscale
+//   finite = 0 when a gradient is infinite or NaN, else 1   0: the update changes nothing
 //
-//   AdamW (Loshchilov & Hutter, 2019), g = grad · scale, p ← p (1 − lr λ) first:
-//     m ← m + (1 − β₁)(g − m)   v ← β₂ v + (1 − β₂) g²   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
-//   Lion (Chen et al., 2023): p ← p − lr · sign(β₁ m + (1 − β₁) g)   m ← β₂ m + (1 − β₂) g
-//   8-bit state (Dettmers et al., 2022): blocks of 256 values; m = map[code] · absmax of its block, by a
-//   signed and an
-//     unsigned map of 256 ascending values; after the update each block is given its new absmax and nearest
-//     codes.
+// where unscale is 1 / (loss scale · what else the gradients were multiplied with). With g = grad · scale, AdamW
+// (Loshchilov & Hutter, 2019) is
+//
+//   p ← p (1 − lr λ)
+//   m ← m + (1 − β₁)(g − m)
+//   v ← β₂ v + (1 − β₂) g²
+//   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
+//
+// and Lion (Chen et al., 2023), after the same decay,
+//
+//   p ← p − lr · sign(β₁ m + (1 − β₁) g)
+//   m ← β₂ m + (1 − β₂) g
+//
+// 8-bit state (Dettmers et al., 2022) lies in blocks of 256 values,
+//
+//   m = map[code] · absmax of its block
+//
+// with a signed map of 256 ascending values for m and an unsigned one for v. After the update each block is given its
+// new absmax and the nearest codes.
 //
 // Settings are double, since 1 − β in fp32 would be off by a hundred units; state and arithmetic are fp32;
 // `copy`, if given, is the weight rounded to the type that the forward computes with. Bytes an element: norm

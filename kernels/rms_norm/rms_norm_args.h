@@ -2,8 +2,12 @@
 // Residual addition and RMS normalisation on plain memory, forward and backward, for every backend.
 //
 //   h = x + residual (or x)           rounded to the type: it is the next residual stream
-//   y = h · r · (weight + weight_offset),   r = 1 / sqrt(mean(h²) + eps)
-//   d h = r (g − h r · mean(g h r)) + d_h,   g = d y (weight + weight_offset)        d weight += Σ d y h r
+//   r = 1 / sqrt(mean(h²) + eps)
+//   y = h · r · (weight + weight_offset)
+//
+//   g         = d y (weight + weight_offset)
+//   d h       = r (g − h r · mean(g h r)) + d_h
+//   d weight += Σ d y h r
 //
 // Arithmetic in fp32, every result rounded once. weight_offset is 1 in Gemma, else 0. Strides are elements
 // from row to row. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:

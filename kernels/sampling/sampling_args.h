@@ -2,9 +2,11 @@
 // Next-token sampling on plain memory: temperature, then top-k, top-p and min-p, then one draw from what is
 // left. No sort: thresholds are found by bisecting the bits of the logits.
 //
-//   z = x / temperature;   keep z among the top_k largest;   of those, the fewest largest whose probabilities
-//   reach top_p; of those, p ≥ min_p · max p;   draw by the inverse of the cumulative distribution in order
-//   of token number
+//   z = x / temperature
+//   keep the top_k largest z
+//   of those, keep the fewest largest whose probabilities reach top_p
+//   of those, keep p ≥ min_p · max p
+//   draw by the inverse of the cumulative distribution, in order of token number
 //
 // Equal logits stay or go together, so a tie may keep more than k. The draw of a row is a function of (seed,
 // stream, index), the same on every backend but for a number within rounding of the border of two tokens.

@@ -2,8 +2,11 @@
 // The gated activation of an MLP (Shazeer, GLU Variants, 2020) on plain memory, forward and backward, for
 // every backend.
 //
-//   y = f(gate) · up       f: silu(x) = x σ(x), or gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))
-//   d gate = d y · up · f'(gate)       d up = d y · f(gate)
+//   y      = f(gate) · up
+//   d gate = d y · up · f'(gate)
+//   d up   = d y · f(gate)
+//
+// where f is silu(x) = x σ(x) or gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
 //
 // Arithmetic in fp32, every result rounded once. Strides are elements from row to row; gate and up may be the
 // two halves of one row of a fused projection. Bytes: forward 3 passes of rows · width elements; backward 5,

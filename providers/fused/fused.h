@@ -1,18 +1,16 @@
 #pragma once
-// The fused provider: a decoder layer as a sequence of kernels (kernels/), its backward written by hand. On a CPU so far.
+// The fused provider: the lists of a step (core/families) run op by op on our kernels, in one arena. On a CPU so far.
 #include <memory>
 
-#include "core/config/job.h"
-#include "core/model/layer.h"
+#include "core/families/step.h"
 #include "core/model/model.h"
+#include "core/model/step_provider.h"
 #include "core/model/trainable.h"
+#include "providers/step_options.h"
 
 namespace forge {
 
-// Recompute by `checkpointing`: none keeps q, k, v, the attention's result, gate and up; selective leaves out gate and
-// up; full keeps a layer's input alone. What costs a pass and no product (norms, the gated activation) is always made
-// again.
-std::unique_ptr<LayerProvider> fused_provider(const Model& model, TrainableSet& trainables,
-                                              Checkpointing checkpointing);
+std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables,
+                                             const StepOptions& options);
 
 }  // namespace forge

@@ -1,166 +1,135 @@
 #include "providers/fused/fused_plan.h"
 
-#include <memory>
+#include <algorithm>
 
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/families/step.h"
+#include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_tiles.h"
 #include "kernels/lora/lora_space.h"
-#include "providers/rehearsal.h"
 
 namespace forge {
 namespace {
 
-// fused.cpp, linear.cpp and ops.cpp, line by line.
-class FusedLayers : public RehearsedLayers {
- public:
-  FusedLayers(const ActivationShape& shape, Ledger& ledger)
-      : RehearsedLayers(shape, ledger),
-        hidden_(shape.spec.hidden_size),
-        inner_(shape.spec.intermediate_size),
-        q_(shape.spec.num_heads * shape.spec.head_dim),
-        kv_(shape.spec.num_kv_heads * shape.spec.head_dim) {}
+int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& sizes, bool backward) {
+  int64_t most = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (module.rank == 0) continue;
+    LoraGroup group{.tokens = sizes.tokens, .width = module.in, .rank = module.rank, .members = 1};
+    group.member[0].out = module.out;
+    most = std::max(most, lora_space(group, backward, nullptr, sizes.threads).bytes);
+  }
+  return most;
+}
 
-  Held forward(const RehearsedLayer& l, const Held& hidden, Held* saved) override {
-    const Use use = saved ? Use::saved : Use::layer;
-    auto kept = std::make_shared<Kept>();
-    Held middle = attention(l, *kept, use, saved != nullptr);
-    Held inverse = numbers(use, 1), x = wide(Use::layer, hidden_);
-    Held output = mlp(l, std::move(x), *kept, use, saved != nullptr);
-    if (!saved) return output;
-    kept->input = hidden;
-    kept->middle = middle;
-    kept->inverse = inverse;
-    if (shape_.checkpointing == Checkpointing::full) {
-      kept->attention = {};
-      kept->middle = kept->inverse = Held();
+int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
+  const Attributes& a = op.attributes;
+  int64_t floats = 0;
+  attention_scratch({.heads = a.heads, .kv_heads = a.kv_heads, .head_dim = a.head_dim}, nullptr, &floats);
+  return 64 + 4 * sizes.threads * floats;
+}
+
+// Logits of a chunk in fp32, and in a narrower compute type as the product takes and gives them. A trained head's gradient is
+// a matrix of its own there before it is added up.
+int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  const ModuleUse& head = graph.module(op);
+  const bool narrow = sizes.compute_bytes < 4;
+  return std::min(kHeadChunk, sizes.targets) * head.out * (4 + (narrow ? sizes.compute_bytes : 0));
+}
+
+// In a narrower type than fp32 the product is rounded before it is added to the fp32 gradient.
+int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  int64_t most = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    if (graph.module(op, i).trained) most = std::max(most, graph.module(op, i).in * graph.module(op, i).out);
+  return sizes.compute_bytes < 4 ? sizes.compute_bytes * most : 0;
+}
+
+StepSizes sizes_of(const ActivationShape& shape) {
+  return {shape.micro_batch_tokens, shape.supervised_tokens, bytes_of(shape.precision), shape.threads};
+}
+
+// Beside the arena: the micro-batch itself, and numbers for each supervised position.
+int64_t batch_bytes(const ActivationShape& shape) {
+  const int64_t angles = shape.micro_batch_tokens * (shape.spec.head_dim / 2) * 2;
+  const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
+  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens;
+}
+
+// The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
+std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  const int64_t chunk = std::min(kHeadChunk, sizes.targets);
+  std::vector<Product> products;
+  int64_t in = 0, outs = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    in = module.in, outs += module.out;
+    if (op.kind == OpKind::linear) products.push_back({sizes.tokens, in, module.out});
+    if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, module.out, in});
+    if (op.kind == OpKind::linear_weight_gradient && module.trained)
+      products.push_back({module.out, sizes.tokens, in, true});
+    if (op.kind == OpKind::head || op.kind == OpKind::evaluate) products.push_back({chunk, in, module.out});
+    if (op.kind == OpKind::head) products.push_back({chunk, module.out, in});
+    if (op.kind == OpKind::head && module.trained) products.push_back({module.out, chunk, in, true});
+  }
+  if (op.kind == OpKind::linear) products.push_back({sizes.tokens, in, outs});
+  if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, outs, in});
+  return products;
+}
+
+// The gradient of a trained head in 16 bits: a matrix of its own before it is added up.
+int64_t head_gradient_bytes(const Graph& graph, const StepSizes& sizes) {
+  if (sizes.compute_bytes == 4) return 0;
+  for (const Op& op : graph.ops)
+    if (op.kind == OpKind::head && graph.module(op).trained)
+      return sizes.compute_bytes * graph.module(op).in * graph.module(op).out;
+  return 0;
+}
+
+// The most that LibTorch takes beside a product, past the head's gradient: both lie beside the arena, each at its time.
+int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
+  if (shape.precision == Precision::fp32) return 0;
+  const int64_t gradient = head_gradient_bytes(graph, sizes);
+  ProductScratch scratch(shape.instructions, shape.threads);
+  int64_t most = 0;
+  for (const Op& op : graph.ops)
+    for (const Product& product : products_of(graph, op, sizes)) {
+      const bool beside_gradient = op.kind == OpKind::head && product.transposed;
+      most = std::max(most, scratch.bytes(product) - (beside_gradient ? 0 : gradient));
     }
-    *saved = kept;
-    return output;
-  }
+  return most;
+}
 
-  Held backward(const RehearsedLayer& l, const Held& grad, Held saved, bool needs_input_grad) override {
-    Kept& kept = *static_cast<Kept*>(saved.get());
-    Held x;
-    if (!kept.attention.q) {
-      kept.middle = attention(l, kept, Use::layer, true);
-      kept.inverse = numbers(Use::layer, 1);
-      x = wide(Use::layer, hidden_);
-    }
-    mlp_backward(l, kept, std::move(x));
-    attention_backward(l, kept, needs_input_grad);
-    return grad;
-  }
-
- private:
-  struct AttentionKept {
-    Held inverse, q, k, v, mixed, lse, s_q, s_k, s_v, s_o;
-  };
-  struct MlpKept {
-    Held gate, up, s_gate, s_up;
-  };
-  struct Kept {
-    Held input, middle, inverse, s_down;
-    AttentionKept attention;
-    MlpKept mlp;
-  };
-
-  Held numbers(Use use, int64_t width) { return ledger_.hold(use, 4 * tokens_ * width); }
-  bool keeps_input(const RehearsedLinear& linear) const { return linear.trained || linear.rank > 0; }
-
-  int64_t adapter_workspace(const RehearsedLinear& linear, bool backward) const {
-    LoraGroup group{.tokens = tokens_, .width = linear.in, .rank = linear.rank, .members = 1};
-    group.member[0].out = linear.out;
-    return lora_space(group, backward, nullptr, shape_.threads).bytes;
-  }
-  Held attention_workspace() {
-    const ModelSpec& s = shape_.spec;
-    int64_t floats = 0;
-    attention_scratch({.heads = s.num_heads, .kv_heads = s.num_kv_heads, .head_dim = s.head_dim}, nullptr,
-                      &floats);
-    return ledger_.hold(Use::layer, 64 + 4 * shape_.threads * floats);
-  }
-
-  Held linear(const RehearsedLinear& linear, Use use, Held* s) {
-    Held y = product(use, linear.out);
-    if (linear.rank == 0) return y;
-    Held kept = numbers(use, linear.rank);
-    ledger_.hold(Use::layer, adapter_workspace(linear, false));
-    *s = kept;
-    return y;
-  }
-  void linear_backward(const RehearsedLinear& linear, bool d_x) {
-    if (d_x) product_scratch(Use::layer, tokens_, linear.in);
-    if (linear.trained && narrow()) weight_grad(linear.in, linear.out);
-    if (linear.rank > 0) ledger_.hold(Use::layer, adapter_workspace(linear, true));
-  }
-
-  // Angles in fp32 for one of q and k.
-  void rotate() {
-    if (narrow()) ledger_.hold(Use::layer, 4 * tokens_ * shape_.spec.head_dim);
-  }
-
-  Held attention(const RehearsedLayer& l, Kept& all, Use use, bool keep) {
-    AttentionKept local;
-    AttentionKept& kept = keep ? all.attention : local;
-    {
-      Held x = wide(Use::layer, hidden_);
-      kept.inverse = numbers(use, 1);
-      kept.q = linear(l.q, use, &kept.s_q);
-      kept.k = linear(l.k, use, &kept.s_k);
-      kept.v = linear(l.v, use, &kept.s_v);
-    }
-    rotate();
-    kept.mixed = wide(use, q_);
-    kept.lse = numbers(use, shape_.spec.num_heads);
-    attention_workspace();
-    return linear(l.o, use, &kept.s_o);
-  }
-
-  Held mlp(const RehearsedLayer& l, Held x, Kept& kept, Use use, bool keep) {
-    kept.mlp.gate = linear(l.gate, use, &kept.mlp.s_gate);
-    kept.mlp.up = linear(l.up, use, &kept.mlp.s_up);
-    x.reset();
-    Held y = wide(Use::layer, inner_);
-    if (!keep || shape_.checkpointing != Checkpointing::none) kept.mlp = {};
-    return linear(l.down, use, &kept.s_down);
-  }
-
-  void mlp_backward(const RehearsedLayer& l, Kept& kept, Held x) {
-    const bool again = !kept.mlp.gate;
-    if (!x && (again || keeps_input(l.gate) || keeps_input(l.up))) x = wide(Use::layer, hidden_);
-    if (again) {
-      kept.mlp.gate = linear(l.gate, Use::layer, &kept.mlp.s_gate);
-      kept.mlp.up = linear(l.up, Use::layer, &kept.mlp.s_up);
-    }
-    {
-      Held y = keeps_input(l.down) ? wide(Use::layer, inner_) : Held(), d_y = wide(Use::layer, inner_);
-      linear_backward(l.down, true);
-    }
-    Held d_x = wide(Use::layer, hidden_);
-    linear_backward(l.gate, true);
-    linear_backward(l.up, true);
-    kept.mlp = {};
-    kept.middle = kept.inverse = Held();
-  }
-
-  void attention_backward(const RehearsedLayer& l, Kept& all, bool needs_input_grad) {
-    AttentionKept& kept = all.attention;
-    Held d_mixed = wide(Use::layer, q_);
-    linear_backward(l.o, true);
-    Held d_q = wide(Use::layer, q_), d_k = wide(Use::layer, kv_), d_v = wide(Use::layer, kv_);
-    attention_workspace();
-    d_mixed.reset();
-    kept.q = kept.k = kept.v = kept.mixed = kept.lse = Held();
-    rotate();
-    Held x, d_x;
-    if (keeps_input(l.q) || keeps_input(l.k) || keeps_input(l.v)) x = wide(Use::layer, hidden_);
-    if (needs_input_grad || l.input_norm) d_x = wide(Use::layer, hidden_);
-    for (const RehearsedLinear* linear : {&l.q, &l.k, &l.v}) linear_backward(*linear, d_x != nullptr);
-  }
-
-  int64_t hidden_, inner_, q_, kv_;
-};
+int64_t conversion_bytes(const ActivationShape& shape) {
+  const ModelSpec& s = shape.spec;
+  const int64_t linear = s.hidden_size * std::max(s.intermediate_size, s.num_heads * s.head_dim);
+  int64_t largest = shape.quantization != Quantization::none ? linear : 0;
+  if (shape.storage != shape.precision) largest = std::max({largest, linear, s.hidden_size * s.vocab_size});
+  return largest * bytes_of(shape.precision);
+}
 
 }  // namespace
+
+int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  switch (op.kind) {
+    case OpKind::linear:
+      return adapter_workspace(graph, op, sizes, false);
+    case OpKind::adapter_gradient:
+      return adapter_workspace(graph, op, sizes, true);
+    case OpKind::linear_weight_gradient:
+      return gradient_workspace(graph, op, sizes);
+    case OpKind::attention:
+    case OpKind::attention_backward:
+      return attention_workspace(op, sizes);
+    case OpKind::head:
+    case OpKind::evaluate:
+      return head_workspace(graph, op, sizes);
+    default:
+      return 0;
+  }
+}
 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
@@ -170,8 +139,30 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
-  // Measured under by at most 0.5 % of the tiny model, 10 KB, and 0.1 % of larger ones.
-  return rehearsed_lines<FusedLayers>(shape, {.share = 0.005, .bytes = 16384});
+  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites),
+                       shape.checkpointing};
+  const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
+  const Layout layout = lay_out(graph, sizes_of(shape), cpu_workspace);
+  const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
+  std::vector<MemoryLine> lines;
+  const auto add = [&](const char* name, int64_t bytes, std::string formula) {
+    if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
+  };
+  add("saved activations", layout.kept_bytes,
+      tokens + ", checkpointing " + name_of(shape.checkpointing) + ", " + name_of(shape.precision) +
+          ": what is kept for backward at the fullest moment");
+  add("layer workspace", layout.bytes - layout.kept_bytes,
+      tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
+  add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");
+  add("products", product_bytes(shape, graph, sizes_of(shape)),
+      product_formula(shape.precision, shape.instructions, shape.threads));
+  add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
+  // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss.
+  add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens),
+      "48 B for each position of a chunk of the head");
+  add("weight conversion", conversion_bytes(shape),
+      "the largest weight in " + name_of(shape.precision) + " while it is used");
+  return lines;
 }
 
 }  // namespace forge

@@ -1,10 +1,14 @@
 #pragma once
-// What the plan must know of the fused provider, without torch.
+// What the plan must know of the fused provider, without torch: the engine allocates the same arena from the same functions.
+#include "core/graph/layout.h"
 #include "core/plan/memory.h"
 
 namespace forge {
 
 std::vector<std::string> fused_faults(const ActivationShape& shape);
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape);
+
+// The bytes that the CPU kernels of an op need beside its values.
+int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 
 }  // namespace forge

@@ -5,96 +5,204 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/base/error.h"
-#include "core/model/decoder.h"
+#include "core/families/step.h"
+#include "core/model/forward.h"
+#include "core/model/neftune.h"
+#include "kernels/rms_norm/rms_norm.h"
 
 namespace forge {
 namespace {
 
-// A piece of a layer under autograd: a detached input, and the output whose graph leads back to it.
-struct Piece {
+// A piece of the forward list, which ends with an addition to the residual stream: what lies between two of them is recomputed
+// or kept as a whole. It reads one value from before, the stream.
+struct Segment {
+  size_t begin = 0, end = 0;  // ops
+  ValueId input = kNoValue, output = kNoValue;
+  int64_t layer = 0;
+  bool attention = false;           // holds it
+  std::vector<Trainable*> trained;  // tensors that its ops read
+};
+
+// A piece at work: a detached input, and the output whose graph leads back to it; undefined while it is not kept.
+struct Kept {
   at::Tensor input, output;
 };
 
-struct SavedReference : SavedLayer {
-  Piece attention, mlp;  // outputs undefined where they are recomputed
-};
+// The list between the embedding and the gathering of supervised rows.
+std::vector<Segment> segments_of(const Graph& list) {
+  std::vector<Segment> segments;
+  ValueId stream = list.ops[0].out[0];
+  for (size_t i = 1; i < list.ops.size() && list.ops[i].kind != OpKind::gather; ++i) {
+    if (segments.empty() || segments.back().output != kNoValue)
+      segments.push_back({.begin = i, .input = stream, .layer = list.ops[i].layer});
+    Segment& segment = segments.back();
+    segment.attention |= list.ops[i].kind == OpKind::attention;
+    if (list.ops[i].kind != OpKind::add) continue;
+    segment.end = i + 1;
+    segment.output = stream = list.ops[i].out[0];
+  }
+  return segments;
+}
 
-using Half = at::Tensor (*)(const Model&, int64_t, const at::Tensor&, const BatchTensors&);
-
-class ReferenceProvider : public LayerProvider {
+class ReferenceProvider : public StepProvider {
  public:
-  ReferenceProvider(const Model& model, TrainableSet& trainables, Checkpointing checkpointing)
-      : model_(model), checkpointing_(checkpointing), layers_(model.layers.size()) {
-    for (Trainable& item : trainables.items())
-      if (item.parameter.layer >= 0) layers_[static_cast<size_t>(item.parameter.layer)].push_back(&item);
+  ReferenceProvider(const Model& model, TrainableSet& trainables, const StepOptions& options)
+      : model_(model),
+        checkpointing_(options.shape.checkpointing),
+        neftune_alpha_(options.neftune_alpha),
+        list_(forward_list(options.shape)),
+        modules_(bind_modules(list_.modules, model, &trainables)),
+        segments_(segments_of(list_)),
+        kept_(segments_.size()) {
+    embedding_ = module_of(list_.ops.front()).weight;
+    final_norm_ = module_of(list_.ops[final_norm()]).weight;
+    for (Segment& segment : segments_) collect_trained(segment);
+    lowest_ = 0;
+    while (!embedding_ && lowest_ < segments_.size() && segments_[lowest_].trained.empty()) ++lowest_;
   }
 
-  at::Tensor layer_forward(int64_t layer, const at::Tensor& hidden, const BatchTensors& batch,
-                           std::unique_ptr<SavedLayer>* saved) override {
-    if (!saved) {
-      c10::NoGradGuard no_grad;
-      return mlp_half(model_, layer, attention_half(model_, layer, hidden, batch), batch);
+  HeadRows forward(const BatchTensors& batch, bool keep) override {
+    at::Tensor hidden = embed_tokens(batch);
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      kept_[i] = {};
+      hidden = keep && i >= lowest_ ? run(i, hidden, batch, keeps_output(i)) : run_free(i, hidden, batch);
+      if (keep && i >= lowest_ && !keeps_input(i)) kept_[i].input = at::Tensor();
     }
-    auto kept = std::make_unique<SavedReference>();
-    bool keep_attention = checkpointing_ != Checkpointing::full, keep_mlp = checkpointing_ == Checkpointing::none;
-    at::Tensor middle = run(attention_half, layer, hidden, batch, keep_attention, kept->attention);
-    at::Tensor output = run(mlp_half, layer, middle, batch, keep_mlp, kept->mlp);
-    if (checkpointing_ == Checkpointing::full) kept->mlp.input = at::Tensor();  // recomputed from the layer's input
-    *saved = std::move(kept);
-    return output;
+    tokens_ = hidden.size(0);
+    c10::AutoGradMode on(keep);
+    rows_ = hidden.index_select(0, batch.loss_positions).detach();
+    if (keep) rows_.requires_grad_(true);  // [targets, hidden]
+    const Op& norm = list_.ops[final_norm()];
+    normed_ = rms_norm(rows_, *module_of(norm).vector, norm.attributes.eps);
+    HeadRows head{.rows = normed_.detach()};
+    if (!keep) rows_ = normed_ = at::Tensor();
+    return head;
   }
 
-  at::Tensor layer_backward(int64_t layer, const at::Tensor& grad, const BatchTensors& batch,
-                            std::unique_ptr<SavedLayer> saved, bool needs_input_grad) override {
-    auto& kept = static_cast<SavedReference&>(*saved);
-    if (!kept.attention.output.defined()) {
-      at::Tensor input = kept.attention.input;
-      kept.mlp.input = run(attention_half, layer, input, batch, true, kept.attention);
+  void backward(const at::Tensor& d_rows, const BatchTensors& batch) override {
+    at::Tensor grad = final_norm_backward(d_rows, batch);
+    for (size_t i = segments_.size(); i-- > lowest_;) {
+      compute_again(i, batch);
+      grad = pull(i, grad, i > lowest_ || embedding_);
+      kept_[i] = {};
     }
-    if (!kept.mlp.output.defined()) run(mlp_half, layer, kept.mlp.input, batch, true, kept.mlp);
-    // The attention half always wants the MLP half's input gradient: it may hold trainable tensors itself.
-    at::Tensor middle = pull(layer, kept.mlp, grad, true);
-    kept.mlp = Piece();
-    return pull(layer, kept.attention, middle, needs_input_grad);
+    if (!embedding_) return;
+    c10::NoGradGuard no_grad;
+    const int64_t frozen = list_.ops.front().attributes.frozen_row;
+    at::Tensor row = frozen < 0 ? at::Tensor() : embedding_->grad[frozen], before = frozen < 0 ? row : row.clone();
+    embedding_->grad.index_add_(0, batch.token_ids, grad.to(at::kFloat));
+    if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
   }
 
  private:
-  // Runs one half; with `keep` under autograd from a detached copy of the input. → the output, detached.
-  at::Tensor run(Half half, int64_t layer, const at::Tensor& input, const BatchTensors& batch, bool keep, Piece& piece) {
-    c10::AutoGradMode mode(keep);
-    piece.input = input.detach();
-    if (!keep) return half(model_, layer, piece.input, batch);
-    piece.input.requires_grad_(true);
-    piece.output = half(model_, layer, piece.input, batch);
-    return piece.output.detach();
+  const BoundModule& module_of(const Op& op) const { return modules_[static_cast<size_t>(op.modules[0])]; }
+  size_t final_norm() const { return list_.ops.size() - 2; }  // before the head
+
+  void collect_trained(Segment& segment) const {
+    for (size_t i = segment.begin; i < segment.end; ++i)
+      for (int32_t at : list_.ops[i].modules) {
+        const BoundModule& m = modules_[static_cast<size_t>(at)];
+        for (Trainable* item : {m.weight, m.bias, m.lora_a, m.lora_b, m.magnitude})
+          if (item) segment.trained.push_back(item);
+      }
   }
 
-  // d output → d input of a piece; gradients of the layer's trainables are added to their buffers.
-  at::Tensor pull(int64_t layer, Piece& piece, const at::Tensor& grad, bool needs_input_grad) {
+  // none keeps every piece's graph, selective those with attention, full a layer's input alone.
+  bool keeps_output(size_t i) const {
+    return checkpointing_ == Checkpointing::none ||
+           (checkpointing_ == Checkpointing::selective && segments_[i].attention);
+  }
+  bool keeps_input(size_t i) const {
+    return checkpointing_ != Checkpointing::full || i == 0 || segments_[i].layer != segments_[i - 1].layer;
+  }
+
+  at::Tensor embed_tokens(const BatchTensors& batch) const {
+    c10::NoGradGuard no_grad;
+    ForwardRun run{list_, model_, modules_, batch, {}};
+    const ValueId embedded = list_.ops[0].out[0];
+    run_forward(run, 0, 1, embedded);
+    at::Tensor hidden = run.values[static_cast<size_t>(embedded)];
+    if (neftune_alpha_ <= 0 || !batch.training) return hidden;
+    return hidden + neftune_noise(batch, hidden.size(1), neftune_alpha_).to(hidden.options());
+  }
+
+  at::Tensor run_ops(const Segment& segment, const at::Tensor& input, const BatchTensors& batch) const {
+    ForwardRun run{list_, model_, modules_, batch, packed_attend(batch)};
+    run.values[static_cast<size_t>(segment.input)] = input;
+    run_forward(run, segment.begin, segment.end, segment.output);
+    return run.values[static_cast<size_t>(segment.output)];
+  }
+  at::Tensor run_free(size_t i, const at::Tensor& input, const BatchTensors& batch) const {
+    c10::NoGradGuard no_grad;
+    return run_ops(segments_[i], input, batch);
+  }
+  // With `keep` under autograd from a detached copy of the input. → the output, detached.
+  at::Tensor run(size_t i, const at::Tensor& input, const BatchTensors& batch, bool keep) {
+    c10::AutoGradMode mode(keep);
+    Kept& kept = kept_[i];
+    kept.input = input.detach();
+    if (!keep) return run_ops(segments_[i], kept.input, batch);
+    kept.input.requires_grad_(true);
+    kept.output = run_ops(segments_[i], kept.input, batch);
+    return kept.output.detach();
+  }
+
+  // Makes the graph of a piece where it was not kept, and those before it in the layer where not even its input was.
+  void compute_again(size_t i, const BatchTensors& batch) {
+    if (kept_[i].output.defined()) return;
+    if (!kept_[i].input.defined()) {
+      compute_again(i - 1, batch);
+      kept_[i].input = kept_[i - 1].output;
+    }
+    run(i, kept_[i].input, batch, true);
+  }
+
+  // d output → d input of a piece, or nothing when nothing below wants it; gradients of what it trains are added to their buffers.
+  at::Tensor pull(size_t i, const at::Tensor& grad, bool needs_input_grad) {
     std::vector<at::Tensor> inputs;
-    if (needs_input_grad) inputs.push_back(piece.input);
-    auto& items = layers_[static_cast<size_t>(layer)];
+    if (needs_input_grad) inputs.push_back(kept_[i].input);
+    const std::vector<Trainable*>& items = segments_[i].trained;
     for (Trainable* item : items) inputs.push_back(item->leaf);
     if (inputs.empty()) return {};
-    auto grads = torch::autograd::grad({piece.output}, inputs, {grad}, /*retain_graph=*/false, /*create_graph=*/false,
-                                       /*allow_unused=*/true);
+    auto grads = torch::autograd::grad({kept_[i].output}, inputs, {grad});
     c10::NoGradGuard no_grad;
-    size_t first = needs_input_grad ? 1 : 0;
-    for (size_t i = 0; i < items.size(); ++i)
-      if (grads[first + i].defined()) items[i]->grad.add_(grads[first + i]);
+    const size_t first = needs_input_grad ? 1 : 0;
+    for (size_t j = 0; j < items.size(); ++j) items[j]->grad.add_(grads[first + j]);
     return needs_input_grad ? grads[0] : at::Tensor();
+  }
+
+  // d rows of the final norm → d of the last layer's result, zero where nothing is supervised. [tokens, hidden]
+  at::Tensor final_norm_backward(const at::Tensor& d_rows, const BatchTensors& batch) {
+    std::vector<at::Tensor> inputs{rows_};
+    if (final_norm_) inputs.push_back(final_norm_->leaf);
+    auto grads = torch::autograd::grad({normed_}, inputs, {d_rows});
+    c10::NoGradGuard no_grad;
+    if (final_norm_) final_norm_->grad.add_(grads[1]);
+    rows_ = normed_ = at::Tensor();
+    return at::zeros({tokens_, d_rows.size(1)}, d_rows.options())
+        .index_copy_(0, batch.loss_positions, grads[0]);
   }
 
   const Model& model_;
   Checkpointing checkpointing_;
-  std::vector<std::vector<Trainable*>> layers_;  // trainable tensors by layer
+  double neftune_alpha_;
+  Graph list_;
+  std::vector<BoundModule> modules_;
+  std::vector<Segment> segments_;
+  Trainable* embedding_ = nullptr;  // null where frozen
+  Trainable* final_norm_ = nullptr;
+  size_t lowest_ = 0;  // the first segment that keeps anything: nothing below is trained
+  // Of the forward at hand.
+  std::vector<Kept> kept_;    // by segment
+  at::Tensor rows_, normed_;  // under autograd, [targets, hidden]
+  int64_t tokens_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerProvider> reference_provider(const Model& model, TrainableSet& trainables,
-                                                  Checkpointing checkpointing) {
-  return std::make_unique<ReferenceProvider>(model, trainables, checkpointing);
+std::unique_ptr<StepProvider> reference_provider(const Model& model, TrainableSet& trainables,
+                                                 const StepOptions& options) {
+  return std::make_unique<ReferenceProvider>(model, trainables, options);
 }
 
 }  // namespace forge

@@ -3,16 +3,16 @@
 // layer. Every model, every device; what the fused provider is checked against.
 #include <memory>
 
-#include "core/config/job.h"
-#include "core/model/layer.h"
 #include "core/model/model.h"
+#include "core/model/step_provider.h"
 #include "core/model/trainable.h"
+#include "providers/step_options.h"
 
 namespace forge {
 
-// Recompute by `checkpointing`: none keeps a layer's whole graph, selective keeps the attention half's and recomputes
+// Recompute by `shape.checkpointing`: none keeps a layer's whole graph, selective keeps the attention half's and recomputes
 // the MLP half (which holds most activations and costs no attention), full keeps the layer's input alone.
-std::unique_ptr<LayerProvider> reference_provider(const Model& model, TrainableSet& trainables,
-                                                  Checkpointing checkpointing);
+std::unique_ptr<StepProvider> reference_provider(const Model& model, TrainableSet& trainables,
+                                                 const StepOptions& options);
 
 }  // namespace forge

@@ -108,7 +108,7 @@ Held ReferenceLayers::norm_backward(Use use, int64_t rows, NormGraph& graph, Hel
 Held ReferenceLayers::linear(const RehearsedLinear& linear, const Held& x, Use use, LinearGraph* graph) {
   if (linear.rank == 0) {
     if (graph && linear.trained) graph->x = x;
-    return product(use, linear.out);
+    return product(use, linear.in, linear.out);
   }
   Held dropped = x;
   if (training_ && shape_.adapter.dropout > 0) {
@@ -117,7 +117,7 @@ Held ReferenceLayers::linear(const RehearsedLinear& linear, const Held& x, Use u
     dropped = wide(use, linear.in);
     if (graph) graph->mask = converted;
   }
-  Held s = product(use, linear.rank), y = product(use, linear.out);
+  Held s = product(use, linear.in, linear.rank), y = product(use, linear.in, linear.out);
   if (graph) {
     graph->x = dropped;
     graph->s = s;
@@ -140,12 +140,12 @@ Held ReferenceLayers::linear_backward(const RehearsedLinear& linear, LinearGraph
   }
   Held ds;
   if (linear.rank > 0) {
-    Held unscaled = product(Use::layer, linear.rank);
+    Held unscaled = product(Use::layer, linear.out, linear.rank);
     ds = wide(Use::layer, linear.rank);
     weight_grads.push_back(weight_grad(linear.rank, linear.out));
     graph.s.reset();
   }
-  Held dx = product(Use::layer, linear.in);
+  Held dx = product(Use::layer, linear.out, linear.in);
   if (linear.trained) {
     weight_grads.push_back(weight_grad(linear.in, linear.out));
     graph.x.reset();
@@ -154,7 +154,7 @@ Held ReferenceLayers::linear_backward(const RehearsedLinear& linear, LinearGraph
   if (!sum) sum = dx;
   dx.reset();
   if (linear.rank == 0) return sum;
-  dx = product(Use::layer, linear.in);
+  dx = product(Use::layer, linear.rank, linear.in);
   weight_grads.push_back(weight_grad(linear.rank, linear.in));
   graph.x.reset();
   if (graph.mask) wide(Use::layer, linear.in);

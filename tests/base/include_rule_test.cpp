@@ -19,19 +19,24 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/io", {"core/base"}},
     {"core/text", {"core/base", "core/io"}},
     {"core/data", {"core/base", "core/config", "core/io", "core/text"}},
-    {"core/plan", {"core/base", "core/config", "core/io", "core/text", "core/data", "providers"}},
+    {"core/graph", {"core/base", "core/config"}},
+    {"core/families", {"core/base", "core/config", "core/graph", "core/plan"}},
+    {"core/plan",
+     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/graph", "core/families", "providers"}},
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan"}},
     {"cli",
      {"core/base", "core/config", "core/io", "core/text", "core/data", "core/plan", "core/run", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
     {"core/model",
-     {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/tensor", "kernels"}},
+     {"core/base", "core/config", "core/io", "core/data", "core/graph", "core/families", "core/plan", "core/tensor",
+      "kernels"}},
     {"core/adapter",
      {"core/base", "core/config", "core/io", "core/plan", "core/tensor", "core/model", "kernels"}},
     {"core/objective", {"core/base", "core/config", "kernels"}},
     {"core/optim", {"core/base", "core/config", "core/plan", "core/tensor", "core/model"}},
-    {"providers", {"core/base", "core/config", "core/plan", "core/model", "kernels"}},
+    {"providers",
+     {"core/base", "core/config", "core/graph", "core/families", "core/plan", "core/model", "kernels"}},
     {"core/train",
      {"core/base", "core/config", "core/io", "core/data", "core/plan", "core/run", "core/tensor",
       "core/model", "core/adapter", "core/objective", "core/optim", "providers", "kernels"}},
@@ -49,7 +54,7 @@ std::string folder_of(const std::string& path) {
 
 bool torch_free(const std::string& path) {
   static const std::set<std::string> kFree{"core/base", "core/config", "core/io",  "core/text",
-                                           "core/data", "core/plan",   "core/run", "cli"};
+                                           "core/data", "core/graph", "core/families", "core/plan",   "core/run", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 

@@ -1,5 +1,6 @@
 #include "core/base/text.h"
 
+#include "core/base/typo.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -12,6 +13,20 @@ TEST_CASE("nearest finds a typing mistake and refuses a stranger") {
   // Compared letter by letter this would take minutes.
   CHECK(nearest(std::string(400'000, 'a'), {std::string(600'000, 'a')}).empty());
   CHECK(did_you_mean("alhpa", names) == " (did you mean \"alpha\"?)");
+}
+
+TEST_CASE("only a likely misspelling is guessed") {
+  const std::vector<std::string> names{"train", "model", "max_length", "weight_decay", "warmup_ratio", "nf4", "betas"};
+  CHECK(likely_meant("trian", names) == "train");
+  CHECK(likely_meant("Model", names) == "model");
+  CHECK(likely_meant("max_lenght", names) == "max_length");
+  CHECK(likely_meant("wieght_decya", names) == "weight_decay");
+  CHECK(likely_meant("warmup_ration", names) == "warmup_ratio");
+  // Another short word, another number, or too far for so short a name.
+  for (const char* stranger : {"min_length", "nf8", "strain_x", "mo", "bets_on", "warmup_steps", ""}) {
+    INFO(stranger);
+    CHECK(likely_meant(stranger, names).empty());
+  }
 }
 
 TEST_CASE("units read as people write them") {

@@ -8,6 +8,7 @@ Standard library only; prints "N passed, N failed".
 import argparse
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -160,7 +161,7 @@ def an_extended_run_goes_on(lab: Lab):
 
 
 def two_processes_never_share_a_folder(lab: Lab):
-    lab.job["train"]["max_steps"] = 400
+    lab.job["train"]["max_steps"] = 4000
     lab.job["train"]["deterministic"] = False
     (lab.folder / "run.json").write_text(json.dumps(lab.job))
     first = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -197,6 +198,73 @@ def a_full_disk_is_said_and_leaves_no_litter(lab: Lab):
     lab.run()
 
 
+def no_file_of_a_run_ends_in_a_bug(lab: Lab):
+    settings = {"checkpoint": {"every_steps": 2, "keep_last": 3}, "train": {"max_steps": 6}}
+    lab.run(name="whole", **settings)
+    adapter, checkpoints = lab.adapter("whole"), "checkpoints/step-000006/"
+
+    def spoilt(path: str, change, code: int, said: str, finished: bool = False):
+        """A copy of the run with one file changed, given to the same command."""
+        run = lab.folder / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.copytree(lab.folder / "whole", run)
+        if not finished:
+            (run / "report.json").unlink()
+        (run / path).write_bytes(change((run / path).read_bytes() if (run / path).exists() else b""))
+        told = lab.run(code=code, **settings)
+        assert said in told, (path, told[-800:])
+        assert code or lab.adapter() == adapter, path
+
+    def key(name: str, value):
+        return lambda content: json.dumps(json.loads(content) | {name: value}).encode()
+
+    def amendment(**fields):
+        return lambda content: content + json.dumps(fields).encode() + b"\n"
+
+    spoilt("plan.json", key("steps", 0), 5, "plan.json: was edited")
+    spoilt("plan.json", lambda content: content[:-40], 5, "plan.json:")
+    spoilt("amendments.jsonl", amendment(kind="out_of_memory", step=1, micro_batch_divisor=0), 5,
+           "amendments.jsonl:1: micro_batch_divisor: expected at least 1, found 0")
+    spoilt("amendments.jsonl", amendment(kind="settings", changes=7), 5, "changes: expected an object, found 7")
+    spoilt("amendments.jsonl", amendment(kind="settings", changes={"log.every_steps": 0}), 5, "log.every_steps")
+    spoilt("amendments.jsonl", amendment(kind=["x"]), 5, "kind: expected a text")
+    for change in (key("state", 5), key("planned_steps", "many"), lambda content: b"[]", lambda content: content[:50]):
+        spoilt("report.json", change, 0, "it is made again", finished=True)
+    # A damaged checkpoint is named, and the one before it serves.
+    for change in (key("format", "1"), key("files", {}), key("files", [{"name": 3}]), key("step", 4), lambda content: b"\0"):
+        spoilt(checkpoints + "manifest.json", change, 0, "this checkpoint is damaged and passed over")
+    for name in ("state.json", "optimizer.safetensors"):
+        spoilt(checkpoints + name, lambda content: content[:-9], 0, "this checkpoint is damaged and passed over")
+    spoilt(checkpoints + "state.json", lambda content: content.replace(b"6", b"7"), 0, "does not have the hash")
+
+
+def other_weights_are_another_run(lab: Lab):
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    settings = {"model": {"path": str(model)}, "train": {"max_steps": 4}, "checkpoint": {"every_steps": 2}}
+    lab.run(**settings)
+    evaluated = lab.evaluate(str(lab.folder / "run"))
+    weights = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(weights[:-2] + bytes([weights[-2] ^ 1]) + weights[-1:])
+    (lab.folder / "run" / "report.json").unlink()
+    said = lab.run(code=3, **settings)
+    assert f"{model}/model.safetensors changed since the run began" in said, said
+    told = subprocess.run([lab.forge, "eval", str(lab.folder / "run"), "--data", str(lab.folder / "eval.jsonl")],
+                          capture_output=True, text=True, check=True).stderr
+    assert "warning:" in told and "model.safetensors is not what the run was trained with" in told, told
+    (model / "model.safetensors").write_bytes(weights)
+    lab.run(**settings)
+    assert lab.evaluate(str(lab.folder / "run")) == evaluated
+    # The adapter that a run starts from is part of it too.
+    shutil.copytree(lab.folder / "run" / "adapter", lab.folder / "start")
+    start = settings | {"adapter": {"init_from": str(lab.folder / "start")}}
+    lab.run(name="second", **start)
+    config = lab.folder / "start" / "adapter_config.json"
+    config.write_text(config.read_text() + "\n")
+    said = lab.run(name="second", code=3, **start)
+    assert f"{config} changed since the run began" in said, said
+
+
 def limits_in_tokens_and_time_end_a_run(lab: Lab):
     lab.job["train"] = {"global_batch_size": 4, "max_tokens": 600}
     lab.run(name="tokens")
@@ -216,15 +284,25 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
                 train={"max_grad_norm": 1e-9})
         steps = lab.events("step", "clock")
     assert len(steps) >= 4, steps
-    spent = 0.0
+    # Everything counts: of the time at a step's end, the step began no later than its own seconds before.
+    before = 0.0
     for step in steps:
-        assert abs(step["learning_rate"] - (1 - spent / limit)) < 1e-6, (spent, step)
-        spent += step["step_seconds"]
-    assert spent >= limit, steps
+        began = (1 - step["learning_rate"]) * limit
+        assert before <= began + 1e-6 <= step["run_seconds"] - step["step_seconds"] + 0.05, (before, began, step)
+        before = step["run_seconds"]
+    assert steps[-2]["run_seconds"] < limit <= steps[-1]["run_seconds"], steps
+    assert sum(s["step_seconds"] for s in steps) < steps[-1]["run_seconds"] <= lab.report("clock")["seconds"], steps
+    # And across parts: the time of the first is spent.
+    lab.run(name="parts", train={"max_time": 1000, "max_steps": 2}, checkpoint={"every_steps": 1})
+    first = lab.events("step", "parts")[-1]["run_seconds"]
+    lab.run("--extend", name="parts", train={"max_time": 1000, "max_steps": 3}, checkpoint={"every_steps": 1})
+    last = lab.events("step", "parts")[-1]
+    assert last["run_seconds"] > first + last["step_seconds"], (first, last)
 
 
 def an_adapter_means_what_its_config_says(lab: Lab):
-    # Its own excluded modules, read back.
+    # Its own excluded modules, read back. A run is evaluated as it was trained, its parts in fp32.
+    lab.job["train"]["precision"] = "fp32"
     lab.run(adapter={"exclude_modules": ["layers.0.self_attn.q_proj", "down_proj"]})
     lab.evaluate("--model", str(MODEL), "--adapter", str(lab.folder / "run" / "adapter"))
     # As PEFT writes all-linear with exclusions: both lists name the excluded path.
@@ -236,6 +314,38 @@ def an_adapter_means_what_its_config_says(lab: Lab):
     assert 'init_lora_weights is "pissa"' in said, said
     said = lab.evaluate("--model", str(MODEL), "--adapter", lab.changed_adapter(a_setting_of_tomorrow=3), code=5)
     assert "a_setting_of_tomorrow is set, which forge does not support" in said, said
+
+
+def an_evaluation_says_its_precision(lab: Lab):
+    lab.run(train={"precision": "bf16"})
+    run, data = str(lab.folder / "run"), ["--data", str(lab.folder / "eval.jsonl")]
+    parts = ["--model", str(MODEL), "--adapter", run + "/adapter"]
+
+    def told(*what: str) -> tuple:
+        both = [subprocess.run([lab.forge, "eval", *what, *data, *options], capture_output=True, text=True, check=True)
+                for options in ([], ["--json"])]
+        answer = json.loads(both[1].stdout)
+        assert f"precision {answer['precision']}: {answer['precision_reason']}\n" in both[0].stderr, both[0].stderr
+        return answer["precision"], answer["precision_reason"], answer["loss"]
+
+    assert told(run)[:2] == ("bf16", "as the run was trained")
+    assert told(*parts)[:2] == ("fp32", "the default without a run")
+    assert told(*parts, "--precision", "bf16")[1:] == ("--precision", told(run)[2])
+
+
+def a_stated_processor_is_planned_for_and_kept_to(lab: Lab):
+    def stated(name: str, *command: str, **sections) -> subprocess.CompletedProcess:
+        (lab.folder / "run.json").write_text(json.dumps(lab.job | sections))
+        return subprocess.run([lab.forge, *command], capture_output=True, text=True, env=os.environ | {"FORGE_CPU": name})
+
+    job = str(lab.folder / "run.json")
+    plan = {name: json.loads(stated(name, "plan", "--json", job).stdout) for name in ("avx2", "avx512_bf16", "amx_bf16")}
+    assert [p["job"]["train"]["precision"] for p in plan.values()] == ["fp32", "bf16", "bf16"], plan["avx2"]
+    done = stated("avx2", "run", job)
+    assert done.returncode == 0 and lab.report()["environment"] is not None, done.stderr
+    assert json.loads((lab.folder / "run/plan.json").read_text())["device"]["cpu"]["isa"] == ["avx2", "fma", "f16c"]
+    said = stated("avx3", "plan", job)
+    assert said.returncode == 5 and "FORGE_CPU=avx3: expected baseline, avx2, " in said.stderr, said.stderr
 
 
 def a_line_of_metrics_tells_of_all_its_steps(lab: Lab):
@@ -258,7 +368,9 @@ def an_adapter_brings_its_chat_template(lab: Lab):
     rows = lab.folder / "chats.jsonl"
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
     rows.write_text(json.dumps({"messages": turns}) + "\n")
-    lab.run(data={"train": str(rows), "template": "llama3", "template_variables": {"bos_token": "begin"}})
+    lab.job["train"]["precision"] = "fp32"  # that of an evaluation without a run
+    lab.run(data={"train": str(rows), "template": "llama3", "template_variables": {"bos_token": "begin"}},
+            allow="foreign_template")
 
     def told(*what: str) -> str:
         return subprocess.run([lab.forge, "eval", *what, "--data", str(rows), "--quiet"],
@@ -272,9 +384,53 @@ def an_adapter_brings_its_chat_template(lab: Lab):
 def an_adapter_starts_with_its_own_scale(lab: Lab):
     lab.run(name="first")
     start = {"init_from": str(lab.folder / "first" / "adapter")}
-    said = lab.run(name="second", adapter=start | {"alpha": 16}, code=5)
-    assert "by 2, the job by 4" in said, said
+    said = lab.run(name="second", adapter=start | {"alpha": 16}, code=3)
+    assert "adapter.alpha: is 16.0, the adapter in" in said and "has 8.0" in said, said
     lab.run(name="third", adapter=start)
+    # What the job leaves open is the adapter's.
+    lab.job["adapter"] = {"type": "lora"} | start
+    lab.run(name="fourth")
+    assert lab.adapter("fourth") == lab.adapter("third")
+
+
+def a_report_shows_what_was_learned(lab: Lab):
+    lab.run(name="whole", train={"max_steps": 20})
+    whole = lab.report("whole")
+    assert len(whole["samples"]) == 2 and all(set(s) == {"prompt", "before", "after"} for s in whole["samples"]), whole["samples"]
+    assert any(s["before"] != s["after"] for s in whole["samples"]), whole["samples"]
+    assert isinstance(whole["device"], str) and whole["environment"]["torch"].startswith("2."), whole
+    # A continued run still knows what the model said at first.
+    lab.run(train={"max_steps": 10}, schedule={"type": "constant"})
+    first = lab.report()["samples"]
+    lab.run("--extend", train={"max_steps": 20}, schedule={"type": "constant"})
+    assert [s["before"] for s in lab.report()["samples"]] == [s["before"] for s in first] == [s["before"] for s in whole["samples"]]
+    lab.run(name="none", eval={"samples": 0})
+    assert lab.report("none")["samples"] == [] and not (lab.folder / "none/samples.json").exists()
+
+
+def secrets_stay_out_of_the_run(lab: Lab):
+    secret = "s3cret-value-of-this-test"
+    (lab.folder / secret).mkdir()
+    (lab.folder / secret / "model").symlink_to(MODEL)
+    (lab.folder / "rows.jsonl").write_text('{"q": "one", "a": " two"}\n' * 8)
+    os.environ["LAB_TOKEN"] = secret
+    try:
+        source = {"path": "rows.jsonl", "prompt": "${env:LAB_TOKEN} {q}", "completion": "{a}"}
+        settings = {"model": {"path": "${env:LAB_TOKEN}/model"}, "data": {"train": [source]}, "train": {"max_steps": 4}}
+        said = lab.run(**settings) + lab.run("--json", command="plan", **settings) + lab.run(command="plan", **settings)
+        said += lab.run("--show", "2", command="data", **settings)
+        said += lab.run(code=3, **settings | {"optimizer": {"learning_rate": 1e-4}})
+        assert secret not in said, said
+        held = [str(p) for p in (lab.folder / "run").rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
+        assert not held, held
+        assert "${env:LAB_TOKEN}" in (lab.folder / "run/plan.json").read_text()
+        lab.run("--extend", **settings | {"train": {"max_steps": 6}})
+        assert "finished" in lab.run(**settings | {"train": {"max_steps": 6}})
+        assert "loss" in lab.evaluate(str(lab.folder / "run"))
+    finally:
+        del os.environ["LAB_TOKEN"]
+    said = lab.evaluate(str(lab.folder / "run"), code=5)
+    assert "not set: LAB_TOKEN" in said, said
 
 
 def an_evaluation_that_is_not_finite_ends_the_run(lab: Lab):
@@ -342,13 +498,186 @@ def a_bench_says_what_does_not_fit(lab: Lab):
     assert swept[1]["refused"].startswith("does not fit: needs "), swept
 
 
+def unfinished(lab: Lab, name: str = "run") -> Path:
+    """As a kill between the last checkpoint and the export leaves it."""
+    (lab.folder / name / "report.json").unlink()
+    shutil.rmtree(lab.folder / name / "adapter")
+    return lab.folder / name
+
+
+def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    lab.run(name="whole")
+    lab.run()
+    path = lab.folder / "run/metrics.jsonl"
+    text = path.read_bytes()
+    lines = text.splitlines(keepends=True)
+    half = b"".join(lines[:5])
+    for number, (damage, steps) in enumerate({
+        "shorter": (half, 5), "torn": (half + b'{"event":"st', 5), "missing": (None, 0), "empty": (b"", 0),
+        "lengthened with zeros": (half + bytes(len(text) - len(half)), 5),
+        "a line of another kind": (text.replace(lines[2], b"x" * (len(lines[2]) - 1) + b"\n"), 11),
+    }.values()):
+        unfinished(lab)
+        path.unlink() if damage is None else path.write_bytes(damage)
+        said = lab.run()
+        assert "metrics.jsonl" in said and "warning" in said, said
+        assert lab.adapter() == lab.adapter("whole")
+        assert len(lab.events("step")) == steps, (number, len(lab.events("step")))
+        kept = sorted(lab.folder.glob("run/metrics.jsonl.kept-*"))
+        assert [p.read_bytes() for p in kept] == ([] if damage is None else [damage]), (number, kept)
+        for p in kept:
+            p.unlink()
+        path.write_bytes(text)
+    unfinished(lab)
+    path.unlink()
+    path.mkdir()
+    lab.run()
+    unfinished(lab)
+    path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # what a kill after the checkpoint leaves is cut
+    assert "warning" not in lab.run()
+    assert path.read_bytes() == text
+
+
+def metrics_outlive_checkpoints_that_do_not(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    lab.run()
+    text = (lab.folder / "run/metrics.jsonl").read_bytes()
+    for state in unfinished(lab).glob("checkpoints/*/state.json"):
+        state.write_bytes(state.read_bytes().replace(b"1", b"2"))
+    said = lab.run()
+    assert "no checkpoint can be read" in said, said
+    assert (lab.folder / "run/metrics.jsonl.kept-1").read_bytes() == text
+    assert [e["step"] for e in lab.events("step")] == list(range(1, 13))
+    assert lab.checkpoints() and not list(lab.folder.glob("run/checkpoints/*.damaged")), lab.checkpoints()
+
+
+class Going:
+    """A run of many steps that is going on."""
+
+    def __init__(self, lab: Lab):
+        lab.job["train"]["max_steps"] = 4000
+        lab.job["train"]["threads"] = 1
+        (lab.folder / "run.json").write_text(json.dumps(lab.job))
+        self.process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True)
+        end = time.monotonic() + 60
+        while not list(lab.folder.glob("run/checkpoints/step-??????")) and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def end(self, code: int) -> str:
+        try:
+            said = self.process.communicate(timeout=60)[0]
+        finally:
+            self.process.kill()
+        assert self.process.returncode == code, f"exit {self.process.returncode}, expected {code}:\n{said[-2000:]}"
+        return said
+
+
+def a_run_whose_folder_goes_stops_and_says_so(lab: Lab):
+    going = Going(lab)
+    (lab.folder / "run").rename(lab.folder / "elsewhere")
+    assert "was removed, emptied or renamed" in going.end(5)
+    assert not (lab.folder / "run").exists()
+    (lab.folder / "elsewhere").rename(lab.folder / "run")
+    saved = max(int(path.name[5:]) for path in lab.folder.glob("run/checkpoints/step-??????"))
+    said = lab.run("--extend", train={"max_steps": saved + 2})
+    assert f"from step {saved:,}" in said, said
+    going = Going(lab_of(lab, "second"))
+    shutil.rmtree(lab.folder / "second/run", ignore_errors=True)  # the engine may write beneath it meanwhile
+    assert "was removed, emptied or renamed" in going.end(5)
+
+
+def lab_of(lab: Lab, name: str) -> Lab:
+    (lab.folder / name).mkdir()
+    return Lab(lab.forge, lab.folder / name)
+
+
+def a_finished_run_makes_again_what_was_removed(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    lab.run()
+    adapter, metrics = lab.adapter(), (lab.folder / "run/metrics.jsonl").read_bytes()
+    shutil.rmtree(lab.folder / "run/adapter")
+    assert "writing it again" in lab.run()
+    assert lab.adapter() == adapter
+    assert (lab.folder / "run/metrics.jsonl").read_bytes() == metrics
+    page = (lab.folder / "run/report.html").read_bytes()
+    (lab.folder / "run/report.html").unlink()
+    assert "report.html was missing" in lab.run()
+    assert (lab.folder / "run/report.html").read_bytes() == page
+    lab.job["adapter"] = "none"
+    lab.run(name="full")
+    model = (lab.folder / "full/model/model.safetensors").read_bytes()
+    (lab.folder / "full/model/config.json").unlink()
+    lab.run(name="full")
+    assert (lab.folder / "full/model/model.safetensors").read_bytes() == model
+
+
+def a_terminal_that_closes_loses_nothing(lab: Lab):
+    """Its own terminal sends HUP, which is answered with a checkpoint; another one's end is only words unsaid."""
+    lab.job["train"] |= {"max_steps": 4000, "threads": 1}
+    lab.job["checkpoint"]["every_steps"] = 1000
+    (lab.folder / "run.json").write_text(json.dumps(lab.job))
+    command = [lab.forge, "run", str(lab.folder / "run.json")]
+    child, master = pty.fork()
+    if child == 0:
+        os.execv(lab.forge, command)
+    os.set_blocking(master, False)
+    end = time.monotonic() + 60
+    while not list(lab.folder.glob("run/metrics.jsonl")) and time.monotonic() < end:
+        time.sleep(0.02)
+    os.close(master)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 75
+    steps = max(int(step[5:]) for step in lab.checkpoints()) + 3
+    lab.job["train"]["max_steps"] = steps
+    (lab.folder / "run.json").write_text(json.dumps(lab.job))
+    master, slave = pty.openpty()
+    process = subprocess.Popen([*command, "--extend"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    os.close(master)  # from here on every write to it is EIO
+    assert process.wait(60) == 0
+    assert lab.report()["step"] == steps
+
+
+def a_machine_without_proc_still_runs(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    (lab.folder / "run.json").write_text(json.dumps(lab.job))
+    without = ["unshare", "--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"]
+    if subprocess.run([*without, "true"], capture_output=True).returncode != 0:
+        return print("     (not tried: this user may not unmount /proc)")
+    for _ in range(2):
+        done = subprocess.run([*without, lab.forge, "run", str(lab.folder / "run.json")], capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode == 0, (done.returncode, done.stderr[-800:])
+
+
+def a_refused_resource_is_a_sentence(lab: Lab):
+    """Memory, files: exit 4 or 5 with words, never 70 and no bare abort."""
+    lab.job["train"]["threads"] = 1
+    path = lab.folder / "run.json"
+    path.write_text(json.dumps(lab.job))
+    for limit in ("-v 40000", "-v 100000", "-v 400000", "-v 900000", "-n 6", "-f 1"):
+        done = subprocess.run(["bash", "-c", f"ulimit {limit}; exec {lab.forge} run {path}"], capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode in (0, 4, 5), (limit, done.returncode, done.stderr[-800:])
+        assert done.returncode == 0 or done.stderr.strip(), limit
+        shutil.rmtree(lab.folder / "run", ignore_errors=True)
+
+
 CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_repeats_every_bit,
          a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
          settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
-         bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, limits_in_tokens_and_time_end_a_run,
-         an_adapter_means_what_its_config_says, a_line_of_metrics_tells_of_all_its_steps, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
+         bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, no_file_of_a_run_ends_in_a_bug,
+         other_weights_are_another_run, limits_in_tokens_and_time_end_a_run,
+         an_adapter_means_what_its_config_says, an_evaluation_says_its_precision,
+         a_stated_processor_is_planned_for_and_kept_to, a_line_of_metrics_tells_of_all_its_steps, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
+         a_report_shows_what_was_learned, secrets_stay_out_of_the_run,
          an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one,
-         a_bench_measures_what_would_be_planned, a_bench_says_what_does_not_fit]
+         a_bench_measures_what_would_be_planned, a_bench_says_what_does_not_fit,
+         metrics_that_are_lost_or_damaged_never_stop_a_run, metrics_outlive_checkpoints_that_do_not,
+         a_run_whose_folder_goes_stops_and_says_so,
+         a_finished_run_makes_again_what_was_removed, a_terminal_that_closes_loses_nothing,
+         a_machine_without_proc_still_runs, a_refused_resource_is_a_sentence]
 
 
 def main() -> int:

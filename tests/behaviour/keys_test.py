@@ -27,7 +27,7 @@ ALL = {"objective": {"train_on": "all"}}
 EVAL = {"data": {"eval": "eval.jsonl"}, "eval": {"every_steps": 1}, "checkpoint": {"every_steps": 1}}
 NARROW = {"train": {"precision": "bf16"}}
 LONG = {"data": {"max_length": 40}}
-
+FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
 
 
 def both_splits(source: dict, **settings) -> dict:
@@ -46,6 +46,7 @@ SOURCE_KEYS = {
     "roles": ({"user": "assistant", "assistant": "user"}, both_splits({"path": "both.jsonl", "format": "messages"})),
     "prompt": ("Q: {text}", both_splits({"path": "both.jsonl", "prompt": "{text}", "completion": "{text}"})),
     "completion": ("A: {text}", both_splits({"path": "both.jsonl", "prompt": "{text}", "completion": "{text}"})),
+    "ignore": (["turns"], both_splits({"path": "both.jsonl", "format": "messages"})),
     "sample_by": ("line", both_splits({"path": "lines.txt"}, **ALL)),
 }
 
@@ -78,8 +79,8 @@ KEYS = {
     "objective.z_loss": (0.1, {}),
     **{f"data.{split}.{key}": case for split in ("train", "eval") for key, case in SOURCE_KEYS.items()},
     "data.eval_fraction": (0.25, {}),
-    "data.template": ("llama3", {}),
-    "data.template_variables": ({"bos_token": "<s>"}, {"data": {"template": "llama3"}}),
+    "data.template": ("llama3", FOREIGN),
+    "data.template_variables": ({"bos_token": "<s>"}, {"data": {"template": "llama3"}, **FOREIGN}),
     "data.max_length": (40, {}),
     "data.overlong": ("drop", LONG),
     "data.truncation_side": ("left", LONG),
@@ -136,6 +137,9 @@ KEYS = {
 UNSEEN = {
     "version": "there is one version",
     "data.eval.weight": "refused: every row is evaluated once",
+    "$schema": "for editors",
+    "eval.samples": "shows in the report: behaviour_test.py",
+    "allow": "lets through a job that is refused without it: journeys/public_data.test",
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "hardware.profile": "a CPU has one profile that fits",
 }

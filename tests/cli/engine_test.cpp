@@ -36,7 +36,12 @@ TEST_CASE("Every end of an engine without an error event has its kind") {
   CHECK(kind_of({SIGABRT, "", false, 0}) == ErrorKind::internal);
   CHECK(kind_of({SIGBUS, "", false, 0}) == ErrorKind::environment);
   CHECK(kind_of({SIGILL, "", false, 0}) == ErrorKind::environment);
-  CHECK(kind_of({SIGTERM, "", false, 0}) == ErrorKind::interrupted);
+  for (int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
+    CHECK(kind_of({number, "", false, 0}) == ErrorKind::interrupted);
+  CHECK(kind_of({SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'", false, 0}) == ErrorKind::fit);
+  CHECK(kind_of({exited(130), "", false, 0}) == ErrorKind::interrupted);
+  CHECK(kind_of({exited(1), "libgomp: Thread creation failed: Resource temporarily unavailable", false, 0}) ==
+        ErrorKind::environment);
   CHECK(kind_of({exited(0), "", false, 0}) == ErrorKind::internal);
   CHECK(kind_of({exited(75), "", false, 0}) == ErrorKind::stopped);
   CHECK(kind_of({exited(1), "", false, 0}) == ErrorKind::internal);

@@ -6,7 +6,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/config/aliases.h"
 #include "core/config/field.h"
 #include "core/config/job_json.h"
 #include "core/config/load.h"
@@ -71,20 +70,6 @@ TEST_CASE("every value that the starter shows in a comment is the default") {
   std::string a = dump_json(to_json(given.job)), b = dump_json(to_json(full.job));
   for (size_t at = b.find("/b/"); at != std::string::npos; at = b.find("/b/")) b.replace(at, 3, "/a/");
   CHECK(a == b);
-}
-
-TEST_CASE("every alias names a key that exists") {
-  for (const Alias& alias : aliases()) {
-    std::string key = alias.key;
-    if (size_t item = key.find("[]"); item != std::string::npos) key.erase(item, 2);
-    INFO(alias.name << " -> " << key);
-    CHECK((key.empty() || find_field(key) != nullptr));
-    CHECK((!key.empty() || *alias.note != '\0'));
-    CHECK(find_field(alias.name) == nullptr);
-  }
-  std::vector<std::string> names = alias_names();
-  std::sort(names.begin(), names.end());
-  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }
 
 TEST_CASE("every key has a sentence, and choices hold their default") {

@@ -1,4 +1,4 @@
-#include "core/data/batch.h"
+#include "core/data/batch/batch.h"
 
 #include "tests/test.h"
 

@@ -1,11 +1,11 @@
 // Ids and masks against goldens that transformers made (tests/parity/make_data_goldens.py).
-#include "core/data/examples.h"
+#include "core/data/examples/examples.h"
 
 #include <algorithm>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/data/sources.h"
+#include "core/data/read/sources.h"
 #include "tests/test.h"
 
 using namespace forge;

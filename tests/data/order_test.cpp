@@ -1,4 +1,4 @@
-#include "core/data/order.h"
+#include "core/data/batch/order.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/data/prepare.h"
-#include "core/data/sources.h"
+#include "core/data/read/sources.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/base/text.h"
-#include "core/data/show.h"
-#include "core/data/sources.h"
+#include "core/data/report/show.h"
+#include "core/data/read/sources.h"
 #include "tests/test.h"
 
 using namespace forge;

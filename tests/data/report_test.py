@@ -179,4 +179,34 @@ with tempfile.TemporaryDirectory() as folder:
     check(code == 6 and "no example is left" in stdout, code, stdout)
     check(sum(c["count"] for c in first_line(stdout)["checks"] if c["check"] == "dropped") >= 9, stdout)
 
+    # Two answers to one prompt are two texts: what the prompt says is said once, and nothing is out of order.
+    def answers(name, rows, *settings):
+        with open(os.path.join(folder, name), "w") as out:
+            out.write("".join(json.dumps(row) + "\n" for row in rows))
+        code, stdout, stderr = run(folder, "--json", "--set", "data.train=" + name, *settings)
+        return {c["check"]: c for c in first_line(stdout)["checks"]}, first_line(stdout)
+
+    prompt = [turn("system", words(9)), turn("user", words(9) + " &amp;")]
+    pair_row = {"chosen": prompt + [turn("assistant", words(9))], "rejected": prompt + [turn("assistant", "")]}
+    alone = ("--set", "data.eval=[]")
+    checks, _ = answers("pairs.jsonl", [pair_row], *alone)
+    check(set(checks) == {"html_entities", "empty_answer"}, checks)
+    check([c["count"] for c in checks.values()] == [1, 1], checks)
+
+    # Rows are counted, not their faults.
+    faulty = {"messages": [turn("user", 5), turn("user", 6), turn("robot", "x")]}
+    checks, _ = answers("faulty.jsonl", [faulty] * 5, *alone)
+    check(checks["unusable"]["count"] == 5 and len(checks["unusable"]["findings"]) == 15, checks["unusable"])
+
+    # An answer that its question says too is the assistant's.
+    said = [{"messages": [turn("user", "say yes or no"), turn("assistant", "yes or no")]}]
+    checks, report = answers("said.jsonl", said, *alone)
+    roles = report["roles"]["training"]
+    check(roles["assistant"]["trained"] >= 3 and roles["user"]["trained"] == 0, roles)
+
+    # What nothing reads is a finding for each key.
+    checks, _ = answers("keys.jsonl", [{**said[0], "id": 1, "tag": "x"}, {**said[0], "id": 2}], *alone)
+    details = [f["detail"] for f in checks["unread_key"]["findings"]]
+    check(details == ["id, in 2 rows", "tag, in 1 row"], details)
+
 print(f"{len(expected)} seeded faults reported, nothing else")

@@ -1,7 +1,8 @@
-#include "core/data/rows.h"
+#include "core/data/rows/rows.h"
 
 #include "core/base/text.h"
-#include "core/data/sources.h"
+#include "core/data/read/sources.h"
+#include "core/data/rows/common_columns.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -136,8 +137,8 @@ TEST_CASE("the format is what the rows of a file look like") {
         RowFormat::text);  // the odd ones are reported as rows
   CHECK(detected({R"({"text": ""})", R"({"messages": []})", R"({"messages": []})"}) == RowFormat::messages);
   CHECK(detected({R"({"text": ""})", R"({"messages": []})"}) == RowFormat::text);
-  CHECK(error_of([] { detected({R"({"question": "", "reply": ""})"}); }) ==
-        "f.jsonl:1: the row has the keys question, reply, expected messages, conversations, instruction and "
+  CHECK(error_of([] { detected({R"({"title": "", "body": ""})"}); }) ==
+        "f.jsonl:1: the row has the keys title, body, expected messages, conversations, instruction and "
         "output, "
         "prompt and completion, text, input_ids, or chosen and rejected");
   CHECK(error_of([] { detected({"[1]"}); }) ==
@@ -273,6 +274,69 @@ TEST_CASE("preference pairs come in the shapes of three trainers") {
       "1:13 chosen does not end with an assistant's turn");
 }
 
+TEST_CASE("what two texts begin with is their prompt") {
+  const auto pair = [](const char* row) { return meaning(row, RowFormat::preference); };
+  CHECK(pair(R"({"chosen": "\n\nHuman: a b\n\nAssistant: yes it is", "rejected": "\n\nHuman: a b\n\nAssistant: yes no"})") ==
+        "chosen:[\n\nHuman: a b\n\nAssistant:][ yes it is] rejected:[\n\nHuman: a b\n\nAssistant:][ yes no]");
+  CHECK(pair(R"({"chosen": "Q: a\nthe cat", "rejected": "Q: a\nthey"})") ==
+        "chosen:[Q: a\n][the cat] rejected:[Q: a\n][they]");
+  CHECK(pair(R"({"chosen": "the red cat", "rejected": "the red cap"})") ==
+        "chosen:[the red][ cat] rejected:[the red][ cap]");
+  CHECK(pair(R"({"chosen": "日本語", "rejected": "日本酒"})") == "chosen:[][日本語] rejected:[][日本酒]");
+  CHECK(pair(R"({"prompt": "a prompt that is long", "chosen": "a prompt that is long yes", "rejected":
+                 "a prompt that is long no"})") ==
+        "chosen:[a prompt that is long][ yes] rejected:[a prompt that is long][ no]");
+}
+
+TEST_CASE("tools and calls come in the shapes of several interfaces") {
+  const auto tools = [](const std::string& list) {
+    return meaning(R"({"messages": [{"role": "user", "content": "q"}], )" + list + "}", RowFormat::messages);
+  };
+  const std::string start = R"([{"role":"user","content":"q"}] ? tools )";
+  const std::string wrapped = R"([{"type":"function","function":{"name":"f","parameters":{}}}])";
+  CHECK(tools(R"("tools": [{"name": "f", "parameters": {}}])") == start + wrapped);
+  CHECK(tools(R"("tools": [{"type": "function", "name": "f", "parameters": {}}])") == start + wrapped);
+  CHECK(tools(R"("tools": [{"name": "f", "input_schema": {}}])") == start + wrapped);
+  CHECK(tools(R"("tools": "[{\"name\": \"f\", \"parameters\": {}}]")") == start + wrapped);
+  CHECK(tools(R"("functions": [{"name": "f", "parameters": {}}])") == start + wrapped);
+  CHECK(tools(R"("tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}])") == start + wrapped);
+  CHECK(tools(R"("tools": [7])") == "1:60 a tool is the number 7, expected an object with its name and parameters");
+  CHECK(meaning(R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments":
+                    "{}"}}]})",
+                RowFormat::messages) ==
+        R"([{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f",)"
+        R"("arguments":{}}}]}] ?)");
+  CHECK(meaning(R"({"instruction": "q", "tool_calls": "[{\"name\": \"f\", \"arguments\": {}}]"})",
+                RowFormat::alpaca) ==
+        R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"type":"function",)"
+        R"("function":{"name":"f","arguments":{}}}]}] ??)");
+}
+
+TEST_CASE("a system prompt beside turns is their first") {
+  CHECK(meaning(R"({"system": "s", "messages": [{"role": "user", "content": "q"}]})", RowFormat::messages) ==
+        R"([{"role":"system","content":"s"},{"role":"user","content":"q"}] ??)");
+  CHECK(meaning(R"({"system": "s", "messages": [{"role": "system", "content": "s"}]})", RowFormat::messages) ==
+        R"([{"role":"system","content":"s"}] ?)");
+  CHECK(meaning(R"({"system": "s", "messages": [{"role": "system", "content": "t"}]})", RowFormat::messages) ==
+        "1:12 system says something else than the system turn that the conversation begins with, expected one of them");
+  CHECK(meaning(R"({"system": "s", "prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant",
+                    "content": "a"}]})",
+                RowFormat::prompt_completion) ==
+        R"([{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a"}] ??? prompt 2)");
+}
+
+TEST_CASE("turns have parts, flags and exchanges") {
+  CHECK(meaning(R"({"messages": [{"role": "user", "content": [{"type": "text", "value": "x"}, {"type": "input_text",
+                    "text": "y"}]}, {"role": "assistant", "content": "a", "loss_weight": 0.0}]})",
+                RowFormat::messages) == R"([{"role":"user","content":"xy"},{"role":"assistant","content":"a"}] ?-)");
+  CHECK(meaning(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})", RowFormat::messages) ==
+        "1:63 weight is the number 0.5, expected 0 or 1: a turn is trained or not, examples carry no weights");
+  CHECK(meaning(R"({"conversation": [{"input": "q", "output": "a"}, {"input": "r", "output": "b"}]})",
+                RowFormat::sharegpt) ==
+        R"([{"role":"user","content":"q"},{"role":"assistant","content":"a"},{"role":"user","content":"r"},)"
+        R"({"role":"assistant","content":"b"}] ????)");
+}
+
 TEST_CASE("labels, scores and prompts") {
   CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": true})", RowFormat::kto) ==
         "desirable:[p][c]");
@@ -302,6 +366,15 @@ TEST_CASE("the larger shape is meant, and two readings are an error that names t
   CHECK(detected({R"({"conversations": [], "chosen": {}, "rejected": {}})"}) == RowFormat::preference);
   CHECK(detected({R"({"prompt": "p", "completion": "c", "label": true})"}) == RowFormat::kto);
   CHECK(detected({R"({"prompt": "p", "completion": "c", "label": 3})"}) == RowFormat::prompt_completion);
+  CHECK(detected({R"({"prompt": "p", "completion": "c", "label": 0})"}) == RowFormat::kto);
+  CHECK(detected({R"({"prompt": "p", "completion": "c", "label": "true"})"}) == RowFormat::kto);
+  CHECK(detected({R"({"prompt": "p", "completion": "c", "label": 1})",
+                  R"({"prompt": "p", "completion": "c", "label": 2})"}) == RowFormat::prompt_completion);
+  CHECK(detected({R"({"instruction": "add", "output": "two", "text": "### add ### two"})"}) == RowFormat::alpaca);
+  CHECK(detected({R"({"messages": [{"content": "a"}], "chosen": [{"content": "a"}], "rejected": []})"}) ==
+        RowFormat::preference);
+  CHECK(detected({R"({"instruction": "a", "output": "b", "conversations": [{"value": "a"}, {"value": "b"}]})"}) ==
+        RowFormat::sharegpt);
   CHECK(detected({R"({"messages": [], "label": false})"}) == RowFormat::kto);
   CHECK(detected({R"({"messages": [], "prompt": "p"})"}) == RowFormat::messages);
   CHECK(detected({R"({"prompt": "p", "answer": "4"})"}) == RowFormat::prompt);
@@ -320,6 +393,39 @@ TEST_CASE("the larger shape is meant, and two readings are an error that names t
       error_of([] { detected({R"({"messages": [], "chosen": [], "rejected": []})"}); }) ==
       "f.jsonl:1: the row could be messages (it has messages) or preference (it has a chosen and a rejected "
       "answer), expected one reading");
+}
+
+TEST_CASE("common columns are taken where only one reading is possible, and proposed else") {
+  const auto columns = [](const char* row) {
+    const Detected found = detection({row});
+    return std::string(name_of(found.format)) + " " + columns_text(found.columns);
+  };
+  const auto hint = [](const char* row) {
+    try {
+      detection({row});
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("no error");
+  };
+  CHECK(columns(R"({"question": "q", "answer": "a"})") == "alpaca {instruction: question, output: answer}");
+  CHECK(columns(R"({"input": "q", "output": "a"})") == "alpaca {instruction: input}");
+  CHECK(columns(R"({"human": "q", "assistant": "a"})") == "alpaca {instruction: human, output: assistant}");
+  CHECK(columns(R"({"problem": "q", "solution": "a", "level": 3})") ==
+        "alpaca {instruction: problem, output: solution}");
+  CHECK(columns(R"({"instruction": "q", "context": "c", "response": "a"})") ==
+        "alpaca {input: context, output: response}");
+  CHECK(columns(R"({"instruction": "q", "input": "i", "response": "a"})") == "alpaca {output: response}");
+  CHECK(columns(R"({"instruction": "q", "output": "a", "system_prompt": "s"})") == "alpaca {system: system_prompt}");
+  CHECK(columns(R"({"question": "q", "chosen": "a", "rejected": "b"})") == "preference {prompt: question}");
+  CHECK(columns(R"({"chat": [{"role": "user", "content": "q"}]})") == "messages {messages: chat}");
+  CHECK(columns(R"({"dialog": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: dialog}");
+  CHECK(hint(R"({"article": "q", "summary": "a"})") == "map them: columns: {instruction: article, output: summary}");
+  CHECK(hint(R"({"question": "q", "answer": "a", "response": "b"})") ==
+        "map them: columns: {instruction: question, output: response}, or columns: {instruction: question, output: answer}");
+  CHECK(hint(R"({"question": "q", "answer": 4})") == "map them: prompt: \"{question}\\n\" and completion: \"{answer}\"");
+  CHECK(hint(R"({"prompt": "q", "response": "a"})") ==
+        "as a conversation, columns: {instruction: prompt, output: response}; word for word, columns: {completion: response}");
 }
 
 TEST_CASE("rows that mean the same have the same content") {

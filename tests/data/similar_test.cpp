@@ -1,4 +1,4 @@
-#include "core/data/similar.h"
+#include "core/data/report/similar.h"
 
 #include <algorithm>
 #include <set>

@@ -2,7 +2,7 @@
 #include <zlib.h>
 
 #include "core/base/text.h"
-#include "core/data/expand.h"
+#include "core/data/read/expand.h"
 #include "core/data/prepare.h"
 #include "tests/io/pack.h"
 #include "tests/test.h"

@@ -1,4 +1,4 @@
-#include "core/data/sources.h"
+#include "core/data/read/sources.h"
 
 #include <sys/stat.h>
 #include <ctime>
@@ -60,6 +60,14 @@ TEST_CASE("a table of very many columns takes time in proportion") {
   CHECK(parsed["c99999"] == "99999");
 }
 
+TEST_CASE("objects one behind the other are rows of a .json file too") {
+  TemporaryFolder folder;
+  CHECK(rows_of(folder.write("a.json", "{\"a\": 1}\n{\"a\": \"}{\\\"\"}\n")) == "1:1 {\"a\": 1} | 2:1 {\"a\": \"}{\\\"\"}");
+  CHECK(rows_of(folder.write("a.json", "{\n\"messages\": [1]}\n\n {\"b\":\n2}")) == "1:1 {\n\"messages\": [1]} | 4:2 {\"b\":\n2}");
+  CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"role\": 1}]}")) == "1:1 {\"messages\": [{\"role\": 1}]}");
+  CHECK(rows_of(folder.write("a.json", "{\"rows\": [{\"role\": 1}]}")) == "1:11 {\"role\": 1}");
+}
+
 TEST_CASE("a text file is one row") {
   TemporaryFolder folder;
   CHECK(rows_of(folder.write("a.txt", "one\n\ntwo\n")) == "1:1 one\n\ntwo\n");
@@ -80,7 +88,10 @@ TEST_CASE("a file that cannot be cut into rows is refused with the place") {
   CHECK(problem("a.json", "[1,\n2") == ":2:2: the file ends here, expected the rest of the value");
   CHECK(problem("a.json", "[\"abc") == ":1:6: the file ends here, expected the end of a text");
   CHECK(problem("a.json", "[1] x") == ":1:5: found 'x', expected the end of the file");
-  CHECK(problem("a.json", "{\"a\": 1}") == ":1:8: the object holds no array, expected one array of rows");
+  CHECK(problem("a.json", "{\"a\": 1} {\"b\": 2} x") == ":1:19: found 'x', expected {, the next row");
+  CHECK(problem("a.json", "{}") == ":1:2: the object holds no array, expected one array of rows");
+  CHECK_THAT(problem("a.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
+             Catch::Contains("is a Git LFS pointer"));
   CHECK(problem("a.json", "{\"a\": [], \"b\": [1]}") ==
         ":1:16: a second array in the object, expected one array of rows");
   CHECK(problem("a.json", "{\"a\" [1]}") == ":1:6: found '[', expected a colon");

@@ -92,12 +92,9 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
       item.master.copy_(at::randn(item.master.sizes()) * 0.05);
   trainables.publish();
   if (setting.biases)
-    for (LayerWeights& layer : model.layers)
-      for (const NamedLinear& named : layer_linears()) {
-        LinearSpec& linear = layer.*named.member;
-        linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
-      }
-  auto provider = make_layer_provider(provider_name, model, trainables, checkpointing);
+    for (auto& [path, linear] : model.linears) linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
+  auto provider = make_step_provider(provider_name, model, trainables,
+                                     step_options(spec, job, sites, checkpointing));
   Network network(model, trainables, *provider, job);
   trainables.zero_grad();
   Batch batch = batch_of(lengths, spec.vocab_size);

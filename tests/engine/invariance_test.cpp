@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/adapter/lora.h"
-#include "core/data/order.h"
+#include "core/data/batch/order.h"
 #include "core/io/model_file.h"
 #include "core/train/network.h"
 #include "core/train/step.h"
@@ -55,8 +55,9 @@ Run run(const std::vector<std::vector<int64_t>>& cut, const How& how) {
   Model model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
   TrainableSet trainables(run_parameters(spec, job.adapter, Quantization::none), at::kFloat, model.device, true);
   c10::NoGradGuard no_grad;
+  std::vector<AdapterSite> sites;
   if (how.lora) {
-    auto sites = adapter_sites(spec, job.adapter);
+    sites = adapter_sites(spec, job.adapter);
     attach_adapter(model, trainables, sites, job.adapter);
     initialize_adapter(model, trainables, sites, job.adapter, 1);
     at::manual_seed(8);
@@ -69,7 +70,8 @@ Run run(const std::vector<std::vector<int64_t>>& cut, const How& how) {
       *slot = item.leaf;
     }
   }
-  auto provider = make_layer_provider(how.provider, model, trainables, how.checkpointing);
+  auto provider = make_step_provider(how.provider, model, trainables,
+                                     step_options(spec, job, sites, how.checkpointing));
   Network network(model, trainables, *provider, job);
   trainables.zero_grad();
   auto all = examples(spec.vocab_size);
@@ -137,7 +139,8 @@ TEST_CASE("packing on and off give the same loss of every token") {
   auto sites = adapter_sites(spec, job.adapter);
   attach_adapter(model, trainables, sites, job.adapter);
   initialize_adapter(model, trainables, sites, job.adapter, 1);
-  auto provider = make_layer_provider(provider_name, model, trainables, Checkpointing::none);
+  auto provider = make_step_provider(provider_name, model, trainables,
+                                     step_options(spec, job, sites, Checkpointing::none));
   Network network(model, trainables, *provider, job);
   auto losses = [&](const std::vector<Example>& list) {
     Batch batch;

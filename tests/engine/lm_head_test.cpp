@@ -38,7 +38,7 @@ TEST_CASE("head outputs and gradients equal autograd's for every need") {
   at::Tensor total = (logp * grads.logp + lse * grads.logsumexp + mean * grads.mean_logit + entropy * grads.entropy).sum();
   auto expected = torch::autograd::grad({total}, {h, w});
 
-  TokenOutputs outputs = head_forward(hidden, weight, targets, needs, shape.chunk);
+  TokenOutputs outputs = head_forward(hidden, weight, targets, needs, {.chunk = shape.chunk});
   CHECK(worst(outputs.logp, logp.detach()) < 1e-5);
   CHECK(worst(outputs.logsumexp, lse.detach()) < 1e-5);
   CHECK(worst(outputs.mean_logit, mean.detach()) < 1e-4);
@@ -50,7 +50,7 @@ TEST_CASE("head outputs and gradients equal autograd's for every need") {
     auto part = [&](const at::Tensor& g) { return g.narrow(0, begin, count); };
     return TokenGrads{part(grads.logp), part(grads.logsumexp), part(grads.mean_logit), part(grads.entropy)};
   };
-  at::Tensor d_hidden = head_forward_backward(hidden, weight, targets, needs, cotangents, shape.chunk, weight_grad);
+  at::Tensor d_hidden = head_forward_backward(hidden, weight, targets, needs, cotangents, {.chunk = shape.chunk}, weight_grad);
   CHECK(worst(d_hidden, expected[0]) < 2e-5);  // fp32 sums over the vocabulary
   CHECK(worst(weight_grad, expected[1]) < 2e-5);
 }
@@ -58,6 +58,6 @@ TEST_CASE("head outputs and gradients equal autograd's for every need") {
 TEST_CASE("logits of a thousand do not overflow the head") {
   at::Tensor hidden = at::full({2, 1}, 1000.0f), weight = at::linspace(-1, 1, 9).unsqueeze(1);
   at::Tensor targets = at::zeros({2}, at::kLong);
-  TokenOutputs out = head_forward(hidden, weight.contiguous(), targets, {.logp = true}, 8);
+  TokenOutputs out = head_forward(hidden, weight.contiguous(), targets, {.logp = true}, {.chunk = 8});
   CHECK(out.logp[0].item<float>() == Approx(-2000).epsilon(1e-5));
 }

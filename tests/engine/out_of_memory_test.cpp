@@ -84,7 +84,7 @@ struct Losses {
 
 Losses run(const Plan& plan, const std::string& folder) {
   Losses losses;
-  StopFlag stop{0};
+  StopFlag stop;
   const EventSink collect = [&](const Json& event) {
     if (event["event"] == "step") losses.train.push_back(event["loss"]);
     if (event["event"] == "eval") losses.eval.push_back(event["eval_loss"]);
@@ -127,7 +127,7 @@ TEST_CASE("out of memory with one example per micro-batch ends the run with the 
   const NoLimit afterwards;
   Plan plan = plan_in(folder);
   plan.available_bytes = allocator_stats().live_bytes + fixed_bytes(plan) + 4096;  // what stays, and nearly nothing
-  StopFlag stop{0};
+  StopFlag stop;
   const EventSink ignore = [](const Json&) {};
   try {
     train({.plan = plan, .job_text = "version: 1\n", .run_folder = folder.path("none")}, ignore, stop);

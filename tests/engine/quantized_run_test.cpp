@@ -51,15 +51,13 @@ Model load(const Job& job, c10::ScalarType type, std::optional<c10::ScalarType> 
 // Every quantised weight in the place it takes up without quantisation.
 void replace_by_dequantized(Model& model) {
   int64_t replaced = 0;
-  for (LayerWeights& layer : model.layers)
-    for (const NamedLinear& named : layer_linears()) {
-      LinearSpec& linear = layer.*named.member;
-      REQUIRE(linear.quantized.defined());
-      REQUIRE_FALSE(linear.weight.defined());
-      linear.weight = dequantize(linear.quantized, model.type);
-      linear.quantized = QuantizedWeight();
-      ++replaced;
-    }
+  for (auto& [path, linear] : model.linears) {
+    REQUIRE(linear.quantized.defined());
+    REQUIRE_FALSE(linear.weight.defined());
+    linear.weight = dequantize(linear.quantized, model.type);
+    linear.quantized = QuantizedWeight();
+    ++replaced;
+  }
   CHECK(replaced == 7 * model.spec.num_layers);
 }
 
@@ -85,7 +83,8 @@ Trained train(Model& model, const Job& job, Checkpointing checkpointing, const s
   attach_adapter(model, trainables, sites, job.adapter);
   initialize_adapter(model, trainables, sites, job.adapter, 1);
   trainables.publish();
-  auto provider = make_layer_provider(provider_name, model, trainables, checkpointing);
+  auto provider = make_step_provider(provider_name, model, trainables,
+                                     step_options(model.spec, job, sites, checkpointing));
   Network network(model, trainables, *provider, job);
   Batch batch = small_batch(model.spec.vocab_size);
   BatchTensors tensors = to_tensors(batch, model.spec, model.type, model.device);
@@ -138,15 +137,13 @@ TEST_CASE("training on a base stored in fp16 equals training on the same values 
     Job job = lora_job(Quantization::none, false, dora);
     Model stored = load(job, at::kFloat, at::kHalf), same = load(job, at::kFloat, at::kHalf), exact = load(job, at::kFloat);
     CHECK(stored.embedding.scalar_type() == at::kHalf);
-    CHECK(stored.final_norm.scalar_type() == at::kFloat);
+    CHECK(stored.norms.at("model.norm").scalar_type() == at::kFloat);
     same.embedding = same.embedding.to(at::kFloat);
     same.head = head_weight(same);
-    for (LayerWeights& layer : same.layers)
-      for (const NamedLinear& named : layer_linears()) {
-        at::Tensor& weight = (layer.*named.member).weight;
-        REQUIRE(weight.scalar_type() == at::kHalf);
-        weight = weight.to(at::kFloat);
-      }
+    for (auto& [path, linear] : same.linears) {
+      REQUIRE(linear.weight.scalar_type() == at::kHalf);
+      linear.weight = linear.weight.to(at::kFloat);
+    }
     Trained a = train(stored, job, Checkpointing::none), b = train(same, job, Checkpointing::none);
     CHECK(a.losses == b.losses);
     CHECK(at::equal(a.adapter, b.adapter));
@@ -159,8 +156,8 @@ TEST_CASE("a module that is trained whole starts from the exact values") {
   job.adapter.target_modules = {"q_proj"};
   job.adapter.modules_to_save = {"down_proj"};
   Model model = load(job, at::kFloat, at::kHalf);
-  CHECK(model.layers[0].down_proj.weight.scalar_type() == at::kFloat);
-  CHECK(model.layers[0].up_proj.weight.scalar_type() == at::kHalf);
+  CHECK(model.linears.at("model.layers.0.mlp.down_proj").weight.scalar_type() == at::kFloat);
+  CHECK(model.linears.at("model.layers.0.mlp.up_proj").weight.scalar_type() == at::kHalf);
 }
 
 TEST_CASE("a quantised base differs from the plain one, and head, embedding and norms stay whole") {
@@ -169,9 +166,9 @@ TEST_CASE("a quantised base differs from the plain one, and head, embedding and 
         plain = load(lora_job(Quantization::none, false, false), at::kFloat);
   CHECK(at::equal(quantized.embedding, plain.embedding));
   CHECK(at::equal(quantized.head, plain.head));
-  CHECK(at::equal(quantized.layers[1].input_norm, plain.layers[1].input_norm));
-  at::Tensor weight = plain.layers[1].up_proj.weight,
-             blocks = base_weight(quantized.layers[1].up_proj, at::kFloat);
+  CHECK(at::equal(quantized.norms.at("model.layers.1.input_layernorm"), plain.norms.at("model.layers.1.input_layernorm")));
+  at::Tensor weight = plain.linears.at("model.layers.1.mlp.up_proj").weight,
+             blocks = base_weight(quantized.linears.at("model.layers.1.mlp.up_proj"), at::kFloat);
   const double error = ((weight - blocks).norm() / weight.norm()).item<double>();
   // NF4's error on normal weights is about a tenth of them.
   CHECK(error > 0.05);
@@ -183,9 +180,9 @@ TEST_CASE("a module that is trained whole is not quantised") {
   job.adapter.target_modules = {"q_proj"};
   job.adapter.modules_to_save = {"down_proj"};
   Model model = load(job, at::kFloat);
-  CHECK(model.layers[0].down_proj.weight.defined());
-  CHECK_FALSE(model.layers[0].down_proj.quantized.defined());
-  CHECK(model.layers[0].up_proj.quantized.defined());
+  CHECK(model.linears.at("model.layers.0.mlp.down_proj").weight.defined());
+  CHECK_FALSE(model.linears.at("model.layers.0.mlp.down_proj").quantized.defined());
+  CHECK(model.linears.at("model.layers.0.mlp.up_proj").quantized.defined());
 }
 
 TEST_CASE("a loaded base takes the bytes that the plan counts") {

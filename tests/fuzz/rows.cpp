@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/data/mapping.h"
-#include "core/data/rows.h"
-#include "core/data/sources.h"
+#include "core/data/rows/mapping.h"
+#include "core/data/rows/rows.h"
+#include "core/data/read/sources.h"
 #include "tests/fuzz/target.h"
 
 namespace forge {

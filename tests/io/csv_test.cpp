@@ -47,6 +47,10 @@ TEST_CASE("CSV records have the cells that RFC 4180 gives them") {
   CHECK(of("a\n\"x \"\"y\"\" z\"\n\"\"\"\"\n") == "2:1[x \"y\" z] 3:1[\"]");
   CHECK(of("a,b\n\"1\n\n,2\",3\r\n4,\"5\r\n6\"\r\n") == "2:1[1\n\n,2|3] 5:1[4|5\r\n6]");
   CHECK(of("a,b\n\n  \n1,2\n\r\n") == "4:1[1|2]");
+  CHECK(of("a;b\n1,5;\"x;y\"\n") == "2:1[1,5|x;y]");
+  CHECK(of("\"a\";\"b\"\n1;2\n") == "2:1[1|2]");
+  CHECK(of("a|b\n1|2\n") == "2:1[1|2]");
+  CHECK(of("a,b;c\n1,2;3\n") == "2:1[1|2;3]");
   CHECK(of("a\tb\n1,5\t\"x\ty\"\n", '\t') == "2:1[1,5|x\ty]");
   CHECK(of("a,\"b\nc\"\n1,2") == "3:1[1|2]");
   CHECK(of("a,b\n").empty());
@@ -71,8 +75,8 @@ TEST_CASE("a broken CSV file is refused at the exact place") {
         ":1:3: a column without a name, expected a name for each column\n"
         ":1:4: the column \"a\" stands twice, first at column 1\n"
         ":1:6: a column without a name, expected a name for each column");
-  CHECK(problem("a;b\n1;2\n") ==
-        ":1:1: one column called \"a;b\", expected columns with commas between them");
+  CHECK(problem("a;b|c\n1;2\n") ==
+        ":1:1: one column called \"a;b|c\", expected columns with commas between them");
   CHECK(problem("a,b\n", '\t') == ":1:1: one column called \"a,b\", expected columns with tabs between them");
   CHECK(problem("a,b\n1,\"" + std::string(5000, 'x'), ',', 1000) == ":2:1: a record of more than 1000 B");
 }

@@ -148,7 +148,8 @@ def main():
     options = parser.parse_args()
     environment = {name: os.environ[name] for name in ("PATH", "FORGE_TORCH_DIR", "FORGE_ENGINE", "LD_LIBRARY_PATH")
                    if name in os.environ}
-    environment |= {"PATH": str(pathlib.Path(options.forge).resolve().parent) + ":" + environment.get("PATH", ""),
+    # A journey that looks at the processor states it; all others see the same one wherever they run.
+    environment |= {"FORGE_CPU": "avx2", "PATH": str(pathlib.Path(options.forge).resolve().parent) + ":" + environment.get("PATH", ""),
                     "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryDirectory(prefix="forge-torch-") as torch:
         if not options.real_engine:

@@ -219,7 +219,7 @@ void heads(const Bench& bench, const Type& type) {
                           [&](int64_t, const TokenOutputs& out) {
                             return TokenGrads{.logp = at::full_like(out.logp, -1.0 / 1024)};
                           },
-                          512, {});
+                          {.chunk = 512}, {});
   };
   bench.add({"head + cross-entropy 1024x49152x576" + std::string(type.name),
              {.operations = operations},

@@ -61,6 +61,8 @@ TEST_CASE("results do not depend on the number of threads") {
   int before = omp_get_max_threads();
   int64_t compared = 0;
   for (const Case& c : cases) {
+    // LibTorch's own products, whose sums on some processors follow the threads; a run's plan states how many those are.
+    if (c.op == "lora" && c.name.rfind("linear ", 0) == 0) continue;
     if (!c.supported(backend)) continue;
     auto bytes_with = [&](int threads) {
       omp_set_num_threads(threads);

@@ -159,7 +159,7 @@ class Head {
         weight_(matrix(a.weight, a.vocab, a.width, a.weight_stride, a.type)) {}
 
   void run() {
-    TokenOutputs numbers = head_forward(hidden_, weight_, targets_, needs(), kChunk);
+    TokenOutputs numbers = head_forward(hidden_, weight_, targets_, needs(), {.chunk = kChunk});
     put(a_.logp, numbers.logp);
     put(a_.logsumexp, numbers.logsumexp);
     put(a_.mean_logit, numbers.mean_logit);
@@ -170,7 +170,7 @@ class Head {
         a_.d_weight ? matrix(a_.d_weight, a_.vocab, a_.width, a_.width, Element::f32) : at::Tensor();
     auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) { return grads(begin, chunk); };
     at::Tensor d_hidden =
-        head_forward_backward(hidden_, weight_, targets_, needs(), cotangents, kChunk, weight_grad);
+        head_forward_backward(hidden_, weight_, targets_, needs(), cotangents, {.chunk = kChunk}, weight_grad);
     if (a_.d_hidden)
       matrix(a_.d_hidden, a_.positions, a_.width, a_.d_hidden_stride, a_.type)
           .zero_()

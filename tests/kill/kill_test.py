@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Kills forge at random moments and expects nothing lost and no litter. Standard library only.
 
-    python3 tests/kill/kill_test.py build/bin/forge [--trials 20] [--seed 1] [--keep DIR]
+    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--keep DIR]
 
 One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
 folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
 moments lie between steps), and the same command must then complete the run, also at once while an engine whose program
 was killed still writes its checkpoint. The adapter's bytes must equal the undisturbed run's,
-metrics.jsonl must hold each step once with the same losses, and nothing temporary may be left. Signals: SIGTERM must
-end with 75 and a checkpoint, a second SIGINT must end it within seconds, and both runs must then complete as before.
-Prints one line per check and "N passed, N failed".
+metrics.jsonl must hold each step once with the same losses, and nothing temporary may be left. Every fourth trial starts
+the command three times over, each start killed while the one before may still be at work. Signals: SIGTERM must
+end with 75 and a checkpoint, a second SIGINT must end it within seconds, signals that a queue sends to program and engine
+alike must end it with 75 or 130 at any moment, and the runs must then complete as before. Prints one line per check and
+"N passed, N failed".
 """
 import argparse
 import json
@@ -27,20 +29,21 @@ TINY = Path(__file__).resolve().parent.parent / "fixtures" / "tiny-llama"
 ROWS = Path(__file__).resolve().parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
 STEPS, EVERY = 40, 3
 ENGINE_GONE_S, SECOND_SIGNAL_S, CHECKPOINT_S = 10.0, 2.0, 10.0
-LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial")
+LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial", ".discarded", ".damaged")
+QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM)
 
 
-def write_job(folder: Path) -> Path:
+def write_job(folder: Path, steps: int = STEPS, every: int = EVERY) -> Path:
     job = {
         "version": 1, "name": "small", "seed": 5, "output_dir": str(folder / "runs"),
         "model": {"path": str(TINY)},
         "adapter": {"type": "lora", "rank": 4, "alpha": 8, "dropout": 0.1},
         "objective": {"type": "sft", "train_on": "all"},
         "data": {"train": [{"path": str(ROWS), "format": "tokens"}], "shuffle": True, "packing": True},
-        "train": {"max_steps": STEPS, "global_batch_size": 8, "precision": "fp32", "threads": 1},
+        "train": {"max_steps": steps, "global_batch_size": 8, "precision": "fp32", "threads": 1},
         "optimizer": {"type": "adamw", "learning_rate": 5e-3, "weight_decay": 0.01},
         "schedule": {"type": "cosine", "warmup_steps": 3},
-        "checkpoint": {"every_steps": EVERY, "keep_last": 2},
+        "checkpoint": {"every_steps": every, "keep_last": 2},
         "eval": {"every_steps": 10},
         "hardware": {"device": "cpu"},
     }
@@ -51,10 +54,10 @@ def write_job(folder: Path) -> Path:
     return path
 
 
-def start(forge: str, job: Path) -> subprocess.Popen:
+def start(forge: str, job: Path, options: tuple = ()) -> subprocess.Popen:
     """Output goes to files: a pipe whose reader is gone would be a second disturbance."""
     log = (job.parent / "output.log").open("ab")
-    return subprocess.Popen([forge, "run", str(job)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+    return subprocess.Popen([forge, "run", str(job), *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                             start_new_session=True)
 
 
@@ -126,10 +129,10 @@ class Checks:
         print(f"{'FAIL' if faults else 'ok  '} {what}" + "".join(f"\n       {fault}" for fault in faults), flush=True)
 
 
-def complete(forge: str, job: Path, limit_s: float, attempts: int = 3) -> list[str]:
+def complete(forge: str, job: Path, limit_s: float, attempts: int = 3, options: tuple = ()) -> list[str]:
     """Repeats the command until it exits 0. Nothing disturbs it any more, so the first repetition must do."""
     for attempt in range(attempts):
-        process = start(forge, job)
+        process = start(forge, job, options)
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -143,7 +146,7 @@ def complete(forge: str, job: Path, limit_s: float, attempts: int = 3) -> list[s
 
 def litter(folder: Path) -> list[str]:
     names = [str(path.relative_to(folder)) for path in (folder / "runs").rglob("*")]
-    left = [n for n in names if any(Path(n).name.startswith(m) or Path(n).name.endswith(m) for m in LITTER)]
+    left = [n for n in names if any(m in Path(n).name for m in LITTER)]
     return [f"litter: {name}" for name in sorted(left)]
 
 
@@ -161,7 +164,7 @@ def compare(folder: Path, golden: Path) -> list[str]:
         elif (run / name).read_bytes() != (want / name).read_bytes():
             faults.append(f"{name} differs from the undisturbed run's")
     got, expected = steps_of(folder), steps_of(golden)
-    if [e["step"] for e in got] != list(range(1, STEPS + 1)):
+    if [e["step"] for e in got] != list(range(1, len(expected) + 1)):
         faults.append(f"metrics.jsonl has the steps {[e['step'] for e in got]}")
     elif [e["loss"] for e in got] != [e["loss"] for e in expected]:
         faults.append("metrics.jsonl has other losses than the undisturbed run's")
@@ -223,6 +226,66 @@ def kill_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int
         faults = bury(process, everyone) + complete(forge, job, limit_s)
     faults += [] if faults else compare(folder, golden)
     checks.say(f"trial {number}: kill -9 {kind} after {moment:.2f} s, step {reached}", faults)
+    if not faults:
+        shutil.rmtree(folder)
+
+
+def double_start_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
+    """Three starts of one run, none of which waits for what the kill before left at work."""
+    folder = root / f"trial-{number}"
+    job, starts, moments = write_job(folder), [], []
+    for _ in range(3):
+        starts.append(start(forge, job))
+        moments.append(rng.uniform(0.02, seconds))
+        time.sleep(moments[-1])
+        send(victims(starts[-1], rng.choice(("engine", "program", "program"))), signal.SIGKILL)
+    orphans = [pid for process in starts for pid in [process.pid, *children(process.pid)]]
+    everyone = orphans + engines_of(folder)
+    limit_s = 30 + 10 * seconds
+    faults = complete_at_once(forge, job, everyone, limit_s)
+    for process in starts:
+        faults += bury(process, everyone)
+    faults += [] if faults else compare(folder, golden)
+    checks.say(f"trial {number}: three starts, killed after {', '.join(f'{m:.2f}' for m in moments)} s", faults)
+    if not faults:
+        shutil.rmtree(folder)
+
+
+def engines_of(folder: Path) -> list[int]:
+    """Engines whose program is gone hang on no process of ours any more: found by the run folder that they have open."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            lock = os.readlink(process / "fd" / "3")
+        except OSError:
+            continue
+        if lock == str(folder / "runs" / "small") and int(process.name) != os.getpid():
+            found.append(int(process.name))
+    return found
+
+
+def queue_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
+    """As Slurm and its like do it: program and engine get the signal both, and get it again."""
+    folder, signum = root / f"queue-{number}", QUEUE_SIGNALS[number % len(QUEUE_SIGNALS)]
+    job = write_job(folder)
+    process, began = start(forge, job), time.monotonic()
+    random_moment(process, folder, seconds, rng, at_step=number % 2 == 1)
+    everyone, moment = [process.pid, *children(process.pid)], time.monotonic() - began
+    for _ in range(1 if signum == signal.SIGTERM else 2):
+        send(everyone, signum)
+        time.sleep(0.01)
+    faults = []
+    try:
+        code = process.wait(CHECKPOINT_S + seconds)
+        if code not in (0, 75, 130):
+            faults.append(f"exit {code}, expected 75 or 130, or 0 when the run was done before")
+        if code == 75 and not kept_checkpoints(folder):
+            faults.append("exit 75 without a checkpoint")
+    except subprocess.TimeoutExpired:
+        faults.append(f"not gone {CHECKPOINT_S + seconds:.0f} s later")
+    faults += bury(process, everyone) or complete(forge, job, 30 + 10 * seconds) or compare(folder, golden)
+    checks.say(f"{signal.Signals(signum).name} to program and engine after {moment:.2f} s: exit {process.returncode}, "
+               "rerun completes", faults)
     if not faults:
         shutil.rmtree(folder)
 
@@ -290,7 +353,8 @@ def finished_trial(checks: Checks, forge: str, golden: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge", type=lambda p: str(Path(p).resolve()))
-    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--trials", type=int, default=16)
+    parser.add_argument("--signals", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
     args = parser.parse_args()
@@ -304,7 +368,10 @@ def main() -> int:
         checks.say(f"undisturbed run, {seconds:.2f} s", faults or compare(golden, golden))
         if not faults:
             for number in range(args.trials):
-                kill_trial(checks, args.forge, root, golden, number, seconds, rng)
+                trial = double_start_trial if number % 4 == 3 else kill_trial
+                trial(checks, args.forge, root, golden, number, seconds, rng)
+            for number in range(args.signals):
+                queue_trial(checks, args.forge, root, golden, number, seconds, rng)
             term_trial(checks, args.forge, root, golden, seconds)
             double_interrupt_trial(checks, args.forge, root, golden, seconds)
             finished_trial(checks, args.forge, golden)

@@ -58,18 +58,17 @@ float largest(const Matrix& matrix) {
 // All at once, as a prompt is read: the last position.
 float prompt_error(const Model& model, const std::vector<int32_t>& ids, const Matrix& golden,
                    int64_t stride) {
-  KvCache cache = new_cache(model, static_cast<int64_t>(ids.size()));
-  return row_error(next_logits(model, ids, cache), golden, golden.shape[0] - 1, stride);
+  return row_error(Decoder(model, static_cast<int64_t>(ids.size())).next_logits(ids), golden, golden.shape[0] - 1, stride);
 }
 
 // One by one through the cache, as text is generated: every position.
 float token_by_token_error(const Model& model, const std::vector<int32_t>& ids, const Matrix& golden,
                            int64_t stride) {
-  KvCache cache = new_cache(model, static_cast<int64_t>(ids.size()));
+  Decoder decoder(model, static_cast<int64_t>(ids.size()));
   float error = 0;
   for (size_t row = 0; row < ids.size(); ++row)
     error = std::max(
-        error, row_error(next_logits(model, {ids[row]}, cache), golden, static_cast<int64_t>(row), stride));
+        error, row_error(decoder.next_logits({ids[row]}), golden, static_cast<int64_t>(row), stride));
   return error;
 }
 

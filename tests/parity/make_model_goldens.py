@@ -1,9 +1,10 @@
 """Goldens of the tiny model: logits of every variant, gradients, and training runs, by transformers and peft.
 
-    python tests/parity/make_model_goldens.py
+    python tests/parity/make_model_goldens.py [--only NAME …]     # cases and variants to add; without: all anew
 
 Writes tests/parity/goldens/ (README.md there is this folder's: what each file holds). Needs tests/fixtures/tiny-llama.
 """
+import argparse
 import copy
 import json
 import random
@@ -206,22 +207,34 @@ def schedules() -> dict:
     return out
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    for path in GOLDENS.glob("*") if GOLDENS.exists() else []:
+def clear() -> None:
+    for path in GOLDENS.glob("*"):
         if path.name.startswith("smollm2"):  # made by make_smollm2_goldens.py
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    GOLDENS.mkdir()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", help="these cases and variants, beside those that are there")
+    only = parser.parse_args().only
+    wanted = lambda name: only is None or name in only  # noqa: E731
+    torch.set_num_threads(1)
+    GOLDENS.mkdir(exist_ok=True)
+    summary = json.loads((GOLDENS / "tiny.json").read_text()) if only else {"logits": {}, "runs": {}}
+    if not only:
+        clear()
     rows = make_rows()
     (GOLDENS / "tiny-batches.jsonl").write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows))
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        names = variants.names()
-        for name in names:
+        for name in variants.names():
             variants.write_variant(name, root / name)
-        summary = {"logits": {name: logits_golden(name, root) for name in names}}
-        summary["runs"] = {c.name: train_case(c, copy.deepcopy(batches_of(rows)), root) for c in cases.CASES}
+            if wanted(name):
+                summary["logits"][name] = logits_golden(name, root)
+        for case in cases.CASES:
+            if wanted(case.name):
+                summary["runs"][case.name] = train_case(case, copy.deepcopy(batches_of(rows)), root)
     summary["schedules"] = schedules()
     (GOLDENS / "tiny.json").write_text(json.dumps(summary, indent=1) + "\n")
 

@@ -137,6 +137,9 @@ VARIANT_CONFIGS = {
             "original_max_position_embeddings": 16,
         },
     },
+    # The token that every row begins with: a row of the embedding that gets no gradient.
+    "pad": {"pad_token_id": 1},
+    "pad-tied": {"pad_token_id": 1, "tie_word_embeddings": True},
 }
 
 

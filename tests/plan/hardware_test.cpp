@@ -42,6 +42,21 @@ TEST_CASE("a processor without limits") {
   CHECK(cpu.isa == std::vector<std::string>{"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"});
 }
 
+TEST_CASE("a processor can be stated, held down or not in this machine") {
+  Machine machine;
+  const CpuInfo cpu = probe_cpu(machine.root);
+  const auto stated = [&](InstructionSet set, const std::string& by) { return as_stated(cpu, {set, by}); };
+  const CpuInfo less = stated(InstructionSet::avx512, "ONEDNN_MAX_CPU_ISA=AVX512_CORE");
+  CHECK(less.isa == std::vector<std::string>{"avx2", "fma", "avx512f"});
+  CHECK(less.stated == "ONEDNN_MAX_CPU_ISA=AVX512_CORE");
+  // FORGE_CPU names a whole processor, a library's variable only a limit.
+  const CpuInfo more = stated(InstructionSet::amx_bf16, "FORGE_CPU=amx_bf16");
+  CHECK(more.has("amx_tile"));
+  CHECK(instructions_of(more) == InstructionSet::amx_bf16);
+  CHECK(instructions_of(stated(InstructionSet::avx2, "FORGE_CPU=avx2")) == InstructionSet::avx2);
+  CHECK(instructions_of({}) == InstructionSet::baseline);
+}
+
 TEST_CASE("limits of a version 2 control group hold, those of its parents too") {
   Machine machine;
   machine.folder.write("proc/self/cgroup", "0::/pod/box\n");
@@ -86,6 +101,12 @@ TEST_CASE("cards are found however their name is written") {
   CHECK(find_gpu("NVIDIA H100 80GB HBM3").compute_capability == 90);
   CHECK_THAT(error_of([] { find_gpu("RTX 4091"); }),
              Catch::Contains("unknown GPU \"RTX 4091\" (did you mean \"RTX 409"));
+  for (const char* name : {"4090", "1080 ti", "3080ti", "6000 Ada"}) {
+    INFO(name);
+    CHECK(error_of([&] { find_gpu(name); }) == "no error");
+  }
+  CHECK(std::string(find_gpu("4090").name) == "RTX 4090");
+  CHECK(std::string(find_gpu("1080 Ti").name) == "GTX 1080 Ti");
   CHECK(error_of([] { find_gpu("Voodoo 2"); }) == "unknown GPU \"Voodoo 2\"");
 }
 
@@ -118,6 +139,8 @@ TEST_CASE("a device is chosen by the job or by name") {
   CHECK_THAT(error_of([&] { choose_device(none, config); }), Catch::Contains("no GPU here: no driver"));
   CHECK(device_by_name(none, "RTX 4070").gpu.memory_bytes == 12 * kGib);
   CHECK(device_by_name(two, "1").gpu.name == "large");
+  CHECK_THAT(error_of([&] { device_by_name(two, "7"); }), Catch::Contains("GPUs are 0 to 1"));
+  CHECK(device_by_name(two, "4090").gpu.name == "RTX 4090");
   CHECK_FALSE(device_by_name(two, "cpu").cuda);
 }
 

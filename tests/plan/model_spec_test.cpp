@@ -143,25 +143,56 @@ TEST_CASE("an unknown architecture is a fault of the job and names the known one
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::job);
     CHECK(std::string(error.what()) ==
-          "config.json: unknown architecture LlamaForCasualLM (did you mean \"LlamaForCausalLM\"?); forge "
-          "knows "
-          "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM");
+          "config.json: the architecture LlamaForCasualLM is not known (did you mean \"LlamaForCausalLM\"?); "
+          "forge knows LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+        "Phi3ForCausalLM");
   }
 }
 
-TEST_CASE("mistral and qwen2 are Llama decoders without a sliding window") {
+TEST_CASE("mistral and qwen2 are Llama decoders with a sliding window") {
   CHECK(read_model_spec(model("mistral-7b")).family == "mistral");
   CHECK(read_model_spec(model("qwen2.5-0.5b")).qkv_bias);
   CHECK_FALSE(read_model_spec(model("qwen2.5-0.5b")).o_bias);
+  CHECK(read_model_spec(model("qwen2.5-0.5b")).sliding_window == 0);  // use_sliding_window is false
   Json config = llama_config();
-  config["architectures"] = {"MistralForCausalLM"};
   config["num_key_value_heads"] = 4;
   config["max_position_embeddings"] = 32768;
-  // A missing key means 4096 there, null means none.
-  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }),
-             Catch::Contains("sliding_window is 4096"));
+  const auto window = [&] { return model_spec_from_config(config, "c").sliding_window; };
+  config["architectures"] = {"MistralForCausalLM"};
+  CHECK(window() == 4096);  // what a missing key means there
   config["sliding_window"] = nullptr;
-  CHECK(error_of([&] { model_spec_from_config(config, "c"); }) == "no error");
+  CHECK(window() == 0);
+  config["sliding_window"] = 512;
+  CHECK(window() == 512);
+  config["sliding_window"] = "wide";
+  CHECK_THAT(error_of(window), Catch::Contains("sliding_window is \"wide\""));
+  config["sliding_window"] = 512;
+  config["architectures"] = {"Qwen2ForCausalLM"};
+  CHECK(window() == 0);
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = config["num_hidden_layers"];  // the layers from this one on have it
+  CHECK(window() == 0);
+  config["max_window_layers"] = 0;
+  CHECK(window() == 512);
+  config["layer_types"] = {"sliding_attention"};
+  CHECK(window() == 512);
+  config["layer_types"] = {"chunked_attention"};
+  CHECK_THAT(error_of(window), Catch::Contains("layer_types has \"chunked_attention\""));
+  config["architectures"] = {"LlamaForCausalLM"};
+  config["layer_types"] = {"sliding_attention"};
+  CHECK_THAT(error_of(window), Catch::Contains("layer_types has \"sliding_attention\""));
+}
+
+TEST_CASE("an end of text lies in the vocabulary") {
+  Json config = llama_config();
+  const int64_t size = config["vocab_size"];
+  const auto read = [&](Json ids) {
+    config["eos_token_id"] = std::move(ids);
+    return error_of([&] { model_spec_from_config(config, "c"); });
+  };
+  CHECK(read(size - 1) == "no error");
+  CHECK_THAT(read(size), Catch::Contains("is outside the vocabulary"));
+  CHECK_THAT(read({0, -3}), Catch::Contains("eos_token_id -3 is outside the vocabulary"));
 }
 
 TEST_CASE("a spec survives JSON") {
@@ -235,7 +266,7 @@ TEST_CASE("a GGUF's metadata and tensors give the spec") {
                          Catch::Contains("rope.scaling.type is \"longrope\""));
   metadata["general.architecture"] = "gpt9";
   CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); }) ==
-        "m.gguf: unknown architecture gpt9; forge knows llama, qwen2");
+        "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen3, phi3");
 }
 
 TEST_CASE("a GGUF's rope_freqs.weight is llama3 scaling, or refused") {

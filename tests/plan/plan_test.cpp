@@ -1,6 +1,7 @@
 #include "core/plan/plan.h"
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/plan/explain.h"
 #include "core/plan/fit.h"
 #include "core/plan/gpu_database.h"
@@ -306,6 +307,38 @@ TEST_CASE("plan.json is an exact round trip") {
              Catch::Contains("not a plan of this forge"));
 }
 
+TEST_CASE("rates and ranks that cannot be meant are warned of") {
+  const auto warnings = [](auto change) {
+    PlanInput given = input("smollm2-135m", cpu());
+    change(given.job);
+    return join(make_plan(given).warnings, "\n");
+  };
+  CHECK(warnings([](Job& job) { job.optimizer.learning_rate = 1e-3; }).empty());
+  CHECK_THAT(warnings([](Job& job) { job.optimizer.learning_rate = 1; }),
+             Catch::Contains("optimizer.learning_rate 1 is far above what adamw trains with (1e-5 to 1e-3 for an adapter)"));
+  CHECK(warnings([](Job& job) { job.optimizer.learning_rate = 1, job.optimizer.type = OptimizerType::sgd; }).empty());
+  CHECK(warnings([](Job& job) { job.adapter.rank = 192; }).empty());
+  CHECK_THAT(warnings([](Job& job) { job.adapter.rank = 600; }),
+             Catch::Contains("adapter.rank 600 is above the width of model.layers.0.self_attn.k_proj (576 × 192): ranks past 192"));
+}
+
+TEST_CASE("texts past a sliding window are refused, with the length that fits") {
+  PlanInput given = input("smollm2-135m", cpu());
+  given.model.sliding_window = 1024;
+  CHECK(error_of([&] { make_plan(given); }) == "no error");
+  given.model.sliding_window = 1000;
+  CHECK_THAT(error_of([&] { make_plan(given); }),
+             Catch::Contains("data.max_length: 1,024 is more than the model's sliding window of 1,000 tokens") &&
+                 Catch::Contains("set data.max_length: 1000"));
+}
+
+TEST_CASE("plan.schema.json needs no other file") {
+  const std::string schema = dump_json(plan_schema());
+  CHECK(schema.find("\"$ref\":\"#/") != std::string::npos);
+  CHECK(schema.find(".schema.json") == std::string::npos);
+  CHECK(plan_schema()["$defs"]["job"]["properties"].contains("model"));
+}
+
 // To renew: forge schema plan > schemas/plan.schema.json
 TEST_CASE("schemas/plan.schema.json is what the members say") {
   const std::string file = FORGE_SOURCE_DIR "/schemas/plan.schema.json";
@@ -324,8 +357,21 @@ TEST_CASE("identity names what makes another job") {
   asked.job.adapter.rank = 8;
   asked.train.content_hash = "other";
   CHECK(identity_differences(plan, make_plan(asked)) ==
-        std::vector<std::string>{"adapter.rank: 16 → 8", "data.train: abc → other",
-                                 "optimizer.learning_rate: 0.0002 → 0.001"});
+        std::vector<std::string>{"adapter.rank", "data.train", "optimizer.learning_rate"});
+}
+
+TEST_CASE("another content of the files that a run starts from is another job, a chat template's is not") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.start_files = {{"model/model.safetensors", 9, "w1", true}, {"model/chat_template.jinja", 3, "t1", false}};
+  const Plan plan = make_plan(asked);
+  asked.model_hash = "another header";
+  asked.start_files[0].hash = "w2";
+  asked.start_files[1].hash = "t2";
+  CHECK(identity_differences(plan, make_plan(asked)) == std::vector<std::string>{"model/model.safetensors"});
+  asked.start_files.erase(asked.start_files.begin());
+  CHECK(identity_differences(plan, make_plan(asked)) == std::vector<std::string>{"model/model.safetensors"});
+  asked.start_files.clear();  // as `forge plan` makes it
+  CHECK(identity_differences(plan, make_plan(asked)) == std::vector<std::string>{"model"});
 }
 
 TEST_CASE("disk is checked before it is full") {

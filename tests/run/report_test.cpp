@@ -1,9 +1,14 @@
 #include "core/run/report.h"
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <fstream>
 #include <sstream>
 
 #include "core/base/file.h"
+#include "core/run/environment.h"
+#include "core/run/event_fields.h"
 #include "core/run/svg.h"
 #include "tests/test.h"
 
@@ -21,7 +26,22 @@ Json step(int64_t number, double loss, double seconds = 1, double waiting = 0) {
 
 Json eval(int64_t step, double loss) { return {{"event", "eval"}, {"step", step}, {"eval_loss", loss}, {"seconds", 0.1}}; }
 
-std::vector<Json> sample_events() { return {eval(0, 5), step(1, 4), step(2, 3.5), eval(2, 3), step(3, 3), eval(3, 3.25)}; }
+// The most memory that this process ever had.
+int64_t peak_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+RunMetrics metrics_of(const std::vector<Json>& events) {
+  RunMetrics metrics;
+  for (const Json& event : events) metrics.add(event);
+  return metrics;
+}
+
+RunMetrics sample_metrics() {
+  return metrics_of({eval(0, 5), step(1, 4), step(2, 3.5), eval(2, 3), step(3, 3), eval(3, 3.25)});
+}
 
 Json sample_plan() {
   return {{"job", {{"name", "<devil> & co"}}},
@@ -33,7 +53,7 @@ Json sample_plan() {
 }  // namespace
 
 TEST_CASE("A report sums the steps and keeps first, best and last evaluation") {
-  Json report = make_report(sample_plan(), sample_events(), {.seconds = 4});
+  Json report = make_report(sample_plan(), sample_metrics(), {.seconds = 4});
   CHECK(report["steps"] == 3);
   CHECK(report["tokens"] == 300);
   CHECK(report["supervised_tokens"] == 180);
@@ -49,15 +69,15 @@ TEST_CASE("A report sums the steps and keeps first, best and last evaluation") {
 
 TEST_CASE("The bottleneck names what took the time") {
   CHECK(bottleneck({}, 0) == "No step was taken.");
-  CHECK(bottleneck({step(1, 1, 2, 1)}, 2).find("50 % of the step time was spent waiting for data") != std::string::npos);
-  CHECK(bottleneck({step(1, 1, 2)}, 2) == "Arithmetic was the bottleneck: 100 % of the time went into the steps.");
-  CHECK(bottleneck({step(1, 1, 1)}, 10).find("90 % of the time") != std::string::npos);
+  CHECK(bottleneck(metrics_of({step(1, 1, 2, 1)}), 2).find("50 % of the step time was spent waiting for data") != std::string::npos);
+  CHECK(bottleneck(metrics_of({step(1, 1, 2)}), 2) == "Arithmetic was the bottleneck: 100 % of the time went into the steps.");
+  CHECK(bottleneck(metrics_of({step(1, 1, 1)}), 10).find("90 % of the time") != std::string::npos);
 }
 
 TEST_CASE("report.html escapes what users wrote and needs no network") {
-  Json report = make_report(sample_plan(), sample_events(),
+  Json report = make_report(sample_plan(), sample_metrics(),
                             {.samples = Json::array({{{"prompt", "</pre><script>alert(1)</script>"}}})});
-  std::string html = report_html(report, sample_events());
+  std::string html = report_html(report, sample_metrics());
   CHECK(html.find("<script") == std::string::npos);
   CHECK(html.find("&lt;devil&gt; &amp; co") != std::string::npos);
   CHECK(html.find("http") == html.find("http-equiv"));
@@ -66,20 +86,78 @@ TEST_CASE("report.html escapes what users wrote and needs no network") {
   CHECK(html.find("predicted peak") != std::string::npos);
 }
 
+namespace {
+
+// As the engine's: every member that a page could print as it stands in the file.
+Json full_report() {
+  Json plan = sample_plan();
+  plan["device"] = {{"cuda", false}, {"index", 0}, {"cpu", {{"name", "a processor"}, {"cores", 2}, {"isa", {"avx2"}}}}};
+  plan["data"] = {{"train", {{"rows", 8}, {"content_hash", "abc"}, {"cache_path", "/x"}, {"dropped", 0}}},
+                  {"packing", {{"step_fill", 0.5}}}};
+  Device device;
+  device.cpu.name = "a processor";
+  RunFacts facts{.seconds = 4, .environment = environment_of(device, "2.11.0")};
+  facts.samples = {{{"prompt", "one\x1b[2J"}, {"before", "two"}, {"after", "three"}}};
+  facts.amendments = {{{"kind", "settings"}, {"changes", {{"log.every_steps", 2}, {"x", {1, 2}}}}, {"reason", "the job file changed"}},
+                      {{"kind", "replan"}, {"plan", {{"steps", 3}}}, {"reason", "another machine"}}};
+  return make_report(plan, sample_metrics(), facts);
+}
+
+bool has_type(const Json& value, const Json& types) {
+  const auto is = [&](const std::string& type) {
+    return type == "null" ? value.is_null() : type == "string" ? value.is_string() : type == "integer" ? value.is_number_integer()
+         : type == "number" ? value.is_number() : type == "object" ? value.is_object() : type == "array" ? value.is_array()
+         : value.is_boolean();
+  };
+  if (types.is_string()) return is(types);
+  return std::any_of(types.begin(), types.end(), [&](const Json& type) { return is(type); });
+}
+
+}  // namespace
+
+TEST_CASE("A report is what its schema says, with samples and environment") {
+  const Json report = full_report(), schema = report_schema();
+  for (const auto& [name, value] : report.items()) {
+    INFO(name);
+    REQUIRE(schema["properties"].contains(name));
+    CHECK(has_type(value, schema["properties"][name]["type"]));
+  }
+  CHECK(report["device"] == "a processor");
+  CHECK(report["environment"]["torch"] == "2.11.0");
+  CHECK(report["samples"].size() == 1);
+}
+
+TEST_CASE("report.html holds words, not JSON, and no control characters") {
+  const std::string html = report_html(full_report(), sample_metrics());
+  const std::string body = html.substr(html.find("<body"));
+  for (const char* json : {"{&quot;", "[&quot;", "&quot;:", "null", "true", "false", "{\"", "[1"}) {
+    INFO(json);
+    CHECK(body.find(json) == std::string::npos);
+  }
+  CHECK(body.find("one\\x1b[2J") != std::string::npos);
+  CHECK(body.find("the job file changed") != std::string::npos);
+  CHECK(body.find("abc") == std::string::npos);
+}
+
 TEST_CASE("A metrics file whose last line a crash cut short is read up to it") {
   TemporaryFolder folder;
+  const auto count = [](const std::string& path) {
+    int64_t events = 0;
+    for_each_event(path, [&](const Json&) { ++events; });
+    return events;
+  };
   std::string path = folder.write("metrics.jsonl", "{\"event\":\"step\"}\n{\"event\":\"ev");
-  CHECK(read_metrics(path).size() == 1);
+  CHECK(count(path) == 1);
   folder.write("metrics.jsonl", "{\"event\":\n{}\n");
   CHECK(error_of([&] { read_metrics(path); }).find(path + ":1:") == 0);
-  CHECK(read_metrics(folder.path("none")).empty());
+  CHECK(count(folder.path("none")) == 0);
 }
 
 TEST_CASE("A run without steps and with non-finite losses still has a report") {
   Json empty = make_report(Json::object(), {}, {});
   CHECK(empty["steps"] == 0);
   CHECK(!report_html(empty, {}).empty());
-  std::vector<Json> broken{{{"event", "step"}, {"step", 1}, {"loss", nullptr}}};
+  const RunMetrics broken = metrics_of({{{"event", "step"}, {"step", 1}, {"loss", nullptr}}});
   CHECK(report_html(make_report(sample_plan(), broken, {}), broken).find("–") != std::string::npos);
 }
 
@@ -95,4 +173,23 @@ TEST_CASE("Ticks are round numbers") {
   CHECK(round_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(round_ticks(1, 1, 5).empty());
   CHECK(round_ticks(0, INFINITY, 5).empty());
+}
+
+// 49 MB of metrics took 635 MB as JSON values.
+TEST_CASE("The metrics of a long run are never in memory") {
+  TemporaryFolder folder;
+  std::string lines;
+  for (int64_t number = 1; number <= 100; ++number) lines += dump_json(step(number, 3.25)) + "\n";
+  const std::string path = folder.write("metrics.jsonl", "");
+  std::ofstream file(path, std::ios::binary);
+  for (int part = 0; part < 600; ++part) file << lines;
+  file.close();
+  const int64_t before = peak_bytes();
+  const RunMetrics metrics = read_metrics(path);
+  write_report(folder.path(), make_report(sample_plan(), metrics, {}), metrics);
+  CHECK(metrics.steps.size() == 60'000);
+  CHECK(file_size(path) > 15'000'000);
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory
+  CHECK(peak_bytes() - before < 12'000'000);
+#endif
 }

@@ -92,6 +92,9 @@ TEST_CASE("damaged and hostile tokenizer files are errors", "[tokenizer]") {
   has(tiny("", R"(,"added_tokens":[{"id":1,"content":"x"}])"), "belongs to \"b\"");
   has(tiny("", R"(,"added_tokens":[{"id":1,"content":"a"}])"), "has the id 1 here and 0");
   has(tiny("", R"(,"added_tokens":[{"id":7}])"), "content");
+  has(tiny("", R"(,"added_tokens":[{"id":7,"content":""}])"), "added_tokens[0]: content is empty");
+  has(tiny("", R"(,"added_tokens":[{"id":-1,"content":"x"}])"), "added_tokens[0]: id: -1 is negative");
+  has(tiny("", R"(,"added_tokens":[{"id":7,"content":"x"},{"id":7,"content":"y"}])"), "belongs to \"x\"");
   has(tiny("", R"(,"normalizer":{"type":"Magic"})"), "no normalizer \"Magic\"");
   has(tiny("", R"(,"normalizer":{"type":"NFX"})"), "did you mean \"NFC\"");
   has(tiny("", R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA"})"),

@@ -1,7 +1,7 @@
 #include "core/text/tokenizer/added_tokens.h"
 
 #include "core/base/error.h"
-#include "core/text/tokenizer/json_fields.h"
+#include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge::text {
@@ -33,6 +33,7 @@ bool touches_word(std::string_view text, size_t begin, size_t end) {
 AddedToken added_token(const Json& spec, const std::string& where) {
   AddedToken token;
   token.content = string_member(spec, "content", where);
+  if (token.content.empty()) throw Error(ErrorKind::environment, where + ": content is empty");
   token.special = bool_member(spec, "special", where, false);
   token.normalized = bool_member(spec, "normalized", where, !token.special);
   token.single_word = bool_member(spec, "single_word", where, false);

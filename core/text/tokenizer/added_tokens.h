@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/text/tokenizer/aligned_text.h"
-#include "core/text/tokenizer/models.h"
+#include "core/text/tokenizer/models/models.h"
 
 namespace forge::text {
 

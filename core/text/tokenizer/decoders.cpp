@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "core/base/text.h"
-#include "core/text/tokenizer/json_fields.h"
+#include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/regex.h"
 #include "core/text/tokenizer/unicode.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/text/tokenizer/json_fields.h"
-#include "core/text/tokenizer/models.h"
+#include "core/text/tokenizer/load/json_fields.h"
+#include "core/text/tokenizer/models/models.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge::text {

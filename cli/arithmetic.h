@@ -1,0 +1,19 @@
+#pragma once
+// What decides the last bits of a run's results besides its job: processor, LibTorch, engine, and the variables that
+// choose instruction sets. A run that is continued under other arithmetic equals an uninterrupted one to rounding only.
+//
+//   record_arithmetic(plan);
+//   plan.execution["arithmetic.processor"]               // "AMD EPYC 7B13"
+//   plan.execution["arithmetic.ATEN_CPU_CAPABILITY"]     // "avx2"; variables that are not set have no entry
+#include <string>
+
+#include "core/plan/plan.h"
+
+namespace forge {
+
+void record_arithmetic(Plan& plan);
+
+// The name within the arithmetic of a key of Plan::execution, or empty: "processor".
+std::string arithmetic_name(const std::string& execution_key);
+
+}  // namespace forge

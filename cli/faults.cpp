@@ -1,0 +1,100 @@
+#include "cli/faults.h"
+
+#include <charconv>
+
+#include "core/base/key_error.h"
+#include "core/base/text.h"
+#include "core/config/diagnostics.h"
+#include "core/config/secrets.h"
+
+namespace forge {
+namespace {
+
+// The last number of "job.yaml:3:9", cut off; 0 where there is none.
+int64_t take_number(std::string& place) {
+  const size_t colon = place.rfind(':');
+  int64_t number = 0;
+  if (colon == std::string::npos) return 0;
+  const char *begin = place.data() + colon + 1, *end = place.data() + place.size();
+  if (std::from_chars(begin, end, number).ptr != end || begin == end) return 0;
+  place.erase(colon);
+  return number;
+}
+
+std::string indented_hint(const Error& error) {
+  std::string text;
+  if (error.hint().empty()) return text;
+  for (const std::string& line : split(error.hint(), '\n')) text += "\n  " + line;
+  return text;
+}
+
+}  // namespace
+
+Position position_of(std::string place) {
+  if (starts_with(place, "--set ")) return {place, 0, 0};
+  const int64_t column = take_number(place);
+  const int64_t line = column > 0 ? take_number(place) : 0;
+  return {place, line, column};
+}
+
+std::vector<Fault> faults_of(const Error& error) {
+  if (const auto* several = dynamic_cast<const FaultError*>(&error)) return several->faults();
+  std::vector<Fault> faults;
+  if (const auto* job = dynamic_cast<const JobErrors*>(&error))
+    for (const Diagnostic& fault : job->faults())
+      faults.push_back({error.kind(), {fault.file, fault.line, fault.column}, fault.key, fault.message, fault.hint});
+  else if (const auto* keyed = dynamic_cast<const KeyError*>(&error))
+    for (const KeyFault& fault : keyed->faults())
+      faults.push_back({error.kind(), position_of(fault.place), fault.key, fault.message, error.hint()});
+  else
+    faults.push_back({error.kind(), {}, "", error.what(), error.hint()});
+  return faults;
+}
+
+Json to_json(const Fault& fault) {
+  return {{"kind", name_of(fault.kind)}, {"file", fault.at.file}, {"line", fault.at.line},
+          {"column", fault.at.column},   {"key", fault.key},      {"message", fault.message},
+          {"hint", fault.hint}};
+}
+
+bool FaultCollector::attempt(const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::internal || error.kind() == ErrorKind::interrupted) throw;
+    errors_.push_back(std::current_exception());
+    return false;
+  }
+}
+
+void FaultCollector::throw_if_any() const {
+  if (errors_.empty()) return;
+  if (errors_.size() == 1) std::rethrow_exception(errors_[0]);
+  std::vector<Fault> faults;
+  std::string text;
+  ErrorKind first = ErrorKind::internal;
+  for (const std::exception_ptr& stored : errors_) {
+    try {
+      std::rethrow_exception(stored);
+    } catch (const Error& error) {
+      if (text.empty()) first = error.kind();
+      text += (text.empty() ? "" : "\n") + std::string(error.what()) + indented_hint(error);
+      for (Fault& fault : faults_of(error)) faults.push_back(std::move(fault));
+    }
+  }
+  throw FaultError(first, std::move(faults), text, "");
+}
+
+FaultError hide_secrets(const Error& error, const std::vector<Secret>& secrets) {
+  std::vector<Fault> faults = faults_of(error);
+  for (Fault& fault : faults) {
+    fault.message = hide_secrets(std::move(fault.message), secrets);
+    fault.hint = hide_secrets(std::move(fault.hint), secrets);
+    fault.at.file = hide_secrets(std::move(fault.at.file), secrets);
+  }
+  return FaultError(error.kind(), std::move(faults), hide_secrets(std::string(error.what()), secrets),
+                    hide_secrets(error.hint(), secrets));
+}
+
+}  // namespace forge

@@ -1,0 +1,59 @@
+#pragma once
+// Errors as lists of faults: what a program reads of them (--json), and several of them as one.
+//
+//   FaultCollector faults;
+//   faults.attempt([&] { spec = read_model_spec(path); });
+//   faults.attempt([&] { text = open_model_text(path); });
+//   faults.throw_if_any();   // every fault of both
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/config/layers.h"
+#include "core/io/json.h"
+
+namespace forge {
+
+struct Fault {
+  ErrorKind kind = ErrorKind::internal;
+  Position at;         // without a file where no place is known
+  std::string key;     // dotted; empty: about no single one
+  std::string message;
+  std::string hint;  // what to do
+};
+// "job.yaml:3:9" in its parts.
+Position position_of(std::string place);
+std::vector<Fault> faults_of(const Error& error);
+// {"kind", "file", "line", "column", "key", "message", "hint"}; a line of 0 is none.
+Json to_json(const Fault& fault);
+
+// An error that is a list of faults: several errors of one command.
+class FaultError : public Error {
+ public:
+  FaultError(ErrorKind kind, std::vector<Fault> faults, const std::string& text, const std::string& hint)
+      : Error(Error(kind, text).hint(hint)), faults_(std::move(faults)) {}
+  const std::vector<Fault>& faults() const { return faults_; }
+
+ private:
+  std::vector<Fault> faults_;
+};
+
+// Goes on behind what fails, so that one look shows all that is wrong.
+class FaultCollector {
+ public:
+  // Whether `work` threw no Error. Anything else that it throws ends the command.
+  bool attempt(const std::function<void()>& work);
+  bool empty() const { return errors_.empty(); }
+  // Throws a lone error as it was, several as one FaultError of the first one's kind.
+  void throw_if_any() const;
+
+ private:
+  std::vector<std::exception_ptr> errors_;
+};
+
+// The same error without the job's secrets.
+FaultError hide_secrets(const Error& error, const std::vector<Secret>& secrets);
+
+}  // namespace forge

@@ -1,0 +1,62 @@
+#include "cli/job_paths.h"
+
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/data/read/expand.h"
+
+namespace forge {
+namespace {
+
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// A pattern is there when it matches a file.
+bool source_is_there(const DataSource& source) {
+  try {
+    for (const SourceFile& file : expand_sources({source}))
+      if (!is_there(file.path)) return false;
+    return true;
+  } catch (const Error&) {
+    return is_there(source.path);  // a folder without data files is told of when it is read
+  }
+}
+
+void add_missing(const std::vector<DataSource>& sources, const std::string& list, std::vector<MissingPath>& missing) {
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (!source_is_there(sources[i]))
+      missing.push_back({list + "[" + std::to_string(i) + "].path", sources[i].path});
+}
+
+}  // namespace
+
+std::vector<MissingPath> missing_data(const Job& job) {
+  std::vector<MissingPath> missing;
+  add_missing(job.data.train, "data.train", missing);
+  add_missing(job.data.eval, "data.eval", missing);
+  return missing;
+}
+
+std::vector<MissingPath> missing_paths(const Job& job) {
+  std::vector<MissingPath> missing;
+  if (!is_there(job.model.path)) missing.push_back({"model.path", job.model.path});
+  if (job.adapter.init_from && !is_there(*job.adapter.init_from))
+    missing.push_back({"adapter.init_from", *job.adapter.init_from});
+  for (MissingPath& path : missing_data(job)) missing.push_back(std::move(path));
+  if (names_a_template_file(job.data.template_name) && !is_there(job.data.template_name))
+    missing.push_back({"data.template", job.data.template_name});
+  return missing;
+}
+
+std::string place_of(const LoadedJob& loaded, const std::string& key, const std::string& file) {
+  auto origin = loaded.origins.find(key);
+  if (origin == loaded.origins.end()) origin = loaded.origins.find(key + "[0].path");
+  if (origin == loaded.origins.end()) return file;
+  const std::string& source = origin->second.source;
+  const bool unwritten = starts_with(source, "default") || starts_with(source, "derived");
+  return unwritten ? file + ":1:1" : source;
+}
+
+}  // namespace forge

@@ -1,0 +1,32 @@
+#pragma once
+// Faults of a job that show only behind its file: when model, data or machine are known. Each says which key it is
+// about, so that whoever knows the file can say where that key stands.
+//
+//   throw KeyError(ErrorKind::job, "hardware.profile", "unknown profile \"hoper\"");
+//   throw KeyError(ErrorKind::job, faults, "the linear layers are …");
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace forge {
+
+struct KeyFault {
+  std::string key;      // dotted; empty: about no single one
+  std::string message;  // what about it, without the key
+  std::string place;    // "job.yaml:3:9"; empty while it is not known
+  std::string text() const;  // "job.yaml:3:9: hardware.profile: unknown …"
+};
+
+// what() has one line for each fault.
+class KeyError : public Error {
+ public:
+  KeyError(ErrorKind kind, std::vector<KeyFault> faults, const std::string& hint = "");
+  KeyError(ErrorKind kind, const std::string& key, const std::string& message, const std::string& hint = "");
+  const std::vector<KeyFault>& faults() const { return faults_; }
+
+ private:
+  std::vector<KeyFault> faults_;
+};
+
+}  // namespace forge

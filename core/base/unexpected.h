@@ -1,0 +1,13 @@
+#pragma once
+// What an exception that no code expected means to a user. Both mains ask it last.
+#include <exception>
+
+#include "core/base/error.h"
+
+namespace forge {
+
+// Memory that ran out is `fit`, what the system refused (a thread, a deleted working directory) is `environment`; anything
+// else is a bug in forge. An Error is returned as it is.
+Error as_error(const std::exception& exception);
+
+}  // namespace forge

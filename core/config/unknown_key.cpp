@@ -1,0 +1,231 @@
+#include "core/config/unknown_key.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/text.h"
+#include "core/base/typo.h"
+#include "core/config/foreign.h"
+#include "core/config/parse.h"
+
+namespace forge {
+namespace {
+
+// Where an unknown key stands.
+struct Place {
+  std::string path;  // its section as written, with [] for items: "datasets[]", "optimizer"; empty: the top
+  std::string
+      section;        // forge's section that it stands for: "data.train[]"; empty: the top, or the whole job
+  bool known = true;  // false: nobody knows the section
+};
+
+const std::vector<Field>& fields_of(const std::string& section) {
+  if (section.empty()) return job_fields();
+  std::string dotted = section;
+  if (dotted.ends_with("[]")) dotted.resize(dotted.size() - 2);
+  return find_field(dotted)->fields;
+}
+
+std::vector<std::string> names_of(const std::vector<Field>& fields) {
+  std::vector<std::string> names;
+  for (const Field& field : fields) names.push_back(field.key);
+  return names;
+}
+
+// data.train[0].x and data.eval[1].x are looked up below data.train[].
+std::string without_numbers(const std::string& path) {
+  std::string plain;
+  bool inside = false;
+  for (char c : path) {
+    if (c == ']') inside = false;
+    if (!inside) plain += c;
+    if (c == '[') inside = true;
+  }
+  return plain;
+}
+
+bool whole_job(const Place& place) { return place.section.empty() || place.section == "train"; }
+
+// Under which names the table may have the key, the most exact first.
+std::vector<std::string> lookup_names(const std::string& key, const Place& place) {
+  std::vector<std::string> names;
+  for (std::string path = place.path; !path.empty();) {
+    names.push_back(path + "." + key);
+    const size_t dot = path.find('.');
+    path = dot == std::string::npos ? "" : path.substr(dot + 1);
+  }
+  if (!place.section.empty() && place.section != place.path) names.push_back(place.section + "." + key);
+  if (place.section.starts_with("data.eval[]")) names.push_back("data.train[]." + key);
+  if (place.known && whole_job(place)) names.push_back("/" + key);
+  names.push_back(key);
+  return names;
+}
+
+bool is_section_of_a_job(const std::string& key) {
+  const Field* field = find_field(key);
+  return field && field->kind == FieldKind::section;
+}
+
+// Forge's keys of this name, wherever they are: "optimizer.learning_rate".
+std::vector<std::string> homes_of(const std::string& key, const Place& place) {
+  std::vector<std::string> homes;
+  for (const std::string& dotted : dotted_keys(job_fields()))
+    if (dotted.substr(dotted.rfind('.') + 1) == key) homes.push_back(dotted);
+  const bool foreign = place.path != place.section;
+  if (foreign && place.known && whole_job(place) && is_section_of_a_job(key)) return {key};
+  // In a section of another tool a plain word (name, path, type) is that tool's own; max_steps is not.
+  const bool telling = place.known || key.find('_') != std::string::npos;
+  if (!telling || (foreign && (homes.size() != 1 || homes[0] == key) && key != "seed" && key != "output_dir"))
+    return {};
+  return homes;
+}
+
+// What a value needs that forge's own key takes otherwise.
+std::string value_hint(const std::string& key, const Node& value) {
+  const std::string hint = carried_value_hint(key, value);
+  return hint.empty() ? "" : "; " + hint;
+}
+
+bool is_section_of_a_job(const std::string& key, const Node& value) {
+  return value.is_map() && is_section_of_a_job(key) &&
+         std::any_of(value.members.begin(), value.members.end(),
+                     [&](const Member& member) { return find_field(key + "." + member.key) != nullptr; });
+}
+
+// A row that speaks of data.train, for a key of the data to evaluate on.
+std::string row_hint(ForeignRow row, const std::string& key, const Node& value, const Place& place) {
+  if (place.section.starts_with("data.eval[]") && row.key.starts_with("data.train[]"))
+    row.key.replace(0, 10, "data.eval");
+  return foreign_hint(row, key, value);
+}
+
+// Whether a key of another tool belongs where the misspelt one stands.
+bool leads_into(const std::string& name, const Place& place) {
+  if (!place.known) return false;
+  return whole_job(place) || find_foreign_row({name})->key.starts_with(place.section + ".");
+}
+
+struct Help {
+  std::string text;    // empty: there is none
+  bool guess = false;  // the name is taken for a misspelling
+};
+
+// The name in the same section that `key` is probably a misspelling of. A section's name is only meant when one of its
+// keys stands below: what looks like a section may be any tool's.
+std::string misspelt(const std::string& key, const Node& value, const Place& place) {
+  if (!place.known) return "";
+  const std::string meant = likely_meant(key, names_of(fields_of(place.section)));
+  const std::string dotted = (place.section.empty() ? "" : place.section + ".") + meant;
+  return is_section_of_a_job(dotted) && value.is_map() && !is_section_of_a_job(dotted, value) ? "" : meant;
+}
+
+Help help(const std::string& key, const Node& value, const Place& place) {
+  const std::string prefix = place.section.empty() ? "" : place.section + ".";
+  if (size_t dot = key.rfind('.'); dot != std::string::npos && find_field(prefix + key))
+    return {"write it as " + key.substr(dot + 1) + ": below " + key.substr(0, dot) + ":"};
+  const bool own = place.path == place.section;  // forge's section, not one that stands for it
+  const std::string meant = misspelt(key, value, place);
+  const Help guess{"did you mean \"" + (own ? "" : prefix) + meant + "\"?", true};
+  if (!meant.empty() && is_section_of_a_job(prefix + meant, value)) return guess;
+  const std::vector<std::string> names = lookup_names(key, place);
+  if (const ForeignRow* row = find_foreign_row(names)) return {row_hint(*row, key, value, place)};
+  const std::vector<std::string> here = names_of(fields_of(place.section));
+  if (!own && !prefix.empty() && place.known && std::find(here.begin(), here.end(), key) != here.end())
+    return {"it is " + prefix + key + value_hint(prefix + key, value)};
+  if (std::vector<std::string> homes = homes_of(key, place); !homes.empty())
+    return {"it is " + alternatives(homes) + (homes.size() == 1 ? value_hint(homes[0], value) : "")};
+  if (!meant.empty()) return guess;
+  if (const ForeignRow* row = find_foreign_row(names, true)) return {row_hint(*row, key, value, place)};
+  if (std::string other = misspelt_foreign_key(key); !other.empty() && leads_into(other, place))
+    return {"did you mean \"" + other + "\"? " + foreign_hint(*find_foreign_row({other}), other, value)};
+  return {};
+}
+
+class Explainer {
+ public:
+  explicit Explainer(Diagnostics& faults) : faults_(faults) {}
+
+  // `shown` is the section as in the file ("datasets[0].").
+  void explain(const Member& member, const Place& place, const std::string& shown, bool top) {
+    if (!top && !seen_.insert(place.path + "." + member.key).second) return;  // another item of the same list
+    const std::string key = shown + member.key;
+    if (faults_.full()) return faults_.add(member.key_at, key, "unknown key");
+    const Help help_here = help(member.key, member.value, place);
+    const std::string known = join(names_of(fields_of(place.section)), ", ");
+    if (!help_here.text.empty())
+      faults_.add(member.key_at, key, "unknown key", help_here.text);
+    else if (top)
+      faults_.add(member.key_at, key, "unknown key",
+                  has_help_below(member, place)
+                      ? "forge has no such section; keys below it that it knows are named"
+                      : "known here: " + known);
+    else if (place.known && !place.section.empty())
+      faults_.add(member.key_at, key, "unknown key", "known in " + place.section + ": " + known);
+    if (!help_here.guess) go_below(member, place, key);
+  }
+
+ private:
+  static bool holds_maps(const Node& value) {
+    return value.is_map() || (value.is_list() && !value.items.empty() && value.items[0].is_map());
+  }
+
+  // Where the keys below stand; false: they are not looked at.
+  static bool below(const Member& member, const Place& place, Place& inner) {
+    if (!holds_maps(member.value)) return false;
+    inner.path =
+        (place.path.empty() ? "" : place.path + ".") + member.key + (member.value.is_list() ? "[]" : "");
+    const std::vector<std::string> names = lookup_names(member.key, place);
+    const ForeignRow* row = find_foreign_row(names, true);
+    if (!row) {
+      inner.known = place.known && whole_job(place) && is_section_of_a_job(member.key);
+      inner.section = inner.known ? member.key : "";
+      return true;
+    }
+    const Field* field = row->key.empty() ? nullptr : find_field(row->key);
+    if (field && row->same_value && !field->fields.empty()) {
+      inner.section = row->key + (field->kind == FieldKind::sections ? "[]" : "");
+      return true;
+    }
+    inner.known = false;
+    inner.section.clear();
+    return has_foreign_rows_below(member.key);
+  }
+
+  bool has_help_below(const Member& member, const Place& place) const {
+    Place inner;
+    if (!below(member, place, inner)) return false;
+    for (const Member* next : members_below(member.value))
+      if (!help(next->key, next->value, inner).text.empty()) return true;
+    return false;
+  }
+
+  static std::vector<const Member*> members_below(const Node& value) {
+    std::vector<const Member*> all;
+    for (const Member& member : value.members) all.push_back(&member);
+    for (const Node& item : value.items)
+      for (const Member& member : item.members) all.push_back(&member);
+    return all;
+  }
+
+  void go_below(const Member& member, const Place& place, const std::string& key) {
+    Place inner;
+    if (!below(member, place, inner)) return;
+    for (const Member& next : member.value.members) explain(next, inner, key + ".", false);
+    for (size_t i = 0; i < member.value.items.size(); ++i)
+      for (const Member& next : member.value.items[i].members)
+        explain(next, inner, key + "[" + std::to_string(i) + "].", false);
+  }
+
+  Diagnostics& faults_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+void refuse_unknown_key(const Member& member, const std::string& prefix, Diagnostics& faults) {
+  std::string section = without_numbers(prefix);
+  if (!section.empty()) section.pop_back();
+  Explainer(faults).explain(member, {section, section}, prefix, true);
+}
+
+}  // namespace forge

@@ -1,0 +1,34 @@
+#pragma once
+// The value that everything after the data path stands on: whole examples laid end to end, nothing padded.
+#include <cstdint>
+#include <vector>
+
+namespace forge {
+
+// One tokenised example. `supervised[i]` says whether predicting token i is trained (never true for i = 0).
+struct Example {
+  int64_t id = 0;  // stable number of the example in its split, from 0
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> supervised;
+};
+
+// A micro-batch: `sequences` examples as one run of `tokens` tokens. Sequences never attend to each other.
+struct Batch {
+  std::vector<int32_t> token_ids;  // [tokens]
+  std::vector<int32_t> positions;  // [tokens]; restart at 0 in each sequence
+  std::vector<int32_t> cu_seqlens;  // [sequences + 1]; sequence s is tokens cu_seqlens[s] … cu_seqlens[s + 1]
+  // [tokens]; the token that follows in the same sequence, shifted here once and for all; -1 at a sequence's end.
+  std::vector<int32_t> targets;
+  // [tokens]; weight of predicting `targets` there: 0 where nothing is trained, 1 for an ordinary supervised token.
+  std::vector<float> loss_weights;
+  std::vector<int64_t> example_ids;  // [sequences]
+
+  int64_t tokens() const { return static_cast<int64_t>(token_ids.size()); }
+  int64_t sequences() const { return static_cast<int64_t>(example_ids.size()); }
+  int64_t supervised_tokens() const;
+  int64_t max_sequence_length() const;
+  // Appends one example as a new sequence.
+  void append(const Example& example);
+};
+
+}  // namespace forge

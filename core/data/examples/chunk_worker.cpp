@@ -1,0 +1,180 @@
+#include "core/data/examples/chunk_worker.h"
+
+#include <algorithm>
+
+#include "core/base/random.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+// "file:3:14: what" → "3:14" and "what". Errors of parse_row begin with the path.
+LostRow located(const std::string& path, const Error& error, const SourceRow& row) {
+  const std::string text = error.what();
+  LostRow lost{row.line, place_text(row.line, row.column), text, true};
+  if (!starts_with(text, path + ":")) return lost;
+  const std::string rest = text.substr(path.size() + 1);
+  const size_t cut = rest.find(": ");
+  if (cut == std::string::npos) return lost;
+  lost.place = rest.substr(0, cut);
+  lost.reason = rest.substr(cut + 2);
+  return lost;
+}
+
+}  // namespace
+
+ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile>& files, EvalShare share,
+                         int64_t seed, bool look)
+    : maker_(maker), share_(share), seed_(seed), look_(look) {
+  for (const SourceFile& file : files) {
+    const SourceKind kind = source_kind(file.path);
+    const RowKind rows = kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
+    const Stated stated = file.source.prompt                                 ? Stated::fields
+                          : file.source.format != RowFormat::automatic ? Stated::format
+                                                                             : Stated::nothing;
+    files_.push_back({file.path, RowMapping(file.source, rows), file.source.weight, stated});
+  }
+}
+
+// 60 bits of the hash as a fraction.
+bool ChunkWorker::belongs(const std::string& content) const {
+  if (share_.fraction <= 0) return true;
+  const uint64_t bits = std::stoull(content.substr(0, 15), nullptr, 16);
+  return (static_cast<double>(bits) * 0x1p-60 < share_.fraction) == share_.eval;
+}
+
+// The whole part of the weight, and once more for a share of the rows: a function of seed and row alone.
+int64_t ChunkWorker::copies(const std::string& content, double weight) const {
+  if (share_.eval || weight == 1) return 1;
+  const auto whole = static_cast<int64_t>(weight);
+  const double rest = weight - static_cast<double>(whole);
+  return whole + (uniform(static_cast<uint64_t>(seed_), stream_of("weight/" + content), 0) < rest);
+}
+
+ChunkResult ChunkWorker::run(const RowChunk& chunk) const {
+  ChunkResult result;
+  result.source = chunk.source;
+  result.bytes = chunk.bytes;
+  for (const SourceRow& row : chunk.rows) run_row(row, chunk, result);
+  return result;
+}
+
+std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& file, RowFormat format,
+                                        std::vector<std::string>& unread, RowFaults& faults) const {
+  const Json json = file.mapping.apply(parse_row(source, file.path), faults);
+  if (!faults.empty()) return std::nullopt;
+  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size()}, faults);
+  if (!row) return row;
+  check_keys(json,
+             {format, file.stated, maker_.has_template(),
+              [&](const std::string& key) { return maker_.template_reads(key); }},
+             unread, faults);
+  if (!file.mapping.ignores_pictures()) check_placeholders(*row, faults);
+  return faults.empty() ? std::move(row) : std::nullopt;
+}
+
+void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkResult& result) const {
+  const File& file = files_[chunk.source];
+  RowFaults faults;
+  std::vector<std::string> unread;
+  std::optional<Row> row;
+  try {
+    row = convert(source, file, chunk.format, unread, faults);
+  } catch (const Error& error) {
+    if (share_.eval) return;  // without content it belongs to train, which reports it
+    ++result.rows;
+    ++result.skipped;
+    result.lost.push_back(located(file.path, error, source));
+    return;
+  }
+  if (row) {
+    const bool decides = share_.fraction > 0 || file.weight != 1;
+    const std::string content = decides ? content_of(*row) : "";
+    if (!belongs(content)) return;
+    const int64_t count = copies(content, file.weight);
+    if (count == 0) {
+      ++result.unsampled;
+      return;
+    }
+    ++result.rows;
+    note_unread(unread, source, file, result);
+    RoleTokens roles;
+    RowExamples made = make(*row, look_ ? &roles : nullptr);
+    if (look_) {
+      result.looks.push_back(look_at(source, *row, made, roles));
+      result.looks.back().copies = made.examples.empty() ? 0 : count;
+    }
+    return add(source, std::move(made), count, result);
+  }
+  if (share_.eval && share_.fraction > 0) return;
+  ++result.rows;
+  ++result.skipped;
+  add_faults(faults, source, file, result);
+}
+
+void ChunkWorker::note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,
+                              ChunkResult& result) const {
+  for (const std::string& name : names) {
+    UnreadKey& key = result.unread[name];
+    if (key.rows++ > 0) continue;
+    const std::string list = name.substr(0, name.find("[]"));  // of a turn's key; else the whole name
+    key.place = place_in_row(source, file.mapping.original("/" + list), file.path);
+  }
+}
+
+void ChunkWorker::add_faults(const RowFaults& faults, const SourceRow& source, const File& file,
+                             ChunkResult& result) const {
+  const size_t placed = std::min(faults.size(), kPlacedPerRow);
+  for (size_t i = 0; i < placed; ++i)
+    result.lost.push_back({source.line,
+                           place_in_row(source, file.mapping.original(faults[i].pointer), file.path),
+                           faults[i].message, true, i == 0, 1, faults[i].key});
+  const auto others = static_cast<int64_t>(faults.size() - placed);
+  if (others > 0)
+    result.lost.push_back({source.line, place_text(source.line, source.column),
+                           "and " + format_count(others) + " more in this row", true, false, others});
+}
+
+// Answers to judge are one example each, chosen before rejected; they are kept or lost together.
+RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
+  const auto* answers = std::get_if<AnswersRow>(&row);
+  if (!answers) return maker_.make(row, roles);
+  RowExamples all;
+  for (const AnswersRow::Answer& answer : answers->answers) {
+    RowExamples made = maker_.make(std::visit([](const auto& kind) { return Row(kind); }, answer.row), roles);
+    if (made.dropped || !made.problem.empty()) {
+      if (!made.problem.empty()) made.problem = answer.name + ": " + made.problem;
+      made.examples.clear();
+      return made;
+    }
+    all.truncated |= made.truncated;
+    all.split |= made.split;
+    all.cuts += made.cuts;
+    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
+    for (Example& example : made.examples) {
+      all.examples.push_back(std::move(example));
+      all.labels.push_back(answer.name);
+    }
+  }
+  return all;
+}
+
+void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const {
+  result.truncated += made.truncated;
+  result.split += made.split;
+  result.dropped += made.dropped;
+  result.untrained += made.untrained;
+  result.cuts += made.cuts;
+  result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
+  const std::string place = place_text(source.line, source.column);
+  if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});
+  for (int64_t copy = 0; copy < copies; ++copy)
+    for (size_t i = 0; i < made.examples.size(); ++i) {
+      Example& example = made.examples[i];
+      const bool last = copy + 1 == copies;
+      result.examples.push_back(
+          {last ? std::move(example) : example, source.line, made.labels.empty() ? "" : made.labels[i]});
+    }
+}
+
+}  // namespace forge

@@ -1,0 +1,98 @@
+#pragma once
+// What one thread does with one chunk of rows: parse, choose the split, convert, make examples, note what is
+// lost.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/data/examples/examples.h"
+#include "core/data/read/expand.h"
+#include "core/data/read/row_stream.h"
+#include "core/data/report/row_look.h"
+#include "core/data/rows/keys.h"
+#include "core/data/rows/mapping.h"
+
+namespace forge {
+
+// The part of the rows that goes to eval. With fraction 0 all rows belong. What decides is a hash of what the
+// row means (content_of): adding rows moves none, and equal rows stay together, whatever ids they carry. Rows
+// without a meaning belong to train, which reports them.
+struct EvalShare {
+  double fraction = 0;
+  bool eval = false;  // this split is eval
+};
+
+struct LocatedExample {
+  Example example;
+  int64_t line = 0;
+  std::string label;  // as DataSet::label
+};
+
+// A row that gives no example, and why. Rows with a fault or untrained ones end the preparation, dropped ones
+// do not.
+struct LostRow {
+  int64_t line = 0;
+  std::string place;  // "line:col" of the fault
+  std::string reason;
+  bool fatal = false;        // under data.on_bad_row: error
+  bool first_of_row = true;  // a row may have several faults
+  int64_t faults = 1;        // that this stands for
+  std::string key = {};      // RowFault::key
+};
+
+// A key that rows have and nothing reads.
+struct UnreadKey {
+  int64_t rows = 0;
+  std::string place;  // in the first of them, as place_text
+};
+
+struct ChunkResult {
+  size_t source = 0;
+  int64_t bytes = 0;
+  std::vector<LocatedExample> examples;
+  std::vector<LostRow> lost;
+  int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
+  CutCounts cuts;
+  std::vector<RowLook> looks;  // of rows with a meaning, when asked for
+  int64_t unsampled = 0;       // rows that their source's weight left out; not among `rows`
+  std::map<std::string, UnreadKey> unread;
+};
+
+class ChunkWorker {
+ public:
+  // Keeps a reference to `maker`; `files` are the stream's. Weights count in the training split only, and after the eval rows were
+  // taken out, so that a repeated row is never in both.
+  // `look`: also look at what the rows say.
+  ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile>& files, EvalShare share, int64_t seed,
+              bool look = false);
+  // May be called from any number of threads at once.
+  ChunkResult run(const RowChunk& chunk) const;
+
+ private:
+  struct File {
+    std::string path;
+    RowMapping mapping;
+    double weight;
+    Stated stated;
+  };
+  // The row's meaning; nothing when it has faults.
+  std::optional<Row> convert(const SourceRow& source, const File& file, RowFormat format,
+                             std::vector<std::string>& unread, RowFaults& faults) const;
+  void note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,
+                   ChunkResult& result) const;
+  void add_faults(const RowFaults& faults, const SourceRow& source, const File& file, ChunkResult& result) const;
+  void run_row(const SourceRow& source, const RowChunk& chunk, ChunkResult& result) const;
+  void add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const;
+  RowExamples make(const Row& row, RoleTokens* roles) const;
+  bool belongs(const std::string& content) const;
+  int64_t copies(const std::string& content, double weight) const;
+
+  const ExampleMaker& maker_;
+  std::vector<File> files_;
+  EvalShare share_;
+  int64_t seed_;
+  bool look_;
+};
+
+}  // namespace forge

@@ -1,0 +1,315 @@
+#include "core/data/examples/examples.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+// `trained` is ascending and spans come in order of their begin, so one cursor suffices.
+void mark_trained(const std::vector<TokenSpan>& spans, const std::vector<ByteRange>& trained,
+                  Example& example) {
+  size_t range = 0;
+  for (const TokenSpan& span : spans) {
+    while (range < trained.size() && trained[range].end <= span.begin) ++range;
+    example.ids.push_back(span.id);
+    example.supervised.push_back(range < trained.size() && span.begin >= trained[range].begin);
+  }
+}
+
+bool trains(const Example& example) {
+  return std::find(example.supervised.begin(), example.supervised.end(), 1) != example.supervised.end();
+}
+
+Example slice(const Example& example, size_t begin, size_t end) {
+  Example part;
+  part.ids.assign(example.ids.begin() + static_cast<int64_t>(begin),
+                  example.ids.begin() + static_cast<int64_t>(end));
+  part.supervised.assign(example.supervised.begin() + static_cast<int64_t>(begin),
+                         example.supervised.begin() + static_cast<int64_t>(end));
+  part.supervised[0] = 0;
+  return part;
+}
+
+// Text that no message holds is looked for in so many, not in all that follow.
+constexpr size_t kMessagesAhead = 64;
+
+// Which message each run of text that came with the data belongs to: the next one that holds it, behind what was found
+// of it before, since an answer may say what its question says. What no message holds (a tool's schema) counts as the
+// template's.
+std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& rendered,
+                                  const std::vector<TokenSpan>& spans) {
+  std::vector<std::string> roles;
+  size_t run = 0, message = 0, behind = 0;
+  std::string role = "template";
+  int64_t begin = 0;
+  const auto find = [&](std::string_view said, size_t from) {
+    const size_t end = std::min(chat.messages.size(), message + kMessagesAhead);
+    for (size_t i = message; i < end; ++i, from = 0) {
+      const auto content = chat.messages[i].find("content");
+      if (content == chat.messages[i].end() || !content->is_string()) continue;
+      const size_t at = content->get_ref<const std::string&>().find(said, from);
+      if (at == std::string::npos) continue;
+      role = chat.messages[i].value("role", "");
+      message = i;
+      behind = at + said.size();
+      return true;
+    }
+    return false;
+  };
+  const auto enter_run = [&] {
+    role = "template";
+    if (rendered.runs[run].trusted) return;
+    const auto length = static_cast<size_t>(rendered.runs[run].end - begin);
+    const std::string_view said =
+        trim(std::string_view(rendered.text).substr(static_cast<size_t>(begin), length));
+    if (!find(said, behind) && behind > 0) find(said, 0);  // a template may write a text twice
+  };
+  if (!rendered.runs.empty()) enter_run();
+  for (const TokenSpan& span : spans) {
+    while (run + 1 < rendered.runs.size() && span.begin >= rendered.runs[run].end) {
+      begin = rendered.runs[run++].end;
+      enter_run();
+    }
+    roles.push_back(role);
+  }
+  return roles;
+}
+
+}  // namespace
+
+ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
+                           int64_t embedding_rows)
+    : tokenizer_(tokenizer),
+      chat_template_(chat_template),
+      objective_(job.objective),
+      embedding_rows_(embedding_rows),
+      max_length_(job.data.max_length),
+      max_prompt_(job.data.max_prompt_length),
+      max_completion_(job.data.max_completion_length),
+      overlong_(job.data.overlong),
+      side_(job.data.truncation_side) {
+  FORGE_CHECK(max_length_ >= 2, "data.max_length " << max_length_ << " leaves nothing to predict");
+  if (!tokenizer.eos_id())
+    throw Error(ErrorKind::environment,
+                "the tokenizer names no end-of-sequence token (eos_token), expected one")
+        .hint("add eos_token to tokenizer_config.json");
+}
+
+Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans) const {
+  std::vector<TextSegment> segments;
+  int64_t begin = 0;
+  for (const RenderedRow::Run& run : rendered.runs) {
+    const auto length = static_cast<size_t>(run.end - begin);
+    segments.push_back(
+        {std::string_view(rendered.text).substr(static_cast<size_t>(begin), length), run.trusted});
+    begin = run.end;
+  }
+  Example example;
+  if (rendered.document && tokenizer_.adds_bos() && tokenizer_.bos_id()) {
+    example.ids.push_back(*tokenizer_.bos_id());
+    example.supervised.push_back(0);
+  }
+  std::vector<TokenSpan> made = tokenizer_.encode_segments(segments);
+  mark_trained(made, rendered.trained, example);
+  if (spans) *spans = std::move(made);
+  if (rendered.document) {
+    example.ids.push_back(*tokenizer_.eos_id());
+    example.supervised.push_back(1);
+  }
+  return example;
+}
+
+Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles,
+                                     std::vector<std::string>* unsaid) const {
+  std::vector<TokenSpan> spans;
+  const auto say = [&](const char* role, size_t up_to) {
+    if (roles) roles->resize(std::max(roles->size(), up_to), role);
+  };
+  Example example;
+  if (const auto* chat = std::get_if<ChatRow>(&row)) {
+    // Lists of messages in prompt and completion are found only when they are read.
+    if (!chat_template_)
+      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
+    RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
+    if (unsaid) *unsaid = std::move(rendered.unsaid);
+    example = tokenise(rendered, roles ? &spans : nullptr);
+    if (roles) *roles = roles_of(*chat, rendered, spans);
+  } else if (const auto* pair = std::get_if<PairRow>(&row)) {
+    example = tokenise(render_pair(*pair, objective_), roles ? &spans : nullptr);
+    const bool bos = example.ids.size() > spans.size() + 1;
+    const auto in_prompt = std::count_if(spans.begin(), spans.end(), [&](const TokenSpan& span) {
+      return span.begin < static_cast<int64_t>(pair->prompt.size());
+    });
+    const size_t prompt = static_cast<size_t>(in_prompt) + bos;
+    say("prompt", prompt);
+    say("completion", example.ids.size());
+  } else if (const auto* text = std::get_if<TextRow>(&row)) {
+    example = tokenise(render_text(*text));
+    say("text", example.ids.size());
+  } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
+    if (!chat_template_ && prompt->text.empty())
+      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
+    return tokenise(render_prompt(*prompt, chat_template_));
+  } else {
+    const auto& tokens = std::get<TokensRow>(row);
+    example = Example{0, tokens.ids, tokens.supervised};
+    say("tokens", example.ids.size());
+  }
+  return example;
+}
+
+Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, std::vector<std::string>* unsaid) const {
+  std::vector<std::string> role_of;
+  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, unsaid);
+  if (objective_.type == ObjectiveType::pretrain)
+    std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
+  if (!example.supervised.empty()) example.supervised[0] = 0;
+  for (size_t i = 0; i < role_of.size(); ++i) {
+    RoleCount& count = (*roles)[role_of[i]];
+    ++count.all;
+    count.trained += example.supervised[i];
+  }
+  require_embedded(example);
+  return example;
+}
+
+// A tokenizer that was given tokens knows more than a model that was not resized; an embedding looks nothing up there.
+void ExampleMaker::require_embedded(const Example& example) const {
+  if (embedding_rows_ == 0) return;
+  for (const int32_t id : example.ids)
+    if (id >= embedding_rows_)
+      throw Error(ErrorKind::data, "token " + std::to_string(id) + " (" +
+                                       dump_json(tokenizer_.token_of(id).value_or("")) +
+                                       ") has no row in the model's embedding, which ends at " +
+                                       std::to_string(embedding_rows_ - 1))
+          .hint("resize the model to its tokenizer, or take the tokenizer that it was trained with");
+}
+
+// drop and error: `tokens` exceed `limit` ("data.max_length 1,024") in a row of `whole` tokens.
+bool ExampleMaker::refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const {
+  made.problem = format_count(tokens) + " tokens, expected at most " + limit;
+  made.dropped = overlong_ == Overlong::drop;
+  if (made.dropped) made.cuts.dropped_tokens += whole;
+  return false;
+}
+
+bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
+  const auto first = std::find(whole.supervised.begin(), whole.supervised.end(), 1);
+  const int64_t prompt = first - whole.supervised.begin(), length = static_cast<int64_t>(whole.ids.size());
+  const int64_t completion = length - prompt;
+  const bool long_prompt = max_prompt_ && prompt > *max_prompt_;
+  const bool long_completion = max_completion_ && completion > *max_completion_;
+  if (!long_prompt && !long_completion) return true;
+  if (overlong_ != Overlong::truncate)
+    return long_prompt ? refuse(prompt, length, "data.max_prompt_length " + format_count(*max_prompt_), made)
+                       : refuse(completion, length,
+                                "data.max_completion_length " + format_count(*max_completion_), made);
+  const int64_t begin = long_prompt ? prompt - *max_prompt_ : 0;
+  const int64_t end = long_completion ? prompt + *max_completion_ : length;
+  const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
+  const int32_t opening = whole.ids[0];
+  whole = slice(whole, static_cast<size_t>(begin), static_cast<size_t>(end));
+  if (bos) whole.ids[0] = opening;
+  made.truncated = true;
+  made.cuts.prompts += long_prompt;
+  made.cuts.completions += long_completion;
+  made.cuts.tokens += length - (end - begin);
+  return true;
+}
+
+// One of the four ways of data.overlong; `made` gets the examples and what happened.
+void ExampleMaker::cut(Example whole, RowExamples& made) const {
+  if (!cut_parts(whole, made)) return;
+  const size_t length = whole.ids.size(), limit = static_cast<size_t>(max_length_);
+  if (length <= limit) {
+    made.examples.push_back(std::move(whole));
+    return;
+  }
+  switch (overlong_) {
+    case Overlong::truncate:
+      made.truncated = true;
+      made.cuts.tokens += static_cast<int64_t>(length - limit);
+      made.examples.push_back(side_ == TruncationSide::right ? slice(whole, 0, limit)
+                                                             : slice(whole, length - limit, length));
+      return;
+    case Overlong::split:
+      made.split = true;
+      for (size_t begin = 0; begin < length; begin += limit)
+        made.examples.push_back(slice(whole, begin, std::min(length, begin + limit)));
+      return;
+    case Overlong::drop:
+    case Overlong::error:
+      refuse(static_cast<int64_t>(length), static_cast<int64_t>(length),
+             "data.max_length " + format_count(max_length_), made);
+      return;
+  }
+}
+
+RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
+  const auto* chat = std::get_if<ChatRow>(&row);
+  if (!chat || objective_.type == ObjectiveType::pretrain || objective_.train_on != TrainOn::each_assistant)
+    return make_one(row, roles);
+  try {
+    const std::vector<size_t> turns = turns_apart(*chat);
+    return turns.empty() ? make_one(row, roles) : make_apart(*chat, turns, roles);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return RowExamples{.problem = error.what()};
+  }
+}
+
+RowExamples ExampleMaker::make_apart(const ChatRow& chat, const std::vector<size_t>& turns,
+                                     RoleTokens* roles) const {
+  RowExamples all;
+  bool dropped = false;
+  for (const size_t turn : turns) {
+    RowExamples made = make_one(up_to_turn(chat, turn), roles);
+    if (!made.problem.empty() && !made.dropped) return made;
+    dropped |= made.dropped;
+    if (made.dropped) all.problem = made.problem;
+    all.truncated |= made.truncated;
+    all.split |= made.split;
+    all.cuts += made.cuts;
+    for (Example& example : made.examples) all.examples.push_back(std::move(example));
+    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
+  }
+  all.dropped = all.examples.empty();
+  all.truncated |= dropped && !all.dropped;
+  if (!all.dropped) all.problem.clear();
+  return all;
+}
+
+RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
+  RowExamples made;
+  int64_t length = 0;
+  try {
+    Example whole = tokens_of(row, roles, &made.unsaid);
+    made.cuts.unsaid = static_cast<int64_t>(made.unsaid.size());
+    length = static_cast<int64_t>(whole.ids.size());
+    const bool is_prompt = std::holds_alternative<PromptRow>(row);
+    if (!is_prompt && !trains(whole)) {
+      made.untrained = true;
+      made.problem = "no token of the row is trained";
+      return made;
+    }
+    cut(std::move(whole), made);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    made = RowExamples{};
+    made.problem = error.what();
+    return made;
+  }
+  if (std::holds_alternative<PromptRow>(row)) return made;  // nothing of it is trained
+  // Parts of a split row that hold context only are left out. A row of which nothing remains is no fault of the data,
+  // and one long question must not stop a run: it is dropped for its length.
+  std::erase_if(made.examples, [](const Example& example) { return !trains(example); });
+  if (made.examples.empty() && !made.dropped && made.problem.empty()) {
+    made = RowExamples{.dropped = true, .cuts = {.dropped_tokens = length}};
+    made.problem = "the trained tokens all lie past data.max_length " + format_count(max_length_);
+  }
+  return made;
+}
+
+}  // namespace forge

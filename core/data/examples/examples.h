@@ -1,0 +1,108 @@
+#pragma once
+// A row to examples: tokens and which of them are trained.
+//
+//   ExampleMaker maker(tokenizer, &chat_template, job);
+//   RowExamples made = maker.make(row);
+//   if (!made.problem.empty()) …   // "the chat template raised …", "1,340 tokens, expected at most 1,024"
+//
+// A token is supervised exactly when its first byte lies inside a trained range of the text. So a token that
+// begins before the range and reaches into it is context (at inference it would be part of the prompt), and a
+// token that begins inside and reaches past the end is trained. All tokens of one character that is split
+// into several begin where the character begins. The first token of an example is never supervised: nothing
+// precedes it.
+//
+// What a person or a data file wrote never becomes a control token, whatever it looks like: control tokens
+// come from the chat template's own text, from the tokenizer's bos and eos, and from rows of finished tokens.
+//
+// bos: a chat template writes it or not, and no other is added. Documents and pairs begin with it if the
+// tokenizer adds it to texts, and end with eos.
+//
+// objective pretrain trains on everything. sft trains, by train_on:
+//                     assistant         last_assistant     completion                     all
+//   conversation      assistant turns   the last of them   those after the last user's    everything
+//   prompt/completion completion + eos  …                  …                              everything
+//   text              everything (a document has no roles)
+//   tokens            by its own labels or mask
+//   prompt            nothing; the generation prompt follows a conversation
+// Turn flags (`train`, `weight`) win over train_on: assistant, last_assistant and completion.
+//
+// each_assistant makes an example of every turn that assistant trains: the conversation up to it, as the model will see
+// it when it answers, with that turn alone trained. Turns that are too long are left out, and the row counts as cut; it
+// is dropped when none remains. Other rows are trained as by assistant.
+//
+// Lengths. The prompt is what stands before the first trained token, the completion the rest. Each is held to
+// its own limit (data.max_prompt_length, data.max_completion_length) before both are held to data.max_length.
+//   (a row whose trained tokens are all cut away is dropped and counted, never trained as nothing)
+//   truncate   a prompt loses its beginning (but not its bos) and a completion its end, so that what is left meets
+//              where they met; past max_length truncation_side decides
+//   drop       the row is left out, whichever limit it exceeds; error: it is a fault
+//   split      parts of max_length; the other two limits do not go with it
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/data/batch/batch.h"
+#include "core/data/examples/cuts.h"
+#include "core/data/examples/render.h"
+
+namespace forge {
+
+struct RowExamples {
+  std::vector<Example> examples;    // none when the row has a problem, is dropped or is untrained; ids are 0
+  std::vector<std::string> labels;  // of answers to judge, one for each example; else none
+  bool truncated = false, split = false, dropped = false, untrained = false;
+  CutCounts cuts;
+  std::vector<std::string> unsaid;  // as RenderedRow has them; cuts.unsaid counts them
+  std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
+};
+
+// Tokens of a row by who wrote them, before any cut: the roles of a conversation, "template" for what the
+// chat template adds, "prompt" and "completion" of pairs, "text" of documents, "tokens" of finished ones.
+struct RoleCount {
+  int64_t all = 0, trained = 0;
+};
+using RoleTokens = std::map<std::string, RoleCount>;
+
+class ExampleMaker {
+ public:
+  // Keeps references. Throws Error(environment) when the tokenizer has no eos. `embedding_rows`: of the model, 0 when not
+  // known; a row with a token past them has a problem.
+  ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
+               int64_t embedding_rows = 0);
+  RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
+  // The tokens of the row before any cut; throws Error(data).
+  Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
+                    std::vector<std::string>* unsaid = nullptr) const;
+  bool has_template() const { return chat_template_ != nullptr; }
+  // Whether the chat template names this key.
+  bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
+  int64_t vocab_size() const { return tokenizer_.vocab_size(); }
+
+ private:
+  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
+  // `roles` gets whose each token is.
+  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, std::vector<std::string>* unsaid) const;
+  void cut(Example whole, RowExamples& made) const;
+  RowExamples make_one(const Row& row, RoleTokens* roles) const;
+  // Of a conversation, one for each of `turns`.
+  RowExamples make_apart(const ChatRow& chat, const std::vector<size_t>& turns, RoleTokens* roles) const;
+  // False when the row ends here.
+  bool cut_parts(Example& whole, RowExamples& made) const;
+  bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate* chat_template_;
+  ObjectiveConfig objective_;
+  void require_embedded(const Example& example) const;
+
+  int64_t embedding_rows_;
+  int64_t max_length_;
+  std::optional<int64_t> max_prompt_, max_completion_;
+  Overlong overlong_;
+  TruncationSide side_;
+};
+
+}  // namespace forge

@@ -1,0 +1,83 @@
+#include "core/data/examples/lost_rows.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/base/temporary.h"
+#include "core/base/text.h"
+#include "core/data/token_cache.h"
+#include "core/io/json.h"
+
+namespace forge {
+namespace {
+constexpr size_t kShownFaults = 20;
+}
+
+std::string lost_rows_path(const std::string& cache_path) {
+  return std::filesystem::path(cache_path).replace_extension(".lost.jsonl").string();
+}
+
+LostRows::LostRows(BadRow policy, std::string cache_path)
+    : policy_(policy), cache_path_(std::move(cache_path)) {}
+
+LostRows::~LostRows() {
+  if (file_) ::unlink(temporary_.c_str());
+}
+
+void LostRows::add(const ChunkResult& result, const std::string& source) {
+  for (const LostRow& row : result.lost) {
+    list(row, source);
+    if (!row.fatal) continue;
+    bad_rows_ += row.first_of_row;
+    if (!row.key.empty()) {
+      KeyFault& fault = keys_[source + "\n" + row.key];
+      if (fault.rows++ == 0) fault.text = source + ":" + row.place + ": " + row.reason;
+      continue;
+    }
+    faults_ += row.faults;
+    if (shown_.size() < kShownFaults) shown_.push_back(source + ":" + row.place + ": " + row.reason);
+  }
+}
+
+void LostRows::list(const LostRow& row, const std::string& source) {
+  if (cache_path_.empty()) return;
+  if (!file_) {
+    const std::string path = lost_rows_path(cache_path_);
+    temporary_ = temporary_of(path);
+    file_ = std::make_unique<OutputFile>(temporary_);
+  }
+  const Json line{{"source", std::filesystem::absolute(source).string()},
+                  {"line", row.line},
+                  {"place", row.place},
+                  {"reason", row.reason}};
+  file_->write(dump_json(line) + "\n");
+}
+
+void LostRows::throw_if_any(int64_t rows, const std::string& hint) const {
+  if (policy_ == BadRow::skip || (shown_.empty() && keys_.empty())) return;
+  std::vector<std::string> lines;
+  for (const auto& [key, fault] : keys_)
+    lines.push_back(fault.text + (fault.rows > 1 ? " (" + format_count(fault.rows) + " rows)" : ""));
+  lines.insert(lines.end(), shown_.begin(), shown_.end());
+  std::string message = join(lines, "\n");
+  if (faults_ > static_cast<int64_t>(shown_.size()))
+    message += "\n… and " + format_count(faults_ - static_cast<int64_t>(shown_.size())) + " more";
+  if (faults_ > 1 || (faults_ > 0 && !keys_.empty()))
+    message += "\n" + format_count(bad_rows_) + " of " + format_count(rows) + " rows cannot be used";
+  throw Error(ErrorKind::data, message).hint(hint);
+}
+
+std::string LostRows::finish() {
+  if (!file_) return "";
+  file_->sync_and_close();
+  file_.reset();
+  const std::string path = lost_rows_path(cache_path_);
+  std::error_code error;
+  std::filesystem::rename(temporary_, path, error);
+  if (error) throw Error(ErrorKind::environment, path + ": cannot replace: " + error.message());
+  sync_directory(std::filesystem::path(path).parent_path().string());
+  return path;
+}
+
+}  // namespace forge

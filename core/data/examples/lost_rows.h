@@ -1,0 +1,48 @@
+#pragma once
+// The rows that give no example: one error that names them, or a list of them beside the cache.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/config/job.h"
+#include "core/data/examples/chunk_worker.h"
+
+namespace forge {
+
+// Where the list of a cache file's lost rows lies: JSON lines of source, line, place and reason.
+std::string lost_rows_path(const std::string& cache_path);
+
+class LostRows {
+ public:
+  // An empty `cache_path` writes no list.
+  LostRows(BadRow policy, std::string cache_path);
+  ~LostRows();  // without finish(): removes the unfinished list
+  LostRows(const LostRows&) = delete;
+  LostRows& operator=(const LostRows&) = delete;
+
+  void add(const ChunkResult& result, const std::string& source);
+  // Error(data) with the first faults, one a line, and the count of the others, when the policy is to stop. A key that
+  // nothing reads is one line, with its rows.
+  void throw_if_any(int64_t rows, const std::string& hint) const;
+  // Makes the list durable and returns its path; empty when no row was lost.
+  std::string finish();
+
+ private:
+  void list(const LostRow& row, const std::string& source);
+
+  BadRow policy_;
+  std::string cache_path_, temporary_;
+  std::unique_ptr<OutputFile> file_;
+  struct KeyFault {
+    std::string text;
+    int64_t rows = 0;
+  };
+  std::vector<std::string> shown_;
+  std::map<std::string, KeyFault> keys_;
+  int64_t faults_ = 0, bad_rows_ = 0;  // faults of other kinds; rows with any
+};
+
+}  // namespace forge

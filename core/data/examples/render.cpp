@@ -1,0 +1,198 @@
+#include "core/data/examples/render.h"
+
+#include <cctype>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+bool is_assistant(const Json& message) { return message.value("role", "") == "assistant"; }
+
+// Whether message `index` is trained: what train_on says, unless the turn itself says otherwise. Never one of
+// the prompt of a prompt/completion row.
+std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
+  const size_t count = row.messages.size();
+  size_t last_assistant = count, after_user = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (is_assistant(row.messages[i])) last_assistant = i;
+    if (row.messages[i].value("role", "") == "user") after_user = i + 1;
+  }
+  std::vector<bool> trained(count);
+  for (size_t i = static_cast<size_t>(row.prompt_messages); i < count; ++i) {
+    if (!is_assistant(row.messages[i])) continue;
+    bool by_role = true;
+    if (train_on == TrainOn::last_assistant) by_role = i == last_assistant;
+    if (train_on == TrainOn::completion && row.prompt_messages == 0) by_role = i >= after_user;
+    trained[i] = row.training[i] == TurnTraining::by_role ? by_role : row.training[i] == TurnTraining::yes;
+  }
+  return trained;
+}
+
+// The template engine trains on every assistant turn that does not say `train: false`.
+std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate& chat_template,
+                                          TrainOn train_on) {
+  Conversation conversation{row.messages, row.tools};
+  const std::vector<bool> trained = trained_messages(row, train_on);
+  for (size_t i = 0; i < trained.size(); ++i)
+    if (!trained[i] && is_assistant(conversation.messages[i])) conversation.messages[i]["train"] = false;
+  return chat_template.render_for_training(conversation, TrainTurns::assistant);
+}
+
+std::string without_blanks(std::string_view text) {
+  std::string rest;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c))) rest += c;
+  return rest;
+}
+
+// Finds texts that were written one behind the other.
+class Written {
+ public:
+  explicit Written(const std::string& text) : text_(text) {}
+  bool holds(std::string_view part) {
+    part = trim(part);
+    if (part.empty()) return true;
+    size_t found = text_.find(part, behind_);
+    if (found == std::string::npos) found = text_.find(part);
+    if (found != std::string::npos) behind_ = found + part.size();
+    if (found != std::string::npos) return true;
+    if (dense_.empty()) dense_ = without_blanks(text_);
+    return dense_.find(without_blanks(part)) != std::string::npos;
+  }
+
+ private:
+  const std::string& text_;
+  size_t behind_ = 0;
+  std::string dense_;
+};
+
+std::string trained_text(const RenderedRow& rendered) {
+  std::string text;
+  for (const ByteRange& range : rendered.trained)
+    text.append(rendered.text, static_cast<size_t>(range.begin),
+                static_cast<size_t>(range.end - range.begin));
+  return text;
+}
+
+std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& rendered, TrainOn train_on) {
+  const std::vector<bool> trained = trained_messages(row, train_on);
+  std::vector<std::string> unsaid;
+  Written written(rendered.text);
+  std::optional<std::string> answers;  // names of tools are short words, which others may say too
+  for (size_t i = 0; i < trained.size(); ++i) {
+    if (!trained[i]) continue;
+    const Json& message = row.messages[i];
+    const auto check = [&](const Json& value, const std::string& name) {
+      if (value.is_string() && !written.holds(value.get_ref<const std::string&>()))
+        unsaid.push_back("messages[" + std::to_string(i) + "]." + name);
+    };
+    for (const char* name : {"content", "reasoning_content", "reasoning", "thinking", "thought"})
+      if (message.contains(name)) check(message[name], name);
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) continue;
+    for (size_t call = 0; call < calls->size(); ++call) {
+      const Json& asked = (*calls)[call];
+      const Json& function = asked.is_object() && asked.contains("function") ? asked["function"] : asked;
+      if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) continue;
+      if (!answers) answers = trained_text(rendered);
+      if (answers->find(function["name"].get_ref<const std::string&>()) == std::string::npos)
+        unsaid.push_back("messages[" + std::to_string(i) + "].tool_calls[" + std::to_string(call) + "]");
+    }
+  }
+  return unsaid;
+}
+
+// Bytes that a conversation holds, about.
+int64_t size_of(const Json& messages) {
+  int64_t bytes = 0;
+  for (const Json& message : messages)
+    if (const auto content = message.find("content"); content != message.end() && content->is_string())
+      bytes += static_cast<int64_t>(content->get_ref<const std::string&>().size());
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<size_t> turns_apart(const ChatRow& row) {
+  const std::vector<bool> trained = trained_messages(row, TrainOn::each_assistant);
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < trained.size(); ++i)
+    if (trained[i]) turns.push_back(i);
+  // Half of the conversation is rendered and tokenised for each turn, at some 10 µs a message and 5 MB/s.
+  const double seconds =
+      static_cast<double>(turns.size()) / 2 *
+      (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));
+  if (seconds > 60)
+    throw Error(ErrorKind::data, format_count(static_cast<int64_t>(trained.size())) + " messages with " +
+                                     format_count(static_cast<int64_t>(turns.size())) +
+                                     " trained turns, which would take minutes as examples of their own")
+        .hint("split the conversation, or train on last_assistant");
+  return turns;
+}
+
+ChatRow up_to_turn(const ChatRow& row, size_t turn) {
+  const auto end = row.messages.begin() + static_cast<std::ptrdiff_t>(turn + 1);
+  ChatRow part{Json(row.messages.begin(), end), row.tools, {}, row.prompt_messages};
+  part.training.assign(turn + 1, TurnTraining::no);
+  part.training[turn] = TurnTraining::yes;
+  return part;
+}
+
+RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
+                        const ObjectiveConfig& objective) {
+  const bool all = objective.type == ObjectiveType::pretrain || objective.train_on == TrainOn::all;
+  const std::vector<RenderedSegment> segments =
+      all ? chat_template.render(row.messages, row.tools, /*add_generation_prompt=*/false)
+          : render_turns(row, chat_template, objective.train_on);
+  RenderedRow rendered;
+  for (const RenderedSegment& segment : segments) {
+    const auto begin = static_cast<int64_t>(rendered.text.size());
+    rendered.text += segment.text;
+    const auto end = static_cast<int64_t>(rendered.text.size());
+    if (end == begin) continue;
+    rendered.runs.push_back({end, segment.from_template});
+    if (!all && !segment.supervised) continue;
+    if (!rendered.trained.empty() && rendered.trained.back().end == begin)
+      rendered.trained.back().end = end;
+    else
+      rendered.trained.push_back({begin, end});
+  }
+  rendered.unsaid = unsaid_in(row, rendered, all ? TrainOn::assistant : objective.train_on);
+  return rendered;
+}
+
+RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective) {
+  RenderedRow rendered;
+  rendered.text = row.prompt + row.completion;
+  const auto prompt = static_cast<int64_t>(row.prompt.size()),
+             size = static_cast<int64_t>(rendered.text.size());
+  rendered.runs = {{size, false}};
+  rendered.trained = {{objective.train_on == TrainOn::all ? 0 : prompt, size}};
+  rendered.document = true;
+  return rendered;
+}
+
+RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template) {
+  RenderedRow rendered;
+  if (row.chat.messages.empty()) {
+    rendered.text = row.text;
+    rendered.runs = {{static_cast<int64_t>(row.text.size()), false}};
+    return rendered;
+  }
+  for (const RenderedSegment& segment :
+       chat_template->render(row.chat.messages, row.chat.tools, /*add_generation_prompt=*/true)) {
+    rendered.text += segment.text;
+    if (!segment.text.empty())
+      rendered.runs.push_back({static_cast<int64_t>(rendered.text.size()), segment.from_template});
+  }
+  return rendered;
+}
+
+RenderedRow render_text(const TextRow& row) {
+  const auto size = static_cast<int64_t>(row.text.size());
+  return {.text = row.text, .runs = {{size, false}}, .trained = {{0, size}}, .document = true};
+}
+
+}  // namespace forge

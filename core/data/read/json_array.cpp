@@ -1,0 +1,205 @@
+// The rows of a .json file: an array, an object that holds one, or objects one behind the other, as JSON lines under
+// another name are.
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/data/read/source_readers.h"
+
+namespace forge {
+
+void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
+             const std::string& hint) {
+  throw Error(ErrorKind::data,
+              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem)
+      .hint(hint);
+}
+
+namespace {
+
+bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+constexpr size_t kFirstObject = size_t{1} << 20;
+
+// Members of a row that are lists themselves.
+bool is_list_of_row(const std::string& key) {
+  constexpr std::string_view kLists[] = {"messages", "conversations", "conversation", "prompt",   "completion",
+                                         "chosen",   "rejected",      "history",      "tools",    "functions",
+                                         "ids",      "input_ids",     "labels",       "mask",     "attention_mask",
+                                         "images"};
+  return std::find(std::begin(kLists), std::end(kLists), key) != std::end(kLists);
+}
+
+// Whether an object alone in its file is a row, not one that holds rows.
+bool is_row(const std::string& text, const std::string& path) {
+  try {
+    const Json object = parse_json(text, path, ErrorKind::data);
+    for (const auto& [key, value] : object.items())
+      if (value.is_array() && !is_list_of_row(key)) return false;
+    return object.is_object() && !object.empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Whether rows stand one behind the other. An object too long to look at is one that holds an array.
+bool holds_objects(const std::string& path) {
+  ByteReader reader(path);
+  const auto skip_blanks = [&] {
+    while (is_blank(reader.peek())) reader.advance();
+  };
+  skip_blanks();
+  if (reader.peek() != '{') return false;
+  std::string text;
+  int64_t depth = 0;
+  bool quoted = false, escaped = false;
+  do {
+    const int c = reader.peek();
+    if (c < 0 || text.size() >= kFirstObject) return false;
+    if (c == '"' && !escaped) quoted = !quoted;
+    escaped = quoted && c == '\\' && !escaped;
+    if (!quoted && (c == '{' || c == '[')) ++depth;
+    if (!quoted && (c == '}' || c == ']')) --depth;
+    text += static_cast<char>(c);
+    reader.advance();
+  } while (depth > 0);
+  skip_blanks();
+  return reader.peek() == '{' || (reader.peek() < 0 && is_row(text, path));
+}
+
+// Cuts the elements out of the array by brackets and quotes alone. What is inside an element is checked when
+// it is parsed; here only what lies between elements is.
+class JsonArray : public RowSource {
+ public:
+  explicit JsonArray(const std::string& path) : reader_(path), bare_(holds_objects(path)) {
+    if (!bare_) find_array();
+  }
+
+  bool next(SourceRow& row) override {
+    if (done_) return false;
+    skip_blanks();
+    if (bare_ && reader_.peek() < 0) return false;
+    if (bare_ && reader_.peek() != '{') unexpected("{, the next row");
+    if (reader_.peek() == ']' && first_) return finish();
+    if (!first_ && !bare_) {
+      if (reader_.peek() == ']') return finish();
+      expect(',', "a comma or ] after a row");
+      skip_blanks();
+    }
+    first_ = false;
+    read_value(row);
+    return true;
+  }
+  int64_t file_position() const override { return reader_.file_position(); }
+
+ private:
+  void skip_blanks() {
+    while (is_blank(reader_.peek())) reader_.advance();
+  }
+  [[noreturn]] void unexpected(const std::string& expected) {
+    const int c = reader_.peek();
+    const std::string found =
+        c < 0 ? "the file ends here" : std::string("found '") + static_cast<char>(c) + "'";
+    fail_at(reader_.path(), reader_.line(), reader_.column(), found + ", expected " + expected);
+  }
+  void expect(char c, const std::string& what) {
+    if (reader_.peek() != c) unexpected(what);
+    reader_.advance();
+  }
+
+  // The file is the array, or an object with one array among its members, which members before it may
+  // precede.
+  void find_array() {
+    skip_blanks();
+    if (reader_.peek() < 0) fail_at(reader_.path(), 1, 1, "empty, expected a JSON array of rows");
+    if (reader_.peek() == '[') return reader_.advance();
+    expect('{', "[ (an array of rows) or { (an object that holds one)");
+    in_object_ = true;
+    for (skip_blanks(); reader_.peek() != '}'; skip_blanks()) {
+      skip_key();
+      if (reader_.peek() == '[') return reader_.advance();
+      SourceRow ignored;
+      read_value(ignored);
+      skip_blanks();
+      if (reader_.peek() == ',')
+        reader_.advance();
+      else if (reader_.peek() != '}')
+        unexpected("a comma or }");
+    }
+    fail_at(reader_.path(), reader_.line(), reader_.column(),
+            "the object holds no array, expected one array of rows");
+  }
+
+  void skip_key() {
+    skip_blanks();
+    if (reader_.peek() != '"') unexpected("a key in quotes");
+    SourceRow key;
+    read_value(key);
+    skip_blanks();
+    expect(':', "a colon");
+    skip_blanks();
+  }
+
+  bool finish() {
+    reader_.advance();
+    for (skip_blanks(); in_object_ && reader_.peek() != '}'; skip_blanks()) {
+      expect(',', "a comma or }");
+      skip_key();
+      if (reader_.peek() == '[')
+        fail_at(reader_.path(), reader_.line(), reader_.column(),
+                "a second array in the object, expected one array of rows");
+      SourceRow ignored;
+      read_value(ignored);
+    }
+    if (in_object_) reader_.advance();
+    skip_blanks();
+    if (reader_.peek() >= 0) unexpected("the end of the file");
+    done_ = true;
+    return false;
+  }
+
+  // One value, from its first byte to its last.
+  void read_value(SourceRow& row) {
+    row.line = reader_.line();
+    row.column = reader_.column();
+    row.text.clear();
+    int64_t depth = 0;
+    bool quoted = false;
+    while (true) {
+      const int c = reader_.peek();
+      if (c < 0) unexpected(quoted ? "the end of a text" : "the rest of the value");
+      // A bare word or number ends before a delimiter.
+      if (!quoted && depth == 0 && (c == ',' || c == ']' || c == '}' || c == ':' || is_blank(c))) break;
+      take(row);
+      if (quoted && c == '\\' && reader_.peek() >= 0)
+        take(row);
+      else if (c == '"')
+        quoted = !quoted;
+      else if (!quoted && (c == '{' || c == '['))
+        ++depth;
+      else if (!quoted && (c == '}' || c == ']'))
+        --depth;
+      if (!quoted && depth == 0 && (c == '"' || c == '}' || c == ']')) break;
+    }
+    if (row.text.empty()) unexpected("a value");
+  }
+  void take(SourceRow& row) {
+    if (static_cast<int64_t>(row.text.size()) >= kMaxRowBytes)
+      fail_at(reader_.path(), row.line, row.column, "a row of more than " + format_bytes(kMaxRowBytes));
+    row.text += static_cast<char>(reader_.peek());
+    reader_.advance();
+  }
+
+  ByteReader reader_;
+  const bool bare_;  // no array around the rows
+  bool in_object_ = false, first_ = true, done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<RowSource> open_json_array(const std::string& path) {
+  return std::make_unique<JsonArray>(path);
+}
+
+}  // namespace forge

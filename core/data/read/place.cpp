@@ -1,0 +1,96 @@
+// Where a value stands in a row's text. Values carry no places: faults are rare, so the text is read again
+// for each.
+#include "core/base/text.h"
+#include "core/data/read/sources.h"
+
+namespace forge {
+namespace {
+
+// Steps over valid JSON.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) { skip_blanks(); }
+  size_t position() const { return position_; }
+
+  // Enters the container here and stops at the member called `name`; stays where it was and says false if it
+  // has none.
+  bool enter(std::string_view name) {
+    const size_t start = position_;
+    if (position_ < text_.size() && (text_[position_] == '{' || text_[position_] == '[')) {
+      const bool object = text_[position_] == '{';
+      step();
+      for (int64_t index = 0; position_ < text_.size() && text_[position_] != '}' && text_[position_] != ']';
+           ++index) {
+        std::string key = std::to_string(index);
+        if (object) {
+          const size_t begin = position_;
+          skip_value();
+          key = Json::parse(text_.substr(begin, position_ - begin)).get<std::string>();
+          skip_blanks();
+          step();  // the colon
+        }
+        if (key == name) return true;
+        skip_value();
+        skip_blanks();
+        if (position_ < text_.size() && text_[position_] == ',') step();
+      }
+    }
+    position_ = start;
+    return false;
+  }
+
+ private:
+  void skip_blanks() {
+    while (position_ < text_.size() &&
+           std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos)
+      ++position_;
+  }
+  void step() {
+    ++position_;
+    skip_blanks();
+  }
+  void skip_value() {
+    int64_t depth = 0;
+    bool quoted = false;
+    for (; position_ < text_.size(); ++position_) {
+      const char c = text_[position_];
+      if (quoted && c == '\\') {
+        ++position_;
+        continue;
+      }
+      if (c == '"') quoted = !quoted;
+      if (quoted) continue;
+      if (depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':')) return;
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      if (depth == 0 && (c == '"' || c == '}' || c == ']')) {
+        ++position_;
+        return;
+      }
+    }
+  }
+
+  std::string_view text_;
+  size_t position_ = 0;
+};
+
+}  // namespace
+
+std::string place_of(const SourceRow& row, const std::string& pointer) {
+  Scanner scanner(row.text);
+  const std::vector<std::string> names = split(pointer, '/');
+  for (size_t i = 1; i < names.size() && scanner.enter(names[i]); ++i) {
+  }
+  int64_t line = row.line, column = row.column;
+  for (char c : std::string_view(row.text).substr(0, scanner.position())) {
+    if (c == '\n') {
+      ++line;
+      column = 1;
+    } else if ((static_cast<unsigned char>(c) >> 6) != 2) {
+      ++column;
+    }
+  }
+  return place_text(line, column);
+}
+
+}  // namespace forge

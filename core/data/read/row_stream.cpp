@@ -1,0 +1,126 @@
+#include "core/data/read/row_stream.h"
+
+#include <algorithm>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/data/rows/mapping.h"
+#include "core/io/compressed.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{1} << 20;
+constexpr size_t kChunkRows = 4096;
+constexpr size_t kDetectionRows = 32;
+constexpr int64_t kTypicalRatio = 4;  // of JSON under gzip
+
+// The job's format, or what the first rows that parse look like.
+Detected settle_format(const SourceFile& file) {
+  const DataSource& source = file.source;
+  const SourceKind kind = source_kind(file.path);
+  if (kind == SourceKind::plain_text) {
+    if (source.format != RowFormat::automatic && source.format != RowFormat::text)
+      throw Error(ErrorKind::data,
+                  file.path + ": a text file has format text, the job says " + name_of(source.format))
+          .hint("leave format out, or write the rows as JSONL");
+    return {RowFormat::text, "a text file"};
+  }
+  if (source.prompt) return {RowFormat::prompt_completion, "by the job's prompt"};
+  if (source.format != RowFormat::automatic) return {source.format, "as the job says"};
+  const RowMapping mapping(source,
+                           kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
+  std::vector<LocatedRow> rows;
+  auto reader = open_source(file.path, file.source);
+  std::string first_fault;
+  SourceRow row;
+  bool opens = false;  // the first line is a bracket alone
+  for (size_t i = 0; i < kDetectionRows && reader->next(row); ++i) {
+    opens |= i == 0 && (trim(row.text) == "[" || trim(row.text) == "{");
+    try {
+      RowFaults ignored;
+      rows.push_back({mapping.apply(parse_row(row, file.path), ignored), row.line});
+    } catch (const Error& error) {
+      if (first_fault.empty()) first_fault = error.what();
+    }
+  }
+  // Broken rows are reported with all others later; only when nothing parses is there nothing to go on.
+  if (!first_fault.empty() && opens)
+    throw Error(ErrorKind::data, first_fault)
+        .hint("JSON lines hold one object a line: join its lines, or name an array of rows .json");
+  if (rows.empty() && !first_fault.empty()) throw Error(ErrorKind::data, first_fault);
+  return detect_format(rows, file.path);
+}
+
+}  // namespace
+
+RowStream::RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget)
+    : files_(std::move(files)) {
+  int64_t text_bytes = 0;
+  for (SourceFile& file : files_) {
+    formats_.push_back(settle_format(file));
+    file.source.columns.insert(formats_.back().columns.begin(), formats_.back().columns.end());
+    sizes_.push_back(file_size(file.path));
+    total_bytes_ += sizes_.back();
+    text_bytes += sizes_.back() * (InputFile(file.path).compressed() ? kTypicalRatio : 1);
+  }
+  partial_ = byte_budget && text_bytes > *byte_budget;
+  for (int64_t size : sizes_) {
+    const double share = partial_ ? static_cast<double>(*byte_budget) / static_cast<double>(text_bytes) : 1;
+    budgets_.push_back(partial_ ? static_cast<int64_t>(share * static_cast<double>(size)) : INT64_MAX);
+  }
+}
+
+// The first row of a file comes whatever the budget is.
+bool RowStream::may_take(const SourceFile& file) const {
+  return (!file.source.limit || rows_ < *file.source.limit) &&
+         (file_rows_ == 0 || file_bytes_ < budgets_[current_]);
+}
+
+bool RowStream::next(RowChunk& chunk) {
+  chunk = RowChunk{};
+  for (; current_ < files_.size(); ++current_, open_.reset()) {
+    const SourceFile& file = files_[current_];
+    if (!open_) {
+      if (file.entry != entry_) rows_ = skipped_ = 0;
+      entry_ = file.entry;
+      file_rows_ = file_bytes_ = 0;
+      open_ = open_source(file.path, file.source);
+    }
+    chunk.source = current_;
+    chunk.format = formats_[current_].format;
+    SourceRow row;
+    for (int64_t text_bytes = 0;
+         text_bytes < kChunkBytes && chunk.rows.size() < kChunkRows && may_take(file) && open_->next(row);) {
+      ++file_rows_;
+      chunk.bytes += open_->file_position() - file_bytes_;
+      file_bytes_ = open_->file_position();
+      if (skipped_ < file.source.skip) {
+        ++skipped_;
+        continue;
+      }
+      ++rows_;
+      text_bytes += static_cast<int64_t>(row.text.size());
+      chunk.rows.push_back(std::move(row));
+    }
+    if (!chunk.rows.empty()) return true;
+  }
+  return false;
+}
+
+bool RowStream::has_format(RowFormat format) const {
+  return std::any_of(formats_.begin(), formats_.end(),
+                     [&](const Detected& detected) { return detected.format == format; });
+}
+
+std::string RowStream::formats() const {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < formats_.size(); ++i) {
+    const bool seen = std::any_of(formats_.begin(), formats_.begin() + static_cast<int64_t>(i),
+                                  [&](const Detected& other) { return other.format == formats_[i].format; });
+    if (!seen) parts.push_back(std::string(name_of(formats_[i].format)) + ": " + formats_[i].reason);
+  }
+  return join(parts, "; ");
+}
+
+}  // namespace forge

@@ -1,0 +1,281 @@
+#include "core/data/read/sources.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/config/row_template.h"
+#include "core/data/read/source_readers.h"
+#include "core/io/encoding.h"
+#include "core/io/parquet.h"
+
+namespace forge {
+namespace {
+
+class JsonLines : public RowSource {
+ public:
+  explicit JsonLines(const std::string& path) : reader_(path) {}
+
+  bool next(SourceRow& row) override {
+    do {
+      row = {reader_.line(), reader_.column(), std::move(row.text)};
+      if (!reader_.read_line(row.text, kMaxRowBytes)) return false;
+      if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
+        fail_at(reader_.path(), row.line, 1, "a line of more than " + format_bytes(kMaxRowBytes));
+      if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
+    } while (trim(row.text).empty());
+    return true;
+  }
+  int64_t file_position() const override { return reader_.file_position(); }
+
+ private:
+  ByteReader reader_;
+};
+
+class Table : public RowSource {
+ public:
+  Table(const std::string& path, char delimiter) : file_(path, delimiter, kMaxRowBytes) {}
+
+  bool next(SourceRow& row) override {
+    CsvRecord record;
+    if (!file_.next(record)) return false;
+    row = {record.line, record.column, std::move(record.text), RowKind::csv, file_.table()};
+    return true;
+  }
+  int64_t file_position() const override { return file_.file_position(); }
+
+ private:
+  CsvFile file_;
+};
+
+// Documents, paragraphs or lines. Blank paragraphs and lines are no rows.
+class PlainText : public RowSource {
+ public:
+  PlainText(const std::string& path, SampleBy sample_by)
+      : reader_(path),
+        sample_by_(sample_by),
+        limit_(sample_by == SampleBy::document ? kMaxDocumentBytes : kMaxRowBytes) {}
+
+  bool next(SourceRow& row) override {
+    row = {reader_.line(), reader_.column(), "", RowKind::text};
+    if (sample_by_ == SampleBy::document) return document(row);
+    while (row.text.empty()) {
+      row = {reader_.line(), reader_.column(), "", RowKind::text};
+      if (!reader_.read_line(line_, limit_)) return false;
+      do {
+        if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+        if (trim(line_).empty()) break;
+        row.text += (row.text.empty() ? "" : "\n") + line_;
+        check_size(row);
+      } while (sample_by_ == SampleBy::paragraph && reader_.read_line(line_, limit_));
+    }
+    return true;
+  }
+  int64_t file_position() const override { return reader_.file_position(); }
+
+ private:
+  // An empty file is an empty document.
+  bool document(SourceRow& row) {
+    if (done_) return false;
+    done_ = true;
+    while (reader_.read_line(line_, limit_)) {
+      row.text += line_;
+      if (reader_.column() == 1) row.text += '\n';
+      check_size(row);
+    }
+    return true;
+  }
+  void check_size(const SourceRow& row) {
+    if (static_cast<int64_t>(row.text.size()) > limit_)
+      fail_at(reader_.path(), row.line, 1,
+              (sample_by_ == SampleBy::document ? "a document of more than " : "a row of more than ") +
+                  format_bytes(limit_));
+  }
+
+  ByteReader reader_;
+  SampleBy sample_by_;
+  int64_t limit_;
+  std::string line_;
+  bool done_ = false;
+};
+
+// The columns that a row's formats may read, by the names of the file.
+std::vector<std::string> columns_read(const DataSource& source) {
+  std::vector<std::string> columns;
+  std::string ignored;  // the job was checked
+  for (const auto* text : {&source.prompt, &source.completion})
+    for (const TemplatePiece& piece :
+         *text ? parse_row_template(**text, ignored) : std::vector<TemplatePiece>{})
+      if (piece.is_field) columns.push_back(piece.text);
+  if (!columns.empty()) return columns;
+  for (const std::string& field : row_fields())
+    if (source.columns.count(field) == 0) columns.push_back(field);
+  for (const auto& [field, column] : source.columns) columns.push_back(column);
+  return columns;
+}
+
+// Its rows are JSON already; what it counts are rows.
+class ParquetRows : public RowSource {
+ public:
+  ParquetRows(const std::string& path, const DataSource& source) : path_(path), file_(open_parquet(path)) {
+    for (const std::string& column : columns_read(source))
+      for (const ParquetColumn& absent : file_->left_out())
+        if (column == absent.name || starts_with(column, absent.name + "."))
+          throw Error(ErrorKind::data, path + ": the column " + absent.name + " is " + absent.type +
+                                           ", expected texts, numbers, lists or structs")
+              .hint("write the column as text, or name another one in columns");
+  }
+  bool next(SourceRow& row) override {
+    row = {++row_, 0, ""};
+    if (!file_->next(row.text)) return false;
+    if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
+      throw Error(ErrorKind::data,
+                  path_ + ":" + place_text(row_, 0) + ": a row of more than " + format_bytes(kMaxRowBytes));
+    return true;
+  }
+  int64_t file_position() const override { return file_->file_position(); }
+
+ private:
+  std::string path_;
+  std::unique_ptr<ParquetFile> file_;
+  int64_t row_ = 0;
+};
+
+struct Extension {
+  const char* name;
+  SourceKind kind;
+};
+constexpr Extension kExtensions[] = {
+    {".jsonl", SourceKind::json_lines}, {".ndjson", SourceKind::json_lines},
+    {".json", SourceKind::json_array},  {".csv", SourceKind::csv},
+    {".tsv", SourceKind::tsv},          {".txt", SourceKind::plain_text},
+    {".md", SourceKind::plain_text},    {".parquet", SourceKind::parquet},
+};
+
+// "a.jsonl.gz" → ".jsonl".
+std::string data_extension(const std::string& path) {
+  std::filesystem::path name(path);
+  const std::string last = lower(name.extension().string());
+  if (last == ".gz" || last == ".zst" || last == ".zstd") name.replace_extension();
+  return lower(name.extension().string());
+}
+
+// Characters in front of a byte of a text, as a place in the file.
+std::string place_of_byte(const SourceRow& row, size_t byte) {
+  int64_t line = row.line, column = row.column;
+  for (char c : std::string_view(row.text).substr(0, byte)) {
+    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
+    line += c == '\n';
+  }
+  return place_text(line, column);
+}
+
+Json parse_text_row(const SourceRow& row, const std::string& path) {
+  size_t bad = 0;
+  if (valid_utf8(row.text, &bad)) return {{"text", row.text}};
+  throw Error(ErrorKind::data, path + ":" + place_of_byte(row, bad) + ": " + utf8_problem(row.text, bad));
+}
+
+// The parser counts columns from the row's first byte; on its first line the row may begin further right, and
+// in a file without lines its columns mean nothing.
+std::string shifted(const std::string& message, const std::string& path, const SourceRow& row) {
+  const std::string first_line = path + ":" + std::to_string(row.line) + ":";
+  if (!starts_with(message, first_line)) return message;
+  const size_t colon = message.find(':', first_line.size());
+  const int64_t column = std::stoll(message.substr(first_line.size(), colon - first_line.size()));
+  const std::string place = place_text(row.line, row.column == 0 ? 0 : column + row.column - 1);
+  return path + ":" + place + message.substr(colon);
+}
+
+std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
+  return parse_csv_record({row.line, row.column, row.text}, *row.table, path);
+}
+
+Json parse_csv_row(const SourceRow& row, const std::string& path) {
+  const std::vector<CsvCell> cells = cells_of(row, path);
+  Json object = Json::object();
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const bool absent = cells[i].text.empty() && !cells[i].quoted;
+    append_member(object, row.table->header[i],
+                  absent ? Json(nullptr) : Json(cells[i].text));  // names differ
+  }
+  return object;
+}
+
+}  // namespace
+
+std::optional<SourceKind> kind_by_name(const std::string& path) {
+  const std::string extension = data_extension(path);
+  for (const Extension& entry : kExtensions)
+    if (extension == entry.name) return entry.kind;
+  return std::nullopt;
+}
+
+SourceKind source_kind(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status))
+    throw Error(ErrorKind::data, path + ": no such file")
+        .hint("relative paths start at the job file's folder");
+  if (std::filesystem::is_directory(status))
+    throw Error(ErrorKind::data, path + ": is a folder, expected a file");
+  if (!std::filesystem::is_regular_file(status))
+    throw Error(ErrorKind::data, path + ": is not a regular file (a pipe or device)");
+  if (const auto kind = kind_by_name(path)) return *kind;
+  throw Error(ErrorKind::data, path + ": unknown extension \"" + data_extension(path) +
+                                   "\", expected .jsonl, .ndjson, .json, .csv, .tsv, .txt, .md or .parquet")
+      .hint("convert it to JSONL: one JSON object a line");
+}
+
+std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source) {
+  const SourceKind kind = source_kind(path);
+  if (kind != SourceKind::plain_text && source.sample_by != SampleBy::document)
+    throw Error(ErrorKind::data, path + ": has rows of its own; sample_by is for text files")
+        .hint("remove sample_by");
+  switch (kind) {
+    case SourceKind::json_lines:
+      return std::make_unique<JsonLines>(path);
+    case SourceKind::json_array:
+      return open_json_array(path);
+    case SourceKind::csv:
+      return std::make_unique<Table>(path, ',');
+    case SourceKind::tsv:
+      return std::make_unique<Table>(path, '\t');
+    case SourceKind::plain_text:
+      return std::make_unique<PlainText>(path, source.sample_by);
+    case SourceKind::parquet:
+      return std::make_unique<ParquetRows>(path, source);
+  }
+  FORGE_CHECK(false, "a source kind without a reader");
+}
+
+Json parse_row(const SourceRow& row, const std::string& path) {
+  if (row.kind == RowKind::text) return parse_text_row(row, path);
+  if (row.kind == RowKind::csv) return parse_csv_row(row, path);
+  try {
+    return parse_json(row.text, path, ErrorKind::data, {}, row.line);
+  } catch (const Error& error) {
+    if (row.column == 1) throw;
+    throw Error(ErrorKind::data, shifted(error.what(), path, row));
+  }
+}
+
+std::string place_text(int64_t line, int64_t column) {
+  return column == 0 ? "row " + std::to_string(line) : std::to_string(line) + ":" + std::to_string(column);
+}
+
+std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path) {
+  if (row.column == 0) return place_text(row.line, 0);
+  if (row.kind == RowKind::json) return place_of(row, pointer);
+  if (row.kind == RowKind::text) return place_of_byte(row, 0);
+  const std::vector<CsvCell> cells = cells_of(row, path);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string start = "/" + row.table->header[i];
+    if (pointer == start || starts_with(pointer, start + "/"))
+      return place_text(cells[i].line, cells[i].column);
+  }
+  return place_of_byte(row, 0);
+}
+
+}  // namespace forge

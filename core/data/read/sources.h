@@ -1,0 +1,70 @@
+#pragma once
+// A data file as a stream of rows: text with its place in the file. Memory is bounded by the longest row.
+//
+//   auto source = open_source("train.jsonl.gz");
+//   SourceRow row;
+//   while (source->next(row)) use(row.text, row.line);
+//
+// By extension, behind which .gz or .zst may stand: `.jsonl` and `.ndjson` (one JSON value a line; blank
+// lines are skipped), `.json` (one array of rows, an object of which exactly one member is an array: that
+// one, or rows one behind the other), `.csv` and `.tsv` (io/csv.h: a header, then one row a record), `.txt` and `.md` (one row: the whole
+// document; or a paragraph or a line, as `sample_by` says), `.parquet` (io/parquet.h, an optional component;
+// its lines are row numbers). Rows are not parsed here: workers do that in parallel.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/config/job.h"
+#include "core/io/csv.h"
+#include "core/io/json.h"
+
+namespace forge {
+
+constexpr int64_t kMaxRowBytes = int64_t{64} << 20;
+constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
+
+enum class SourceKind { json_lines, json_array, csv, tsv, plain_text, parquet };
+enum class RowKind { json, csv, text };
+
+struct SourceRow {
+  int64_t line = 1;    // of the row's first byte, from 1; in a file without lines the row's number
+  int64_t column = 1;  // of the row's first byte in characters, from 1; 0 in a file without lines
+  std::string text;
+  RowKind kind = RowKind::json;
+  std::shared_ptr<const CsvTable> table = nullptr;  // of a CSV row
+};
+
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  // Fills `row` and says whether there was one. Throws Error(data) "file:line:col: what" when the file itself
+  // cannot be cut into rows (a broken array, a row of more than kMaxRowBytes, an unreadable file).
+  virtual bool next(SourceRow& row) = 0;
+  // How many bytes of the file itself were used, for progress.
+  virtual int64_t file_position() const = 0;
+};
+
+// What the name says; nothing for an unknown extension.
+std::optional<SourceKind> kind_by_name(const std::string& path);
+// Throws Error(data) for a missing file, a folder, a device or an unknown extension.
+SourceKind source_kind(const std::string& path);
+// `source` says how texts are cut and which columns are needed: a Parquet file whose column JSON cannot say
+// is refused when rows need it.
+std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source = {});
+
+// The row as JSON, faults at their place in the file. A CSV row is an object of texts, with null for an empty
+// cell without quotes; a row of a text file is {"text": …}.
+Json parse_row(const SourceRow& row, const std::string& path);
+
+// A place as messages write it: "12:31", or "row 12" when `column` is 0.
+std::string place_text(int64_t line, int64_t column);
+// Finding a place reads the row again: of one row no more faults than this are placed.
+inline constexpr size_t kPlacedPerRow = 20;
+// Where the value at `pointer` ("/messages/2/role") stands in a row, as place_text of the file. A missing
+// value is placed at the innermost value that exists.
+std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);
+// The same in a row of JSON text.
+std::string place_of(const SourceRow& row, const std::string& pointer);
+
+}  // namespace forge

@@ -1,0 +1,350 @@
+#include "core/data/report/checks.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+bool is(const Turn& turn, const char* role) { return turn.role == role; }
+bool blank(std::string_view text) { return trim(text).empty(); }
+
+void empty_answer(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text)
+    if (is(turn, "assistant") && blank(turn.text) && !turn.calls)
+      emit(turn.pointer, "the answer has no text");
+}
+
+void empty_prompt(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text)
+    if (is(turn, "user") && blank(turn.text)) emit(turn.pointer, "the question has no text");
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (size_t i = 0; i < text.size();) {
+    const auto blank_at = [&](size_t at) { return std::isspace(static_cast<unsigned char>(text[at])) != 0; };
+    while (i < text.size() && blank_at(i)) ++i;
+    const size_t begin = i;
+    while (i < text.size() && !blank_at(i)) ++i;
+    if (i > begin) words.push_back(text.substr(begin, i - begin));
+  }
+  return words;
+}
+
+// A phrase of up to 20 words said at least five times in a row, 20 words in all.
+void looping_answer(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text) {
+    if (!is(turn, "assistant")) continue;
+    const auto words = words_of(turn.text);
+    for (size_t period = 1; period <= 20; ++period) {
+      size_t run = 0, longest = 0;
+      for (size_t i = period; i < words.size(); ++i)
+        longest = std::max(longest, run = words[i] == words[i - period] ? run + 1 : 0);
+      if (longest < std::max<size_t>(20, 4 * period)) continue;
+      emit(turn.pointer, "a phrase of " + std::to_string(period) + " words comes " +
+                             std::to_string(longest / period + 1) + " times in a row");
+      break;
+    }
+  }
+}
+
+void copied_prompt(const RowText& text, const Emit& emit) {
+  for (size_t i = 1; i < text.size(); ++i)
+    if (is(text[i], "assistant") && is(text[i - 1], "user") && trim(text[i].text).size() >= 12 &&
+        trim(text[i].text) == trim(text[i - 1].text))
+      emit(text[i].pointer, "the answer is the question, word for word");
+}
+
+void role_order(const RowText& text, const Emit& emit) {
+  for (size_t i = 1; i < text.size(); ++i)
+    if (text[i].role == text[i - 1].role && (is(text[i], "user") || is(text[i], "assistant")))
+      emit(text[i].pointer, "two turns of " + text[i].role + " in a row");
+}
+
+void answer_first(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text) {
+    if (is(turn, "system")) continue;
+    if (is(turn, "assistant")) emit(turn.pointer, "the conversation begins with an answer");
+    return;
+  }
+}
+
+void late_system(const RowText& text, const Emit& emit) {
+  for (size_t i = 1; i < text.size(); ++i)
+    if (is(text[i], "system")) emit(text[i].pointer, "a system turn that is not the first");
+}
+
+void unanswered(const RowText& text, const Emit& emit) {
+  if (!text.empty() && is(text.back(), "user")) emit(text.back().pointer, "the last turn is a question");
+}
+
+void orphan_result(const RowText& text, const Emit& emit) {
+  for (size_t i = 0; i < text.size(); ++i)
+    if (is(text[i], "tool") && (i == 0 || (!is(text[i - 1], "tool") && !text[i - 1].calls)))
+      emit(text[i].pointer, "a tool's result without a call before it");
+}
+
+void open_call(const RowText& text, const Emit& emit) {
+  for (size_t i = 0; i + 1 < text.size(); ++i)
+    if (text[i].calls && !is(text[i + 1], "tool"))
+      emit(text[i].pointer, "a tool call that no result follows");
+}
+
+// Emits once a turn for the first needle found.
+void find_any(const RowText& text, std::span<const char* const> needles, const char* what, const Emit& emit) {
+  for (const Turn& turn : text)
+    for (const char* needle : needles)
+      if (turn.text.find(needle) != std::string::npos) {
+        emit(turn.pointer, std::string(what) + " \"" + needle + "\"");
+        break;
+      }
+}
+
+void control_tokens(const RowText& text, const Emit& emit) {
+  static constexpr const char* kTokens[] = {"<|im_start|>",  "<|im_end|>",          "<|endoftext|>",
+                                            "<|eot_id|>",    "<|begin_of_text|>",   "<|user|>",
+                                            "<|assistant|>", "<|system|>",          "[INST]",
+                                            "[/INST]",       "<start_of_turn>",     "<end_of_turn>",
+                                            "<<SYS>>",       "<|start_header_id|>", "<|end|>",
+                                            "</s>"};
+  find_any(text, kTokens, "the text says", emit);
+}
+
+void broken_text(const RowText& text, const Emit& emit) {
+  // U+FFFD, and UTF-8 that was read as Latin-1: é, ’, “, –, and ä.
+  static constexpr const char* kBroken[] = {"\xEF\xBF\xBD",
+                                            "\xC3\x83\xC2\xA9",
+                                            "\xC3\x83\xC2\xA4",
+                                            "\xC3\xA2\xE2\x82\xAC\xE2\x84\xA2",
+                                            "\xC3\xA2\xE2\x82\xAC\xC5\x93",
+                                            "\xC3\xA2\xE2\x82\xAC\xE2\x80\x9C"};
+  find_any(text, kBroken, "characters of a wrong decoding:", emit);
+}
+
+void control_characters(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text)
+    for (const char c : turn.text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if ((byte >= 0x20 && byte != 0x7F) || c == '\n' || c == '\t' || c == '\r') continue;
+      emit(turn.pointer, "the control character " + std::to_string(byte));
+      break;
+    }
+}
+
+void hidden_characters(const RowText& text, const Emit& emit) {
+  // Zero width: space, byte order mark. Direction: embeddings, overrides, isolates.
+  static constexpr const char* kHidden[] = {"\u200B", "\uFEFF", "\u202A", "\u202B", "\u202D",
+                                            "\u202E", "\u2066", "\u2067", "\u2068"};
+  for (const Turn& turn : text)
+    for (const char* hidden : kHidden)
+      if (turn.text.find(hidden) != std::string::npos) {
+        emit(turn.pointer, "a character that nobody sees (zero width or direction)");
+        break;
+      }
+}
+
+bool key_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
+
+// Prefixes of keys and the fewest characters that follow one. Public formats of their issuers.
+struct KeyShape {
+  const char* prefix;
+  size_t least;
+  const char* what;
+};
+constexpr KeyShape kKeys[] = {{"sk-ant-", 24, "an Anthropic key"},   {"sk-", 20, "an OpenAI key"},
+                              {"AKIA", 16, "an AWS key id"},         {"ASIA", 16, "an AWS key id"},
+                              {"ghp_", 30, "a GitHub token"},        {"gho_", 30, "a GitHub token"},
+                              {"github_pat_", 30, "a GitHub token"}, {"glpat-", 18, "a GitLab token"},
+                              {"hf_", 30, "a Hugging Face token"},   {"AIza", 30, "a Google key"},
+                              {"xoxb-", 20, "a Slack token"},        {"xoxp-", 20, "a Slack token"},
+                              {"sk_live_", 20, "a Stripe key"},      {"npm_", 30, "an npm token"},
+                              {"pypi-", 40, "a PyPI token"}};
+
+// A word of this shape that holds letters and digits; a dash-separated phrase is none.
+bool find_key(const std::string& text, const KeyShape& shape, std::string& found) {
+  const std::string_view prefix = shape.prefix;
+  for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {
+    if (at > 0 && key_character(text[at - 1])) continue;
+    size_t end = at + prefix.size();
+    bool digit = false, letter = false;
+    for (; end < text.size() && key_character(text[end]); ++end) {
+      digit |= std::isdigit(static_cast<unsigned char>(text[end])) != 0;
+      letter |= std::isalpha(static_cast<unsigned char>(text[end])) != 0;
+    }
+    if (end - at - prefix.size() < shape.least || !digit || !letter) continue;
+    found = text.substr(at, end - at);
+    return true;
+  }
+  return false;
+}
+
+void api_key(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text)
+    for (const KeyShape& shape : kKeys) {
+      std::string found;
+      if (!find_key(turn.text, shape, found)) continue;
+      emit(turn.pointer, "looks like " + std::string(shape.what) + ": " + masked(found));
+      break;
+    }
+}
+
+void private_key(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text) {
+    const size_t begin = turn.text.find("-----BEGIN "), key = turn.text.find("PRIVATE KEY-----");
+    if (begin != std::string::npos && key != std::string::npos && begin < key && key - begin < 40)
+      emit(turn.pointer, "a private key in PEM form");
+  }
+}
+
+void password_url(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text)
+    for (size_t at = turn.text.find("://"); at != std::string::npos; at = turn.text.find("://", at + 3)) {
+      const size_t end = turn.text.find_first_of(" \t\r\n\"'<>/", at + 3);
+      const std::string_view authority = std::string_view(turn.text).substr(
+          at + 3, (end == std::string::npos ? turn.text.size() : end) - at - 3);
+      const size_t sign = authority.find('@'), colon = authority.find(':');
+      if (sign == std::string_view::npos || colon == std::string_view::npos || colon + 1 >= sign) continue;
+      emit(turn.pointer, "a URL with a password: " + masked(authority.substr(0, colon)));
+      break;
+    }
+}
+
+void refusal(const RowText& text, const Emit& emit) {
+  static constexpr const char* kPhrases[] = {"As an AI language model",   "as an AI language model",
+                                             "I cannot assist with that", "I can't assist with that",
+                                             "I'm sorry, but I can't",    "I cannot fulfill"};
+  RowText answers;
+  for (const Turn& turn : text)
+    if (is(turn, "assistant")) answers.push_back(turn);
+  find_any(answers, kPhrases, "the answer says", emit);
+}
+
+void open_code(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text) {
+    int64_t fences = 0;
+    for (size_t at = turn.text.find("```"); at != std::string::npos; at = turn.text.find("```", at + 3))
+      ++fences;
+    if (is(turn, "assistant") && fences % 2 == 1)
+      emit(turn.pointer, "a code block begins and never ends: was the answer cut?");
+  }
+}
+
+void html_entities(const RowText& text, const Emit& emit) {
+  static constexpr const char* kEntities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;", "&nbsp;"};
+  find_any(text, kEntities, "an HTML entity", emit);
+}
+
+void answer_blanks(const RowText& text, const Emit& emit) {
+  for (const Turn& turn : text)
+    if (is(turn, "assistant") && !blank(turn.text) && trim(turn.text).size() + 8 < turn.text.size())
+      emit(turn.pointer, "more than eight blanks around the answer");
+}
+
+constexpr Severity kFault = Severity::fault, kWarning = Severity::warning, kNote = Severity::note;
+
+constexpr Check kChecks[] = {
+    {"unusable", kFault, "rows that cannot be read or have another shape"},
+    {"unread_key", kNote, "keys of rows that nothing reads"},
+    {"trains_nothing", kFault, "rows of which no token is trained"},
+    {"private_key", kWarning, "private keys in the text", private_key},
+    {"api_key", kWarning, "texts that look like keys of services", api_key},
+    {"password_url", kWarning, "URLs with passwords", password_url},
+    {"overlap", kWarning, "evaluation rows that are training rows too"},
+    {"near_overlap", kWarning, "evaluation rows almost equal to training rows"},
+    {"duplicate", kWarning, "rows that say what an earlier row says"},
+    {"near_duplicate", kNote, "rows almost equal to an earlier row"},
+    {"conflict", kNote, "the same prompt with another answer than before"},
+    {"repeated_answer", kNote, "an answer that many different prompts get"},
+    {"cut", kWarning, "rows longer than the limits that lose their end or beginning"},
+    {"dropped", kWarning, "rows longer than the limits that are left out"},
+    {"unsaid", kWarning, "answers of which the chat template leaves out a part: a thought, a tool call"},
+    {"empty_answer", kWarning, "answers without text", empty_answer},
+    {"empty_prompt", kWarning, "questions without text", empty_prompt},
+    {"looping_answer", kWarning, "answers that say the same again and again", looping_answer},
+    {"copied_prompt", kWarning, "answers that repeat the question", copied_prompt},
+    {"role_order", kWarning, "turns of one role in a row", role_order},
+    {"answer_first", kWarning, "conversations that begin with an answer", answer_first},
+    {"late_system", kWarning, "system turns after the first turn", late_system},
+    {"unanswered", kNote, "conversations that end with a question", unanswered},
+    {"orphan_result", kWarning, "tool results without a call", orphan_result},
+    {"open_call", kNote, "tool calls without a result", open_call},
+    {"control_tokens", kWarning, "control tokens written out as text; they are trained as plain text",
+     control_tokens},
+    {"broken_text", kWarning, "text that was decoded wrongly", broken_text},
+    {"control_characters", kWarning, "control characters in the text", control_characters},
+    {"hidden_characters", kWarning, "characters that nobody sees", hidden_characters},
+    {"refusal", kNote, "answers that refuse", refusal},
+    {"open_code", kNote, "code blocks that never end", open_code},
+    {"html_entities", kNote, "HTML entities where characters should be", html_entities},
+    {"answer_blanks", kNote, "answers with blanks around them", answer_blanks},
+};
+
+std::string text_member_of(const Json& message) {
+  const auto found = message.find("content");
+  if (found == message.end()) return "";
+  if (found->is_string()) return found->get<std::string>();
+  std::string all;
+  if (found->is_array())
+    for (const Json& part : *found)
+      if (part.is_object() && part.contains("text") && part["text"].is_string()) all += part["text"];
+  return all;
+}
+
+}  // namespace
+
+const char* name_of(Severity severity) {
+  return severity == Severity::fault ? "fault" : severity == Severity::warning ? "warning" : "note";
+}
+
+std::span<const Check> data_checks() { return kChecks; }
+
+size_t check_named(std::string_view name) {
+  for (size_t i = 0; i < std::size(kChecks); ++i)
+    if (name == kChecks[i].name) return i;
+  FORGE_CHECK(false, "no check is called " << name);
+}
+
+std::string masked(std::string_view secret) {
+  return std::string(secret.substr(0, 4)) + "… (" + std::to_string(secret.size()) + " characters)";
+}
+
+RowText text_of(const Row& row) {
+  RowText text;
+  if (const auto* chat = std::get_if<ChatRow>(&row)) {
+    for (size_t i = 0; i < chat->messages.size(); ++i) {
+      const Json& message = chat->messages[i];
+      const std::string index = "/" + std::to_string(i);
+      text.push_back({message.value("role", ""), text_member_of(message), "/messages" + index + "/content",
+                      message.contains("tool_calls") && !message["tool_calls"].empty()});
+    }
+  } else if (const auto* pair = std::get_if<PairRow>(&row)) {
+    text = {{"user", pair->prompt, "/prompt"}, {"assistant", pair->completion, "/completion"}};
+  } else if (const auto* document = std::get_if<TextRow>(&row)) {
+    text = {{"text", document->text, "/text"}};
+  } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
+    text = prompt->chat.messages.empty() ? RowText{{"user", prompt->text, "/prompt"}} : text_of(prompt->chat);
+  } else if (const auto* answers = std::get_if<AnswersRow>(&row)) {
+    for (const AnswersRow::Answer& answer : answers->answers)
+      for (Turn& turn : text_of(std::visit([](const auto& kind) { return Row(kind); }, answer.row)))
+        text.push_back(std::move(turn));
+  }
+  return text;
+}
+
+std::vector<CheckedText> checked_texts(const Row& row) {
+  const auto* answers = std::get_if<AnswersRow>(&row);
+  if (!answers) return {{text_of(row)}};
+  std::vector<CheckedText> texts;
+  for (const AnswersRow::Answer& answer : answers->answers) {
+    const auto* chat = std::get_if<ChatRow>(&answer.row);
+    const size_t prompt = chat ? static_cast<size_t>(chat->prompt_messages) : 1;
+    texts.push_back({text_of(std::visit([](const auto& kind) { return Row(kind); }, answer.row)),
+                     texts.empty() ? 0 : prompt});
+  }
+  return texts;
+}
+
+}  // namespace forge

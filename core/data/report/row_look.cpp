@@ -1,0 +1,77 @@
+#include "core/data/report/row_look.h"
+
+#include <algorithm>
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/data/report/checks.h"
+
+namespace forge {
+namespace {
+
+uint64_t short_hash(std::string_view text) {
+  return text.empty() ? 0 : std::stoull(hash_hex(text).substr(0, 16), nullptr, 16);
+}
+
+// Ids of a row of finished tokens stand for what was said.
+std::string words_of(const Row& row, const RowText& text) {
+  if (const auto* tokens = std::get_if<TokensRow>(&row)) return dump_json(tokens->ids);
+  std::string all;
+  for (const Turn& turn : text) all += turn.role + "\n" + std::string(trim(turn.text)) + "\n";
+  return all;
+}
+
+// What happened to the row, in the words of the checks.
+void note_fate(const RowExamples& made, RowLook& look) {
+  const auto note = [&](const char* check, const std::string& detail) {
+    look.notes.push_back({check_named(check), place_text(look.line, look.column), detail});
+  };
+  if (made.untrained) note("trains_nothing", made.problem);
+  if (made.dropped) note("dropped", made.problem);
+  for (const std::string& part : made.unsaid) note("unsaid", "the chat template leaves out " + part);
+  if (made.truncated)
+    note("cut", format_count(made.cuts.tokens) + " of " + format_count(look.tokens) + " tokens cut away");
+}
+
+void run_checks(const CheckedText& text, const SourceRow& source, RowLook& look) {
+  std::vector<std::string> seen;  // where findings are no news
+  for (size_t i = 0; i < text.checked; ++i) seen.push_back(text.turns[i].pointer);
+  const auto checks = data_checks();
+  for (size_t i = 0; i < checks.size(); ++i) {
+    if (!checks[i].run) continue;
+    checks[i].run(text.turns, [&](const std::string& pointer, const std::string& detail) {
+      if (std::find(seen.begin(), seen.end(), pointer) != seen.end()) return;
+      const bool exact = look.notes.size() < kPlacedPerRow;
+      look.notes.push_back(
+          {i, exact ? place_in_row(source, pointer, "") : place_text(look.line, look.column), detail});
+    });
+  }
+}
+
+}  // namespace
+
+RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles) {
+  RowLook look;
+  look.line = source.line;
+  look.column = source.column;
+  look.roles = roles;
+  for (const auto& [role, tokens] : roles) look.tokens += tokens.all;
+  note_fate(made, look);
+  for (const CheckedText& checked : checked_texts(row)) run_checks(checked, source, look);
+  const RowText text = text_of(row);
+  look.content = short_hash(words_of(row, text));
+  std::string prompt, said;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool last_answer = i + 1 == text.size() && text[i].role == "assistant";
+    if (last_answer)
+      look.answer = short_hash(trim(text[i].text));
+    else
+      prompt += text[i].role + "\n" + std::string(trim(text[i].text)) + "\n";
+    if (text[i].role != "system") said += text[i].text + "\n";
+  }
+  if (look.answer != 0) look.prompt = short_hash(prompt);
+  look.sketch = sketch_of(said);
+  return look;
+}
+
+}  // namespace forge

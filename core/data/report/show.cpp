@@ -1,0 +1,73 @@
+#include "core/data/report/show.h"
+
+#include <cstdio>
+#include <span>
+
+#include "core/base/text.h"
+
+namespace forge {
+namespace {
+
+constexpr const char* kTrained = "\x1b[32m";
+constexpr const char* kContext = "\x1b[2m";
+constexpr const char* kReset = "\x1b[0m";
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;
+    const bool c0 = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    if (!c0 && !c1) {
+      out += text[i];
+      continue;
+    }
+    char escape[8];
+    std::snprintf(escape, sizeof escape, "\\x%02x", c1 ? next : c);
+    out += escape;
+    i += c1;
+  }
+  return out;
+}
+
+std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer) {
+  const Example example = data.example(index);
+  Json line{{"source", data.source_path(index)}, {"line", data.source_line(index)}};
+  if (const std::string label = data.label(index); !label.empty()) line["label"] = label;
+  line["text"] = tokenizer.decode(example.ids);
+  line["ids"] = example.ids;
+  line["mask"] = example.supervised;
+  return dump_json(line);
+}
+
+void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out) {
+  for (int64_t i = 0; i < data.size(); ++i) out.write(dump_example(data, i, tokenizer) + "\n");
+}
+
+std::string title_of(const DataSet& data, int64_t index) {
+  const std::string label = data.label(index);
+  return data.source_path(index) + ":" + std::to_string(data.source_line(index)) +
+         (label.empty() ? "" : " (" + label + ")") + ": " + format_count(data.length(index)) + " tokens, " +
+         format_count(data.supervised(index)) + " trained";
+}
+
+std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour) {
+  const Example example = data.example(index);
+  std::string out = printable(title_of(data, index)) + "\n";
+  // Runs of equal mask are decoded whole: a character split into several tokens never spans two runs.
+  for (size_t begin = 0, end = 0; begin < example.ids.size(); begin = end) {
+    const uint8_t trained = example.supervised[begin];
+    for (end = begin; end < example.ids.size() && example.supervised[end] == trained;) ++end;
+    const std::string text = printable(tokenizer.decode(std::span(example.ids).subspan(begin, end - begin)));
+    if (colour)
+      out += (trained ? kTrained : kContext) + text + kReset;
+    else
+      out += trained ? "⟦" + text + "⟧" : text;
+  }
+  return out + "\n";
+}
+
+}  // namespace forge

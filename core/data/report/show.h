@@ -1,0 +1,30 @@
+#pragma once
+// Examples for people and for other programs: exactly what the model sees.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/file.h"
+#include "core/data/dataset.h"
+#include "core/text/tokenizer.h"
+
+namespace forge {
+
+// One line of JSON: {"source", "line", "label", "text", "ids", "mask"}; `label` is DataSet::label, absent when there is
+// none, `text` the decoded ids with control tokens, `mask` has 1 where a token is trained. Such a line is a row of format
+// tokens.
+std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer);
+// Every example, in order.
+void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out);
+
+// The text with C0, DEL and C1 control characters (U+0080 to U+009F) other than newline and tab as escapes.
+std::string printable(std::string_view text);
+
+// Where an example comes from, what it is and how long: "train.jsonl:12 (chosen): 85 tokens, 60 trained".
+std::string title_of(const DataSet& data, int64_t index);
+// The title and, on the next lines, the text. Trained text is green and the rest
+// dim; without colour trained text stands in ⟦ ⟧. Control characters other than newline and tab are shown as
+// escapes, so that data cannot drive the terminal.
+std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour);
+
+}  // namespace forge

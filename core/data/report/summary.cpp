@@ -1,0 +1,89 @@
+#include "core/base/text.h"
+#include "core/data/dataset.h"
+#include "core/data/report/show.h"
+#include "core/io/members.h"
+
+namespace forge {
+namespace {
+
+struct TextField {
+  const char* key;
+  std::string DataSummary::*member;
+};
+constexpr TextField kTexts[] = {{"content_hash", &DataSummary::content_hash},
+                                {"cache_path", &DataSummary::cache_path},
+                                {"format", &DataSummary::format},
+                                {"lost_rows_path", &DataSummary::lost_rows_path}};
+struct CountField {
+  const char* key;
+  int64_t DataSummary::*member;
+};
+constexpr CountField kCounts[] = {{"rows", &DataSummary::rows},
+                                  {"examples", &DataSummary::examples},
+                                  {"tokens", &DataSummary::tokens},
+                                  {"supervised_tokens", &DataSummary::supervised_tokens},
+                                  {"longest", &DataSummary::longest},
+                                  {"truncated", &DataSummary::truncated},
+                                  {"split", &DataSummary::split},
+                                  {"dropped", &DataSummary::dropped},
+                                  {"skipped", &DataSummary::skipped},
+                                  {"untrained", &DataSummary::untrained},
+                                  {"sampled_rows", &DataSummary::sampled_rows}};
+
+// Absent in plans of older runs.
+struct CutField {
+  const char* key;
+  int64_t CutCounts::*member;
+};
+constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
+                              {"completions_cut", &CutCounts::completions},
+                              {"tokens_cut", &CutCounts::tokens},
+                              {"tokens_dropped", &CutCounts::dropped_tokens},
+                              {"unsaid", &CutCounts::unsaid}};
+
+}  // namespace
+
+CutCounts& CutCounts::operator+=(const CutCounts& other) {
+  for (const CutField& field : kCuts) this->*field.member += other.*field.member;
+  return *this;
+}
+
+Json to_json(const DataSummary& summary) {
+  Json json = Json::object();
+  for (const TextField& field : kTexts) json[field.key] = summary.*field.member;
+  for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
+  for (const CutField& field : kCuts) json[field.key] = summary.cuts.*field.member;
+  json["unsampled"] = summary.unsampled;
+  json["unread_keys"] = Json::object();
+  for (const auto& [key, rows] : summary.unread_keys) json["unread_keys"][key] = rows;
+  json["estimated"] = summary.estimated;
+  return json;
+}
+
+DataSummary data_summary_from_json(const Json& json) {
+  DataSummary summary;
+  MemberReader member{json};
+  try {
+    for (const TextField& field : kTexts) member(field.key, summary.*field.member, "");
+    for (const CountField& field : kCounts) member(field.key, summary.*field.member, "", at_least(0));
+    for (const CutField& field : kCuts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
+    member.later("unsampled", summary.unsampled, "", at_least(0));  // plans made before weights have none
+    member.later("unread_keys", summary.unread_keys, "", at_least(0));
+    member("estimated", summary.estimated, "");
+  } catch (const MemberFault& fault) {
+    throw Error(ErrorKind::data, std::string("a data summary with a missing or wrong member: ") + fault.what());
+  }
+  return summary;
+}
+
+std::string unread_text(const DataSummary& summary) {
+  constexpr size_t kShown = 12;
+  std::vector<std::string> parts;
+  for (const auto& [key, rows] : summary.unread_keys) {
+    if (parts.size() < kShown) parts.push_back(printable(key) + " (" + format_count(rows) + (rows == 1 ? " row)" : " rows)"));
+  }
+  const size_t others = summary.unread_keys.size() - parts.size();
+  return join(parts, ", ") + (others > 0 ? " and " + std::to_string(others) + " more" : "");
+}
+
+}  // namespace forge

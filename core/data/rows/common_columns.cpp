@@ -1,0 +1,171 @@
+#include "core/data/rows/common_columns.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "core/base/text.h"
+#include "core/data/rows/formats/format.h"
+
+namespace forge {
+namespace {
+
+using Rows = std::vector<LocatedRow>;
+using Names = std::span<const char* const>;
+
+constexpr const char* kAsks[] = {"instruction", "question", "query", "problem", "human", "user"};
+constexpr const char* kReplies[] = {"output",   "response",  "answer", "completion",
+                                    "solution", "assistant", "reply"};
+// Texts that a task is about, and what is made of them: which task stands nowhere.
+constexpr const char* kMaterial[] = {"article", "document", "dialogue", "passage",
+                                     "text",    "source",   "prompt",   "title"};
+constexpr const char* kMade[] = {"summary", "highlights", "abstract", "target", "translation"};
+constexpr const char* kSystems[] = {"system_prompt", "system_message"};
+
+// Whether some row has such a value under the key and none has another; null is no value.
+template <class Is>
+bool all_are(const Rows& rows, const char* key, Is is) {
+  bool any = false;
+  for (const auto& [row, line] : rows) {
+    const Json* value = row.is_object() ? member(row, key) : nullptr;
+    if (value && !is(*value)) return false;
+    any |= value != nullptr;
+  }
+  return any;
+}
+bool has_text(const Rows& rows, const char* key) {
+  return all_are(rows, key, [](const Json& value) { return value.is_string(); });
+}
+bool has_any(const Rows& rows, const char* key) {
+  return all_are(rows, key, [](const Json&) { return true; });
+}
+
+template <class Has>
+std::vector<std::string> found(Names names, Has has) {
+  std::vector<std::string> all;
+  for (const char* name : names)
+    if (has(name)) all.emplace_back(name);
+  return all;
+}
+std::vector<std::string> texts(const Rows& rows, Names names) {
+  return found(names, [&](const char* name) { return has_text(rows, name); });
+}
+
+void add(std::map<std::string, std::string>& columns, const std::string& field, const std::string& name) {
+  if (field != name) columns[field] = name;
+}
+
+// A call as Salesforce's xlam writes it: JSON, also in a text.
+bool is_calls(const Json& value) {
+  if (value.is_array()) return !value.empty() && value[0].is_object() && value[0].contains("name");
+  return value.is_string() && starts_with(trim(value.get_ref<const std::string&>()), "[");
+}
+
+// One list of turns under another name.
+CommonColumns turn_list(const Rows& rows) {
+  std::vector<CommonColumns> all;
+  if (rows.empty() || !rows[0].row.is_object()) return {};
+  for (const auto& [key, value] : rows[0].row.items()) {
+    if (!value.is_array() || value.empty() || !value[0].is_object()) continue;
+    if (value[0].contains("role") && value[0].contains("content"))
+      all.push_back({RowFormat::messages, {{"messages", key}}, ""});
+    if (value[0].contains("from") && value[0].contains("value"))
+      all.push_back({RowFormat::sharegpt, {{"conversations", key}}, ""});
+  }
+  if (all.size() == 1) return all[0];
+  CommonColumns none;
+  for (const CommonColumns& one : all)
+    none.proposal += (none.proposal.empty() ? "columns: " : ", or columns: ") + columns_text(one.columns);
+  return none;
+}
+
+std::string in_braces(const std::string& name) { return "{" + name + "}"; }
+
+// Templates for answers that are no texts: SQuAD's lists, and numbers.
+std::string template_proposal(const Rows& rows, const std::string& ask) {
+  const auto squad = [](const Json& value) {
+    return value.is_object() && value.contains("text") && value["text"].is_array();
+  };
+  const std::string prompt = (has_text(rows, "context") ? "{context}\\n\\n" : "") + in_braces(ask);
+  const auto written = [&](const std::string& answer) {
+    return "prompt: \"" + prompt + "\\n\" and completion: \"" + in_braces(answer) + "\"";
+  };
+  if (all_are(rows, "answers", squad)) return written("answers.text.0");
+  for (const char* reply : kReplies)
+    if (all_are(rows, reply, [](const Json& value) { return value.is_number() || value.is_string(); }))
+      return written(reply);
+  return "";
+}
+
+std::string pairs_proposal(const std::vector<std::string>& asks, const std::vector<std::string>& replies) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> lines;
+  for (const std::string& ask : asks)
+    for (const std::string& reply : replies)
+      if (lines.size() < kMost && ask != reply)
+        lines.push_back("columns: " + columns_text({{"instruction", ask}, {"output", reply}}));
+  return join(lines, ", or ");
+}
+
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& more) {
+  first.insert(first.end(), more.begin(), more.end());
+  return first;
+}
+
+}  // namespace
+
+std::string columns_text(const std::map<std::string, std::string>& columns) {
+  std::vector<std::string> parts;
+  for (const auto& [field, name] : columns) parts.push_back(field + ": " + name);
+  return "{" + join(parts, ", ") + "}";
+}
+
+std::map<std::string, std::string> further_columns(const Rows& rows, RowFormat format) {
+  std::map<std::string, std::string> columns;
+  const bool chat =
+      format == RowFormat::messages || format == RowFormat::sharegpt || format == RowFormat::alpaca;
+  const std::vector<std::string> systems = texts(rows, kSystems);
+  if (chat && systems.size() == 1 && !has_any(rows, "system")) columns["system"] = systems[0];
+  if (format == RowFormat::alpaca && !has_any(rows, "input") && has_text(rows, "context"))
+    columns["input"] = "context";
+  if (format == RowFormat::preference && has_text(rows, "chosen") && !has_any(rows, "prompt")) {
+    const std::vector<std::string> asks = texts(rows, kAsks);
+    if (asks.size() == 1) columns["prompt"] = asks[0];
+  }
+  return columns;
+}
+
+CommonColumns common_columns(const Rows& rows) {
+  std::vector<std::string> asks = texts(rows, kAsks);
+  const std::vector<std::string> replies = texts(rows, kReplies);
+  if (asks.empty() && has_text(rows, "input")) asks.emplace_back("input");
+  CommonColumns common{RowFormat::alpaca, {}, ""};
+  if (asks.size() == 1) add(common.columns, "instruction", asks[0]);
+  if (asks.size() == 1 && has_any(rows, "tools") && all_are(rows, "answers", is_calls)) {
+    common.columns["tool_calls"] = "answers";
+    return common;
+  }
+  if (asks.size() == 1 && replies.size() == 1) {
+    add(common.columns, "output", replies[0]);
+    common.columns.merge(further_columns(rows, RowFormat::alpaca));
+    return common;
+  }
+  CommonColumns turns = turn_list(rows);
+  if (turns.format != RowFormat::automatic || !turns.proposal.empty()) return turns;
+  common = {};
+  common.proposal =
+      pairs_proposal(joined(asks, asks.empty() ? texts(rows, kMaterial) : std::vector<std::string>{}),
+                     joined(replies, texts(rows, kMade)));
+  if (common.proposal.empty() && !asks.empty()) common.proposal = template_proposal(rows, asks[0]);
+  return common;
+}
+
+std::string answered_prompt_proposal(const Rows& rows) {
+  std::vector<std::string> replies = texts(rows, kReplies);
+  std::erase_if(replies, [](const std::string& name) { return name == "answer" || name == "solution"; });
+  if (replies.size() != 1) return "";
+  return "as a conversation, columns: " + columns_text({{"instruction", "prompt"}, {"output", replies[0]}}) +
+         "; word for word, columns: " + columns_text({{"completion", replies[0]}});
+}
+
+}  // namespace forge

@@ -1,0 +1,118 @@
+#include "core/data/rows/formats/format.h"
+
+#include "core/base/text.h"
+
+namespace forge {
+
+const Json* member(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string kind_of(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number()) return "the number " + dump_json(value);
+  if (value.is_string()) return "a text";
+  return value.is_array() ? "a list" : "an object";
+}
+
+namespace {
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  return keys;
+}
+}  // namespace
+
+std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,
+                        RowFaults& faults) {
+  const Json* value = member(object, key);
+  if (value && value->is_string()) return value->get<std::string>();
+  if (value)
+    faults.push_back({pointer + "/" + key, key + " is " + kind_of(*value) + ", expected a text"});
+  else if (required && object.contains(key))
+    faults.push_back({pointer + "/" + key, key + " is null, expected a text"});
+  else if (required)
+    faults.push_back({pointer, key + " is missing, expected a text" + did_you_mean(key, keys_of(object))});
+  return "";
+}
+
+namespace {
+
+// A schema alone is wrapped, as OpenAI's API, its Responses API and Anthropic's write it.
+Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
+  if (tool.is_string()) {
+    try {
+      tool = parse_json(tool.get<std::string>(), "tools", ErrorKind::data);
+    } catch (const Error&) {
+    }
+  }
+  if (!tool.is_object()) {
+    faults.push_back({pointer, "a tool is " + kind_of(tool) + ", expected an object with its name and parameters"});
+    return tool;
+  }
+  if (member(tool, "function") || !member(tool, "name")) return tool;
+  Json function = Json::object();
+  for (const auto& [key, value] : tool.items())
+    if (key != "type") function[key == "input_schema" ? "parameters" : key] = value;
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+}  // namespace
+
+Json tools_member(const Json& row, RowFaults& faults) {
+  const std::string key = member(row, "tools") ? "tools" : "functions";
+  const Json* given = member(row, key);
+  if (!given || (given->is_string() && trim(given->get_ref<const std::string&>()).empty())) return nullptr;
+  Json tools = *given;
+  if (tools.is_string()) {
+    try {
+      tools = parse_json(given->get<std::string>(), key, ErrorKind::data);
+    } catch (const Error&) {
+    }
+    if (!tools.is_array()) {
+      faults.push_back({"/" + key, key + " is a text that is not a JSON list, expected a list of tools"});
+      return nullptr;
+    }
+  }
+  if (!tools.is_array()) {
+    faults.push_back({"/" + key, key + " is " + kind_of(tools) + ", expected a list of tools"});
+    return nullptr;
+  }
+  for (size_t i = 0; i < tools.size(); ++i)
+    tools[i] = wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults);
+  return tools.empty() ? Json(nullptr) : tools;
+}
+
+ChatRow start_chat(const Json& row, const Json* turns, RowFaults& faults) {
+  ChatRow chat{Json::array(), tools_member(row, faults), {}, 0};
+  const std::string system = text_member(row, "system", "", false, faults);
+  if (trim(system).empty()) return chat;
+  const Json* first = turns && turns->is_array() && !turns->empty() ? &turns->front() : nullptr;
+  const bool entry = first && first->is_object() && !first->contains("role");
+  const Json* role = first && first->is_object() ? member(*first, entry ? "from" : "role") : nullptr;
+  if (!role || *role != "system") {
+    append_turn(chat, "system", system);
+    return chat;
+  }
+  const Json* said = member(*first, entry ? "value" : "content");
+  if (said && said->is_string() && trim(said->get_ref<const std::string&>()) == trim(system)) return chat;
+  faults.push_back({"/system", "system says something else than the system turn that the conversation begins with, "
+                               "expected one of them"});
+  return chat;
+}
+
+std::optional<bool> label_value(const Json& label) {
+  const std::string word = label.is_string() ? lower(label.get<std::string>()) : dump_json(label);
+  if (word == "true" || word == "1") return true;
+  if (word == "false" || word == "0") return false;
+  return std::nullopt;
+}
+
+void append_turn(ChatRow& chat, const std::string& role, const std::string& content, TurnTraining training) {
+  chat.messages.push_back({{"role", role}, {"content", content}});
+  chat.training.push_back(training);
+}
+
+}  // namespace forge

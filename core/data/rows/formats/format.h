@@ -1,0 +1,55 @@
+#pragma once
+// What the converters of row formats share. Each takes a row that is an object and either returns its meaning
+// or adds faults.
+#include <optional>
+#include <string>
+
+#include "core/data/rows/rows.h"
+
+namespace forge {
+
+Row convert_messages(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_sharegpt(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_alpaca(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_prompt_completion(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_text(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_preference(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults);
+Row convert_prompt(const Json& row, const RowOptions& options, RowFaults& faults);
+
+// The member called `key`, or nullptr when it is absent or null.
+const Json* member(const Json& object, const std::string& key);
+// "a text", "a list", …: what a value is, in words.
+std::string kind_of(const Json& value);
+
+// A text member. Adds a fault and returns "" when it is not a text, or absent although `required`.
+std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,
+                        RowFaults& faults);
+
+// Appends the turns of a list of {"role", "content"} to `chat`.
+void append_messages(const Json& list, const std::string& pointer, ChatRow& chat, RowFaults& faults);
+// Whether a key of a turn says that it is trained: `train`, `training`, `loss`, `weight` or `loss_weight`.
+bool is_training_flag(const std::string& key);
+// What they say.
+TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,
+                           RowFaults& faults);
+// One turn of ShareGPT's {"from", "value"}.
+void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults);
+void append_turn(ChatRow& chat, const std::string& role, const std::string& content,
+                 TurnTraining training = TurnTraining::by_role);
+// Calls in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an
+// object}}.
+Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults);
+// A list of calls, or a text that holds one as JSON.
+Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults);
+// `tools` or `functions` as a list of {"type": "function", "function": {…}}; also from a text that holds one, and from
+// bare schemas.
+Json tools_member(const Json& row, RowFaults& faults);
+// A conversation with the row's tools and its system prompt, unless `turns` begin with the same one.
+ChatRow start_chat(const Json& row, const Json* turns, RowFaults& faults);
+// What a label says: true or false, 1 or 0, also as words.
+std::optional<bool> label_value(const Json& label);
+
+}  // namespace forge

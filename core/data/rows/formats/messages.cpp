@@ -1,0 +1,181 @@
+// {"messages": [{"role": …, "content": …}, …], "system": …, "tools": […]}: OpenAI's shape, which chat templates take
+// as it is.
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/data/rows/formats/format.h"
+#include "core/text/chat_template.h"
+
+namespace forge {
+namespace {
+
+const std::vector<std::string> kRoles(kChatRoles.begin(), kChatRoles.end());
+// The names under which data sets say whether a turn is trained. OpenAI's fine-tuning files use `weight` 0
+// or 1.
+const std::vector<std::string> kFlags{"train", "training", "loss", "weight", "loss_weight"};
+
+bool is_text_part(const Json& type) { return type == "text" || type == "input_text" || type == "output_text"; }
+
+// Text parts become one text: templates of text models know no parts.
+Json joined_parts(const Json& parts, const std::string& pointer, RowFaults& faults) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts[i];
+    const std::string place = pointer + "/" + std::to_string(i);
+    const Json* type = part.is_object() ? member(part, "type") : nullptr;
+    if (type && is_text_part(*type)) {
+      text += text_member(part, part.contains("text") ? "text" : "value", place, true, faults);
+    } else if (type && type->is_string()) {
+      faults.push_back(
+          {place, "a part of type \"" + type->get<std::string>() + "\", expected text parts only"});
+    } else {
+      faults.push_back({place, "content holds " + kind_of(part) + ", expected a part with a type"});
+    }
+  }
+  return text;
+}
+
+void check_content(const Json& message, const std::string& role, const std::string& pointer,
+                   RowFaults& faults) {
+  const Json* content = member(message, "content");
+  if (content && (content->is_string() || content->is_array())) return;
+  if (content)
+    faults.push_back(
+        {pointer + "/content", "content is " + kind_of(*content) + ", expected a text or text parts"});
+  else if (!(role == "assistant" && (member(message, "tool_calls") || member(message, "function_call"))))
+    faults.push_back(
+        {pointer, std::string(message.contains("content") ? "content is null" : "content is missing") +
+                      ", expected a text"});
+}
+
+void append_message(const Json& message, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
+  if (!message.is_object()) {
+    faults.push_back(
+        {pointer, "a message is " + kind_of(message) + ", expected an object with role and content"});
+    return;
+  }
+  const size_t faults_before = faults.size();
+  const std::string role = text_member(message, "role", pointer, true, faults);
+  if (faults.size() == faults_before && std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
+    faults.push_back({pointer + "/role", "unknown role \"" + role + "\", expected " + join(kRoles, ", ") +
+                                             did_you_mean(role, kRoles)});
+  check_content(message, role, pointer, faults);
+
+  Json turn = Json::object();
+  for (const auto& [key, value] : message.items()) {
+    const std::string place = pointer + "/" + key;
+    if (is_training_flag(key)) continue;
+    if (key == "content" && value.is_array()) {
+      turn[key] = joined_parts(value, place, faults);
+    } else if (key == "tool_calls" && !value.is_null()) {
+      turn[key] = tool_calls(value, place, faults);
+    } else if (key == "function_call" && !value.is_null()) {
+      // OpenAI's API before it knew several calls.
+      turn["tool_calls"] = Json::array({normalise_tool_call(value, place, faults)});
+    } else if (key == "content" || !value.is_null()) {
+      // Tables write absent members as null, and templates ask `'name' in message`.
+      turn[key] = value;
+    }
+  }
+  chat.messages.push_back(std::move(turn));
+  chat.training.push_back(training_flag(message, role, pointer, faults));
+}
+
+}  // namespace
+
+bool is_training_flag(const std::string& key) {
+  return std::find(kFlags.begin(), kFlags.end(), key) != kFlags.end();
+}
+
+TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,
+                           RowFaults& faults) {
+  TurnTraining training = TurnTraining::by_role;
+  for (const std::string& key : kFlags) {
+    const Json* value = member(turn, key);
+    if (!value) continue;
+    if (value->is_boolean() || *value == 0 || *value == 1) {
+      training = *value == true || *value == 1 ? TurnTraining::yes : TurnTraining::no;
+    } else if (value->is_number()) {
+      faults.push_back({pointer + "/" + key, key + " is " + kind_of(*value) +
+                                                 ", expected 0 or 1: a turn is trained or not, examples carry no "
+                                                 "weights"});
+    } else {
+      faults.push_back(
+          {pointer + "/" + key, key + " is " + kind_of(*value) + ", expected true, false, 0 or 1"});
+    }
+    if (training == TurnTraining::yes && role != "assistant")
+      faults.push_back({pointer + "/" + key,
+                        key + " on a turn of \"" + role + "\", expected it on an assistant's turn only"});
+  }
+  return training;
+}
+
+Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults) {
+  if (calls.is_string()) {
+    try {
+      if (const Json parsed = parse_json(calls.get<std::string>(), "calls", ErrorKind::data); !parsed.is_string())
+        return tool_calls(parsed, pointer, faults);
+    } catch (const Error&) {
+    }
+  }
+  if (!calls.is_array()) {
+    faults.push_back({pointer, "tool_calls is " + kind_of(calls) + ", expected a list of calls"});
+    return nullptr;
+  }
+  Json result = Json::array();
+  for (size_t i = 0; i < calls.size(); ++i)
+    result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults));
+  return result;
+}
+
+Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults) {
+  if (!call.is_object()) {
+    faults.push_back({pointer, "a tool call is " + kind_of(call) + ", expected an object"});
+    return nullptr;
+  }
+  const Json* function = member(call, "function");
+  if (function && !function->is_object()) {
+    faults.push_back({pointer + "/function", "function is " + kind_of(*function) + ", expected an object"});
+    return nullptr;
+  }
+  const std::string place = function ? pointer + "/function" : pointer;
+  const Json& body = function ? *function : call;
+  Json result{{"type", "function"}, {"function", {{"name", text_member(body, "name", place, true, faults)}}}};
+  if (const Json* id = member(call, "id")) result["id"] = *id;
+  Json arguments = member(body, "arguments") ? *member(body, "arguments") : Json::object();
+  if (arguments.is_string()) {
+    // OpenAI's API writes arguments as a text; templates and inference servers use the object.
+    try {
+      arguments = parse_json(arguments.get<std::string>(), "arguments", ErrorKind::data);
+    } catch (const Error&) {
+      faults.push_back({place + "/arguments", "arguments is a text that is not JSON, expected an object"});
+      return nullptr;
+    }
+  }
+  if (!arguments.is_object())
+    faults.push_back({place + "/arguments", "arguments is " + kind_of(arguments) + ", expected an object"});
+  result["function"]["arguments"] = std::move(arguments);
+  return result;
+}
+
+void append_messages(const Json& list, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
+  for (size_t i = 0; i < list.size(); ++i)
+    append_message(list[i], pointer + "/" + std::to_string(i), chat, faults);
+}
+
+Row convert_messages(const Json& row, const RowOptions&, RowFaults& faults) {
+  const Json* list = member(row, "messages");
+  ChatRow chat = start_chat(row, list, faults);
+  if (!list) {
+    faults.push_back({"", "messages is missing, expected a list of messages"});
+  } else if (!list->is_array()) {
+    faults.push_back({"/messages", "messages is " + kind_of(*list) + ", expected a list of messages"});
+  } else if (list->empty()) {
+    faults.push_back({"/messages", "messages is empty, expected at least one message"});
+  } else {
+    append_messages(*list, "/messages", chat, faults);
+  }
+  return chat;
+}
+
+}  // namespace forge

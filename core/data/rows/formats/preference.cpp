@@ -1,0 +1,147 @@
+// Two answers to one prompt, of which people or a judge preferred one. Three shapes:
+//
+//   {"prompt": …, "chosen": …, "rejected": …}     texts, or lists of messages; without prompt, what both begin with is
+//                                                 the prompt (TRL's implicit prompt)
+//   {"messages": […], "rejected_response": "…"}   the last turn is the chosen answer (ms-swift); or
+//                                                 "rejected_messages": […]
+//   {"conversations": […], "chosen": {"from", "value"}, "rejected": {…}}    LLaMA-Factory
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/text.h"
+#include "core/data/rows/formats/format.h"
+
+namespace forge {
+namespace {
+
+using Answer = std::variant<ChatRow, PairRow>;
+
+Row two(Answer chosen, Answer rejected) {
+  AnswersRow row;
+  row.answers.push_back({"chosen", std::move(chosen)});
+  row.answers.push_back({"rejected", std::move(rejected)});
+  return row;
+}
+
+// A list of messages behind those of `start`.
+ChatRow continued(ChatRow start, const Json& row, const char* key, RowFaults& faults) {
+  const Json& list = *member(row, key);
+  if (list.empty())
+    faults.push_back({std::string("/") + key, std::string(key) + " is empty, expected messages"});
+  append_messages(list, std::string("/") + key, start, faults);
+  if (faults.empty() && start.messages.back().value("role", "") != "assistant")
+    faults.push_back({std::string("/") + key + "/" + std::to_string(list.size() - 1),
+                      std::string(key) + " does not end with an assistant's turn"});
+  return start;
+}
+
+// A prompt as a text beside lists that may repeat it as their first turn.
+void add_text_prompt(const Json& row, ChatRow& start) {
+  const std::string prompt = row["prompt"].get<std::string>();
+  const Json& list = row["chosen"];
+  const bool repeats = !list.empty() && std::any_of(list.begin(), list.end(), [&](const Json& turn) {
+    return turn.is_object() && turn.value("role", Json()) == "user" &&
+           turn.value("content", Json()) == prompt;
+  });
+  if (!repeats) append_turn(start, "user", prompt);
+}
+
+int64_t common_turns(const ChatRow& a, const ChatRow& b) {
+  const size_t most = std::min(a.messages.size(), b.messages.size());
+  size_t same = 0;
+  while (same < most && a.messages[same] == b.messages[same]) ++same;
+  return static_cast<int64_t>(same);
+}
+
+Row two_chats(ChatRow chosen, ChatRow rejected, RowFaults& faults) {
+  if (!faults.empty()) return two(std::move(chosen), std::move(rejected));
+  const int64_t same = common_turns(chosen, rejected);
+  if (chosen.messages == rejected.messages)
+    faults.push_back({"/rejected", "chosen and rejected are the same, expected two answers"});
+  chosen.prompt_messages = rejected.prompt_messages = same;
+  return two(std::move(chosen), std::move(rejected));
+}
+
+// Where the answers of two texts with one prompt begin: behind the last speaker's mark that both have, as in Anthropic's
+// HH-RLHF; else where they begin to differ, back to a line or a word.
+size_t common_prompt(const std::string& a, const std::string& b) {
+  const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  const std::string_view common(a.data(), static_cast<size_t>(differ - a.begin()));
+  constexpr std::string_view kAnswers = "\n\nAssistant:";
+  if (const size_t mark = common.rfind(kAnswers); mark != common.npos) return mark + kAnswers.size();
+  const size_t blank = common.find_last_of(" \n");
+  if (blank == common.npos) return 0;
+  return common[blank] == '\n' ? blank + 1 : blank;  // a word takes its blank along
+}
+
+Row two_texts(const Json& row, RowFaults& faults) {
+  std::string prompt = text_member(row, "prompt", "", false, faults);
+  std::string chosen = text_member(row, "chosen", "", true, faults);
+  std::string rejected = text_member(row, "rejected", "", true, faults);
+  if (faults.empty() && chosen == rejected)
+    faults.push_back({"/rejected", "chosen and rejected are the same, expected two answers"});
+  constexpr size_t kPhrase = 16;  // a shorter prompt may begin its answers by chance
+  if (prompt.empty()) {
+    const size_t end = common_prompt(chosen, rejected);
+    prompt = chosen.substr(0, end);
+    chosen.erase(0, end);
+    rejected.erase(0, end);
+  } else if (prompt.size() >= kPhrase && starts_with(chosen, prompt) && starts_with(rejected, prompt)) {
+    chosen.erase(0, prompt.size());
+    rejected.erase(0, prompt.size());
+  }
+  return two(PairRow{prompt, chosen}, PairRow{prompt, rejected});
+}
+
+// {"conversations": […], "chosen": {"from": "gpt", "value": …}, "rejected": …}
+Row two_entries(const Json& row, const RowOptions& options, RowFaults& faults) {
+  Row start = convert_sharegpt(row, options, faults);
+  ChatRow chosen = std::get<ChatRow>(start), rejected = chosen;
+  append_entry(row["chosen"], "/chosen", chosen, faults);
+  append_entry(row["rejected"], "/rejected", rejected, faults);
+  return two_chats(std::move(chosen), std::move(rejected), faults);
+}
+
+// {"messages": […], "rejected_response": …}
+Row replaced_answer(const Json& row, const RowOptions& options, RowFaults& faults) {
+  ChatRow chosen = std::get<ChatRow>(convert_messages(row, options, faults));
+  ChatRow rejected{Json::array(), chosen.tools, {}, 0};
+  if (const Json* list = member(row, "rejected_messages")) {
+    if (list->is_array())
+      append_messages(*list, "/rejected_messages", rejected, faults);
+    else
+      faults.push_back(
+          {"/rejected_messages", "rejected_messages is " + kind_of(*list) + ", expected a list"});
+    return two_chats(std::move(chosen), std::move(rejected), faults);
+  }
+  const std::string answer = text_member(row, "rejected_response", "", true, faults);
+  if (faults.empty() && chosen.messages.back().value("role", "") != "assistant")
+    faults.push_back(
+        {"/messages", "messages does not end with an assistant's turn, which rejected_response replaces"});
+  if (!faults.empty()) return two(std::move(chosen), std::move(rejected));
+  rejected = chosen;
+  rejected.messages.back() = {{"role", "assistant"}, {"content", answer}};
+  return two_chats(std::move(chosen), std::move(rejected), faults);
+}
+
+}  // namespace
+
+Row convert_preference(const Json& row, const RowOptions& options, RowFaults& faults) {
+  const Json* chosen = member(row, "chosen");
+  const Json* rejected = member(row, "rejected");
+  if (!chosen && !rejected && member(row, "messages")) return replaced_answer(row, options, faults);
+  if (!chosen || !rejected || chosen->type() != rejected->type() || chosen->is_string())
+    return two_texts(row, faults);
+  if (chosen->is_object()) return two_entries(row, options, faults);
+  if (!chosen->is_array()) return two_texts(row, faults);
+  const Json* prompt = member(row, "prompt");
+  ChatRow start = start_chat(row, prompt && prompt->is_array() ? prompt : chosen, faults);
+  if (prompt && prompt->is_array())
+    append_messages(*prompt, "/prompt", start, faults);
+  else if (prompt && prompt->is_string())
+    add_text_prompt(row, start);
+  ChatRow good = continued(start, row, "chosen", faults), bad = continued(start, row, "rejected", faults);
+  return two_chats(std::move(good), std::move(bad), faults);
+}
+
+}  // namespace forge

@@ -1,0 +1,106 @@
+// {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}: ShareGPT's shape and its
+// variants; [{"input": …, "output": …}] as Capybara has it.
+#include "core/base/text.h"
+#include "core/data/rows/formats/format.h"
+
+namespace forge {
+namespace {
+
+struct Speaker {
+  const char* from;
+  const char* role;
+};
+// Every name seen in public data sets and in the presets of other trainers.
+constexpr Speaker kSpeakers[] = {
+    {"human", "user"},          {"user", "user"},
+    {"prompter", "user"},       {"gpt", "assistant"},
+    {"assistant", "assistant"}, {"chatgpt", "assistant"},
+    {"bing", "assistant"},      {"bard", "assistant"},
+    {"model", "assistant"},     {"bot", "assistant"},
+    {"system", "system"},       {"tool", "tool"},
+    {"observation", "tool"},    {"function_response", "tool"},
+    {"tool_response", "tool"},  {"function_call", "call"},
+    {"tool_call", "call"},
+};
+
+std::vector<std::string> speaker_names() {
+  std::vector<std::string> names;
+  for (const Speaker& speaker : kSpeakers) names.emplace_back(speaker.from);
+  return names;
+}
+
+// A call is written as JSON in the value: one {"name", "arguments"} or a list of them.
+void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& chat, RowFaults& faults) {
+  const auto value = entry["value"].get<std::string>();
+  const std::string pointer = entry_pointer + "/value";
+  Json calls;
+  try {
+    calls = parse_json(value, "value", ErrorKind::data);
+  } catch (const Error&) {
+    faults.push_back(
+        {pointer, "the value of a function call is not JSON, expected {\"name\": …, \"arguments\": …}"});
+    return;
+  }
+  if (!calls.is_array()) calls = Json::array({calls});
+  Json turn{{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array()}};
+  for (const Json& call : calls) turn["tool_calls"].push_back(normalise_tool_call(call, pointer, faults));
+  chat.messages.push_back(std::move(turn));
+  chat.training.push_back(training_flag(entry, "assistant", entry_pointer, faults));
+}
+
+// A question and its answer in one entry.
+void append_exchange(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
+  append_turn(chat, "user", text_member(entry, "input", pointer, true, faults));
+  append_turn(chat, "assistant", text_member(entry, "output", pointer, true, faults),
+              training_flag(entry, "assistant", pointer, faults));
+}
+
+}  // namespace
+
+void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
+  if (!entry.is_object()) {
+    faults.push_back({pointer, "a turn is " + kind_of(entry) + ", expected an object with from and value"});
+    return;
+  }
+  if (!entry.contains("from") && entry.contains("input") && entry.contains("output"))
+    return append_exchange(entry, pointer, chat, faults);
+  const size_t before = faults.size();
+  const std::string from = text_member(entry, "from", pointer, true, faults);
+  const std::string value = text_member(entry, "value", pointer, true, faults);
+  if (faults.size() != before) return;
+  for (const Speaker& speaker : kSpeakers) {
+    if (lower(from) != speaker.from) continue;
+    if (std::string(speaker.role) == "call") return append_call(entry, pointer, chat, faults);
+    append_turn(chat, speaker.role, value, training_flag(entry, speaker.role, pointer, faults));
+    return;
+  }
+  faults.push_back({pointer + "/from", "unknown speaker \"" + from +
+                                           "\", expected human, gpt, system, function_call or "
+                                           "observation" +
+                                           did_you_mean(from, speaker_names())});
+}
+
+Row convert_sharegpt(const Json& row, const RowOptions&, RowFaults& faults) {
+  const std::string key = member(row, "conversations") || !row.contains("conversation") ? "conversations" : "conversation";
+  const Json* list = member(row, key);
+  ChatRow chat = start_chat(row, list, faults);
+  if (!list) {
+    faults.push_back({"", "conversations is missing, expected a list of turns"});
+    return chat;
+  }
+  if (!list->is_array() || list->empty()) {
+    faults.push_back({"/" + key, key + " is " + (list->is_array() ? "empty" : kind_of(*list)) +
+                                     ", expected a list of turns"});
+    return chat;
+  }
+  // Some files with this key hold messages.
+  if (list->front().is_object() && list->front().contains("role") && !list->front().contains("from")) {
+    append_messages(*list, "/" + key, chat, faults);
+    return chat;
+  }
+  for (size_t i = 0; i < list->size(); ++i)
+    append_entry((*list)[i], "/" + key + "/" + std::to_string(i), chat, faults);
+  return chat;
+}
+
+}  // namespace forge

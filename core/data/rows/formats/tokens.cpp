@@ -1,0 +1,83 @@
+// {"input_ids": […], "labels": […] or "mask": […], "attention_mask": […]}: tokens made elsewhere, or by
+// `forge data --dump` (`ids` and `mask`). Without labels and mask every token is trained.
+#include "core/data/rows/formats/format.h"
+
+namespace forge {
+namespace {
+
+// A list of whole numbers within [low, high].
+std::vector<int64_t> integers(const Json& row, const std::string& key, int64_t low, int64_t high,
+                              RowFaults& faults) {
+  std::vector<int64_t> values;
+  const Json* list = member(row, key);
+  if (!list) return values;
+  if (!list->is_array()) {
+    faults.push_back({"/" + key, key + " is " + kind_of(*list) + ", expected a list of whole numbers"});
+    return values;
+  }
+  values.reserve(list->size());
+  for (size_t i = 0; i < list->size(); ++i) {
+    const Json& value = (*list)[i];
+    const std::string name = key + "[" + std::to_string(i) + "]";
+    const bool fits =
+        value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
+    if (value.is_boolean() && low == 0 && high == 1) {
+      values.push_back(value.get<bool>());
+    } else if (fits && value.get<int64_t>() >= low && value.get<int64_t>() <= high) {
+      values.push_back(value.get<int64_t>());
+    } else {
+      faults.push_back({"/" + key + "/" + std::to_string(i),
+                        name + " is " + kind_of(value) + ", expected a whole number from " +
+                            std::to_string(low) + " to " + std::to_string(high)});
+      return {};
+    }
+  }
+  return values;
+}
+
+void check_length(const std::vector<int64_t>& values, size_t expected, const std::string& key,
+                  const Json& row, RowFaults& faults) {
+  if (member(row, key) && values.size() != expected)
+    faults.push_back({"/" + key, key + " has " + std::to_string(values.size()) + " values, expected " +
+                                     std::to_string(expected) + ", one a token"});
+}
+
+}  // namespace
+
+Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults) {
+  TokensRow tokens;
+  const std::string key = row.contains("input_ids") ? "input_ids" : "ids";
+  if (!member(row, key)) {
+    faults.push_back({"", "input_ids is missing, expected a list of whole numbers"});
+    return tokens;
+  }
+  const int64_t last_id = options.vocab_size > 0 ? options.vocab_size - 1 : INT32_MAX;
+  const std::vector<int64_t> ids = integers(row, key, 0, last_id, faults);
+  const std::vector<int64_t> labels = integers(row, "labels", -100, last_id, faults);
+  const std::vector<int64_t> mask = integers(row, "mask", 0, 1, faults);
+  const std::vector<int64_t> attention = integers(row, "attention_mask", 0, 1, faults);
+  if (!faults.empty()) return tokens;
+  if (ids.empty()) faults.push_back({"/" + key, key + " is empty, expected at least one token"});
+  check_length(labels, ids.size(), "labels", row, faults);
+  check_length(mask, ids.size(), "mask", row, faults);
+  check_length(attention, ids.size(), "attention_mask", row, faults);
+  if (member(row, "labels") && member(row, "mask"))
+    faults.push_back({"/mask", "labels and mask in one row, expected one of them"});
+  if (!faults.empty()) return tokens;
+
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!attention.empty() && attention[i] == 0) continue;  // padding
+    if (!labels.empty() && labels[i] != -100 && labels[i] != ids[i]) {
+      faults.push_back({"/labels/" + std::to_string(i), "labels[" + std::to_string(i) + "] is " +
+                                                            std::to_string(labels[i]) +
+                                                            ", expected -100 or " + std::to_string(ids[i]) +
+                                                            " as in " + key + ": labels are not shifted"});
+      return tokens;
+    }
+    tokens.ids.push_back(static_cast<int32_t>(ids[i]));
+    tokens.supervised.push_back(labels.empty() ? (mask.empty() || mask[i] == 1) : labels[i] != -100);
+  }
+  return tokens;
+}
+
+}  // namespace forge

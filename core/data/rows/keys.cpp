@@ -1,0 +1,299 @@
+#include "core/data/rows/keys.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "core/base/text.h"
+#include "core/data/rows/formats/format.h"
+
+namespace forge {
+namespace {
+
+using Keys = std::span<const std::string_view>;
+
+// What a model is told beside the question, under the names of public data sets.
+constexpr std::string_view kContext[] = {"system", "system_prompt", "system_message", "context", "history",
+                                         "tools",  "functions",     "choices",        "options"};
+constexpr std::string_view kMedia[] = {"image", "images", "video", "videos", "audio", "audios"};
+// What some shape would train on or put before the answer.
+constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "query",         "prompt",
+                                      "completion",  "response", "answer",   "answers",       "output",
+                                      "summary",     "text",     "messages", "conversations", "chosen",
+                                      "rejected",    "role"};
+constexpr std::string_view kJudged[] = {"score", "rank", "rating", "reward"};
+constexpr std::string_view kLists[] = {"messages",   "conversations", "conversation", "prompt",
+                                       "completion", "chosen",        "rejected",     "rejected_messages"};
+// Of a turn. A call's id only links it, and `unsaid` finds thoughts that a template leaves out.
+constexpr std::string_view kTurn[] = {"role",         "content",           "from",      "value",
+                                      "tool_calls",   "function_call",     "input",     "output",
+                                      "tool_call_id", "reasoning_content", "reasoning", "thinking",
+                                      "thought"};
+
+bool holds(Keys keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+
+bool is_blank(const Json& value) {
+  if (value.is_string()) return trim(value.get_ref<const std::string&>()).empty();
+  return value.is_null() || (value.is_structured() && value.empty());
+}
+
+bool is_list(const Json& row, const char* key) {
+  const Json* value = member(row, key);
+  return value && value->is_array();
+}
+
+// Whether a chat template writes the row, with the system prompt and the tools that stand beside its turns.
+bool is_chat(const Json& row, RowFormat format, bool has_template) {
+  switch (format) {
+    case RowFormat::messages:
+    case RowFormat::sharegpt:
+      return true;
+    case RowFormat::alpaca:
+      return has_template;
+    case RowFormat::preference: {
+      const Json* chosen = member(row, "chosen");
+      return !chosen || chosen->is_structured();
+    }
+    case RowFormat::prompt_completion:
+    case RowFormat::kto:
+    case RowFormat::reward:
+      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt");
+    default:
+      return false;
+  }
+}
+
+Keys keys_of_answer(const Json& row) {
+  static constexpr std::string_view kMessages[] = {"messages", "label", "kto_tag", "score", "reward"};
+  static constexpr std::string_view kTurns[] = {"conversations", "label", "kto_tag", "score", "reward"};
+  static constexpr std::string_view kPair[] = {"prompt", "completion", "label", "kto_tag", "score", "reward"};
+  return member(row, "messages")        ? Keys(kMessages)
+         : member(row, "conversations") ? Keys(kTurns)
+                                        : Keys(kPair);
+}
+
+Keys keys_of_preference(const Json& row) {
+  static constexpr std::string_view kPair[] = {"prompt", "chosen", "rejected"};
+  static constexpr std::string_view kEntries[] = {"conversations", "chosen", "rejected"};
+  static constexpr std::string_view kReplaced[] = {"messages", "rejected_response", "rejected_messages"};
+  const Json* chosen = member(row, "chosen");
+  return !chosen ? Keys(kReplaced) : chosen->is_object() ? Keys(kEntries) : Keys(kPair);
+}
+
+// Beside `system`, `tools` and `functions` of conversations.
+Keys keys_read(const Json& row, RowFormat format) {
+  // The last four are those of `forge data --dump`.
+  static constexpr std::string_view kTokens[] = {"input_ids", "ids",    "labels", "mask", "attention_mask",
+                                                 "text",      "source", "line",   "label"};
+  static constexpr std::string_view kMessages[] = {"messages"};
+  static constexpr std::string_view kSharegpt[] = {"conversations", "conversation"};
+  static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls"};
+  static constexpr std::string_view kPair[] = {"prompt", "completion"};
+  static constexpr std::string_view kText[] = {"text"};
+  switch (format) {
+    case RowFormat::tokens:
+      return kTokens;
+    case RowFormat::messages:
+      return kMessages;
+    case RowFormat::sharegpt:
+      return kSharegpt;
+    case RowFormat::alpaca:
+      return kAlpaca;
+    case RowFormat::prompt_completion:
+      return kPair;
+    case RowFormat::text:
+      return kText;
+    case RowFormat::preference:
+      return keys_of_preference(row);
+    case RowFormat::kto:
+    case RowFormat::reward:
+      return keys_of_answer(row);
+    case RowFormat::prompt:
+    case RowFormat::automatic:
+      break;
+  }
+  return {};
+}
+
+// Every text in a value but the names of speakers.
+void collect_texts(const Json& value, std::vector<std::string_view>& texts) {
+  if (value.is_string()) {
+    if (const auto text = trim(value.get_ref<const std::string&>()); !text.empty()) texts.push_back(text);
+  } else if (value.is_object()) {
+    for (const auto& [key, inner] : value.items())
+      if (key != "role" && key != "from") collect_texts(inner, texts);
+  } else if (value.is_array()) {
+    for (const Json& inner : value) collect_texts(inner, texts);
+  }
+}
+
+// Whether `parts` has texts, and all of them stand in some of `texts`.
+bool all_stand_in(const std::vector<std::string_view>& parts, const std::vector<std::string_view>& texts) {
+  const auto stands = [&](std::string_view part) {
+    return std::any_of(texts.begin(), texts.end(),
+                       [&](std::string_view text) { return text.find(part) != text.npos; });
+  };
+  return !parts.empty() && std::all_of(parts.begin(), parts.end(), stands);
+}
+
+bool is_number(const Json& value) {
+  if (!value.is_string()) return value.is_number();
+  const auto& text = value.get_ref<const std::string&>();
+  return text.find_first_not_of("0123456789.+-eE") == text.npos;
+}
+
+class KeyCheck {
+ public:
+  KeyCheck(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults)
+      : row_(row), rules_(rules), unread_(unread), faults_(faults), read_(keys_read(row, rules.format)) {}
+
+  void run() {
+    const bool chat = is_chat(row_, rules_.format, rules_.has_template);
+    for (const auto& [key, value] : row_.items()) {
+      if (is_blank(value)) continue;
+      const bool beside = chat && (key == "system" || key == "tools" || key == "functions");
+      if (!beside && !holds(read_, key))
+        check_unread(key, value);
+      else if (holds(kLists, key))
+        check_turns(key, value);
+    }
+  }
+
+ private:
+  void check_unread(const std::string& key, const Json& value) {
+    const std::string problem = rules_.stated == Stated::fields ? "" : problem_of(key, value);
+    if (problem.empty())
+      unread_.push_back(key);
+    else
+      faults_.push_back({"/" + key, key + problem, key});
+  }
+
+  // What not reading the key would do to what is learned; empty when nothing.
+  std::string problem_of(const std::string& key, const Json& value) const {
+    const std::string rows = std::string(" is not read in ") + name_of(rules_.format) + " rows";
+    const std::string ignore = "ignore: [" + key + "]";
+    if (holds(kMedia, key)) return media_problem(ignore);
+    if (rules_.format == RowFormat::tokens) return "";
+    if (holds(kContext, key) && !is_said(value, kPhrase))
+      return rows +
+             ", and the model would learn to answer without it: name its place with columns, or with "
+             "prompt and completion, or leave it out with " +
+             ignore;
+    if (rules_.stated != Stated::nothing) return "";
+    const std::string format =
+        std::string(", or write format: ") + name_of(rules_.format) + " to leave it out";
+    const bool chat = rules_.format == RowFormat::messages || rules_.format == RowFormat::sharegpt;
+    const bool said = key != "role" && (is_said(value, 1) || repeats(value));
+    if (holds(kSaid, key) && !chat && !said)
+      return rows +
+             ", and part of what they say would not be learned: name its place with columns, or with "
+             "prompt and completion" +
+             format;
+    const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference;
+    if (answers && (key == "label" ? value.is_boolean() : holds(kJudged, key) && is_number(value)))
+      return rows + ", and answers would be learned alike, good or bad: choose rows by it beforehand" +
+             format;
+    return "";
+  }
+  static std::string media_problem(const std::string& ignore) {
+    return " is not text, which is all that forge trains on: leave such rows out, or train on their text "
+           "alone "
+           "with " +
+           ignore;
+  }
+  std::vector<std::string_view> read_texts() const {
+    std::vector<std::string_view> texts;
+    for (const auto& [key, inner] : row_.items())
+      if (holds(read_, key)) collect_texts(inner, texts);
+    return texts;
+  }
+  static constexpr size_t kPhrase = 12;  // shorter contexts stand in an answer by chance
+  // Whether what is read says it too, in texts of at least so many bytes.
+  bool is_said(const Json& value, size_t least) const {
+    std::vector<std::string_view> parts;
+    collect_texts(value, parts);
+    const bool phrases =
+        std::all_of(parts.begin(), parts.end(), [&](std::string_view part) { return part.size() >= least; });
+    return phrases && all_stand_in(parts, read_texts());
+  }
+  // Whether it is the row once more, written out: what is read first, a question, stands in it.
+  bool repeats(const Json& value) const {
+    const std::vector<std::string_view> read = read_texts();
+    return value.is_string() && !read.empty() &&
+           value.get_ref<const std::string&>().find(read[0]) != std::string::npos;
+  }
+
+  void check_turns(const std::string& list, const Json& turns) {
+    if (!turns.is_array()) return;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      if (!turns[i].is_object()) continue;
+      for (const auto& [key, value] : turns[i].items()) {
+        if (is_blank(value) || holds(kTurn, key) || is_training_flag(key)) continue;
+        if (holds(kMedia, key))
+          faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
+                             key + media_problem("ignore: [" + key + "]"), key});
+        else if (!turns[i].contains("role") || !rules_.template_reads || !rules_.template_reads(key))
+          note(list + "[]." + key);
+      }
+    }
+  }
+  // Once a row.
+  void note(std::string name) {
+    if (std::find(unread_.begin(), unread_.end(), name) == unread_.end()) unread_.push_back(std::move(name));
+  }
+
+  const Json& row_;
+  const KeyRules& rules_;
+  std::vector<std::string>& unread_;
+  RowFaults& faults_;
+  Keys read_;
+};
+
+// XML and HTML write a closing tag too.
+bool has_picture(std::string_view text) {
+  return text.find("<image>") != text.npos && text.find("</image>") == text.npos;
+}
+
+bool asks_with_picture(const ChatRow& chat) {
+  return std::any_of(chat.messages.begin(), chat.messages.end(), [](const Json& message) {
+    const Json* content = member(message, "content");
+    return content && content->is_string() && message.value("role", "") == "user" &&
+           has_picture(content->get_ref<const std::string&>());
+  });
+}
+bool asks_with_picture(const PairRow& pair) { return has_picture(pair.prompt); }
+bool asks_with_picture(const PromptRow& prompt) {
+  return has_picture(prompt.text) || asks_with_picture(prompt.chat);
+}
+bool asks_with_picture(const AnswersRow& row) {
+  return std::any_of(row.answers.begin(), row.answers.end(), [](const AnswersRow::Answer& answer) {
+    return std::visit([](const auto& kind) { return asks_with_picture(kind); }, answer.row);
+  });
+}
+bool asks_with_picture(const TextRow&) { return false; }
+bool asks_with_picture(const TokensRow&) { return false; }
+
+}  // namespace
+
+void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults) {
+  // The other keys of a prompt are for whoever rewards its answers.
+  if (rules.format != RowFormat::prompt) KeyCheck(row, rules, unread, faults).run();
+}
+
+void check_placeholders(const Row& row, RowFaults& faults) {
+  if (std::visit([](const auto& kind) { return asks_with_picture(kind); }, row))
+    faults.push_back(
+        {"",
+         "<image> stands for a picture, which forge does not train on: leave such rows out, or train on "
+         "their text alone with ignore: [images]",
+         "<image>"});
+}
+
+bool stands_in(const Json& part, const Json& whole) {
+  std::vector<std::string_view> parts, texts;
+  collect_texts(part, parts);
+  collect_texts(whole, texts);
+  return all_stand_in(parts, texts);
+}
+
+}  // namespace forge

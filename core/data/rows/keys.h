@@ -1,0 +1,45 @@
+#pragma once
+// The keys of a row that its format does not read. Most say nothing to a model (ids, sources) and are counted; some
+// would change what is learned, and are faults.
+//
+//   std::vector<std::string> unread;
+//   check_keys(row, {.format = RowFormat::messages}, unread, faults);   // unread: "category", "messages[].time"
+//
+// Blank values (null, "", [] and {}) count as absent everywhere.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/data/rows/rows.h"
+
+namespace forge {
+
+// What the job itself says of a source's rows: what it leaves out then is left out on purpose.
+enum class Stated {
+  nothing,
+  format,  // the shape: keys of other shapes, labels and scores are only counted
+  fields,  // each field, by templates of its own: everything else is only counted
+};
+
+struct KeyRules {
+  RowFormat format = RowFormat::automatic;
+  Stated stated = Stated::nothing;
+  bool has_template = true;
+  std::function<bool(const std::string&)> template_reads = {};  // a key of a message
+};
+
+// Adds the names of keys that nothing reads to `unread`, a key of turns as "messages[].time", and a fault with
+// RowFault::key for each that would change what is learned:
+//   - system prompts, contexts, histories, tools and choices, images, videos and sounds
+//   - unless the format is stated, what another shape would train on (`prompt` beside `text`, but nothing beside a whole
+//     conversation), and ranks and scores
+// Text that what is read says too, or that writes the row out once more (Alpaca's `text`), changes nothing. `row` is one that the format converts.
+void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults);
+
+// A fault when a question has the mark that stands for a picture, <image>.
+void check_placeholders(const Row& row, RowFaults& faults);
+
+// Whether `part` has texts, and all of them stand in texts of `whole`.
+bool stands_in(const Json& part, const Json& whole);
+
+}  // namespace forge

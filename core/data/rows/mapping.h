@@ -1,0 +1,48 @@
+#pragma once
+// A source's `columns`, `roles`, `prompt`, `completion` and `ignore`: rows of any names as rows that the formats know.
+//
+//   RowMapping mapping(source, RowKind::json);
+//   RowFaults faults;
+//   Json row = mapping.apply(parse_row(…), faults);
+//   mapping.original("/instruction")   // "/question": where a fault of the mapped row stands in the file
+//
+// A column is a key of the row or a dotted path (`answer.text`, `choices.0.text`); a key that contains dots
+// comes first. A mapped field replaces one of that name, and its column is no key of the row any more; one whose column
+// is absent stays absent. In CSV, lists and objects are JSON in a cell, and labels are words: both are parsed here, by
+// field. Ignored keys leave rows and turns.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/config/row_template.h"
+#include "core/data/read/sources.h"
+#include "core/data/rows/rows.h"
+
+namespace forge {
+
+class RowMapping {
+ public:
+  RowMapping(const DataSource& source, RowKind kind);
+  // Changes nothing in a row that is no object.
+  Json apply(Json row, RowFaults& faults) const;
+  std::string original(const std::string& pointer) const;
+  // Whether the job ignores pictures.
+  bool ignores_pictures() const;
+
+ private:
+  void leave_out(Json& row) const;
+  void map_columns(Json& row) const;
+  Json fill_templates(Json row, RowFaults& faults) const;
+  void map_turns(Json& row) const;
+  void map_turn(Json& turn) const;
+  std::string fill(const std::vector<TemplatePiece>& pieces, const Json& row, RowFaults& faults) const;
+
+  std::vector<std::pair<std::string, std::string>> columns_, turn_keys_;  // forge's name, the row's
+  std::map<std::string, std::string> roles_;
+  std::vector<TemplatePiece> prompt_, completion_;
+  std::vector<std::string> ignored_;
+  bool is_table_;
+};
+
+}  // namespace forge

@@ -1,0 +1,270 @@
+#include "core/data/rows/rows.h"
+
+#include <algorithm>
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/data/rows/common_columns.h"
+#include "core/data/rows/formats/format.h"
+#include "core/data/rows/keys.h"
+
+namespace forge {
+namespace {
+
+bool has(const Json& row, const char* key) { return member(row, key) != nullptr; }
+
+bool is_text_or_list(const Json& row, const char* key) {
+  const Json* value = member(row, key);
+  return value && (value->is_string() || value->is_array());
+}
+
+bool is_kto(const Json& row) {
+  const bool answered =
+      (has(row, "prompt") && has(row, "completion")) || has(row, "messages") || has(row, "conversations");
+  if (!answered) return false;
+  const Json* label = member(row, "label");
+  return has(row, "kto_tag") || (label && label_value(*label));
+}
+
+bool has_pair(const Json& row) { return has(row, "chosen") && has(row, "rejected"); }
+bool is_preference(const Json& row) {
+  return has_pair(row) ||
+         (has(row, "messages") && (has(row, "rejected_response") || has(row, "rejected_messages")));
+}
+
+struct Format {
+  RowFormat format;
+  const char* name;
+  const char* keys;  // what rows have that are of it
+  bool (*matches)(const Json& row);
+  Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
+};
+
+const Format kFormats[] = {
+    {RowFormat::tokens, "tokens", "token ids",
+     [](const Json& row) { return has(row, "input_ids") || (has(row, "ids") && has(row, "mask")); },
+     convert_tokens},
+    {RowFormat::messages, "messages", "messages", [](const Json& row) { return has(row, "messages"); },
+     convert_messages},
+    {RowFormat::sharegpt, "sharegpt", "conversations",
+     [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
+    {RowFormat::alpaca, "alpaca", "instruction and output",
+     [](const Json& row) {
+       return has(row, "instruction") && (has(row, "output") || has(row, "tool_calls"));
+     },
+     convert_alpaca},
+    {RowFormat::prompt_completion, "prompt_completion", "prompt and completion",
+     [](const Json& row) { return has(row, "prompt") && has(row, "completion"); }, convert_prompt_completion},
+    {RowFormat::text, "text", "text", [](const Json& row) { return has(row, "text"); }, convert_text},
+    {RowFormat::preference, "preference", "a chosen and a rejected answer", is_preference,
+     convert_preference},
+    {RowFormat::kto, "kto", "an answer and its label", is_kto, convert_kto},
+    {RowFormat::reward, "reward", "an answer and its score", [](const Json&) { return false; },
+     convert_reward},
+    {RowFormat::prompt, "prompt", "a prompt alone",
+     [](const Json& row) { return is_text_or_list(row, "prompt"); }, convert_prompt},
+};
+
+// Shapes that contain another's keys, or say what it says: not ambiguous, the larger one is meant.
+bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
+  const auto in_text = [&](const char* key) { return has(row, key) && stands_in(row[key], row["text"]); };
+  if (smaller == RowFormat::prompt) return larger != RowFormat::text;
+  if (smaller == RowFormat::text) {
+    if (larger == RowFormat::tokens) return true;  // rows of tokens may carry their text
+    // Alpaca's own file carries each row once more, written out.
+    if (larger == RowFormat::alpaca) return in_text("instruction") && in_text("output");
+    if (larger == RowFormat::prompt_completion) return in_text("prompt") && in_text("completion");
+    return in_text("messages") || in_text("conversations");
+  }
+  if (larger == RowFormat::kto)
+    return smaller == RowFormat::prompt_completion || smaller == RowFormat::messages ||
+           smaller == RowFormat::sharegpt;
+  // Conversations may carry their first exchange once more.
+  if (smaller == RowFormat::alpaca && (larger == RowFormat::messages || larger == RowFormat::sharegpt)) {
+    const Json& turns = row[larger == RowFormat::messages ? "messages"
+                            : has(row, "conversations")   ? "conversations"
+                                                          : "conversation"];
+    return has(row, "output") && stands_in(row["instruction"], turns) && stands_in(row["output"], turns);
+  }
+  if (larger != RowFormat::preference) return false;
+  // UltraFeedback's binarized file carries its chosen conversation once more.
+  if (smaller == RowFormat::messages) return !has_pair(row) || stands_in(row["messages"], row["chosen"]);
+  return smaller == RowFormat::sharegpt && row["chosen"].is_object();
+}
+
+std::string shown_keys(const Json& row) {
+  std::vector<std::string> keys;
+  for (const auto& item : row.items()) {
+    if (keys.size() == 8) {
+      keys.emplace_back("…");
+      break;
+    }
+    keys.push_back(item.key());
+  }
+  return keys.empty() ? "no keys" : "the keys " + join(keys, ", ");
+}
+
+std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
+  std::vector<const Format*> all, left;
+  for (const Format& format : kFormats)
+    if (format.matches(row) && (labels_judge || format.format != RowFormat::kto || has(row, "kto_tag")))
+      all.push_back(&format);
+  for (const Format* format : all)
+    if (std::none_of(all.begin(), all.end(), [&](const Format* other) {
+          return other != format && contains(row, other->format, format->format);
+        }))
+      left.push_back(format);
+  return left;
+}
+
+[[noreturn]] void refuse_ambiguous(const std::vector<const Format*>& candidates, const std::string& place) {
+  std::vector<std::string> readings, names;
+  for (const Format* format : candidates) {
+    readings.push_back(std::string(format->name) + " (it has " + format->keys + ")");
+    names.emplace_back(format->name);
+  }
+  throw Error(ErrorKind::data,
+              place + "the row could be " + join(readings, " or ") + ", expected one reading")
+      .hint("say which: format: " + join(names, ", or format: ") +
+            (candidates.back()->format == RowFormat::prompt
+                 ? "; for a prompt and its answer, columns: {completion: text}"
+                 : ""));
+}
+
+// Labels of other numbers than 0 and 1 are classes.
+bool labels_judge(const std::vector<LocatedRow>& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const LocatedRow& located) {
+    const Json* label = located.row.is_object() ? member(located.row, "label") : nullptr;
+    return !label || label_value(*label);
+  });
+}
+
+Detected counted(RowFormat format, size_t votes, size_t rows, const std::string& keys) {
+  return {format, std::to_string(votes) + " of the first " + std::to_string(rows) +
+                      (rows == 1 ? " row has " : " rows have ") + keys};
+}
+
+std::string values_of(const std::map<std::string, std::string>& columns) {
+  std::vector<std::string> names;
+  for (const auto& [field, name] : columns) names.push_back(name);
+  return join(names, " and ");
+}
+
+// A format for rows that have none as they are.
+Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::string& path) {
+  if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
+  CommonColumns common = common_columns(rows);
+  if (common.format != RowFormat::automatic)
+    return {
+        common.format,
+        "the rows have " + values_of(common.columns) + ", read as columns: " + columns_text(common.columns),
+        common.columns};
+  const auto& [row, line] = rows.front();
+  const std::string place = path + ":" + std::to_string(line) + ": ";
+  const std::string what = row.is_object() ? "the row has " + shown_keys(row) : "the row is " + kind_of(row);
+  throw Error(ErrorKind::data, place + what +
+                                   ", expected messages, conversations, instruction and output, prompt and "
+                                   "completion, text, input_ids, or chosen and rejected")
+      .hint(common.proposal.empty()
+                ? "map them: columns: {instruction: your_name, …}, or prompt: \"{your_name}\" and completion"
+                : "map them: " + common.proposal);
+}
+
+void add_further_columns(const std::vector<LocatedRow>& rows, Detected& detected) {
+  detected.columns = further_columns(rows, detected.format);
+  if (!detected.columns.empty())
+    detected.reason +=
+        ", and " + values_of(detected.columns) + ", read as columns: " + columns_text(detected.columns);
+}
+
+}  // namespace
+
+const char* name_of(RowFormat format) {
+  for (const Format& entry : kFormats)
+    if (entry.format == format) return entry.name;
+  return "auto";
+}
+
+bool is_trainable(RowFormat format) {
+  return format != RowFormat::preference && format != RowFormat::kto && format != RowFormat::reward &&
+         format != RowFormat::prompt;
+}
+
+Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
+  std::vector<const Format*> found;
+  const bool judged = labels_judge(rows);
+  for (const LocatedRow& located : rows) {
+    if (!located.row.is_object()) continue;
+    const std::vector<const Format*> candidates = candidates_of(located.row, judged);
+    if (candidates.size() > 1) refuse_ambiguous(candidates, path + ":" + std::to_string(located.line) + ": ");
+    if (!candidates.empty()) found.push_back(candidates[0]);
+  }
+  // A prompt without its completion is a broken pair where other rows are whole ones.
+  const auto is_weak = [](const Format* format) { return format->format == RowFormat::prompt; };
+  if (!std::all_of(found.begin(), found.end(), is_weak)) std::erase_if(found, is_weak);
+  if (found.empty()) return detect_by_columns(rows, path);
+  // The most frequent, the first of equals.
+  auto votes = [&](const Format* format) { return std::count(found.begin(), found.end(), format); };
+  const Format* most =
+      *std::max_element(found.begin(), found.end(), [&](auto* a, auto* b) { return votes(a) < votes(b); });
+  if (is_weak(most))
+    if (const std::string proposal = answered_prompt_proposal(rows); !proposal.empty())
+      throw Error(ErrorKind::data,
+                  path +
+                      ": a prompt and, under another name, its answer: expected to be told how "
+                      "they are written")
+          .hint(proposal);
+  Detected detected = counted(most->format, static_cast<size_t>(votes(most)), rows.size(), most->keys);
+  add_further_columns(rows, detected);
+  return detected;
+}
+
+std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
+                               RowFaults& faults) {
+  const size_t before = faults.size();
+  if (!row.is_object()) {
+    faults.push_back({"", "the row is " + kind_of(row) + ", expected an object"});
+    return std::nullopt;
+  }
+  for (const Format& entry : kFormats) {
+    if (entry.format != format) continue;
+    Row result = entry.convert(row, options, faults);
+    if (faults.size() != before) return std::nullopt;
+    return result;
+  }
+  FORGE_CHECK(false, "a row format without a converter");
+}
+
+namespace {
+
+// Sorted keys: the order in which a row lists them says nothing.
+void add(Hasher& hasher, const ChatRow& row) {
+  hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
+}
+void add(Hasher& hasher, const PairRow& row) { hasher.add(row.prompt).add(row.completion); }
+void add(Hasher& hasher, const TextRow& row) { hasher.add(row.text); }
+void add(Hasher& hasher, const TokensRow& row) {
+  hasher.add(row.ids.data(), row.ids.size() * sizeof(int32_t))
+      .add(row.supervised.data(), row.supervised.size());
+}
+void add(Hasher& hasher, const PromptRow& row) {
+  hasher.add(row.text);
+  add(hasher, row.chat);
+}
+void add(Hasher& hasher, const AnswersRow& row) {
+  for (const AnswersRow::Answer& answer : row.answers) {
+    hasher.add(answer.name);
+    std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
+  }
+}
+
+}  // namespace
+
+std::string content_of(const Row& row) {
+  Hasher hasher;
+  hasher.add(static_cast<int64_t>(row.index()));
+  std::visit([&](const auto& kind) { add(hasher, kind); }, row);
+  return hasher.hex();
+}
+
+}  // namespace forge

@@ -1,0 +1,54 @@
+#include "core/families/step.h"
+
+#include "core/graph/backward.h"
+#include "core/graph/recompute.h"
+#include "core/plan/modules.h"
+
+namespace forge {
+namespace {
+
+using Layer = ValueId (*)(Recorder&, const ModelSpec&, ValueId);
+Layer layer_of(const ModelSpec& m) { return m.family == "phi3" ? phi3_layer : llama_layer; }
+
+Graph record(const StepShape& shape, bool training) {
+  const ModelSpec& m = shape.spec;
+  Recorder g(shape.training);
+  ValueId h = g.embed("model.embed_tokens", m.vocab_size, m.hidden_size, 1, frozen_embedding_row(m));
+  for (int64_t layer = 0; layer < m.num_layers; ++layer) {
+    g.enter_layer(layer, "model.layers." + std::to_string(layer) + ".");
+    h = layer_of(m)(g, m, h);
+  }
+  g.leave_layer();
+  ValueId rows = g.norm(g.gather(h), "model.norm", m.rms_norm_eps);
+  g.head(rows, "lm_head", m.vocab_size, 0, training);
+  return g.take();
+}
+
+}  // namespace
+
+ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
+                               const std::vector<AdapterSite>& sites) {
+  ModuleTraining training{.all = adapter.type == AdapterType::none};
+  for (const AdapterSite& site : sites) training.ranks[site.module] = site.rank;
+  if (!training.all)
+    for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
+  return training;
+}
+
+Graph training_step(const StepShape& shape) {
+  Graph forward = record(shape, true);
+  KeptValues kept = kept_values(forward, shape.checkpointing);
+  Graph step = with_backward(std::move(forward), kept);
+  fuse_additions(step);
+  return step;
+}
+
+Graph forward_list(const StepShape& shape) { return record(shape, false); }
+
+Graph evaluation_step(const StepShape& shape) {
+  Graph list = record(shape, false);
+  fuse_additions(list);
+  return list;
+}
+
+}  // namespace forge

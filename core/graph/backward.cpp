@@ -1,0 +1,316 @@
+#include "core/graph/backward.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace forge {
+namespace {
+
+class Derivation {
+ public:
+  Derivation(Graph forward, const KeptValues& kept) : graph_(std::move(forward)), kept_(kept) {}
+
+  Graph derive() {
+    mark_wanted();
+    for (at_ = graph_.forward_ops; at_-- > 0;) backward(Op(graph_.ops[at_]));
+    return std::move(graph_);
+  }
+
+ private:
+  static Op like(OpKind kind, const Op& forward) {
+    Op op;
+    op.kind = kind;
+    op.layer = forward.layer;
+    op.attributes = forward.attributes;
+    return op;
+  }
+  Op& push(Op op) {
+    graph_.ops.push_back(std::move(op));
+    return graph_.ops.back();
+  }
+
+  // A gradient is wanted where an op learns, and in everything behind it.
+  void mark_wanted() {
+    wanted_.assign(graph_.forward_ops, false);
+    for (size_t i = 0; i < graph_.forward_ops; ++i) {
+      const Op& op = graph_.ops[i];
+      for (int32_t module : op.modules)
+        if (graph_.modules[static_cast<size_t>(module)].learns()) wanted_[i] = true;
+      for (ValueId in : op.in)
+        if (wants(in)) wanted_[i] = true;
+    }
+  }
+  bool wants(ValueId value) const {
+    const int32_t producer = graph_.producers[static_cast<size_t>(value)];
+    return producer >= 0 && wanted_[static_cast<size_t>(producer)];
+  }
+
+  // ---- forward values in the backward ----
+
+  // A forward value as the backward can read it now.
+  ValueId need(ValueId value) {
+    if (kept_.count(value)) return value;
+    const int32_t producer = graph_.producers[static_cast<size_t>(value)];
+    FORGE_CHECK(producer >= 0, graph_.value(value).name << " has no op that could make it again");
+    if (repeated_ops_.insert(producer).second) repeat(producer);
+    return repeated_of(value);
+  }
+
+  void repeat(int32_t index) {
+    Op op = graph_.ops[static_cast<size_t>(index)];
+    for (ValueId& in : op.in) in = need(in);
+    for (ValueId& out : op.out) out = repeated_of(out);
+    for (ValueId& part : op.parts) part = repeated_of(part);
+    push(std::move(op));
+  }
+
+  // The place of a repeated value: the buffer that repeats its buffer.
+  ValueId repeated_of(ValueId value) {
+    auto found = repeated_.find(value);
+    if (found != repeated_.end()) return found->second;
+    const Value original = graph_.value(value);
+    auto [buffer, is_new] = repeated_buffers_.try_emplace(original.buffer, 0);
+    if (is_new) buffer->second = graph_.add_buffer(Buffer(graph_.buffer_of(value)));
+    const ValueId again =
+        graph_.add_value(original.name + "'", buffer->second, original.column, original.width);
+    repeated_[value] = again;
+    return again;
+  }
+
+  // ---- gradients ----
+
+  ValueId gradient(ValueId value) const {
+    auto found = gradients_.find(value);
+    return found == gradients_.end() ? kNoValue : found->second;
+  }
+  // The gradient of a linear's result, whole also where its parts were made one by one.
+  ValueId whole_gradient(const Op& linear) {
+    if (linear.parts.size() == 1) return gradient(linear.parts[0]);
+    const Value whole = graph_.value(linear.out[0]);
+    auto mirror = mirrors_.find(whole.buffer);
+    FORGE_CHECK(mirror != mirrors_.end(), "nothing gave " << whole.name << " a gradient");
+    const ValueId d_whole = graph_.add_value("d " + whole.name, mirror->second, whole.column, whole.width);
+    for (ValueId part : linear.parts)
+      graph_.values[static_cast<size_t>(d_whole)].of.push_back(gradient(part));
+    return d_whole;
+  }
+  // A gradient that lies in its buffer as the value does in its own.
+  ValueId new_gradient(ValueId value) {
+    const Value original = graph_.value(value);
+    auto [mirror, is_new] = mirrors_.try_emplace(original.buffer, 0);
+    if (is_new) {
+      Buffer buffer = graph_.buffer_of(value);
+      buffer.type = ValueType::compute;
+      mirror->second = graph_.add_buffer(buffer);
+    }
+    return gradient_in(value, mirror->second);
+  }
+  ValueId gradient_in(ValueId value, int32_t buffer) {
+    const Value original = graph_.value(value);
+    return gradients_[value] =
+               graph_.add_value("d " + original.name, buffer, original.column, original.width);
+  }
+  // A gradient overwritten in place, as a new value of the same memory.
+  ValueId renewed(ValueId gradient) {
+    const Value old = graph_.value(gradient);
+    return graph_.add_value(old.name, old.buffer, old.column, old.width);
+  }
+  // Whether a value that is still to be visited has the same gradient in the same place.
+  bool shared(ValueId value) const {
+    const ValueId mine = gradient(value);
+    return std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& entry) {
+      return entry.second == mine && entry.first != value && wants(entry.first) &&
+             graph_.producers[static_cast<size_t>(entry.first)] < static_cast<int32_t>(at_);
+    });
+  }
+
+  // The op adds to the gradient that `value` has so far, as its last input and first output, or writes the first one.
+  void contribute(Op op, ValueId value) {
+    const ValueId so_far = gradient(value);
+    const bool in_place = so_far != kNoValue && !shared(value);
+    if (in_place) {
+      op.in.push_back(so_far);
+      op.attributes.accumulate = true;
+      gradients_[value] = renewed(so_far);
+    } else {
+      gradients_.erase(value);
+      if (so_far != kNoValue) mirrors_.erase(graph_.value(value).buffer);
+      new_gradient(value);
+    }
+    op.out.insert(op.out.begin(), gradients_[value]);
+    push(std::move(op));
+    if (so_far != kNoValue && !in_place) sum_into(value, so_far);
+  }
+  void sum_into(ValueId value, ValueId more) {
+    Op op;
+    op.kind = OpKind::add_gradient;
+    op.layer = graph_.ops.back().layer;
+    op.in = {gradients_[value], more};
+    op.out = {gradients_[value] = renewed(gradients_[value])};
+    push(std::move(op));
+  }
+  // `value` has the gradient of a sum that it is a part of.
+  void pass_on(ValueId value, ValueId same) {
+    if (!wants(value)) return;
+    if (gradient(value) == kNoValue)
+      gradients_[value] = same;
+    else
+      sum_into(value, same);
+  }
+
+  // ---- the rules, one a kind ----
+
+  void backward(const Op& op) {
+    if (op.kind == OpKind::head) {
+      gradients_[op.in[0]] = op.out[0];
+      return;
+    }
+    if (op.out.empty() || !wants(op.out[0])) return;
+    switch (op.kind) {
+      case OpKind::embed:
+        return embed(op);
+      case OpKind::gather:
+        return gather(op);
+      case OpKind::add:
+        return add(op);
+      case OpKind::norm:
+        return norm(op);
+      case OpKind::linear:
+        return linear(op);
+      case OpKind::rope:
+        return rope(op);
+      case OpKind::attention:
+        return attention(op);
+      case OpKind::glu:
+        return glu(op);
+      default:
+        FORGE_CHECK(false, "an op without a backward in a forward list");
+    }
+  }
+
+  void embed(const Op& forward) {
+    Op op = like(OpKind::embed_backward, forward);
+    op.modules = forward.modules;
+    op.in = {gradient(forward.out[0])};
+    push(std::move(op));
+  }
+
+  void gather(const Op& forward) {
+    Op op = like(OpKind::scatter, forward);
+    op.in = {gradient(forward.out[0])};
+    contribute(std::move(op), forward.in[0]);
+  }
+
+  void add(const Op& forward) {
+    const ValueId d_sum = gradient(forward.out[0]);
+    for (ValueId part : forward.in) pass_on(part, d_sum);
+  }
+
+  void norm(const Op& forward) {
+    Op op = like(OpKind::norm_backward, forward);
+    op.modules = forward.modules;
+    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.out[1])};
+    contribute(std::move(op), forward.in[0]);
+  }
+
+  void linear(const Op& forward) {
+    const ValueId x = forward.in[0], d_y = whole_gradient(forward);
+    bool trained = false, adapted = false;
+    for (int32_t at : forward.modules) {
+      trained |= graph_.modules[static_cast<size_t>(at)].trained;
+      adapted |= graph_.modules[static_cast<size_t>(at)].rank > 0;
+    }
+    const ValueId input = trained || adapted ? need(x) : kNoValue;
+    std::vector<ValueId> products(forward.out.begin() + 1, forward.out.end());  // s of the adapters
+    for (ValueId& s : products) s = need(s);
+    if (wants(x)) {
+      Op op = like(OpKind::linear_input_gradient, forward);
+      op.modules = forward.modules;
+      op.in = {d_y};
+      contribute(std::move(op), x);
+    }
+    if (trained) {
+      Op op = like(OpKind::linear_weight_gradient, forward);
+      op.modules = forward.modules;
+      op.in = {d_y, input};
+      push(std::move(op));
+    }
+    if (!adapted) return;
+    Op op = like(OpKind::adapter_gradient, forward);
+    op.modules = forward.modules;
+    op.in = {d_y, input};
+    op.in.insert(op.in.end(), products.begin(), products.end());
+    if (!wants(x)) {
+      push(std::move(op));
+      return;
+    }
+    contribute(std::move(op), x);
+  }
+
+  void rope(const Op& forward) {
+    Op op = like(OpKind::rope_backward, forward);
+    for (size_t i = 0; i < forward.in.size(); ++i) {
+      const ValueId turned = gradient(forward.out[i]);
+      op.in.push_back(turned);
+      op.out.push_back(gradients_[forward.in[i]] = renewed(turned));
+    }
+    push(std::move(op));
+  }
+
+  void attention(const Op& forward) {
+    Op op = like(OpKind::attention_backward, forward);
+    for (ValueId in : forward.in) op.in.push_back(need(in));
+    op.in.insert(op.in.end(), {need(forward.out[0]), need(forward.out[1]), gradient(forward.out[0])});
+    for (ValueId in : forward.in) op.out.push_back(new_gradient(in));
+    push(std::move(op));
+  }
+
+  void glu(const Op& forward) {
+    Op op = like(OpKind::glu_backward, forward);
+    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.in[1])};
+    for (size_t i = 0; i < 2; ++i) {
+      const int32_t place = graph_.value(op.in[i + 1]).buffer;
+      mirrors_[graph_.value(forward.in[i]).buffer] = place;
+      op.out.push_back(gradient_in(forward.in[i], place));
+    }
+    push(std::move(op));
+  }
+
+  Graph graph_;
+  const KeptValues& kept_;
+  size_t at_ = 0;             // the forward op whose backward is being made
+  std::vector<bool> wanted_;  // by forward op
+  std::set<int32_t> repeated_ops_;
+  std::map<ValueId, ValueId> repeated_, gradients_;
+  std::map<int32_t, int32_t> repeated_buffers_, mirrors_;
+};
+
+}  // namespace
+
+Graph with_backward(Graph forward, const KeptValues& kept) {
+  return Derivation(std::move(forward), kept).derive();
+}
+
+void fuse_additions(Graph& graph) {
+  std::vector<Op> fused;
+  std::vector<Op> ops = std::move(graph.ops);
+  size_t forward = graph.forward_ops;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Op& op = ops[i];
+    if (op.kind == OpKind::norm && !fused.empty() && fused.back().kind == OpKind::add &&
+        fused.back().out[0] == op.in[0] && i != forward) {
+      const ValueId sum = op.in[0];
+      op.kind = OpKind::add_norm;
+      op.in = fused.back().in;
+      op.out.insert(op.out.begin(), sum);
+      fused.pop_back();
+    }
+    fused.push_back(std::move(op));
+    if (i + 1 == forward) graph.forward_ops = fused.size();
+  }
+  graph.ops = std::move(fused);
+}
+
+}  // namespace forge

@@ -1,0 +1,134 @@
+#pragma once
+// A training step as data: values, and the ops between them in the order in which they run.
+//
+//   Graph step = training_step(spec, modules, keep);       // core/families/step.h
+//   Layout layout = lay_out(step, sizes, workspace);       // layout.h
+//   print(step, layout)                                    // what `forge plan --graph` shows
+//
+// A family records its forward list (recorder.h). Everything else is read from it: the backward list and what is recomputed
+// (backward.h), lifetimes and offsets (layout.h), FLOPs and bytes (ops.h). Knows neither tensors nor devices.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+using ValueId = int32_t;
+constexpr ValueId kNoValue = -1;
+
+// How many rows a value has in a micro-batch: one for each of its tokens, or of its supervised positions.
+enum class Rows { tokens, targets };
+// The run's compute type, or fp32 whatever that is.
+enum class ValueType { compute, fp32 };
+
+// A piece of memory, [rows, width] without gaps.
+struct Buffer {
+  Rows rows = Rows::tokens;
+  int64_t width = 0;
+  ValueType type = ValueType::compute;
+};
+
+// What an op reads or writes: some columns of a buffer, all rows. Several values may share a buffer: q, k and v side by side, or
+// a result written over what it was computed from.
+struct Value {
+  std::string name;  // "layers.3.q"
+  int32_t buffer = 0;
+  int64_t column = 0, width = 0;
+  std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
+};
+
+enum class ModuleKind { embedding, norm, linear, head };
+
+// A module with weights, and what of it is trained.
+struct ModuleUse {
+  std::string path;  // "model.layers.3.self_attn.q_proj"
+  ModuleKind kind = ModuleKind::linear;
+  int64_t layer = -1;
+  int64_t in = 0, out = 0;  // a norm: out is its width; the embedding: in hidden, out vocabulary
+  bool bias = false;
+  int64_t rank = 0;      // of its adapter; 0: none
+  bool trained = false;  // weight and bias themselves
+
+  // Whether its backward reads its input.
+  bool learns() const { return trained || rank > 0; }
+};
+
+enum class OpKind {
+  embed,     // → h                                rows of the embedding
+  gather,    // h [tokens] → rows [targets]        those of supervised positions
+  add,       // a, b → a + b                       in b's place
+  norm,      // x → y, inverse                     RMS norm; inverse: 1 / rms of each row
+  add_norm,  // a, b → a + b, y, inverse           both in one pass
+  linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
+  rope,       // x, y → x, y                        rotated in place; y may be absent
+  attention,  // q, k, v → mixed, lse
+  glu,        // gate, up → f(gate) · up
+  head,  // rows → d rows                      logits, objective and its gradient; modules[0] is the head
+  evaluate,       // rows →                             logits and the log-probabilities of targets
+  scatter,        // d rows → d h                       zeros where nothing is supervised
+  add_gradient,   // d x, more → d x                    in the first one's place
+  norm_backward,  // d y, x, inverse[, d x] → d x       added to the given d x; writes its own without
+  linear_input_gradient,   // d y → d x                 d y W; added to a given d x
+  linear_weight_gradient,  // d y, x →                  into the weight's and the bias's gradients
+  adapter_gradient,        // d y, x, s[, d x] → [d x]  into those of A and B, and added to d x
+  rope_backward,           // d x, d y → d x, d y
+  attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v
+  glu_backward,            // d y, gate, up → d gate, d up, in the places of gate and up
+  embed_backward,          // d h →                     into the embedding's gradient
+};
+
+enum class GateKind { silu, gelu_tanh };
+
+// Numbers of an op; those its kind does not name stay as they are.
+struct Attributes {
+  double eps = 0, weight_offset = 0;              // norm
+  double scale = 1, softcap = 0;                  // attention, embed (scale), head (softcap)
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope; norm: head_dim
+  int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
+  int64_t window = 0;                             // attention: tokens back that are seen; 0: all
+  GateKind gate = GateKind::silu;
+  bool accumulate = false;  // adds to its last input instead of writing
+};
+
+struct Op {
+  OpKind kind{};
+  int64_t layer = -1;  // of the decoder, or −1 around it
+  std::vector<ValueId> in, out;
+  std::vector<int32_t> modules;
+  std::vector<ValueId> parts;  // of a linear: what each module makes of its result
+  Attributes attributes;
+};
+
+struct Graph {
+  std::vector<Buffer> buffers;
+  std::vector<Value> values;
+  std::vector<ModuleUse> modules;
+  std::vector<Op> ops;
+  // The op that a forward value was computed by, for recomputation and gradients; −1 for others.
+  std::vector<int32_t> producers;
+  size_t forward_ops = 0;  // ops[0 … forward_ops) are the forward list
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  const Buffer& buffer_of(ValueId id) const { return buffers[static_cast<size_t>(value(id).buffer)]; }
+  const ModuleUse& module(const Op& op, size_t i = 0) const {
+    return modules[static_cast<size_t>(op.modules[i])];
+  }
+
+  int32_t add_buffer(const Buffer& buffer);
+  // Columns of an existing buffer.
+  ValueId add_value(std::string name, int32_t buffer, int64_t column, int64_t width);
+  // A buffer of its own.
+  ValueId new_value(std::string name, Rows rows, int64_t width, ValueType type = ValueType::compute);
+};
+
+// The micro-batch that a step is laid out for: the most tokens and supervised positions it may have.
+struct StepSizes {
+  int64_t tokens = 0, targets = 0;
+  int64_t compute_bytes = 4;  // of one element of the compute type
+  int64_t threads = 1;        // workspaces on a CPU have a part for each
+
+  int64_t rows(Rows kind) const { return kind == Rows::tokens ? tokens : targets; }
+  int64_t element(ValueType type) const { return type == ValueType::compute ? compute_bytes : 4; }
+};
+
+}  // namespace forge

@@ -1,0 +1,131 @@
+#include "core/graph/ops.h"
+
+#include <array>
+
+namespace forge {
+namespace {
+
+// Multiplications and additions of one op beside its values' traffic, for all its rows.
+using Flops = double (*)(const Graph&, const Op&, double rows, double mean_length);
+
+double none(const Graph&, const Op&, double, double) { return 0; }
+
+double weights(const Graph& graph, const Op& op) {
+  double count = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    count += static_cast<double>(graph.module(op, i).in) * static_cast<double>(graph.module(op, i).out);
+  return count;
+}
+double factors(const Graph& graph, const Op& op) {
+  double count = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    count += static_cast<double>(module.rank) * static_cast<double>(module.in + module.out);
+  }
+  return count;
+}
+
+double linear(const Graph& graph, const Op& op, double rows, double) {
+  return 2 * rows * (weights(graph, op) + factors(graph, op));
+}
+double product(const Graph& graph, const Op& op, double rows, double) {
+  return 2 * rows * weights(graph, op);
+}
+double adapter(const Graph& graph, const Op& op, double rows, double) {
+  return 4 * rows * factors(graph, op);
+}
+// Logits, their gradient to the input and, of a trained head, to the weight.
+double head(const Graph& graph, const Op& op, double rows, double) {
+  const double once = 2 * rows * weights(graph, op);
+  return once * (op.kind == OpKind::evaluate ? 1 : graph.module(op).trained ? 3 : 2);
+}
+// Scores and mixed values of the visible half; backward makes the scores again and three gradients.
+double attention(const Graph&, const Op& op, double rows, double mean_length) {
+  const Attributes& a = op.attributes;
+  const double pairs = rows * mean_length / 2 * static_cast<double>(a.heads * a.head_dim);
+  return pairs * (op.kind == OpKind::attention ? 4 : 10);
+}
+double elementwise(const Graph& graph, const Op& op, double rows, double) {
+  return 8 * rows * static_cast<double>(graph.value(op.in[0]).width);
+}
+
+struct Row {
+  OpKind kind;
+  const char* name;
+  Flops flops;
+};
+// In the order of OpKind.
+constexpr std::array kTable{Row{OpKind::embed, "embed", none},
+                            Row{OpKind::gather, "gather", none},
+                            Row{OpKind::add, "add", elementwise},
+                            Row{OpKind::norm, "norm", elementwise},
+                            Row{OpKind::add_norm, "add+norm", elementwise},
+                            Row{OpKind::linear, "linear", linear},
+                            Row{OpKind::rope, "rope", elementwise},
+                            Row{OpKind::attention, "attention", attention},
+                            Row{OpKind::glu, "glu", elementwise},
+                            Row{OpKind::head, "head", head},
+                            Row{OpKind::evaluate, "evaluate", head},
+                            Row{OpKind::scatter, "scatter", none},
+                            Row{OpKind::add_gradient, "add gradient", elementwise},
+                            Row{OpKind::norm_backward, "norm backward", elementwise},
+                            Row{OpKind::linear_input_gradient, "linear d x", product},
+                            Row{OpKind::linear_weight_gradient, "linear d W", product},
+                            Row{OpKind::adapter_gradient, "adapter backward", adapter},
+                            Row{OpKind::rope_backward, "rope backward", elementwise},
+                            Row{OpKind::attention_backward, "attention backward", attention},
+                            Row{OpKind::glu_backward, "glu backward", elementwise},
+                            Row{OpKind::embed_backward, "embed backward", none}};
+
+constexpr bool in_order() {
+  for (size_t i = 0; i < kTable.size(); ++i)
+    if (static_cast<size_t>(kTable[i].kind) != i) return false;
+  return true;
+}
+static_assert(in_order());
+
+const Row& row_of(OpKind kind) { return kTable[static_cast<size_t>(kind)]; }
+
+std::string shape_of(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  const Buffer& buffer = graph.buffer_of(id);
+  std::string text = value.name + " [" + (buffer.rows == Rows::tokens ? "tokens, " : "targets, ") +
+                     std::to_string(value.width) + "]";
+  return buffer.type == ValueType::fp32 ? text + " fp32" : text;
+}
+
+}  // namespace
+
+const char* name_of(OpKind kind) { return row_of(kind).name; }
+
+Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
+  const ValueId main = op.in.empty() ? op.out[0] : op.in[0];
+  const auto rows = static_cast<double>(sizes.rows(graph.buffer_of(main).rows));
+  Cost cost{.flops = row_of(op.kind).flops(graph, op, rows, mean_length)};
+  for (const auto* values : {&op.in, &op.out})
+    for (ValueId id : *values) {
+      const Buffer& buffer = graph.buffer_of(id);
+      cost.bytes +=
+          static_cast<double>(sizes.rows(buffer.rows) * graph.value(id).width * sizes.element(buffer.type));
+    }
+  cost.bytes += weights(graph, op) * static_cast<double>(sizes.compute_bytes);
+  return cost;
+}
+
+std::string print(const Graph& graph) {
+  std::string text;
+  for (size_t t = 0; t < graph.ops.size(); ++t) {
+    const Op& op = graph.ops[t];
+    std::string line = std::to_string(t);
+    line = std::string(line.size() < 5 ? 5 - line.size() : 0, ' ') + line + "  " + name_of(op.kind);
+    line += ":";
+    for (ValueId id : op.in) line += " " + graph.value(id).name;
+    line += " →";
+    for (ValueId id : op.out) line += " " + shape_of(graph, id);
+    text += line + "\n";
+    if (t + 1 == graph.forward_ops && t + 1 < graph.ops.size()) text += "       — backward —\n";
+  }
+  return text;
+}
+
+}  // namespace forge

@@ -1,0 +1,165 @@
+#include "core/graph/recorder.h"
+
+#include "core/base/error.h"
+
+namespace forge {
+namespace {
+
+// "self_attn.q_proj" → "q_proj"
+std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+}  // namespace
+
+Recorder::Recorder(ModuleTraining training) : training_(std::move(training)) {}
+
+void Recorder::enter_layer(int64_t layer, const std::string& prefix) {
+  layer_ = layer;
+  prefix_ = prefix;
+}
+void Recorder::leave_layer() { enter_layer(-1, ""); }
+
+int32_t Recorder::module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias) {
+  const std::string path = prefix_ + name;
+  auto [found, is_new] = index_.try_emplace(path, static_cast<int32_t>(graph_.modules.size()));
+  if (!is_new) return found->second;
+  ModuleUse use{.path = path, .kind = kind, .layer = layer_, .in = in, .out = out, .bias = bias};
+  use.trained = training_.all || training_.whole.count(path) > 0;
+  if (auto rank = training_.ranks.find(path); rank != training_.ranks.end()) use.rank = rank->second;
+  graph_.modules.push_back(std::move(use));
+  return found->second;
+}
+
+std::string Recorder::name(const std::string& part) const {
+  return layer_ < 0 ? part : "layers." + std::to_string(layer_) + "." + part;
+}
+
+ValueId Recorder::like(const std::string& part, ValueId other, int64_t width, ValueType type) {
+  return graph_.new_value(name(part), graph_.buffer_of(other).rows, width, type);
+}
+
+Op& Recorder::push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> out,
+                   std::vector<int32_t> modules) {
+  for (ValueId value : out)
+    graph_.producers[static_cast<size_t>(value)] = static_cast<int32_t>(graph_.ops.size());
+  graph_.ops.push_back({kind, layer_, std::move(in), std::move(out), std::move(modules), {}});
+  graph_.forward_ops = graph_.ops.size();
+  return graph_.ops.back();
+}
+
+ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale, int64_t frozen_row) {
+  ValueId h = graph_.new_value(name("embedded"), Rows::tokens, hidden);
+  const int32_t at = module_at(module, ModuleKind::embedding, hidden, vocabulary);
+  Attributes& a = push(OpKind::embed, {}, {h}, {at}).attributes;
+  a.scale = scale;
+  a.frozen_row = frozen_row;
+  return h;
+}
+
+ValueId Recorder::norm(ValueId x, const std::string& module, double eps, double weight_offset) {
+  return head_norm(x, module, graph_.value(x).width, eps, weight_offset);
+}
+
+ValueId Recorder::head_norm(ValueId x, const std::string& module, int64_t head_dim, double eps,
+                            double weight_offset) {
+  const std::string part = last_part(module);
+  const int64_t width = graph_.value(x).width;
+  ValueId y = like(part, x, width);
+  ValueId inverse = like(part + ".inverse", x, width / head_dim, ValueType::fp32);
+  const int32_t at = module_at(module, ModuleKind::norm, head_dim, head_dim);
+  Attributes& a = push(OpKind::norm, {x}, {y, inverse}, {at}).attributes;
+  a.eps = eps;
+  a.weight_offset = weight_offset;
+  a.head_dim = head_dim;
+  return y;
+}
+
+ValueId Recorder::add(ValueId a, ValueId b) {
+  const Value in_place = graph_.value(b);
+  ValueId sum = graph_.add_value(name("stream"), in_place.buffer, in_place.column, in_place.width);
+  push(OpKind::add, {a, b}, {sum});
+  return sum;
+}
+
+std::vector<ValueId> Recorder::split_all(ValueId x, const std::vector<int64_t>& widths) {
+  std::vector<ValueId> parts;
+  int64_t column = graph_.value(x).column;
+  for (int64_t width : widths) {
+    parts.push_back(graph_.add_value(graph_.value(x).name + "[" + std::to_string(parts.size()) + "]",
+                                     graph_.value(x).buffer, column, width));
+    graph_.producers[static_cast<size_t>(parts.back())] = graph_.producers[static_cast<size_t>(x)];
+    column += width;
+  }
+  graph_.ops[static_cast<size_t>(graph_.producers[static_cast<size_t>(x)])].parts = parts;
+  return parts;
+}
+
+std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearShape>& shapes) {
+  std::vector<int32_t> modules;
+  for (const LinearShape& shape : shapes)
+    modules.push_back(
+        module_at(shape.module, ModuleKind::linear, graph_.value(x).width, shape.out, shape.bias));
+  std::string all;
+  int64_t width = 0;
+  for (int32_t at : modules) {
+    const ModuleUse& module = graph_.modules[static_cast<size_t>(at)];
+    all += (all.empty() ? "" : "+") + last_part(module.path);
+    width += module.out;
+  }
+  ValueId y = like(all, x, width);
+  const int32_t buffer = graph_.value(y).buffer;
+  std::vector<ValueId> out{y}, parts;
+  int64_t column = 0;
+  for (int32_t at : modules) {
+    const ModuleUse module = graph_.modules[static_cast<size_t>(at)];
+    const std::string part = last_part(module.path);
+    parts.push_back(modules.size() == 1 ? y : graph_.add_value(name(part), buffer, column, module.out));
+    if (module.rank > 0) out.push_back(like(part + ".s", x, module.rank, ValueType::fp32));
+    column += module.out;
+  }
+  push(OpKind::linear, {x}, out, modules).parts = parts;
+  for (ValueId part : parts)
+    graph_.producers[static_cast<size_t>(part)] = static_cast<int32_t>(graph_.ops.size() - 1);
+  return parts;
+}
+
+std::array<ValueId, 2> Recorder::rope(ValueId q, ValueId k, const Heads& heads) {
+  const Value from_q = graph_.value(q), from_k = graph_.value(k);
+  ValueId q_turned = graph_.add_value(name("q_turned"), from_q.buffer, from_q.column, from_q.width);
+  ValueId k_turned = graph_.add_value(name("k_turned"), from_k.buffer, from_k.column, from_k.width);
+  Attributes& a = push(OpKind::rope, {q, k}, {q_turned, k_turned}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  return {q_turned, k_turned};
+}
+
+ValueId Recorder::attention(ValueId q, ValueId k, ValueId v, const Heads& heads,
+                            const AttentionOptions& options) {
+  ValueId mixed = like("mixed", q, heads.heads * heads.head_dim);
+  ValueId lse = like("lse", q, heads.heads, ValueType::fp32);
+  Attributes& a = push(OpKind::attention, {q, k, v}, {mixed, lse}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  a.scale = options.scale, a.softcap = options.softcap, a.window = options.window;
+  return mixed;
+}
+
+ValueId Recorder::glu(ValueId gate, ValueId up, GateKind kind) {
+  ValueId y = like("glu", gate, graph_.value(gate).width);
+  push(OpKind::glu, {gate, up}, {y}).attributes.gate = kind;
+  return y;
+}
+
+ValueId Recorder::gather(ValueId h) {
+  ValueId rows = graph_.new_value(name("supervised"), Rows::targets, graph_.value(h).width);
+  push(OpKind::gather, {h}, {rows});
+  return rows;
+}
+
+void Recorder::head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap,
+                    bool training) {
+  std::vector<ValueId> out;
+  const int64_t width = graph_.value(rows).width;
+  if (training) out.push_back(like("d head", rows, width));
+  const int32_t at = module_at(module, ModuleKind::head, width, vocabulary);
+  push(training ? OpKind::head : OpKind::evaluate, {rows}, out, {at}).attributes.softcap = softcap;
+}
+
+}  // namespace forge

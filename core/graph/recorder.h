@@ -1,0 +1,98 @@
+#pragma once
+// Records a forward list that reads like the formulas of a layer:
+//
+//   ValueId x = g.norm(h, "input_layernorm", eps);
+//   auto [q, k, v] = g.linear(x, {{"self_attn.q_proj", 576}, {"self_attn.k_proj", 192}, {"self_attn.v_proj", 192}});
+//
+// Module names are those of the checkpoint, below the prefix in force ("model.layers.3."); the modules of the model are those that
+// its list names, with these sizes. Values are [tokens, width] until `gather` leaves the supervised positions.
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/graph/graph.h"
+
+namespace forge {
+
+// What a run trains, by module path.
+struct ModuleTraining {
+  bool all = false;                      // every weight
+  std::set<std::string> whole;           // these weights
+  std::map<std::string, int64_t> ranks;  // adapters
+};
+
+// A linear layer's name, its output features, and whether it has a bias.
+struct LinearShape {
+  const char* module;
+  int64_t out = 0;
+  bool bias = false;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(ModuleTraining training = {});
+
+  void enter_layer(int64_t layer, const std::string& prefix);
+  void leave_layer();
+
+  // The gradient of the table leaves `frozen_row` out; −1: none.
+  ValueId embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale = 1, int64_t frozen_row = -1);
+  ValueId norm(ValueId x, const std::string& module, double eps, double weight_offset = 0);
+  // The same over each head of x by itself; all heads have one weight [head_dim].
+  ValueId head_norm(ValueId x, const std::string& module, int64_t head_dim, double eps,
+                    double weight_offset = 0);
+  ValueId add(ValueId a, ValueId b);
+  // x through modules that read the same input: their results lie side by side, and one product makes them where their weights
+  // do too.
+  template <size_t N>
+  std::array<ValueId, N> linear(ValueId x, const LinearShape (&modules)[N]) {
+    return first<N>(linear_all(x, {modules, modules + N}));
+  }
+  ValueId linear(ValueId x, const LinearShape& module) { return linear_all(x, {module})[0]; }
+  // Columns of x, from the first on.
+  template <size_t N>
+  std::array<ValueId, N> split(ValueId x, const int64_t (&widths)[N]) {
+    return first<N>(split_all(x, {widths, widths + N}));
+  }
+
+  struct Heads {
+    int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  };
+  // Turns q and k by their positions' angles; both are overwritten.
+  std::array<ValueId, 2> rope(ValueId q, ValueId k, const Heads& heads);
+  struct AttentionOptions {
+    double scale = 1, softcap = 0;
+    int64_t window = 0;
+  };
+  ValueId attention(ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options);
+  ValueId glu(ValueId gate, ValueId up, GateKind kind);
+  ValueId gather(ValueId h);
+  // Ends a step: what objectives take from the head, with the gradient of its input; or for an evaluation without.
+  void head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool training);
+
+  Graph take() { return std::move(graph_); }
+
+ private:
+  template <size_t N>
+  static std::array<ValueId, N> first(const std::vector<ValueId>& all) {
+    std::array<ValueId, N> result;
+    for (size_t i = 0; i < N; ++i) result[i] = all[i];
+    return result;
+  }
+  std::vector<ValueId> linear_all(ValueId x, const std::vector<LinearShape>& shapes);
+  std::vector<ValueId> split_all(ValueId x, const std::vector<int64_t>& widths);
+  int32_t module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias = false);
+  std::string name(const std::string& part) const;
+  ValueId like(const std::string& part, ValueId other, int64_t width, ValueType type = ValueType::compute);
+  Op& push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<int32_t> modules = {});
+
+  ModuleTraining training_;
+  Graph graph_;
+  std::map<std::string, int32_t> index_;  // of modules, by path
+  std::string prefix_;
+  int64_t layer_ = -1;
+};
+
+}  // namespace forge

@@ -1,0 +1,90 @@
+#include "core/io/known_hashes.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/base/hash.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLargestList = 16 << 20;
+// Coarser than the times of any file system (FAT has 2 s).
+constexpr int64_t kSettledSeconds = 3;
+
+struct Stamp {
+  Json json;
+  bool settled = false;  // old enough that another change would have another time
+};
+
+int64_t nanoseconds(const timespec& time) {
+  return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+Stamp stamp_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw Error(ErrorKind::environment, path + ": cannot examine: " + std::strerror(errno));
+  const int64_t now = static_cast<int64_t>(std::time(nullptr));
+  return {{static_cast<int64_t>(status.st_size), nanoseconds(status.st_mtim), nanoseconds(status.st_ctim),
+           static_cast<int64_t>(status.st_ino), static_cast<int64_t>(status.st_dev)},
+          now - status.st_mtim.tv_sec >= kSettledSeconds && now - status.st_ctim.tv_sec >= kSettledSeconds};
+}
+
+std::map<std::string, Json> read_list(const std::string& path) {
+  std::map<std::string, Json> known;
+  try {
+    if (!file_exists(path)) return known;
+    const Json list =
+        parse_json(read_file(path, kLargestList, ErrorKind::environment), path, ErrorKind::environment);
+    if (!list.is_object()) return known;
+    for (const auto& [file, entry] : list.items())
+      if (entry.is_object() && entry.contains("stamp") && entry.contains("hash") && entry["hash"].is_string())
+        known[file] = entry;
+  } catch (const Error&) {  // a damaged list is made anew
+  }
+  return known;
+}
+
+}  // namespace
+
+KnownHashes::KnownHashes(std::string path) : path_(std::move(path)), known_(read_list(path_)) {}
+
+std::string KnownHashes::of(const std::string& file) {
+  const std::string key = fs::absolute(file).lexically_normal().string();
+  const Stamp before = stamp_of(file);
+  if (const auto found = known_.find(key); found != known_.end() && found->second["stamp"] == before.json)
+    return found->second["hash"].get<std::string>();
+  if (on_read) on_read(file, before.json[0].get<int64_t>());
+  std::string hash = hash_file(file);
+  if (stamp_of(file).json != before.json)
+    throw Error(ErrorKind::environment, file + ": changed while it was read")
+        .hint("run again when nothing writes to it");
+  changed_ |= known_.erase(key) > 0;
+  if (!before.settled) return hash;
+  known_[key] = {{"stamp", before.json}, {"hash", hash}};
+  changed_ = true;
+  return hash;
+}
+
+void KnownHashes::save() {
+  if (!changed_) return;
+  Json list = Json::object();
+  for (const auto& [file, entry] : known_)
+    if (file_exists(file)) list[file] = entry;
+  try {
+    make_directories(fs::path(path_).parent_path().string());
+    write_file_durably(path_, list.dump(1) + "\n");
+  } catch (const Error&) {  // a folder that cannot be written is told of where that matters
+  }
+  changed_ = false;
+}
+
+}  // namespace forge

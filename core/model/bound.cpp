@@ -1,0 +1,36 @@
+#include "core/model/bound.h"
+
+#include <map>
+
+#include "core/base/error.h"
+
+namespace forge {
+
+std::vector<BoundModule> bind_modules(const std::vector<ModuleUse>& modules, const Model& model,
+                                      TrainableSet* trainables) {
+  std::map<std::string, Trainable*> owners;  // by the name of the base tensor, or of the adapter's own
+  if (trainables)
+    for (Trainable& item : trainables->items()) {
+      const std::string base = base_name(item.parameter);
+      owners[base.empty() ? item.parameter.name : base] = &item;
+    }
+  const auto owner = [&](const std::string& name) {
+    auto found = owners.find(name);
+    return found == owners.end() ? nullptr : found->second;
+  };
+  std::vector<BoundModule> bound;
+  for (const ModuleUse& module : modules) {
+    BoundModule b{.linear = find_linear(const_cast<Model&>(model), module.path)};
+    if (!b.linear) b.vector = find_weight(const_cast<Model&>(model), module.path + ".weight");
+    FORGE_CHECK(b.linear || b.vector, "the model has no weights for " << module.path);
+    b.weight = owner(module.path + ".weight");
+    b.bias = owner(module.path + ".bias");
+    b.lora_a = owner(module.path + ".lora_A.weight");
+    b.lora_b = owner(module.path + ".lora_B.weight");
+    b.magnitude = owner(module.path + ".lora_magnitude_vector");
+    bound.push_back(b);
+  }
+  return bound;
+}
+
+}  // namespace forge

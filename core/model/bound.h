@@ -1,0 +1,22 @@
+#pragma once
+// The modules of a step with the tensors they are in this run.
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "core/model/model.h"
+#include "core/model/trainable.h"
+
+namespace forge {
+
+struct BoundModule {
+  const LinearSpec* linear = nullptr;  // of a linear layer
+  const at::Tensor* vector = nullptr;  // of a norm, [width]
+  // Who owns what is trained; null: frozen.
+  Trainable *weight = nullptr, *bias = nullptr, *lora_a = nullptr, *lora_b = nullptr, *magnitude = nullptr;
+};
+
+// One for each of `modules`, by name; without `trainables` nothing is trained.
+std::vector<BoundModule> bind_modules(const std::vector<ModuleUse>& modules, const Model& model,
+                                      TrainableSet* trainables);
+
+}  // namespace forge

@@ -1,0 +1,113 @@
+#include "core/model/forward.h"
+
+#include <ATen/ATen.h>
+
+#include "core/base/error.h"
+#include "core/graph/ops.h"
+#include "kernels/attention/attention.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rope/rope.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace forge {
+namespace {
+
+// One op at work.
+struct Run {
+  ForwardRun& run;
+  const Op& op;
+
+  const at::Tensor& in(size_t i) const { return run.values[static_cast<size_t>(op.in[i])]; }
+  at::Tensor& out(size_t i) const { return run.values[static_cast<size_t>(op.out[i])]; }
+  const BoundModule& module(size_t i = 0) const { return run.modules[static_cast<size_t>(op.modules[i])]; }
+  // [tokens, width] → [tokens, width / head_dim, head_dim]
+  at::Tensor heads(size_t i) const {
+    const int64_t d = op.attributes.head_dim;
+    return in(i).reshape({in(i).size(0), in(i).size(1) / d, d});
+  }
+};
+
+void embed(const Run& r) {
+  r.out(0) = at::embedding(*r.module().vector, r.run.batch.token_ids).to(r.run.model.type);
+  if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * r.op.attributes.scale;
+}
+
+// One result a module; or one module's, cut into columns.
+void linear(const Run& r) {
+  const auto part = [&](size_t i) -> at::Tensor& { return r.run.values[static_cast<size_t>(r.op.parts[i])]; };
+  const auto result = [&](size_t i) {
+    return forge::linear(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows());
+  };
+  if (r.op.parts.size() == r.op.modules.size()) {
+    for (size_t i = 0; i < r.op.modules.size(); ++i) part(i) = result(i);
+    return;
+  }
+  const at::Tensor whole = result(0);
+  for (size_t i = 0, column = 0; i < r.op.parts.size(); ++i) {
+    const int64_t width = r.run.graph.value(r.op.parts[i]).width;
+    part(i) = whole.narrow(1, static_cast<int64_t>(column), width);
+    column += static_cast<size_t>(width);
+  }
+}
+
+// Over each head by itself where the weight is as wide as a head.
+void norm(const Run& r) {
+  const at::Tensor& x = r.in(0);
+  const at::Tensor rows = x.reshape({-1, r.op.attributes.head_dim});
+  r.out(0) = rms_norm(rows, *r.module().vector, r.op.attributes.eps).view(x.sizes());
+}
+
+void rope(const Run& r) {
+  for (size_t i = 0; i < r.op.in.size(); ++i)
+    r.out(i) = forge::rope(r.heads(i), r.run.batch.cos, r.run.batch.sin).reshape(r.in(i).sizes());
+}
+
+void run_op(const Run& r) {
+  switch (r.op.kind) {
+    case OpKind::embed:
+      return embed(r);
+    case OpKind::gather:
+      r.out(0) = r.in(0).index_select(0, r.run.batch.loss_positions);
+      return;
+    case OpKind::add:
+      r.out(0) = r.in(0) + r.in(1);
+      return;
+    case OpKind::norm:
+      return norm(r);
+    case OpKind::linear:
+      return linear(r);
+    case OpKind::rope:
+      return rope(r);
+    case OpKind::attention:
+      r.out(0) = r.run.attend(r.op, r.heads(0), r.heads(1), r.heads(2));
+      return;
+    case OpKind::glu:
+      r.out(0) = swiglu(r.in(0), r.in(1));
+      return;
+    default:
+      FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a forward list");
+  }
+}
+
+}  // namespace
+
+Attend packed_attend(const BatchTensors& batch) {
+  return [&batch](const Op& op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return packed_attention(q, k, v, batch.cu_seqlens, op.attributes.scale);
+  };
+}
+
+void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {
+  std::vector<size_t> last(run.values.size(), 0);
+  for (size_t i = begin; i < end; ++i)
+    for (ValueId in : run.graph.ops[i].in) last[static_cast<size_t>(in)] = i;
+  for (size_t i = begin; i < end; ++i) {
+    const Op& op = run.graph.ops[i];
+    run_op({run, op});
+    for (ValueId in : op.in)
+      if (in != result && last[static_cast<size_t>(in)] == i)
+        run.values[static_cast<size_t>(in)] = at::Tensor();
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,33 @@
+#pragma once
+// A forward list in plain ATen, op by op: the reference provider differentiates it with autograd, decoding runs it with caches.
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "core/model/batch_tensors.h"
+#include "core/model/bound.h"
+
+namespace forge {
+
+// Who computes attention: q [tokens, heads, head_dim], k and v [tokens, kv_heads, head_dim] → [tokens, heads · head_dim].
+using Attend =
+    std::function<at::Tensor(const Op&, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+
+struct ForwardRun {
+  const Graph& graph;
+  const Model& model;
+  const std::vector<BoundModule>& modules;
+  const BatchTensors& batch;
+  Attend attend;
+  std::vector<at::Tensor> values = std::vector<at::Tensor>(graph.values.size());  // by ValueId
+};
+
+// Attention inside each sequence of the run's own micro-batch.
+Attend packed_attend(const BatchTensors& batch);
+
+// Runs ops [begin, end). A value is let go with its last reader in that range, but for `result`.
+void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result);
+
+}  // namespace forge

@@ -1,0 +1,28 @@
+#pragma once
+// The interface of a training provider: who computes embedding, layers and final norm of a micro-batch, and their gradients. The
+// head and the objective between the two lists, the loop and the optimizer are written once around it.
+#include <ATen/core/Tensor.h>
+
+#include "core/model/batch_tensors.h"
+
+namespace forge {
+
+// What the head reads and writes. Memory that a provider does not have is undefined, and the head takes its own.
+struct HeadRows {
+  at::Tensor rows;     // [targets, hidden]: the final norm of the supervised positions
+  at::Tensor d_rows;   // like rows: where their gradient goes
+  at::Tensor scratch;  // bytes: for a chunk of logits
+};
+
+class StepProvider {
+ public:
+  virtual ~StepProvider() = default;
+
+  // `keep` false: nothing is kept for a backward (evaluation). The result lives until the next call.
+  virtual HeadRows forward(const BatchTensors& batch, bool keep) = 0;
+
+  // d rows [targets, hidden] of the last forward with `keep`; adds the gradients of all that is trained to their fp32 buffers.
+  virtual void backward(const at::Tensor& d_rows, const BatchTensors& batch) = 0;
+};
+
+}  // namespace forge

@@ -1,0 +1,257 @@
+#include "core/plan/adapter_folder.h"
+
+#include <cmath>
+#include <set>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/config/job_json.h"
+#include "core/io/json.h"
+#include "core/io/safetensors.h"
+#include "core/plan/modules.h"
+
+namespace forge {
+namespace {
+
+constexpr std::string_view kPrefix = "base_model.model.";
+constexpr int64_t kLargestConfig = 1 << 20;
+constexpr const char* kWeights = "/adapter_model.safetensors";
+
+std::string config_path(const std::string& folder) { return folder + "/adapter_config.json"; }
+
+Error fault(const std::string& path, const std::string& what) {
+  return Error(ErrorKind::environment, path + ": " + what);
+}
+
+// The value of a key, or an error in the file's terms when it has another type.
+template <class T>
+T get(const Json& json, const char* key, T otherwise, const std::string& path) {
+  auto found = json.find(key);
+  if (found == json.end() || found->is_null()) return otherwise;
+  try {
+    return found->get<T>();
+  } catch (const Json::exception&) {
+    throw fault(path, std::string(key) + " has the wrong type: " + dump_json(*found).substr(0, 60));
+  }
+}
+
+void refuse_other_methods(const Json& json, const std::string& path) {
+  const Json method = json.value("peft_type", Json());
+  if (method == "LORA") return;
+  throw fault(path, method.is_null() ? "names no peft_type" : "peft_type is " + dump_json(method).substr(0, 60))
+      .hint("forge trains and reads LoRA adapters (with DoRA and rsLoRA)");
+}
+
+// Settings that change what an adapter computes, now or in a later PEFT, are anything but null, false or empty.
+void refuse_unknown_settings(const Json& json, const std::string& path) {
+  static const std::set<std::string> known{
+      // read below
+      "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern", "alpha_pattern",
+      "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules", "init_lora_weights", "bias",
+      // provenance, and settings of an initialisation that is over
+      "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
+      "layers_pattern", "megatron_core", "qalora_group_size", "loftq_config", "eva_config", "corda_config",
+      "lora_ga_config", "runtime_config"};
+  const auto unset = [](const Json& value) {
+    return value.is_null() || value == false || (value.is_structured() && value.empty());
+  };
+  std::vector<std::string> faults;
+  for (const auto& [key, value] : json.items())
+    if (!known.count(key) && !unset(value))
+      faults.push_back(path + ": " + key + " is set, which forge does not support");
+  if (get<std::string>(json, "bias", "none", path) != "none")
+    faults.push_back(path + ": bias is not none, which forge does not support");
+  if (!faults.empty()) throw Error(ErrorKind::environment, join(faults, "\n"));
+}
+
+// PEFT repeats these on loading and takes the start out of the base weights: the tensors fit no other base.
+void refuse_changed_base(const Json& json, const std::string& path) {
+  static const std::set<std::string> on_plain_base{"gaussian", "eva", "orthogonal"};
+  const auto init = json.find("init_lora_weights");
+  if (init == json.end() || !init->is_string() || on_plain_base.count(init->get<std::string>())) return;
+  throw fault(path, "init_lora_weights is " + dump_json(*init) +
+                        ", so the adapter fits a changed base model, not this one")
+      .hint("save it with PEFT's save_pretrained(…, path_initial_model_for_weight_conversion=…)");
+}
+
+void read_targets(const Json& json, const std::string& path, AdapterConfig& config) {
+  if (json.contains("target_modules") && json["target_modules"].is_string()) {
+    config.target_modules = {json["target_modules"].get<std::string>()};
+    config.target_is_regex = config.target_modules[0] != "all-linear";
+  } else {
+    config.target_modules = get<std::vector<std::string>>(json, "target_modules", {}, path);
+  }
+  if (json.contains("layers_to_transform") && json["layers_to_transform"].is_number_integer())
+    config.layers_to_transform = {json["layers_to_transform"].get<int64_t>()};
+  else
+    config.layers_to_transform = get<std::vector<int64_t>>(json, "layers_to_transform", {}, path);
+  config.modules_to_save = get<std::vector<std::string>>(json, "modules_to_save", {}, path);
+  config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
+}
+
+// One key of the job that an adapter folder decides.
+struct Decided {
+  const char* key;
+  void (*copy)(const AdapterConfig& from, AdapterConfig& to);
+};
+
+constexpr Decided kDecided[] = {
+    {"adapter.rank", [](const AdapterConfig& from, AdapterConfig& to) { to.rank = from.rank; }},
+    {"adapter.alpha", [](const AdapterConfig& from, AdapterConfig& to) { to.alpha = from.alpha; }},
+    {"adapter.use_rslora", [](const AdapterConfig& from, AdapterConfig& to) { to.use_rslora = from.use_rslora; }},
+    {"adapter.use_dora", [](const AdapterConfig& from, AdapterConfig& to) { to.use_dora = from.use_dora; }},
+    {"adapter.rank_pattern",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.rank_pattern = from.rank_pattern; }},
+    {"adapter.alpha_pattern",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.alpha_pattern = from.alpha_pattern; }},
+    {"adapter.target_modules",
+     [](const AdapterConfig& from, AdapterConfig& to) {
+       to.target_modules = from.target_modules;
+       to.target_is_regex = from.target_is_regex;
+     }},
+    {"adapter.exclude_modules",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.exclude_modules = from.exclude_modules; }},
+    {"adapter.layers_to_transform",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.layers_to_transform = from.layers_to_transform; }},
+    {"adapter.modules_to_save",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.modules_to_save = from.modules_to_save; }},
+};
+
+std::set<std::string> saved_paths(const ModelSpec& spec, const AdapterConfig& adapter) {
+  std::set<std::string> paths;
+  for (const Module& module : saved_modules(spec, adapter)) paths.insert(module.path);
+  return paths;
+}
+
+bool same_site(const AdapterSite& a, const AdapterSite& b) {
+  return a.module == b.module && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
+}
+
+// Whether the tensors of one adapter mean in the other what they mean in their own. The words may differ: all-linear
+// and the list of all linear layers are the same.
+bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const AdapterFile& file) {
+  const std::vector<AdapterSite> own = sites_of(file, spec), wanted = adapter_sites(spec, asked);
+  return asked.use_dora == file.config.use_dora && saved_paths(spec, asked) == saved_paths(spec, file.config) &&
+         std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_site);
+}
+
+[[noreturn]] void refuse_differences(const Job& job, const AdapterFile& file) {
+  Job own = job;
+  std::vector<std::string> faults;
+  for (const Decided& decided : kDecided) {
+    decided.copy(file.config, own.adapter);
+    const Json asked = value_of(job, decided.key), stored = value_of(own, decided.key);
+    if (asked != stored)
+      faults.push_back(std::string(decided.key) + ": is " + dump_json(asked) + ", the adapter in " + file.folder +
+                       " has " + dump_json(stored));
+  }
+  throw Error(ErrorKind::job, join(faults, "\n"))
+      .hint("leave them out to take the adapter's own, or leave out adapter.init_from to train a new adapter");
+}
+
+}  // namespace
+
+std::string peft_name(const std::string& parameter) {
+  return starts_with(parameter, kPrefix) ? parameter : std::string(kPrefix) + parameter;
+}
+
+AdapterFile read_adapter_config(const std::string& folder) {
+  const std::string path = config_path(folder);
+  require_link_inside(path, folder);
+  const Json json =
+      parse_json(read_file(path, kLargestConfig, ErrorKind::environment), path, ErrorKind::environment);
+  if (!json.is_object()) throw fault(path, "expected an object");
+  refuse_other_methods(json, path);
+  refuse_unknown_settings(json, path);
+  refuse_changed_base(json, path);
+  AdapterFile file{.folder = folder};
+  AdapterConfig& config = file.config;
+  config.type = AdapterType::lora;
+  config.rank = get<int64_t>(json, "r", 8, path);
+  config.alpha = get<double>(json, "lora_alpha", 8, path);
+  config.dropout = get<double>(json, "lora_dropout", 0, path);
+  config.use_rslora = get<bool>(json, "use_rslora", false, path);
+  config.use_dora = get<bool>(json, "use_dora", false, path);
+  config.rank_pattern = get<std::map<std::string, int64_t>>(json, "rank_pattern", {}, path);
+  config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
+  read_targets(json, path, config);
+  if (config.rank < 1 || config.rank > 65536)
+    throw fault(path, "r is " + std::to_string(config.rank) + ", expected 1 to 65536");
+  return file;
+}
+
+std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
+  try {
+    return adapter_sites(spec, file.config);
+  } catch (const Error& error) {  // in a job's words
+    throw fault(config_path(file.folder), std::string("does not fit the model: ") + error.what())
+        .hint("an adapter belongs to the model that it was trained on");
+  }
+}
+
+void inherit_adapter(LoadedJob& loaded) {
+  AdapterConfig& adapter = loaded.job.adapter;
+  if (!adapter.init_from || !file_exists(config_path(*adapter.init_from))) return;
+  const AdapterFile file = read_adapter_config(*adapter.init_from);
+  for (const Decided& decided : kDecided) {
+    Origin& origin = loaded.origins[decided.key];
+    if (origin.source != "default") continue;
+    decided.copy(file.config, adapter);
+    origin.source = "derived: the adapter of adapter.init_from";
+  }
+}
+
+void check_start_adapter(const Job& job, const ModelSpec& spec, Data data) {
+  if (!job.adapter.init_from) return;
+  const std::string& folder = *job.adapter.init_from;
+  if (!file_exists(config_path(folder)))
+    throw Error(ErrorKind::environment, folder + ": holds no adapter_config.json")
+        .hint("adapter.init_from is a PEFT adapter folder");
+  const AdapterFile file = read_adapter_config(folder);
+  if (!same_adapter(spec, job.adapter, file)) refuse_differences(job, file);
+  std::vector<Parameter> trained = run_parameters(spec, job.adapter, job.model.quantization);
+  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+  check_adapter_weights(*open_adapter_weights(folder, data), folder, trained);
+}
+
+std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data) {
+  const std::string path = folder + kWeights;
+  if (!file_exists(path) && file_exists(folder + "/adapter_model.bin"))
+    throw fault(folder + "/adapter_model.bin", "is a pickle, which forge does not open")
+        .hint("load it with PEFT and call save_pretrained(…, safe_serialization=True)");
+  require_link_inside(path, folder);
+  return open_safetensors(path, data);
+}
+
+void check_adapter_weights(const TensorFile& weights, const std::string& folder,
+                           const std::vector<Parameter>& trained, int64_t widen) {
+  std::vector<std::string> faults;
+  std::set<std::string> wanted;
+  for (const Parameter& parameter : trained) {
+    const std::string name = peft_name(parameter.name);
+    wanted.insert(name);
+    std::vector<int64_t> shape = parameter.shape;
+    if (parameter.role == Role::lora_a) shape[0] *= widen;
+    if (parameter.role == Role::lora_b) shape[1] *= widen;
+    const int64_t index = weights.find(name);
+    if (index < 0) {
+      faults.push_back("missing " + name);
+      continue;
+    }
+    const TensorInfo& info = weights.tensors()[static_cast<size_t>(index)];
+    if (info.shape != shape)
+      faults.push_back(name + " is " + format_shape(info.shape) + ", expected " + format_shape(shape));
+  }
+  for (const TensorInfo& info : weights.tensors())
+    if (!wanted.count(info.name)) faults.push_back("extra " + info.name);
+  if (faults.empty()) return;
+  constexpr size_t kShown = 5;
+  const size_t shown = std::min(faults.size(), kShown);
+  std::string text = "does not fit the job's adapter: " +
+                     join({faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(shown)}, "; ");
+  if (shown < faults.size()) text += "; and " + std::to_string(faults.size() - shown) + " more";
+  throw fault(folder + kWeights, text)
+      .hint("rank, target_modules and modules_to_save must be the adapter's own");
+}
+
+}  // namespace forge

@@ -1,0 +1,49 @@
+#pragma once
+// A PEFT adapter folder up to its weights: adapter_config.json as PEFT 0.21 writes it, and the header of
+// adapter_model.safetensors. What the engine will load is judged here, before anything is started.
+//
+//   inherit_adapter(loaded);                              // rank, alpha, … of adapter.init_from
+//   check_start_adapter(loaded.job, read_model_spec(loaded.job.model.path));
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/config/load.h"
+#include "core/io/tensor_file.h"
+#include "core/plan/parameters.h"
+
+namespace forge {
+
+struct AdapterFile {
+  AdapterConfig config;  // rank, alpha, patterns, use_rslora, use_dora, targets as the file has them
+  std::string folder;
+};
+
+// Reads adapter_config.json. Throws Error(environment) for a folder without it, another method than LoRA, an adapter of
+// a changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
+AdapterFile read_adapter_config(const std::string& folder);
+
+// The modules of the model that the file changes. Throws Error(environment) where it names others.
+std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);
+
+// What adapter.init_from decides and the job leaves open (rank, alpha, patterns, targets …) is taken from the adapter,
+// and its origin says so. Nothing happens without adapter.init_from, or while its folder has no adapter_config.json.
+void inherit_adapter(LoadedJob& loaded);
+
+// Whether a run can start from adapter.init_from: the folder is whole, fits the model, and the job's adapter is the same
+// as the folder's. Throws Error(environment) for the folder's faults, Error(job) naming the keys that differ. Nothing
+// happens without adapter.init_from.
+void check_start_adapter(const Job& job, const ModelSpec& spec, Data data = Data::required);
+
+// adapter_model.safetensors. Throws Error(environment) for pickles, and for links that leave the folder.
+std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data = Data::required);
+
+// Throws Error(environment) naming every tensor that is missing, extra or of another shape than `trained` asks for.
+// `widen` is how many times its rank an adapter was saved with.
+void check_adapter_weights(const TensorFile& weights, const std::string& folder,
+                           const std::vector<Parameter>& trained, int64_t widen = 1);
+
+// A parameter as PEFT's files name it: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+std::string peft_name(const std::string& parameter);
+
+}  // namespace forge

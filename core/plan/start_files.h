@@ -1,0 +1,40 @@
+#pragma once
+// The files that a run starts from besides its data: the base model's weights, config and tokenizer, and the adapter of
+// adapter.init_from. A run is continued only on the same ones.
+//
+//   std::vector<StartFile> files = start_files(job, hashes);
+//   files[0].name, files[0].hash       // "model/config.json", "3f…"
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/io/known_hashes.h"
+
+namespace forge {
+
+struct StartFile {
+  std::string name;  // what it belongs to and its name there: "model/config.json"; a GGUF is "model/gguf"
+  int64_t bytes = 0;
+  std::string hash;  // of its content
+  // Another content is another run. Of a chat template or generation_config.json it is not: what a template changes of
+  // the training shows in the tokens of the data.
+  bool decides = true;
+};
+
+// Throws Error(environment) for files that cannot be read.
+std::vector<StartFile> start_files(const Job& job, KnownHashes& hashes);
+// The base model's alone.
+std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes);
+
+// Names of the files that are not the same in both, or in only one of them.
+std::vector<std::string> changed_files(const std::vector<StartFile>& before,
+                                       const std::vector<StartFile>& now);
+bool is_model_file(const StartFile& file);
+// Where the file lies: "models/llama/config.json".
+std::string path_of_start_file(const Job& job, const std::string& name);
+
+void to_json(Json& json, const StartFile& file);
+void from_json(const Json& json, StartFile& file);
+Json schema_of(const StartFile& file);
+
+}  // namespace forge

@@ -1,0 +1,14 @@
+#pragma once
+// What a run computed with, for its report.
+#include <string>
+
+#include "core/io/json.h"
+#include "core/plan/device.h"
+
+namespace forge {
+
+// Versions and machine as one flat object: forge, compiler, torch, system, processor, cores, instruction_sets,
+// memory_bytes; with a GPU also gpu, gpu_memory_bytes, driver.
+Json environment_of(const Device& device, const std::string& torch_version);
+
+}  // namespace forge

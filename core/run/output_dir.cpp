@@ -1,0 +1,97 @@
+#include "core/run/output_dir.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/base/temporary.h"
+#include "core/base/text.h"
+#include "core/plan/fit.h"
+#include "core/run/run_folder.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t bytes_in(const std::string& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    if (const auto size = entry->is_regular_file(gone) ? entry->file_size(gone) : 0; !gone)
+      bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+// A file without a name where the file system has such, so that no kill leaves it.
+int open_unnamed(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
+  const std::string path = temporary_of(folder + "/room");
+  const int named = ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  if (named >= 0) ::unlink(path.c_str());
+  return named;
+}
+
+// Reserving blocks costs nothing where blocks are only marked; in memory (tmpfs) each page would be cleared.
+bool may_reserve(int descriptor) {
+  struct statfs status {};
+  rlimit limit{};
+  const bool memory = ::fstatfs(descriptor, &status) != 0 || status.f_type == TMPFS_MAGIC;
+  return !memory && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+// What the free bytes of a file system do not tell: a quota, a folder that cannot be written.
+void try_room(const std::string& folder, int64_t bytes) {
+  const int descriptor = open_unnamed(folder);
+  if (descriptor < 0)
+    throw Error(ErrorKind::environment, folder + ": cannot write: " + std::strerror(errno))
+        .hint("set output_dir to a folder that can be written");
+  int error = 0;
+  if (bytes > 0 && may_reserve(descriptor) && ::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0)
+    error = errno;
+  ::close(descriptor);
+  if (error == ENOSPC || error == EDQUOT)
+    throw Error(ErrorKind::environment, folder + ": the run writes up to " + format_bytes(bytes) + ", " +
+                                            (error == EDQUOT ? "your quota" : "the disk") +
+                                            " does not allow it")
+        .hint("free space, set output_dir to another disk, or keep fewer checkpoints (checkpoint.keep_last)");
+}
+
+}  // namespace
+
+void require_room(const Plan& plan, const std::string& run_folder) {
+  const std::string& folder = plan.job.output_dir;
+  make_directories(folder);
+  const int64_t held = bytes_in(run_folder);
+  require_disk(plan, free_disk_bytes(folder) + held);
+  try_room(folder, plan.disk_bytes - held);
+}
+
+void remove_output_litter(const std::string& output_dir) {
+  for (const char* place : {"", "/.cache", "/.cache/tokens"}) remove_abandoned(output_dir + place);
+  std::error_code error;
+  for (fs::directory_iterator entry(output_dir, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!starts_with(name, ".") || !ends_with(name, kDiscarded)) continue;
+    try {
+      RunLock lock(entry->path().string());  // whoever removes it now holds it
+      std::error_code ignored;
+      fs::remove_all(entry->path(), ignored);
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,16 @@
+#pragma once
+// The folder that holds the runs of a job and their caches: whether there is room in it, and what killed processes left.
+#include <string>
+
+#include "core/plan/plan.h"
+
+namespace forge {
+
+// Throws Error(environment) when the run cannot write what its plan says: too little is free (less what `run_folder`
+// holds already), a quota is in the way, or nothing can be written at all. Leaves nothing behind.
+void require_room(const Plan& plan, const std::string& run_folder);
+
+// Removes what killed processes of this machine left in output_dir: half token caches, runs that were being discarded.
+void remove_output_litter(const std::string& output_dir);
+
+}  // namespace forge

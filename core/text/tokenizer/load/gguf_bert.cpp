@@ -1,0 +1,39 @@
+#include "core/text/tokenizer/load/gguf_bert.h"
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace forge::text {
+namespace {
+
+constexpr std::string_view kWordStart = "▁";
+
+// A GGUF marks where a word begins, BERT what continues one; [CLS] and its like are the same in both.
+std::string bert_token(const std::string& token) {
+  if (starts_with(token, "[") && ends_with(token, "]")) return token;
+  if (starts_with(token, kWordStart)) return token.substr(kWordStart.size());
+  return "##" + token;
+}
+
+}  // namespace
+
+void load_bert(const GgufVocabulary& source, TokenizerParts& parts) {
+  if (!source.unk_id) {
+    throw Error(ErrorKind::environment, source.name +
+                                            ": tokenizer.ggml.unknown_token_id is missing, which the model "
+                                            "\"bert\" needs");
+  }
+  Vocabulary vocabulary;
+  for (size_t id = 0; id < source.tokens.size(); ++id) {
+    const std::string token = bert_token(source.tokens[id]);
+    if (!vocabulary.id_of(token)) vocabulary.add(token, static_cast<int64_t>(id), source.name);
+  }
+  const std::string unk = bert_token(source.tokens[static_cast<size_t>(*source.unk_id)]);
+  parts.model = make_wordpiece(std::move(vocabulary), unk, source.name);
+  // llama.cpp lowercases and strips accents whatever the model was trained with; a file does not say.
+  parts.normalizer = make_normalizer({{"type", "BertNormalizer"}}, source.name);
+  parts.pre_tokenizer = make_pre_tokenizer({{"type", "BertPreTokenizer"}}, source.name, false);
+  parts.decoder = make_decoder({{"type", "WordPiece"}}, source.name);
+}
+
+}  // namespace forge::text

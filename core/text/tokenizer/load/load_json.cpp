@@ -1,0 +1,132 @@
+// tokenizer.json, with tokenizer_config.json and special_tokens_map.json beside it.
+#include <algorithm>
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/text/tokenizer/load/json_fields.h"
+#include "core/text/tokenizer/load/parts.h"
+
+namespace forge {
+namespace {
+
+using namespace text;
+
+Json parse_or_empty(const std::string& content, const std::string& name) {
+  if (content.empty()) return Json::object();
+  return parse_json(content, name, ErrorKind::environment, kTokenizerConfigLimits);
+}
+
+// A token the model knows keeps the model's id, and a file that says otherwise is refused: the embeddings follow one of
+// the two. A new token has the id that the file states. The package numbers it behind the vocabulary's size instead,
+// which is another id only where the vocabulary's own ids leave a hole; it warns of those.
+void add_tokens(TokenizerParts& parts, const Json& list, const std::string& where) {
+  int64_t next = parts.model->size();
+  for (size_t k = 0; k < list.size(); ++k) {
+    const std::string place = where + "[" + std::to_string(k) + "]";
+    AddedToken token = added_token(list[k], place);
+    const int64_t stated = int_member(list[k], "id", place, -1);
+    if (stated < 0 && find_member(list[k], "id") != nullptr) {
+      throw Error(ErrorKind::environment, place + ": id: " + std::to_string(stated) + " is negative");
+    }
+    const auto known = parts.id_of(token.content);
+    if (known && *known != stated && stated >= 0) {
+      throw Error(ErrorKind::environment, place + ": the token \"" + token.content + "\" has the id " +
+                                              std::to_string(stated) + " here and " + std::to_string(*known) +
+                                              " in the vocabulary")
+          .hint("one of the two is wrong; the row of the embedding matrix decides");
+    }
+    const int64_t id = known ? *known : stated >= 0 ? stated : next;
+    if (id < 0 || id > kMaxTokenId) {
+      throw Error(ErrorKind::environment, place + ": id: expected 0 to " + std::to_string(kMaxTokenId));
+    }
+    token.id = static_cast<int32_t>(id);
+    if (!known) {
+      const std::string* other = parts.decoded_token(token.id);
+      if (other != nullptr) {
+        throw Error(ErrorKind::environment, place + ": the id " + std::to_string(id) + " of \"" +
+                                                token.content + "\" belongs to \"" + other->substr(0, 80) +
+                                                "\" already");
+      }
+    }
+    next = std::max(next, id + 1);
+    parts.add_token(token);
+  }
+}
+
+// "<s>" or {"content": "<s>", …}.
+std::string token_text(const Json* value) {
+  if (value == nullptr) return "";
+  if (value->is_string()) return value->get<std::string>();
+  const Json* content = find_member(*value, "content");
+  return content != nullptr && content->is_string() ? content->get<std::string>() : "";
+}
+
+std::optional<int32_t> named_id(const TokenizerParts& parts, const Json& config, const Json& map,
+                                const char* key) {
+  for (const Json* source : {&config, &map}) {
+    const std::string token = token_text(find_member(*source, key));
+    if (!token.empty()) return parts.id_of(token);
+  }
+  return std::nullopt;
+}
+
+// transformers 5: where tokenizer_config.json states add_bos_token or add_eos_token, the template is built
+// anew.
+void apply_config(TokenizerParts& parts, const Json& config, const Json& map, const std::string& where) {
+  parts.bos_id = named_id(parts, config, map, "bos_token");
+  parts.eos_id = named_id(parts, config, map, "eos_token");
+  parts.pad_id = named_id(parts, config, map, "pad_token");
+  parts.unk_id = named_id(parts, config, map, "unk_token");
+  if (!parts.unk_id) parts.unk_id = parts.model->unk_id();
+  if (find_member(config, "add_bos_token") == nullptr && find_member(config, "add_eos_token") == nullptr)
+    return;
+  std::vector<int32_t> before, behind;
+  if (bool_member(config, "add_bos_token", where, false) && parts.bos_id) before.push_back(*parts.bos_id);
+  if (bool_member(config, "add_eos_token", where, false) && parts.eos_id) behind.push_back(*parts.eos_id);
+  parts.post_processor = make_template(before, behind);
+}
+
+std::string sibling(const std::string& name, const char* file) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string::npos ? file : name.substr(0, slash + 1) + file;
+}
+
+}  // namespace
+
+Tokenizer load_tokenizer_json(const TokenizerJson& source) {
+  const Json root = parse_json(source.tokenizer, source.name, ErrorKind::environment);
+  const std::string where = source.name + ": ";
+  const std::string config_name = sibling(source.name, "tokenizer_config.json");
+  const Json config = parse_or_empty(source.config, config_name);
+  const Json map = parse_or_empty(source.special_tokens_map, sibling(source.name, "special_tokens_map.json"));
+  if (!root.is_object() || find_member(root, "model") == nullptr) {
+    throw Error(ErrorKind::environment, source.name + ": expected an object with a \"model\"");
+  }
+  auto parts = std::make_shared<TokenizerParts>();
+  parts->name = source.name;
+  const Json* pre = find_member(root, "pre_tokenizer");
+  const bool byte_level = pre != nullptr && ends_byte_level(*pre);
+  bool raw_bytes = false;
+  parts->model = make_model(root["model"], where + "model", byte_level, &raw_bytes);
+  if (pre != nullptr) parts->pre_tokenizer = make_pre_tokenizer(*pre, where + "pre_tokenizer", raw_bytes);
+  if (const Json* spec = find_member(root, "normalizer")) {
+    parts->normalizer = make_normalizer(*spec, where + "normalizer");
+  }
+  if (const Json* spec = find_member(root, "post_processor")) {
+    parts->post_processor = make_post_processor(*spec, where + "post_processor");
+  }
+  if (const Json* spec = find_member(root, "decoder")) {
+    parts->decoder = make_decoder(*spec, where + "decoder");
+    parts->byte_decoder = is_byte_level_decoder(*spec);
+  }
+  if (find_member(root, "added_tokens") != nullptr) {
+    add_tokens(*parts, array_member(root, "added_tokens", source.name), where + "added_tokens");
+  }
+  apply_config(*parts, config, map, config_name);
+  parts->finish();
+  parts->content_hash =
+      Hasher().add(source.tokenizer).add(source.config).add(source.special_tokens_map).hex();
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace forge

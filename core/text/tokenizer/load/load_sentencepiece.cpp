@@ -1,0 +1,99 @@
+// SentencePiece model files, read and run by libsentencepiece, with added tokens around it as Hugging Face
+// does it.
+#include <sentencepiece_processor.h>
+
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/text/tokenizer/load/load_tiktoken.h"
+#include "core/text/tokenizer/load/parts.h"
+#include "core/text/tokenizer/load/tokenizer_config.h"
+
+namespace forge {
+namespace {
+
+using namespace text;
+
+constexpr int64_t kLargestModel = 64 << 20;
+
+class SentencePiece : public Model {
+ public:
+  SentencePiece(const std::string& content, const std::string& where) : where_(where) {
+    const auto status = processor_.LoadFromSerializedProto(content);
+    if (!status.ok()) {
+      throw Error(ErrorKind::environment, where + ": not a SentencePiece model: " + status.ToString());
+    }
+    for (int id = 0; id < processor_.GetPieceSize(); ++id)
+      vocabulary_.add(processor_.IdToPiece(id), id, where);
+  }
+  const sentencepiece::SentencePieceProcessor& processor() const { return processor_; }
+
+  void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
+    const auto text = processor_.EncodeAsImmutableProto({word.data(), word.size()});
+    for (const auto& piece : text.pieces()) {
+      tokens.push_back({static_cast<int32_t>(piece.id()), static_cast<int32_t>(piece.begin()),
+                        static_cast<int32_t>(piece.end())});
+    }
+  }
+  std::optional<int32_t> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
+  const std::string* token_of(int32_t id) const override { return vocabulary_.token_of(id); }
+  int64_t max_id() const override { return vocabulary_.max_id(); }
+  int64_t size() const override { return vocabulary_.size(); }
+  std::optional<int32_t> unk_id() const override {
+    return processor_.unk_id() < 0 ? std::nullopt : std::optional(processor_.unk_id());
+  }
+
+ private:
+  std::string where_;
+  sentencepiece::SentencePieceProcessor processor_;
+  Vocabulary vocabulary_;
+};
+
+Json decoder_of(const sentencepiece::SentencePieceProcessor& processor) {
+  Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                {{"type", "ByteFallback"}},
+                {{"type", "Fuse"}}};
+  // Whether the model puts a space in front is in its protobuf only; it shows in what it does.
+  const std::vector<std::string> probe = processor.EncodeAsPieces("a");
+  if (!probe.empty() && starts_with(probe[0], "▁")) {
+    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  return {{"type", "Sequence"}, {"decoders", steps}};
+}
+
+std::optional<int32_t> valid(int id) { return id < 0 ? std::nullopt : std::optional(id); }
+
+}  // namespace
+
+Tokenizer load_sentencepiece(const std::string& path, const std::string& config_text) {
+  const std::string content = read_file(path, kLargestModel, ErrorKind::environment);
+  if (looks_like_tiktoken(content)) return load_tiktoken(path, content, config_text);
+  const TokenizerConfig config(path, config_text);
+  auto parts = std::make_shared<TokenizerParts>();
+  parts->name = path;
+  const auto model = std::make_shared<SentencePiece>(content, path);
+  parts->model = model;
+  const auto& processor = model->processor();
+  parts->decoder = make_decoder(decoder_of(processor), path);
+  config.add_tokens(*parts);
+  for (int id = 0; id < processor.GetPieceSize(); ++id) {
+    if ((!processor.IsControl(id) && !processor.IsUnknown(id)) || parts->added.contains(id)) continue;
+    AddedToken token;
+    token.content = processor.IdToPiece(id);
+    token.id = id;
+    token.special = true;
+    token.normalized = false;
+    parts->add_token(token);
+  }
+  parts->bos_id = valid(processor.bos_id());
+  parts->eos_id = valid(processor.eos_id());
+  parts->pad_id = valid(processor.pad_id());
+  parts->unk_id = valid(processor.unk_id());
+  config.name_ids(*parts);
+  config.add_template(*parts, parts->bos_id.has_value());
+  parts->finish();
+  parts->content_hash = Hasher().add(std::string_view(content)).add(std::string_view(config_text)).hex();
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace forge

@@ -1,0 +1,36 @@
+// The tokenizer of a model folder.
+#include "core/base/file.h"
+#include "core/text/tokenizer.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kLargestFile = 256 << 20;
+
+std::string read_if_there(const std::string& path) {
+  return file_exists(path) ? read_file(path, kLargestFile, ErrorKind::environment) : "";
+}
+
+}  // namespace
+
+Tokenizer open_tokenizer(const std::string& model_dir) {
+  const std::string json = model_dir + "/tokenizer.json";
+  const std::string config = read_if_there(model_dir + "/tokenizer_config.json");
+  if (file_exists(json)) {
+    return load_tokenizer_json({json, read_file(json, kLargestFile, ErrorKind::environment), config,
+                                read_if_there(model_dir + "/special_tokens_map.json")});
+  }
+  const std::string model = model_dir + "/tokenizer.model";
+  if (file_exists(model)) return load_sentencepiece(model, config);
+  if (file_exists(model_dir + "/tekken.json")) {
+    throw Error(ErrorKind::environment,
+                model_dir + "/tekken.json: forge does not read Mistral's tekken files")
+        .hint("put the model's tokenizer.json into the folder");
+  }
+  throw Error(ErrorKind::environment,
+              model_dir + ": no tokenizer: neither tokenizer.json nor tokenizer.model is there")
+      .hint(
+          "copy the tokenizer files of the model into the folder, or give a .gguf file, which holds its own");
+}
+
+}  // namespace forge

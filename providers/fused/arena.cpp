@@ -1,0 +1,38 @@
+#include "providers/fused/arena.h"
+
+#include <ATen/ATen.h>
+
+#include "core/base/error.h"
+
+namespace forge {
+
+void* StepMemory::data(ValueId id) const {
+  const Value& value = graph.value(id);
+  return arena + layout.offsets[static_cast<size_t>(value.buffer)] +
+         value.column * capacity.element(graph.buffer_of(id).type);
+}
+
+void* StepMemory::workspace(size_t op) const {
+  const int64_t offset = layout.workspaces[op];
+  return offset < 0 ? nullptr : arena + offset;
+}
+
+at::Tensor StepMemory::tensor(ValueId id) const {
+  const auto scalar = graph.buffer_of(id).type == ValueType::compute ? type : c10::ScalarType::Float;
+  return at::from_blob(data(id), {rows(id), width(id)}, {stride(id), 1}, at::TensorOptions().dtype(scalar));
+}
+
+Element element_of(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Float:
+      return Element::f32;
+    case c10::ScalarType::BFloat16:
+      return Element::bf16;
+    case c10::ScalarType::Half:
+      return Element::f16;
+    default:
+      FORGE_CHECK(false, "no kernel computes in " << type);
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,30 @@
+#pragma once
+// A list laid out in memory: where each value of the micro-batch at hand lies.
+#include <ATen/core/Tensor.h>
+
+#include "core/graph/layout.h"
+#include "kernels/common/element.h"
+
+namespace forge {
+
+struct StepMemory {
+  Graph graph;
+  Layout layout;
+  StepSizes capacity;  // that it is laid out for
+  char* arena = nullptr;
+  c10::ScalarType type = c10::ScalarType::Float;  // the compute type
+  int64_t tokens = 0, targets = 0;                // of the micro-batch at hand
+
+  int64_t rows(ValueId id) const { return graph.buffer_of(id).rows == Rows::tokens ? tokens : targets; }
+  int64_t width(ValueId id) const { return graph.value(id).width; }
+  int64_t stride(ValueId id) const { return graph.buffer_of(id).width; }
+  void* data(ValueId id) const;
+  float* numbers(ValueId id) const { return static_cast<float*>(data(id)); }
+  void* workspace(size_t op) const;
+  // The value as a tensor that borrows its memory. [rows, width]
+  at::Tensor tensor(ValueId id) const;
+};
+
+Element element_of(c10::ScalarType type);
+
+}  // namespace forge

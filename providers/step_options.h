@@ -1,0 +1,19 @@
+#pragma once
+// What a provider is made for.
+#include "core/families/step.h"
+#include "core/plan/plan.h"
+
+namespace forge {
+
+struct StepOptions {
+  StepShape shape;
+  double neftune_alpha = 0;  // 0: no noise on the embeddings
+  // What the plan laid out memory for. A larger batch is computed all the same, in more.
+  BatchRoom training, evaluation;
+};
+
+// Those of a job whose adapter changes `sites`, without the plan's sizes.
+StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
+                         Checkpointing checkpointing);
+
+}  // namespace forge

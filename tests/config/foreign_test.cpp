@@ -1,0 +1,358 @@
+// Keys and values of other tools: each gets its counterpart or the reason why there is none, nested ones too, and
+// nothing is guessed that is not a likely misspelling.
+#include "core/config/foreign.h"
+
+#include <set>
+
+#include "core/base/text.h"
+#include "core/config/diagnostics.h"
+#include "core/config/field.h"
+#include "core/config/load.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+// "key: hint" of every fault whose key the file states, in the order of the file.
+std::vector<std::string> hints(const std::string& text) {
+  TemporaryFolder folder;
+  folder.write("job.yaml", text);
+  std::vector<std::string> found;
+  try {
+    load_job("job.yaml", {.cwd = folder.path()});
+  } catch (const JobErrors& errors) {
+    for (const Diagnostic& fault : errors.faults())
+      if (fault.message != "missing") found.push_back(fault.key + ": " + fault.hint);
+  }
+  return found;
+}
+
+std::string hint(const std::string& text) {
+  std::vector<std::string> all = hints(text);
+  return all.empty() ? "no fault" : all.back();
+}
+
+struct Case {
+  const char *text, *says;  // a part of the last fault's "key: hint"
+};
+
+// One line each: what a config of this tool says, and what forge answers.
+const Case kAxolotl[] = {
+    {"base_model: NousResearch/Llama-3.2-1B",
+     "is model.path here; a name of the hub is downloaded first: hf download NousResearch/Llama-3.2-1B "
+     "--local-dir FOLDER"},
+    {"base_model: models/llama.gguf", "base_model is model.path here"},
+    {"load_in_4bit: true", "is model.quantization here; write nf4"},
+    {"load_in_4bit: false", "is model.quantization here; leave it out"},
+    {"adapter: lora\nlora_target_linear: true", "is adapter.target_modules here; write all-linear"},
+    {"sequence_len: 4096", "is data.max_length here"},
+    {"sample_packing: true", "is data.packing here"},
+    {"val_set_size: 0.05", "is data.eval_fraction here"},
+    {"val_set_size: 500", "is data.eval_fraction here; where 500 is out of range, expected 0 to below 1"},
+    {"train_on_inputs: true", "is objective.train_on here; write all"},
+    {"rl: dpo", "is objective.type here; preference, reward and RL objectives are not in this version"},
+    {"bf16: auto", "is train.precision here; leave it out"},
+    {"float16: true", "is train.precision here; write fp16"},
+    {"tf32: true", "has no counterpart: the hardware profile decides about TF32"},
+    {"gradient_checkpointing: true", "is train.activation_checkpointing here; write full"},
+    {"lr_scheduler: constant_with_warmup", "is schedule.type here; write constant, with warmup_steps"},
+    {"wandb_project:", "has no counterpart: runs are written to the run folder"},
+    {"wandb_log_model:", "has no counterpart: runs are written to the run folder"},
+    {"special_tokens: {pad_token: <pad>}", "has no counterpart: the tokenizer is the model's own"},
+    {"plugins: [axolotl.integrations.liger.LigerPlugin]", "has no counterpart: forge runs no code"},
+    {"liger_rms_norm: true", "has no counterpart: provider chooses the kernels"},
+    {"fsdp_config: {fsdp_offload_params: true}", "has no counterpart: forge trains on one device"},
+    {"saves_per_epoch: 4", "is checkpoint.every_steps here; in steps"},
+    {"loss_watchdog_threshold: 5.0", "has no counterpart: forge stops at a loss that is not finite"},
+    {"model_type: AutoModelForCausalLM", "has no counterpart: the model's config.json says it"},
+    {"strict: false", "has no counterpart"},
+    {"datasets: [{path: tatsu-lab/alpaca}]",
+     "datasets[0].path: it is data.train[].path; a name of the hub is downloaded first: hf download "
+     "tatsu-lab/alpaca --repo-type dataset --local-dir FOLDER"},
+    {"datasets: [{type: completion}]", "datasets[0].type: type is data.train[].format here; write text"},
+    {"datasets: [{type: chat_template}]", "is data.train[].format here; write messages"},
+    {"datasets: [{split: train}]", "datasets[0].split: split has no counterpart: forge reads files"},
+    {"datasets: [{field_messages: turns}]", "is data.train[].columns here; write columns: {messages: NAME}"},
+    {"test_datasets: [{type: alpaca}]", "test_datasets[0].type: type is data.eval[].format here"},
+    {"eval_sample_packing: false", "has no counterpart: data.packing decides for training and evaluation"},
+};
+
+const Case kLlamaFactory[] = {
+    {"model_name_or_path: a/b", "is model.path here"},
+    {"stage: pt", "is objective.type here; write pretrain"},
+    {"stage: dpo", "preference, reward and RL objectives are not in this version"},
+    {"finetuning_type: full", "is adapter.type here; write none"},
+    {"finetuning_type: oft", "is adapter.type here; forge has lora and qlora in this version"},
+    {"lora_target: all", "is adapter.target_modules here; write all-linear"},
+    {"lora_target: q_proj,v_proj", "is adapter.target_modules here"},
+    {"quantization_bit: 4", "is model.quantization here; write nf4"},
+    {"quantization_bit: 3", "is model.quantization here; forge quantizes to nf4, fp4 or int8 itself"},
+    {"dataset: identity", "is data.train here; here it is a file, folder or pattern"},
+    {"template: llama3", "is data.template here; leave it out: auto takes the model's own"},
+    {"cutoff_len: 2048", "is data.max_length here"},
+    {"overwrite_cache: true", "has no counterpart: forge keeps its own token cache"},
+    {"dataloader_num_workers: 4", "has no counterpart: forge reads data ahead by itself"},
+    {"plot_loss: true", "has no counterpart: every step's numbers"},
+    {"ddp_timeout: 180000000", "has no counterpart: forge trains on one device"},
+    {"report_to: none", "is log.tensorboard here"},
+    {"pure_bf16: true", "is train.master_weights here; write false, with train.precision: bf16"},
+    {"pissa_init: true", "is adapter.init here; write pissa"},
+    {"use_galore: true", "has no counterpart yet: forge has adamw and sgd"},
+    {"freeze_vision_tower: true", "has no counterpart: forge trains language models alone"},
+    {"pref_beta: 0.1", "has no counterpart yet"},
+    {"image_max_pixels: 262144", "has no counterpart yet: images, audio and video"},
+    {"disable_gradient_checkpointing: true", "is train.activation_checkpointing here; write none"},
+    {"peft_config: {name: lora, r: 8}", "peft_config.r: r is adapter.rank here"},
+    {"do_train: true", "has no counterpart: forge run trains"},
+};
+
+const Case kTransformers[] = {
+    {"per_device_train_batch_size: 4",
+     "is train.micro_batch_size here; train.global_batch_size is the batch of one optimizer step"},
+    {"num_train_epochs: 3", "is train.epochs here"},
+    {"max_steps: -1", "it is train.max_steps; leave it out"},
+    {"learning_rate: 1e-4", "it is optimizer.learning_rate"},
+    {"warmup_ratio: 0.1", "it is schedule.warmup_ratio"},
+    {"optim: adamw_torch_fused", "is optimizer.type here; write adamw"},
+    {"optim: adamw_bnb_8bit", "is optimizer.type here; forge has adamw and sgd in this version"},
+    {"optim: lion_8bit", "is optimizer.type here; forge has adamw and sgd in this version"},
+    {"adam_beta2: 0.95", "is optimizer.betas here; write both: [0.9, 0.999]"},
+    {"save_steps: 0.1", "is checkpoint.every_steps here; where 0.1 is not a whole number"},
+    {"save_strategy: epoch", "is checkpoint.every_steps here; in steps"},
+    {"eval_strategy: steps", "is eval.every_steps here; in steps"},
+    {"logging_steps: 10", "is log.every_steps here"},
+    {"log_level: info", "has no counterpart: every step's numbers"},
+    {"push_to_hub: true", "has no counterpart: forge uploads nothing"},
+    {"hub_model_id: me/model", "has no counterpart: forge uploads nothing"},
+    {"gradient_checkpointing_kwargs: {use_reentrant: false}",
+     "is train.activation_checkpointing here; none, selective or full is all it takes"},
+    {"torch_dtype: bfloat16", "is train.precision here; write bf16"},
+    {"attn_implementation: flash_attention_2", "has no counterpart: provider chooses the kernels"},
+    {"training_args: {learning_rate: 1e-4}", "training_args.learning_rate: it is optimizer.learning_rate"},
+    {"training_args: {epochs: 3}", "training_args.epochs: it is train.epochs"},
+    {"training_args: {lora: {r: 8}}", "training_args.lora.r: r is"},
+    {"deepspeed: ds_z3.json", "has no counterpart: forge trains on one device"},
+    {"use_peft: true", "is adapter.type here; write lora"},
+    {"load_best_model_at_end: true", "is checkpoint.keep_best here; write 1"},
+    {"max_seq_length: 2048", "is data.max_length here"},
+    {"packing_strategy: bfd", "is data.packing here; nothing is padded"},
+    {"completion_only_loss: true", "is objective.train_on here; write completion"},
+    {"use_vllm: true", "has no counterpart yet: reinforcement learning"},
+    {"beta: 0.1", "has no counterpart yet"},
+    {"dataset_mixture: {datasets: [{id: a/b, weight: 0.5}]}",
+     "dataset_mixture.datasets[0].weight: it is data.train[].weight"},
+};
+
+const Case kTorchtune[] = {
+    {"model: {_component_: torchtune.models.llama3_2.lora_llama3_2_1b}",
+     "model._component_: _component_ is model.path here"},
+    {"model: {apply_lora_to_mlp: True}", "add gate_proj, up_proj and down_proj to the list"},
+    {"model: {apply_lora_to_output: False}", "leave lm_head out of the list"},
+    {"model: {lora_rank: 8}", "is adapter.rank here"},
+    {"optimizer: {_component_: torch.optim.AdamW}",
+     "optimizer._component_: _component_ is optimizer.type here; write adamw"},
+    {"optimizer: {_component_: bitsandbytes.optim.PagedAdamW8bit}",
+     "is optimizer.type here; forge has adamw and sgd in this version"},
+    {"optimizer: {fused: True}", "optimizer.fused: fused has no counterpart"},
+    {"optimizer: {lr: 2e-5}", "is optimizer.learning_rate here"},
+    {"lr_scheduler: {_component_: torchtune.training.lr_schedulers.get_cosine_schedule_with_warmup}",
+     "is schedule.type here; write cosine"},
+    {"lr_scheduler: {num_warmup_steps: 100}",
+     "lr_scheduler.num_warmup_steps: num_warmup_steps is schedule.warmup_steps here"},
+    {"checkpointer: {checkpoint_dir: /tmp/m}",
+     "checkpointer.checkpoint_dir: checkpoint_dir is model.path here"},
+    {"checkpointer: {recipe_checkpoint: null}", "has no counterpart: forge run continues an unfinished run"},
+    {"tokenizer: {max_seq_len: 2048}", "tokenizer.max_seq_len: max_seq_len is data.max_length here"},
+    {"tokenizer: {path: /tmp/tokenizer.model}", "tokenizer: tokenizer has no counterpart"},
+    {"dataset: {packed: True}", "dataset.packed: packed is data.packing here"},
+    {"dataset: {source: a/b}", "dataset.source: source is data.train[].path here"},
+    {"dataset_val: {split: 'train[95%:]'}", "has no counterpart: forge reads files"},
+    {"max_steps_per_epoch: null", "is train.max_steps here; leave it out"},
+    {"compile: False", "has no counterpart: nothing is compiled"},
+    {"profiler: {enabled: False}", "has no counterpart: forge bench measures"},
+    {"metric_logger: {log_dir: x}", "has no counterpart: runs are written to the run folder"},
+    {"loss: {_component_: torchtune.modules.loss.LinearCrossEntropyLoss}",
+     "has no counterpart: objective.type decides the loss"},
+    {"enable_activation_offloading: True", "activations are recomputed, not offloaded"},
+    {"dtype: bf16", "is train.precision here"},
+    {"device: xpu", "it is hardware.device; forge trains on a CPU or a CUDA card"},
+    {"quantizer: {groupsize: 32}", "quantization-aware training is not in this version"},
+    {"batch_size: 2", "is train.micro_batch_size here"},
+};
+
+const Case kOthers[] = {
+    // ms-swift
+    {"tuner_type: full", "is adapter.type here; write none"},
+    {"torch_dtype: float16", "is train.precision here; write fp16"},
+    {"split_dataset_ratio: 0.01", "is data.eval_fraction here"},
+    {"load_from_cache_file: true", "forge keeps its own token cache"},
+    {"freeze_vit: true", "forge trains language models alone"},
+    {"tensor_model_parallel_size: 2", "forge trains on one device"},
+    {"train_iters: 100", "is train.max_steps here"},
+    {"rlhf_type: grpo", "preference, reward and RL objectives"},
+    {"truncation_strategy: delete", "is data.overlong here; write drop"},
+    // litgpt
+    {"precision: bf16-true", "is train.precision here; write bf16"},
+    {"quantize: bnb.nf4", "is model.quantization here; write nf4"},
+    {"train: {lr_warmup_steps: 10}", "is schedule.warmup_steps here"},
+    {"train: {min_lr: 6e-5}", "is schedule.min_lr_ratio here; as a share"},
+    {"train: {tie_embeddings: null}", "the model's config.json says it"},
+    {"eval: {interval: 100}", "eval.interval: interval is eval.every_steps here"},
+    {"eval: {max_new_tokens: 100}", "has no counterpart"},
+    {"eval: {initial_validation: true}", "is eval.at_start here"},
+    {"eval: {max_iters: 100}", "is data.eval here; write [{path: FILE, limit: N}]"},
+    {"optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 1e-4}}",
+     "optimizer.init_args.lr: lr is optimizer.learning_rate here"},
+    {"data: {class_path: litgpt.data.JSON, init_args: {val_split_fraction: 0.1}}",
+     "is data.eval_fraction here"},
+    {"lora_projection: true", "add o_proj to the list"},
+    {"devices: 2", "is hardware.device here; forge trains on one device"},
+    {"logger_name: csv", "is log.tensorboard here; leave it out: forge writes metrics.jsonl"},
+    // Unsloth
+    {"lora: {use_loftq: true}", "lora.use_loftq: use_loftq has no counterpart yet"},
+    {"lora: {lora_dropout: 0.1}", "is adapter.dropout here"},
+    {"training: {train_on_completions: true}", "is objective.train_on here; write assistant"},
+    {"training: {gradient_checkpointing: unsloth}", "is train.activation_checkpointing here; write full"},
+    {"logging: {enable_wandb: false}", "logging.enable_wandb: enable_wandb has no counterpart"},
+    // ModelForge
+    {"compute_specs: low_end", "is hardware.profile here"},
+    {"use_4bit: true", "write nf4"},
+    {"bnb_4bit_compute_dtype: float16", "is train.precision here; write fp16"},
+    // OpenRLHF
+    {"ckpt: {save_steps: 20}", "ckpt.save_steps: save_steps is"},
+    {"ds: {packing_samples: true}", "ds.packing_samples: packing_samples is"},
+    {"ds: {zero_stage: 3}", "ds.zero_stage: zero_stage has"},
+    {"adam: {lr: 1e-5}", "adam.lr: lr is optimizer.learning_rate here"},
+    // PEFT
+    {"peft_config: {r: 8, bias: none}", "peft_config.bias: bias has no counterpart yet: leave it out"},
+    {"lora_config: {target_modules: all-linear, init_lora_weights: true}",
+     "is adapter.init here; write default"},
+    {"lora_config: {task_type: CAUSAL_LM}", "has no counterpart: leave it out"},
+};
+
+// Values of other tools in forge's own keys.
+const Case kValues[] = {
+    {"train: {precision: float16}", "train.precision: write fp16"},
+    {"train: {precision: bfloat16}", "train.precision: write bf16"},
+    {"model: {path: m, quantization: int4}", "model.quantization: write nf4"},
+    {"model: {path: m, quantization: gptq}",
+     "model.quantization: forge quantizes to nf4, fp4 or int8 itself"},
+    {"adapter: {type: dora}", "adapter.type: write lora, with adapter.use_dora: true"},
+    {"adapter: {type: full}", "adapter.type: write none"},
+    {"adapter: false", "adapter.type: write none"},
+    {"adapter: {type: lora, target_modules: all}", "adapter.target_modules: write all-linear"},
+    {"adapter: {type: lora, init: true}", "adapter.init: write default"},
+    {"train: {activation_checkpointing: true}", "train.activation_checkpointing: write full"},
+    {"train: {activation_checkpointing: false}", "train.activation_checkpointing: write none"},
+    {"train: {max_steps: -1}", "train.max_steps: leave it out"},
+    {"checkpoint: {every_steps: epoch}",
+     "checkpoint.every_steps: a number of steps: forge counts no epochs here"},
+    {"log: {tensorboard: wandb}", "log.tensorboard: leave it out: forge writes metrics.jsonl"},
+    {"optimizer: adamw_torch", "optimizer.type: write adamw"},
+    {"optimizer: adamw_bnb_8bit", "optimizer.type: forge has adamw and sgd in this version"},
+    {"schedule: constant_with_warmup", "schedule.type: write constant, with warmup_steps"},
+    {"objective: cpt", "objective.type: write pretrain"},
+    {"data: {train: [{path: a, format: completion}]}", "data.train[0].format: write text"},
+};
+
+template <size_t N>
+void check(const Case (&cases)[N]) {
+  for (const Case& sample : cases) {
+    INFO(sample.text);
+    CHECK_THAT(hint(sample.text), Catch::Contains(sample.says));
+  }
+}
+
+bool is_leaf_of_a_job(const std::string& name) {
+  for (const std::string& dotted : dotted_keys(job_fields()))
+    if (dotted.substr(dotted.rfind('.') + 1) == name) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("every row of the table names keys of forge that exist") {
+  std::set<std::string> seen;
+  for (const ForeignRow& row : foreign_rows()) {
+    std::string key = row.key;
+    if (size_t item = key.find("[]"); item != std::string::npos) key.erase(item, 2);
+    INFO(join(row.keys, ", ") << " -> " << key);
+    CHECK((key.empty() || find_field(key) != nullptr));
+    for (const std::string& name : row.keys) {
+      INFO(name);
+      CHECK(seen.insert(name).second);
+      CHECK(find_field(name) == nullptr);
+    }
+  }
+  CHECK(seen.size() > 1000);
+}
+
+TEST_CASE("values in the table belong to keys of forge, and what is to be written is one of its values") {
+  for (const std::string& key : dotted_keys(job_fields())) {
+    const Field* field = find_field(key);
+    if (field->kind != FieldKind::choice) continue;
+    for (const std::string& word : field->choices) {
+      INFO(key << ": " << word);
+      CHECK(foreign_value_hint(key, word).find("write ") == std::string::npos);
+    }
+  }
+  CHECK(foreign_value_hint("adapter.type", "dora") == "write lora, with adapter.use_dora: true");
+  CHECK(foreign_value_hint("data.eval[2].format", "completion") == "write text");
+  CHECK(foreign_value_hint("adapter.type", "lora").empty());
+}
+
+TEST_CASE("a key of forge is never answered by another tool's meaning of the same name") {
+  for (const ForeignRow& row : foreign_rows())
+    for (const std::string& name : row.keys) {
+      if (name.find_first_of("/.*") != std::string::npos || !is_leaf_of_a_job(name)) continue;
+      INFO(name << " is forge's own, so the row must lead there or stand below a section");
+      CHECK(row.key.substr(row.key.rfind('.') + 1) == name);
+    }
+}
+
+TEST_CASE("keys of axolotl") { check(kAxolotl); }
+TEST_CASE("keys of LLaMA-Factory") { check(kLlamaFactory); }
+TEST_CASE("keys of transformers, TRL and alignment-handbook") { check(kTransformers); }
+TEST_CASE("keys of torchtune") { check(kTorchtune); }
+TEST_CASE("keys of ms-swift, litgpt, Unsloth, ModelForge, OpenRLHF and PEFT") { check(kOthers); }
+TEST_CASE("values of other tools in forge's keys") { check(kValues); }
+
+TEST_CASE("sections of other tools are walked into, lists said once") {
+  CHECK(hints("lora: {r: 8, lora_alpha: 16, rnak: 2, use_rslora: true}\n") ==
+        std::vector<std::string>{
+            "lora: lora is adapter here",
+            "lora.r: r is adapter.rank here",
+            "lora.lora_alpha: lora_alpha is adapter.alpha here",
+            "lora.rnak: did you mean \"adapter.rank\"?",
+            "lora.use_rslora: it is adapter.use_rslora",
+        });
+  CHECK(hints("datasets: [{split: a}, {split: b, limit: 3}]\n").size() == 3);
+  // A section of its own name: what is known below it is said, plain words are left alone.
+  CHECK(hints("my_experiment: {max_steps: 3, name: x, type: y}\n") ==
+        std::vector<std::string>{
+            "my_experiment: forge has no such section; keys below it that it knows are named",
+            "my_experiment.max_steps: it is train.max_steps",
+        });
+  CHECK(hints("student: {model: a, path: b}\n").size() == 1);
+  // A whole job below a key.
+  CHECK(hint("trainer: {optimizer: {lr: 1}}").find("trainer.optimizer.lr: lr is") == 0);
+  // What one reason explains is not repeated for each key below.
+  CHECK(hints("fsdp_config: {a: 1, b: 2}\n").size() == 1);
+}
+
+TEST_CASE("a guess is only made for a likely misspelling in the same section") {
+  // Nearest names across sections were wrong more often than not.
+  for (const char* text :
+       {"checkpoints_x: 1", "train: {learing_rate: 1}", "lossy: 1", "adapter: {path: x, patience: 3}",
+        "eval: {max_tokns: 3}", "modal: {gpu: a100}", "keeper: 1", "optimizer: {initial: 1}", "teach: 1",
+        "data: {max_margins: 1}", "train: {min_steps: 1}", "cache_file: x",
+        "lora: {adalora: {total_step: 3}}", "lora: {total_step: 3}"}) {
+    INFO(text);
+    CHECK_THAT(hint(text), !Catch::Contains("did you mean"));
+  }
+  CHECK(hint("schedul: {type: linear}") == "schedul: did you mean \"schedule\"?");
+  CHECK(hint("data: {train: a.txt, max_lenght: 4}") == "data.max_lenght: did you mean \"max_length\"?");
+  CHECK_THAT(hint("num_train_epoch: 3"),
+             Catch::Contains("did you mean \"num_train_epochs\"? num_train_epochs is"));
+}

@@ -1,0 +1,37 @@
+#include "core/config/secrets.h"
+
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::vector<Secret> kSecrets{{"A_TOKEN", "s3cret"}, {"B_TOKEN", "s3cret-longer"}, {"C_KEY", "with \"quotes\""}};
+
+Environment environment_of(const std::vector<Secret>& secrets) {
+  return [secrets](const std::string& name) -> std::optional<std::string> {
+    for (const Secret& secret : secrets)
+      if (secret.variable == name) return secret.value;
+    return std::nullopt;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("secrets are hidden in texts, lists and names, the longest first") {
+  CHECK(hide_secrets(std::string("/x/s3cret-longer/s3cret"), kSecrets) == "/x/***/***");
+  const Json json{{"path", "a/s3cret"}, {"list", {"with \"quotes\"", 3}}, {"s3cret", true}};
+  CHECK(dump_json(hide_secrets(json, kSecrets)) == R"({"path":"a/***","list":["***",3],"***":true})");
+}
+
+TEST_CASE("what is stored names the variables, and comes back where they are set") {
+  const Json plan{{"job", {{"prompt", "key s3cret: {question}"}, {"path", "/x/s3cret-longer"}}}, {"steps", 3}};
+  const Json sealed = seal_secrets(plan, kSecrets);
+  CHECK(dump_json(sealed).find("s3cret") == std::string::npos);
+  CHECK(sealed["job"]["prompt"] == "key ${env:A_TOKEN}: {question}");
+  CHECK(unseal_secrets(sealed, environment_of(kSecrets), "plan.json") == plan);
+  CHECK(seal_secrets(plan, {}) == plan);
+  CHECK(unseal_secrets(plan, environment_of({}), "plan.json") == plan);
+  CHECK_THAT(error_of([&] { unseal_secrets(sealed, environment_of({kSecrets[0]}), "plan.json"); }),
+             Catch::Contains("plan.json: names variables of the environment that are not set: B_TOKEN, C_KEY"));
+}

@@ -1,0 +1,120 @@
+#include "core/data/rows/keys.h"
+
+#include "core/base/text.h"
+#include "core/data/read/sources.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+// "unread, unread | key: what it is told; …"; the messages are cut at their first comma or colon.
+std::string keys_of(const std::string& text, RowFormat format, Stated stated = Stated::nothing,
+                    bool has_template = true) {
+  const Json row = parse_row({1, 1, text}, "f");
+  std::vector<std::string> unread, said;
+  RowFaults faults;
+  check_keys(row, {format, stated, has_template, [](const std::string& key) { return key == "name"; }},
+             unread, faults);
+  for (const RowFault& fault : faults) {
+    CHECK(!fault.key.empty());
+    said.push_back(fault.message.substr(0, fault.message.find_first_of(",:")));
+  }
+  return join(unread, ", ") + (said.empty() ? "" : " | " + join(said, "; "));
+}
+
+constexpr const char* kTurns =
+    R"("messages": [{"role": "user", "content": "what is it"}, {"role": "assistant", "content": "a long answer"}])";
+
+std::string chat_with(const std::string& more, Stated stated = Stated::nothing) {
+  return keys_of("{" + std::string(kTurns) + ", " + more + "}", RowFormat::messages, stated);
+}
+
+std::string pair_with(const std::string& more, Stated stated = Stated::nothing) {
+  return keys_of(R"({"prompt": "the question", "completion": "the answer", )" + more + "}",
+                 RowFormat::prompt_completion, stated);
+}
+
+}  // namespace
+
+TEST_CASE("keys that say nothing to a model are named, blank ones are not there") {
+  CHECK(chat_with(R"("id": 1, "source": "web", "note": null, "tags": [], "context": "", "images": [])") ==
+        "id, source");
+  CHECK(chat_with(R"("system": "s", "tools": [1], "functions": [1])") == "");
+  CHECK(keys_of(R"({"text": "t", "url": "u", "score": 3.5})", RowFormat::text) == "url, score");
+  CHECK(keys_of(R"({"input_ids": [1], "labels": [1], "length": 1})", RowFormat::tokens) == "length");
+  CHECK(keys_of(R"({"source": "f", "line": 1, "label": "chosen", "text": "t", "ids": [1], "mask": [1]})",
+                RowFormat::tokens) == "");
+  CHECK(keys_of(R"({"prompt": "p", "answer": "4", "system": "s"})", RowFormat::prompt) == "");
+}
+
+TEST_CASE("keys of turns are named once a row, unless the chat template reads them") {
+  CHECK(
+      keys_of(R"({"messages": [{"role": "user", "content": "x", "time": 1, "name": "n", "tool_call_id": "c"},
+                    {"role": "assistant", "content": "x", "time": 2, "train": true, "loss_weight": 1}]})",
+              RowFormat::messages) == "messages[].time");
+  CHECK(keys_of(R"({"conversations": [{"from": "human", "value": "x", "name": "n", "weight": 0}]})",
+                RowFormat::sharegpt) == "conversations[].name");
+  CHECK(keys_of(R"({"messages": [{"role": "user", "content": "x", "images": ["a.png"]}]})",
+                RowFormat::messages) == " | images is not text");
+}
+
+TEST_CASE("what the model would be told is refused where no field takes it") {
+  CHECK(chat_with(R"("context": "the sky", "system_prompt": "s", "choices": ["a"])") ==
+        " | context is not read in messages rows; system_prompt is not read in messages rows; "
+        "choices is not read in messages rows");
+  CHECK(pair_with(R"("system": "be kind", "tools": [{"name": "f"}])") ==
+        " | system is not read in prompt_completion rows; tools is not read in prompt_completion rows");
+  CHECK(keys_of(
+            R"({"prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content":
+                    "a"}], "system": "s"})",
+            RowFormat::prompt_completion) == "");
+  CHECK(keys_of(R"({"instruction": "i", "output": "o", "tools": [{"name": "f"}]})", RowFormat::alpaca,
+                Stated::nothing, false) == " | tools is not read in alpaca rows");
+  CHECK(chat_with(R"("context": "the sky")", Stated::format) == " | context is not read in messages rows");
+  CHECK(chat_with(R"("context": "the sky")", Stated::fields) == "context");
+  CHECK(chat_with(R"("image": "a.png")", Stated::format) == " | image is not text");
+}
+
+TEST_CASE("what another shape would train on is refused unless the job states the format") {
+  CHECK(keys_of(R"({"text": "t", "prompt": "ask"})", RowFormat::text) ==
+        " | prompt is not read in text rows");
+  CHECK(keys_of(R"({"text": "t", "prompt": "ask"})", RowFormat::text, Stated::format) == "prompt");
+  CHECK(keys_of(R"({"text": "t", "role": "assistant"})", RowFormat::text) ==
+        " | role is not read in text rows");
+  CHECK(
+      chat_with(R"("score": 0.5, "rank": "2", "rating": "good", "label": true)") ==
+      "rating | score is not read in messages rows; rank is not read in messages rows; label is not read in "
+      "messages rows");
+  CHECK(chat_with(R"("score": 0.5)", Stated::format) == "score");
+  CHECK(pair_with(R"("label": 7)") == "label");
+}
+
+TEST_CASE("text that is read elsewhere, or that repeats it, changes nothing") {
+  CHECK(chat_with(R"("prompt": "what is it")") == "prompt");
+  CHECK(keys_of(R"({"instruction": "Add.", "output": "3", "prompt": "### Add. ###"})", RowFormat::alpaca) ==
+        "prompt");
+  CHECK(keys_of(R"({"instruction": "Add.", "output": "3", "prompt": "Do it."})", RowFormat::alpaca) ==
+        " | prompt is not read in alpaca rows");
+  // An answer out of the context does not say the context.
+  CHECK(chat_with(R"("context": "it is a long answer")") == " | context is not read in messages rows");
+  CHECK(
+      keys_of(
+          R"({"chosen": [{"role": "assistant", "content": "good"}], "rejected": [{"role": "assistant", "content":
+                    "bad"}], "messages": [{"role": "assistant", "content": "good"}]})",
+          RowFormat::preference) == "messages");
+  CHECK(pair_with(R"("answer": "another one")") == " | answer is not read in prompt_completion rows");
+}
+
+TEST_CASE("the mark of a picture is refused where a question has it, and XML is not one") {
+  const auto faults = [](const Row& row) {
+    RowFaults faults;
+    check_placeholders(row, faults);
+    return faults.size();
+  };
+  CHECK(faults(PairRow{"<image>\nwhat is it", "a cat"}) == 1);
+  CHECK(faults(PairRow{"read <image>a.png</image>", "done"}) == 0);
+  CHECK(faults(PairRow{"which token?", "it is <image>"}) == 0);
+  CHECK(faults(TextRow{"<image>"}) == 0);
+  CHECK(faults(ChatRow{Json::array({{{"role", "user"}, {"content", "what <image>"}}}), nullptr, {}, 0}) == 1);
+}

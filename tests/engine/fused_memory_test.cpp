@@ -1,0 +1,101 @@
+// The fused provider takes its memory once: the arena that the plan laid out, to the byte, and nothing in a step.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include "core/adapter/lora.h"
+#include "core/io/model_file.h"
+#include "core/tensor/counting_allocator.h"
+#include "core/train/network.h"
+#include "providers/engine_providers.h"
+#include "providers/fused/fused_plan.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::string kModel = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
+
+Batch batch_of(int64_t sequences, int64_t length, int64_t vocab) {
+  Batch batch;
+  for (int64_t id = 0; id < sequences; ++id) {
+    Example example{.id = id};
+    for (int64_t i = 0; i < length; ++i) {
+      example.ids.push_back(static_cast<int32_t>((id * 31 + i * i * 7 + 5) % vocab));
+      example.supervised.push_back(i > 1);
+    }
+    batch.append(example);
+  }
+  return batch;
+}
+
+struct Fixture {
+  ModelSpec spec = read_model_spec(kModel);
+  Job job;
+  Model model;
+  std::unique_ptr<TrainableSet> trainables;
+  std::unique_ptr<StepProvider> provider;
+  BatchTensors batch;
+  int64_t planned = 0;  // bytes of the arena
+
+  Fixture(const AdapterConfig& adapter, Checkpointing checkpointing) {
+    install_counting_allocator();
+    at::set_num_threads(2);
+    c10::NoGradGuard no_grad;
+    job.adapter = adapter;
+    model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
+    trainables = std::make_unique<TrainableSet>(run_parameters(spec, adapter, Quantization::none), at::kFloat,
+                                                model.device, true);
+    const auto sites = adapter_sites(spec, adapter);
+    for (Trainable& item : trainables->items())
+      if (at::Tensor* slot = find_weight(model, base_name(item.parameter))) {
+        item.master.copy_(*slot);
+        *slot = item.leaf;
+      }
+    if (adapter.type == AdapterType::lora) {
+      attach_adapter(model, *trainables, sites, adapter);
+      initialize_adapter(model, *trainables, sites, adapter, 1);
+    }
+    trainables->zero_grad();
+    StepOptions options = step_options(spec, job, sites, checkpointing);
+    batch = to_tensors(batch_of(4, 40, spec.vocab_size), spec, at::kFloat, model.device);
+    batch.training = true;
+    options.training = {batch.tokens, batch.loss_positions.size(0)};
+    provider = make_step_provider("fused", model, *trainables, options);
+    planned =
+        lay_out(training_step(options.shape), {batch.tokens, options.training.targets, 4, 2}, cpu_workspace)
+            .bytes;
+  }
+
+  void step() {
+    const HeadRows head = provider->forward(batch, true);
+    head.d_rows.fill_(0.01);
+    provider->backward(head.d_rows, batch);
+  }
+};
+
+AdapterConfig lora(double dropout) {
+  AdapterConfig adapter;
+  adapter.type = AdapterType::lora;
+  adapter.rank = 4;
+  adapter.dropout = dropout;
+  return adapter;
+}
+
+}  // namespace
+
+TEST_CASE("a fused step allocates the planned arena at first and nothing afterwards") {
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(0), lora(0.1)}) {
+    Fixture fixture(adapter, checkpointing);
+    const AllocatorStats before = allocator_stats();
+    fixture.step();
+    const AllocatorStats after = allocator_stats();
+    CHECK(after.live_bytes - before.live_bytes == fixture.planned);
+    fixture.step();
+    const int64_t calls = allocator_stats().allocations;
+    fixture.step();
+    CHECK(allocator_stats().allocations - calls == 0);
+  }
+}

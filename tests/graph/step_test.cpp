@@ -1,0 +1,128 @@
+// The lists of a step: sound for every policy and adapter, laid out without overlap, and caught when they are not.
+#include "core/families/step.h"
+
+#include <algorithm>
+
+#include "core/graph/backward.h"
+#include "core/graph/check.h"
+#include "core/graph/ops.h"
+#include "core/graph/recompute.h"
+#include "core/plan/model_spec.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+ModelSpec tiny() { return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama"); }
+
+AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
+  AdapterConfig adapter;
+  adapter.type = AdapterType::lora;
+  adapter.rank = 4;
+  adapter.target_modules = std::move(targets);
+  return adapter;
+}
+
+Graph step(const AdapterConfig& adapter, Checkpointing policy) {
+  const auto sites =
+      adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
+  return training_step({tiny(), module_training(tiny(), adapter, sites), policy});
+}
+
+int64_t no_workspace(const Graph&, const Op&, const StepSizes&) { return 0; }
+
+const StepSizes kSizes{.tokens = 100, .targets = 60};
+
+}  // namespace
+
+TEST_CASE("a step is sound under every adapter and policy") {
+  AdapterConfig upper = lora({"q_proj", "down_proj"});
+  upper.layers_to_transform = {1, 2};
+  AdapterConfig saved = lora({"v_proj"});
+  saved.modules_to_save = {"input_layernorm", "up_proj", "embed_tokens"};
+  const auto policy = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, saved}) {
+    const Graph list = step(adapter, policy);
+    INFO(print(list));
+    CHECK(step_faults(list) == std::vector<std::string>{});
+    const Layout layout = lay_out(list, kSizes, no_workspace);
+    CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
+    CHECK(layout.bytes >= layout.kept_bytes + layout.working_bytes);
+    CHECK(static_cast<double>(layout.bytes) <
+          1.02 * static_cast<double>(layout.kept_bytes + layout.working_bytes));
+  }
+}
+
+TEST_CASE("more recomputation takes less memory and more ops") {
+  const Graph none = step(lora(), Checkpointing::none), some = step(lora(), Checkpointing::selective),
+              full = step(lora(), Checkpointing::full);
+  CHECK(none.ops.size() < some.ops.size());
+  CHECK(some.ops.size() < full.ops.size());
+  const auto bytes = [](const Graph& list) { return lay_out(list, kSizes, no_workspace).bytes; };
+  CHECK(bytes(none) > bytes(some));
+  CHECK(bytes(some) > bytes(full));
+}
+
+TEST_CASE("every op of a step is needed where it stands") {
+  const Graph sound = step(lora(), Checkpointing::full);
+  int64_t found = 0, moved = 0;
+  for (size_t i = 0; i + 1 < sound.ops.size(); ++i) {
+    Graph without = sound;
+    without.ops.erase(without.ops.begin() + static_cast<std::ptrdiff_t>(i));
+    const bool missed = !step_faults(without).empty();
+    // What nothing reads: gradients that go to weights, the head's row count, the lowest layer's.
+    const OpKind kind = sound.ops[i].kind;
+    const bool writes_weights = kind == OpKind::embed_backward || kind == OpKind::linear_weight_gradient;
+    const bool accumulates =
+        kind == OpKind::adapter_gradient || kind == OpKind::norm_backward || kind == OpKind::rope_backward;
+    INFO(i << " " << name_of(kind));
+    if (!writes_weights && !accumulates) CHECK(missed);
+    found += missed;
+    Graph swapped = sound;
+    std::swap(swapped.ops[i], swapped.ops[i + 1]);
+    moved += !step_faults(swapped).empty();
+  }
+  CHECK(found > 40);
+  CHECK(moved > 40);
+}
+
+TEST_CASE("a value written over before its last reader, and memory given twice, are found") {
+  Graph list = step(lora(), Checkpointing::none);
+  size_t rope = 0;
+  while (list.ops[rope].kind != OpKind::rope) ++rope;
+  Graph late = list;  // reads q as it was before it was turned
+  late.ops[rope + 1].in[0] = list.ops[rope].in[0];
+  CHECK_FALSE(step_faults(late).empty());
+  CHECK(step_faults(late)[0] ==
+        "op " + std::to_string(rope + 1) +
+            " (attention): layers.0.q_proj is overwritten by layers.0.q_turned before it is read");
+  Layout layout = lay_out(list, kSizes, no_workspace);
+  layout.offsets[static_cast<size_t>(list.value(list.ops[rope].out[0]).buffer)] =
+      layout.offsets[static_cast<size_t>(list.value(list.ops[0].out[0]).buffer)];
+  CHECK_FALSE(layout_faults(list, layout, kSizes).empty());
+}
+
+TEST_CASE("a stream that two branches read gets the sum of their gradients") {
+  // h + f(norm(h)) + g(norm(h)): both additions pass the same gradient on, which the first branch may not add into.
+  Recorder g({.whole = {"embed", "a", "b"}});
+  ValueId h = g.embed("embed", 50, 8);
+  ValueId one = g.linear(g.norm(h, "n", 1e-6), {"a", 8}), two = g.linear(g.norm(h, "n", 1e-6), {"b", 8});
+  h = g.add(g.add(h, one), two);
+  g.head(g.gather(h), "head", 50, 0, true);
+  Graph forward = g.take();
+  Graph list = with_backward(forward, kept_values(forward, Checkpointing::none));
+  INFO(print(list));
+  CHECK(step_faults(list) == std::vector<std::string>{});
+  const auto count = [&](OpKind kind) {
+    return std::count_if(list.ops.begin(), list.ops.end(), [&](const Op& op) { return op.kind == kind; });
+  };
+  CHECK(count(OpKind::norm_backward) == 2);
+  CHECK(count(OpKind::add_gradient) + std::count_if(list.ops.begin(), list.ops.end(),
+                                                    [](const Op& op) {
+                                                      return op.kind == OpKind::norm_backward &&
+                                                             op.attributes.accumulate;
+                                                    }) ==
+        2);
+}
+
+}  // namespace forge

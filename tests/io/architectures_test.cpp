@@ -1,0 +1,37 @@
+// A model that forge does not have is called that, and a name is corrected only when it is misspelt.
+#include "core/io/architectures.h"
+
+#include "tests/test.h"
+
+using namespace forge;
+
+TEST_CASE("a model of the field is not taken for a misspelt one") {
+  const std::vector<std::string> classes{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"};
+  for (const char* name :
+       {"MambaForCausalLM", "MllamaForConditionalGeneration", "Qwen3ForCausalLM", "Qwen2MoeForCausalLM",
+        "MixtralForCausalLM", "Gemma3ForConditionalGeneration", "GPT2LMHeadModel", "Llama4ForCausalLM",
+        "DeepseekV3ForCausalLM", "GptOssForCausalLM", "Ernie4_5_MoeForCausalLM", "ChatGLMModel",
+        "Ministral3ForCausalLM", "LlamaForSequenceClassification", "MistralForTokenClassification"}) {
+    INFO(name);
+    CHECK(architecture_refusal(name, classes) == " is not in this version");
+  }
+  for (const char* name :
+       {"qwen3", "llama4", "gemma2", "gpt-oss", "command-r", "phi3", "qwen2moe", "falcon-h1"}) {
+    INFO(name);
+    CHECK(architecture_refusal(name, {"llama", "qwen2"}) == " is not in this version");
+  }
+}
+
+TEST_CASE("a misspelt architecture is corrected, a strange one is not") {
+  const std::vector<std::string> classes{"LlamaForCausalLM", "Qwen2ForCausalLM"};
+  CHECK(architecture_refusal("LlamaForCasualLM", classes) ==
+        " is not known (did you mean \"LlamaForCausalLM\"?)");
+  CHECK(architecture_refusal("LLaMAForCausalLM", classes) ==
+        " is not known (did you mean \"LlamaForCausalLM\"?)");
+  CHECK(architecture_refusal("lama", {"llama", "qwen2"}) == " is not known (did you mean \"llama\"?)");
+  // Another number is another model, and a short distance alone is no likeness.
+  for (const char* name : {"Qwen9ForCausalLM", "LunarForCausalLM", "SomethingElse"}) {
+    INFO(name);
+    CHECK(architecture_refusal(name, classes) == " is not known");
+  }
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Kills forge right before its calls that change files, one after the other, and expects nothing lost. Standard library only.
+
+    python3 tests/kill/sweep_test.py build/bin/forge build/lib/kill_at_call.so [--sample 14] [--only STAGE] [--keep DIR]
+
+Each stage is a command that is first left alone, which counts its calls (kill_at_call.cpp): a whole run and the extension
+of a finished one (checkpoints, retention, exports, reports), an export alone, `--fresh`, and the program's own part of a
+first start. Then, for each call, the command is repeated and killed there, and the plain command must complete the run:
+the same bits and losses, the same files and no others. A write is also killed when half of it is done.
+
+All calls are many minutes. --sample takes so many, of as different calls and files as there are; which ones changes with
+the program's build, and a failure names its call.
+"""
+import argparse
+import collections
+import dataclasses
+import hashlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kill_test import Checks, compare, complete, write_job
+
+STEPS, EVERY, LIMIT_S = 5, 2, 120
+
+
+@dataclasses.dataclass
+class Stage:
+    name: str
+    process: str        # whose calls count
+    before: Path        # what the folder holds when the command starts
+    golden: Path        # and when it was left alone
+    options: tuple = ()       # of the command that is killed
+    afterwards: tuple = ()    # of the one that must complete it
+
+
+class Bench:
+    """One folder in which everything happens, so that no path differs from trial to trial."""
+
+    def __init__(self, forge: str, library: str, root: Path):
+        self.forge, self.library, self.root, self.work = forge, library, root, root / "work"
+
+    def restore(self, state: Path) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        shutil.copytree(state, self.work)
+
+    def keep(self, name: str) -> Path:
+        shutil.copytree(self.work, self.root / name)
+        return self.root / name
+
+    def run(self, stage: Stage, at: int = 0, torn: bool = False, log: Path = None) -> int:
+        environment = dict(os.environ, LD_PRELOAD=self.library, KILL_IN=stage.process, KILL_AT=str(at),
+                           KILL_UNDER=str(self.work / "runs"), KILL_TORN="1" if torn else "0", KILL_LOG=str(log or ""))
+        return subprocess.run([self.forge, "run", str(self.work / "small.json"), *stage.options], env=environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              timeout=LIMIT_S).returncode
+
+    def complete(self, options: tuple) -> list:
+        return complete(self.forge, self.work / "small.json", LIMIT_S, options=options)
+
+    def calls(self, stage: Stage) -> list:
+        """The calls of the undisturbed command, "fsync …/state.json"."""
+        self.restore(stage.before)
+        log = self.root / "calls"
+        log.unlink(missing_ok=True)
+        code = self.run(stage, log=log)
+        assert code == 0, f"{stage.name}: exit {code}"
+        return [line.replace(str(self.work) + "/", "") for line in log.read_text().splitlines()]
+
+
+def names(folder: Path) -> list:
+    """Every file of the runs, but for the time in the TensorBoard file's name."""
+    found = [str(path.relative_to(folder)) for path in (folder / "runs").rglob("*")]
+    return sorted(re.sub(r"tfevents\..*", "tfevents", name) for name in found)
+
+
+def stages(bench: Bench) -> list:
+    job = write_job(bench.work, STEPS, EVERY)
+    new = bench.keep("new")
+    faults = complete(bench.forge, job, LIMIT_S)
+    assert not faults, faults
+    finished = bench.keep("finished")
+    extend = ("--extend", "--set", f"train.max_steps={STEPS + 2}")
+    shutil.rmtree(bench.work / "runs/small/adapter")
+    stripped = bench.keep("stripped")
+    bench.restore(finished)
+    faults = complete(bench.forge, job, LIMIT_S, options=extend)
+    assert not faults, faults
+    extended = bench.keep("extended")
+    return [Stage("run", "forge-engine", new, finished), Stage("extend", "forge-engine", finished, extended, extend, extend),
+            Stage("export", "forge-engine", stripped, finished), Stage("fresh", "forge", finished, finished, ("--fresh",)),
+            Stage("first start", "forge", new, finished)]
+
+
+def kind(call: str) -> str:
+    """Calls of one kind do the same to the same sort of file."""
+    return re.sub(r"\d{3,}", "N", re.sub(r"[0-9a-f]{32}", "HASH", call))
+
+
+def points_of(stage: Stage, calls: list) -> list:
+    """(stage, number of the call, call, half done): every call, but of writes one after the other to one file the first and
+    the last."""
+    points = []
+    for index, call in enumerate(calls):
+        is_write = call.startswith("write ")
+        if is_write and 0 < index < len(calls) - 1 and calls[index - 1] == call == calls[index + 1]:
+            continue
+        points += [(stage, index + 1, call, torn) for torn in (False, True)[: 1 + is_write]]
+    return points
+
+
+def kill(bench: Bench, checks: Checks, stage: Stage, number: int, call: str, torn: bool) -> None:
+    bench.restore(stage.before)
+    code = bench.run(stage, at=number, torn=torn)
+    faults = [f"exit {code}: it was not killed"] if code == 0 else []
+    faults += bench.complete(stage.afterwards) or compare(bench.work, stage.golden)
+    if not faults and names(bench.work) != names(stage.golden):
+        faults = [f"files differ: {sorted(set(names(bench.work)) ^ set(names(stage.golden)))}"]
+    checks.say(f"{stage.name}, call {number}{' half done' if torn else ''}: {call}", faults)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("forge", type=lambda p: str(Path(p).resolve()))
+    parser.add_argument("library", type=lambda p: str(Path(p).resolve()))
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep", type=Path, help="work here (new folder)")
+    args = parser.parse_args()
+    checks = Checks()
+    rng = random.Random(hashlib.sha256(Path(args.forge).read_bytes()).hexdigest())
+    with tempfile.TemporaryDirectory() as temporary:
+        bench = Bench(args.forge, args.library, (args.keep or Path(temporary)).resolve())
+        points, kinds = [], collections.defaultdict(list)
+        for stage in stages(bench):
+            if args.only not in stage.name:
+                continue
+            points += points_of(stage, bench.calls(stage))
+        for point in points:
+            kinds[point[0].name, kind(point[2]), point[3]].append(point)
+        print(f"{len(points)} points to kill at, of {len(kinds)} kinds", flush=True)
+        if args.sample:
+            chosen = rng.sample(sorted(kinds), min(args.sample, len(kinds)))
+            points = [rng.choice(kinds[one]) for one in chosen]
+        for point in points:
+            kill(bench, checks, *point)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
