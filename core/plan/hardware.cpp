@@ -210,7 +210,7 @@ CpuInfo as_stated(CpuInfo cpu, const StatedInstructions& stated) {
   std::vector<std::string> isa;
   for (const Extension& extension : kExtensions)
     if (extension.set <= stated.set &&
-        (cpu.has(extension.name) || (extension.implied && states_processor(stated))))
+        (states_processor(stated) ? extension.implied : cpu.has(extension.name)))
       isa.push_back(extension.name);
   cpu.isa = isa;
   cpu.stated = stated.by;

@@ -54,6 +54,10 @@ TEST_CASE("a processor can be stated, held down or not in this machine") {
   CHECK(more.has("amx_tile"));
   CHECK(instructions_of(more) == InstructionSet::amx_bf16);
   CHECK(instructions_of(stated(InstructionSet::avx2, "FORGE_CPU=avx2")) == InstructionSet::avx2);
+  // What only some processors of a set have is not part of it.
+  CpuInfo newer = cpu;
+  newer.isa.push_back("avx_vnni");
+  CHECK(as_stated(newer, {InstructionSet::avx2, "FORGE_CPU=avx2"}).isa == std::vector<std::string>{"avx2", "fma", "f16c"});
   CHECK(instructions_of({}) == InstructionSet::baseline);
 }
 
