@@ -18,9 +18,16 @@ constexpr std::array kProviders{Row{"fused", &fused_provider}, Row{"reference", 
 }  // namespace
 
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
-                         Checkpointing checkpointing) {
-  return {.shape = {spec, module_training(spec, job.adapter, sites), checkpointing},
+                         Recomputed recompute) {
+  return {.shape = {spec, module_training(spec, job.adapter, sites), std::move(recompute)},
           .neftune_alpha = job.train.neftune_alpha};
+}
+
+StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
+                         Checkpointing policy) {
+  StepOptions options = step_options(spec, job, sites, Recomputed());
+  options.shape.recompute = recomputed_by(options.shape, policy);
+  return options;
 }
 
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,

@@ -12,7 +12,7 @@ const std::vector<Provider>& providers() {
       {"fused", "our own kernels, forward and backward written by hand: Llama's layers on a CPU", fused_faults,
        fused_activation_lines, true},
       {"reference", "plain ATen with autograd inside each layer: every model, every device", reference_faults,
-       reference_activation_lines},
+       reference_activation_lines, false, true},
   };
   return table;
 }

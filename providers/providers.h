@@ -16,6 +16,8 @@ struct Provider {
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
   // Whether it holds that memory for the whole run.
   bool keeps_memory = false;
+  // Whether it can only compute again what lies between two additions to the stream, as a whole.
+  bool recomputes_halves = false;
 };
 
 // In the order in which `provider: auto` tries them.

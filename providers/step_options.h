@@ -14,6 +14,9 @@ struct StepOptions {
 
 // Those of a job whose adapter changes `sites`, without the plan's sizes.
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
-                         Checkpointing checkpointing);
+                         Recomputed recompute);
+// With a fixed choice of what is computed again.
+StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
+                         Checkpointing policy);
 
 }  // namespace forge

@@ -33,7 +33,7 @@ enum class SampleBy { document, paragraph, line };
 enum class Overlong { truncate, drop, split, error };
 enum class TruncationSide { right, left };
 enum class BadRow { error, skip };
-enum class Checkpointing { none, selective, full };
+enum class Checkpointing { none, selective, full, chosen };
 enum class Precision { fp32, bf16, fp16 };
 enum class OptimizerType { adamw, sgd };
 enum class ScheduleType { constant, linear, cosine, wsd };

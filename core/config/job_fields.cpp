@@ -229,7 +229,8 @@ std::vector<Field> train_fields() {
           .at_least(1)
           .unit("tokens"),
       key("activation_checkpointing", &TrainConfig::activation_checkpointing,
-          "Recompute activations in the backward pass to save memory.")
+          "What the backward pass computes again instead of keeping it in memory: nothing, the MLP's inner values, or all of a "
+          "layer. auto keeps what fits; chosen, which it may come to, gives up value by value, the cheapest to compute first.")
           .automatic(),
       key("precision", &TrainConfig::precision,
           "Type of frozen weights, activations and matrix inputs; auto is the hardware profile's.")

@@ -48,7 +48,7 @@ const Names& names(BadRow) {
   return all;
 }
 const Names& names(Checkpointing) {
-  static const Names all{"none", "selective", "full"};
+  static const Names all{"none", "selective", "full", "chosen"};
   return all;
 }
 const Names& names(Precision) {

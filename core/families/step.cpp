@@ -1,7 +1,6 @@
 #include "core/families/step.h"
 
 #include "core/graph/backward.h"
-#include "core/graph/recompute.h"
 #include "core/plan/modules.h"
 
 namespace forge {
@@ -35,9 +34,13 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   return training;
 }
 
+Recomputed recomputed_by(const StepShape& shape, Checkpointing policy) {
+  return policy == Checkpointing::none ? Recomputed() : recomputed_by(forward_list(shape), policy);
+}
+
 Graph training_step(const StepShape& shape) {
   Graph forward = record(shape, true);
-  KeptValues kept = kept_values(forward, shape.checkpointing);
+  KeptValues kept = kept_values(forward, shape.recompute);
   Graph step = with_backward(std::move(forward), kept);
   fuse_additions(step);
   return step;

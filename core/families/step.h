@@ -1,10 +1,11 @@
 #pragma once
 // A family's layers with everything around them, as the lists that a provider runs.
 //
-//   Graph step = training_step({spec, module_training(spec, adapter, sites), Checkpointing::none});
+//   Graph step = training_step({spec, module_training(spec, adapter, sites)});
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
 #include "core/plan/parameters.h"
 
@@ -18,8 +19,11 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
 struct StepShape {
   ModelSpec spec;
   ModuleTraining training;
-  Checkpointing checkpointing = Checkpointing::none;
+  Recomputed recompute;
 };
+
+// What a fixed choice computes again.
+Recomputed recomputed_by(const StepShape& shape, Checkpointing policy);
 
 // Embedding, layers, final norm and head, forward and backward.
 Graph training_step(const StepShape& shape);

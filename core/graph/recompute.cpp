@@ -1,9 +1,20 @@
 #include "core/graph/recompute.h"
 
 #include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <string_view>
+
+#include "core/base/text.h"
+#include "core/graph/ops.h"
 
 namespace forge {
 namespace {
+
+// What a FLOP of attention costs, in those of products: its tiles are small, and half of what they touch is masked.
+constexpr double kAttentionCost = 3;
+
+constexpr int64_t kMostLayers = 100'000;
 
 bool overlap(const Value& a, const Value& b) {
   return a.buffer == b.buffer && a.column < b.column + b.width && b.column < a.column + a.width;
@@ -19,46 +30,263 @@ std::set<ValueId> overwritten(const Graph& forward) {
   return gone;
 }
 
-// Whether some op of `kind` reads what `op` made, or a part of it.
-bool feeds(const Graph& forward, const Op& op, OpKind kind) {
-  return std::any_of(forward.ops.begin(), forward.ops.end(), [&](const Op& reader) {
-    return reader.kind == kind && reader.layer == op.layer &&
-           std::any_of(reader.in.begin(), reader.in.end(), [&](ValueId in) {
-             return forward.value(in).buffer == forward.value(op.out[0]).buffer;
-           });
+// "layers.3.gate_proj+up_proj" → "gate_proj+up_proj"
+std::string local_name(const std::string& name) {
+  return name.substr(name.find('.', name.find('.') + 1) + 1);
+}
+
+struct Group {
+  std::string name;
+  int64_t layer = -1;
+  bool ends_layer = false;   // holds the layer's result: always kept
+  std::vector<int32_t> ops;  // that write it, in order
+  std::vector<ValueId> values;
+};
+
+// The groups of a forward list.
+class Groups {
+ public:
+  explicit Groups(const Graph& forward)
+      : forward_(forward), parent_(forward.values.size()), group_of_(forward.values.size(), -1) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    join_values();
+    for (size_t v = 0; v < parent_.size(); ++v) collect(static_cast<ValueId>(v));
+    mark_layer_ends();
+  }
+
+  const std::vector<Group>& all() const { return groups_; }
+  const Group* of(ValueId value) const {
+    const int32_t at = group_of_[static_cast<size_t>(value)];
+    return at < 0 ? nullptr : &groups_[static_cast<size_t>(at)];
+  }
+
+ private:
+  ValueId root(ValueId value) {
+    while (parent_[static_cast<size_t>(value)] != value) value = parent_[static_cast<size_t>(value)];
+    return value;
+  }
+  void join(ValueId a, ValueId b) {
+    a = root(a), b = root(b);
+    parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
+  }
+  void join_values() {
+    std::map<int32_t, ValueId> first;  // of each buffer
+    for (size_t v = 0; v < parent_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      auto [found, is_new] = first.try_emplace(forward_.values[v].buffer, id);
+      if (!is_new) join(id, found->second);
+    }
+    for (const Op& op : forward_.ops)
+      for (const auto* values : {&op.out, &op.parts})
+        for (ValueId value : *values)
+          if (!op.out.empty()) join(value, op.out[0]);
+  }
+  void collect(ValueId value) {
+    const int32_t producer = forward_.producers[static_cast<size_t>(value)];
+    if (producer < 0 || forward_.ops[static_cast<size_t>(producer)].layer < 0) return;
+    int32_t& at = group_of_[static_cast<size_t>(root(value))];
+    if (at < 0) {
+      at = static_cast<int32_t>(groups_.size());
+      groups_.push_back(
+          {local_name(forward_.value(value).name), forward_.ops[static_cast<size_t>(producer)].layer});
+    }
+    group_of_[static_cast<size_t>(value)] = at;
+    Group& group = groups_[static_cast<size_t>(at)];
+    group.values.push_back(value);
+    if (std::find(group.ops.begin(), group.ops.end(), producer) == group.ops.end())
+      group.ops.push_back(producer);
+  }
+  // The last op of a layer makes the next one's input.
+  void mark_layer_ends() {
+    for (size_t i = 0; i + 1 < forward_.ops.size(); ++i) {
+      if (forward_.ops[i].layer < 0 || forward_.ops[i].layer == forward_.ops[i + 1].layer) continue;
+      const int32_t at = group_of_[static_cast<size_t>(forward_.ops[i].out[0])];
+      groups_[static_cast<size_t>(at)].ends_layer = true;
+    }
+  }
+
+  const Graph& forward_;
+  std::vector<ValueId> parent_;
+  std::vector<int32_t> group_of_;
+  std::vector<Group> groups_;
+};
+
+// Norms' and gated activations' results, which cost a pass over memory.
+bool never_kept(const Graph& forward, ValueId value) {
+  const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
+  const bool small = forward.buffer_of(value).type == ValueType::fp32;  // 1 / rms
+  return op.layer >= 0 && ((op.kind == OpKind::norm && !small) || op.kind == OpKind::glu);
+}
+
+// Whether a gated activation reads the group.
+bool feeds_glu(const Graph& forward, const Group& group) {
+  return std::any_of(forward.ops.begin() + group.ops.back(), forward.ops.end(), [&](const Op& op) {
+    return op.kind == OpKind::glu && op.layer == group.layer &&
+           std::find(group.values.begin(), group.values.end(), op.in[0]) != group.values.end();
   });
 }
 
-// The last op of a layer makes the next one's input.
-bool ends_layer(const Graph& forward, size_t index) {
-  return index + 1 >= forward.ops.size() || forward.ops[index].layer != forward.ops[index + 1].layer;
+// Memory of what could be kept of it.
+int64_t bytes_of(const Graph& forward, const Group& group, const StepSizes& sizes) {
+  std::set<int32_t> buffers;
+  int64_t bytes = 0;
+  for (ValueId value : group.values) {
+    const Buffer& b = forward.buffer_of(value);
+    if (!never_kept(forward, value) && buffers.insert(forward.value(value).buffer).second)
+      bytes += sizes.rows(b.rows) * b.width * sizes.element(b.type);
+  }
+  return bytes;
 }
 
-bool keeps(const Graph& forward, size_t index, Checkpointing policy) {
-  const Op& op = forward.ops[index];
-  if (op.layer < 0 || ends_layer(forward, index)) return true;
-  if (op.kind == OpKind::glu || policy == Checkpointing::full) return false;
-  return policy == Checkpointing::none || !(op.kind == OpKind::linear && feeds(forward, op, OpKind::glu));
+double flops_of(const Graph& forward, int32_t index, const StepSizes& sizes, double mean_length) {
+  const Op& op = forward.ops[static_cast<size_t>(index)];
+  return cost_of(forward, op, sizes, mean_length).flops * (op.kind == OpKind::attention ? kAttentionCost : 1);
+}
+
+// Below it nothing is kept.
+int64_t lowest_layer(const Graph& forward) {
+  int64_t lowest = INT64_MAX;
+  for (const ModuleUse& module : forward.modules)
+    if (module.learns())
+      lowest = std::min(lowest, module.kind == ModuleKind::embedding ? 0
+                                : module.layer < 0                   ? INT64_MAX
+                                                                     : module.layer);
+  return lowest;
+}
+
+// The number of additions to the stream before each op.
+std::vector<int32_t> segments(const Graph& forward) {
+  std::vector<int32_t> numbers;
+  int32_t number = 0;
+  for (const Op& op : forward.ops) {
+    numbers.push_back(number);
+    number += op.kind == OpKind::add;
+  }
+  return numbers;
+}
+
+// Units of one segment as one, which costs all of the segment.
+std::vector<RecomputeUnit> joined(const Graph& forward,
+                                  const std::vector<std::pair<int32_t, RecomputeUnit>>& units,
+                                  const StepSizes& sizes, double mean_length) {
+  std::map<int32_t, RecomputeUnit> by_segment;
+  for (const auto& [segment, unit] : units) {
+    RecomputeUnit& whole = by_segment[segment];
+    whole.layer = unit.layer;
+    whole.bytes += unit.bytes;
+    whole.groups.insert(whole.groups.end(), unit.groups.begin(), unit.groups.end());
+  }
+  const std::vector<int32_t> numbers = segments(forward);
+  for (size_t i = 0; i < forward.ops.size(); ++i)
+    if (auto found = by_segment.find(numbers[i]); found != by_segment.end())
+      found->second.flops += flops_of(forward, static_cast<int32_t>(i), sizes, mean_length);
+  std::vector<RecomputeUnit> result;
+  for (auto& [segment, unit] : by_segment) result.push_back(std::move(unit));
+  return result;
 }
 
 }  // namespace
 
-KeptValues kept_values(const Graph& forward, Checkpointing policy) {
+Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
+  Recomputed again;
+  if (policy == Checkpointing::none) return again;
+  const Groups groups(forward);
+  for (const Group& group : groups.all())
+    if (!group.ends_layer && (policy == Checkpointing::full || feeds_glu(forward, group)))
+      again.add(group.name, group.layer);
+  return again;
+}
+
+std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length,
+                                           bool whole_segments) {
+  const int64_t lowest = lowest_layer(forward);
+  const std::vector<int32_t> numbers = segments(forward);
+  const Groups groups(forward);
+  std::vector<std::pair<int32_t, RecomputeUnit>> found;
+  for (const Group& group : groups.all()) {
+    const int64_t bytes = bytes_of(forward, group, sizes);
+    if (group.ends_layer || group.layer < lowest || bytes == 0) continue;
+    RecomputeUnit unit{{group.name}, group.layer, 0, bytes};
+    for (int32_t op : group.ops) unit.flops += flops_of(forward, op, sizes, mean_length);
+    found.push_back({numbers[static_cast<size_t>(group.ops[0])], unit});
+  }
+  std::vector<RecomputeUnit> units;
+  if (whole_segments)
+    units = joined(forward, found, sizes, mean_length);
+  else
+    for (auto& [segment, unit] : found) units.push_back(std::move(unit));
+  const auto per_byte = [](const RecomputeUnit& unit) {
+    return unit.flops / static_cast<double>(unit.bytes);
+  };
+  std::sort(units.begin(), units.end(), [&](const RecomputeUnit& a, const RecomputeUnit& b) {
+    return std::make_pair(per_byte(a), a.layer) < std::make_pair(per_byte(b), b.layer);
+  });
+  return units;
+}
+
+void Recomputed::add(const RecomputeUnit& unit) {
+  for (const std::string& group : unit.groups) add(group, unit.layer);
+}
+
+bool Recomputed::has(const std::string& group, int64_t layer) const {
+  const auto found = layers.find(group);
+  return found != layers.end() && found->second.count(layer) > 0;
+}
+
+KeptValues kept_values(const Graph& forward, const Recomputed& again) {
   const std::set<ValueId> gone = overwritten(forward);
+  const Groups groups(forward);
   KeptValues kept;
   for (size_t v = 0; v < forward.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    const int32_t producer = forward.producers[v];
-    if (producer < 0 || gone.count(id)) continue;
-    const Op& op = forward.ops[static_cast<size_t>(producer)];
-    const bool small = forward.buffer_of(id).type == ValueType::fp32;  // 1 / rms, lse, x Aᵀ
-    if (op.kind == OpKind::norm && !small && op.layer >= 0) continue;
-    // What the layer's last product makes is its input to the stream: nobody would compute it again for x Aᵀ alone.
-    const bool last_product =
-        op.kind == OpKind::linear && ends_layer(forward, static_cast<size_t>(producer) + 1);
-    if (keeps(forward, static_cast<size_t>(producer), policy) || (small && last_product)) kept.insert(id);
+    if (forward.producers[v] < 0 || gone.count(id) || never_kept(forward, id)) continue;
+    const Group* group = groups.of(id);
+    if (!group || group->ends_layer || !again.has(group->name, group->layer)) kept.insert(id);
   }
   return kept;
+}
+
+bool computed_again(const Graph& forward, size_t op, const Recomputed& again) {
+  if (forward.ops[op].out.empty()) return false;
+  const Groups groups(forward);
+  const Group* group = groups.of(forward.ops[op].out[0]);
+  return group && !group->ends_layer && again.has(group->name, group->layer);
+}
+
+std::string layer_ranges(const std::set<int64_t>& layers) {
+  std::vector<std::string> parts;
+  for (auto at = layers.begin(); at != layers.end();) {
+    const int64_t first = *at;
+    int64_t last = first;
+    while (++at != layers.end() && *at == last + 1) last = *at;
+    parts.push_back(first == last ? std::to_string(first)
+                                  : std::to_string(first) + "-" + std::to_string(last));
+  }
+  return join(parts, ",");
+}
+
+std::optional<std::set<int64_t>> layers_of(const std::string& ranges) {
+  const auto number = [](std::string_view text) {
+    int64_t value = -1;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return fault == std::errc() && end == text.data() + text.size() && value < kMostLayers ? value : -1;
+  };
+  std::set<int64_t> layers;
+  for (const std::string& part : split(ranges, ',')) {
+    const size_t dash = std::min(part.find('-'), part.size());
+    const int64_t first = number(std::string_view(part).substr(0, dash));
+    const int64_t last = dash == part.size() ? first : number(std::string_view(part).substr(dash + 1));
+    if (first < 0 || last < first) return std::nullopt;
+    for (int64_t layer = first; layer <= last; ++layer) layers.insert(layer);
+  }
+  return layers;
+}
+
+std::string describe(const Recomputed& again) {
+  std::vector<std::string> parts;
+  for (const auto& [group, layers] : again.layers)
+    parts.push_back(group + (layers.size() == 1 ? " in layer " : " in layers ") + layer_ranges(layers));
+  return parts.empty() ? "nothing" : join(parts, ", ");
 }
 
 }  // namespace forge

@@ -1,15 +1,64 @@
 #pragma once
 // Which values a step keeps for its backward, and which it computes again.
+//
+//   Recomputed again = recomputed_by(forward, Checkpointing::selective);          // a fixed choice
+//   std::vector<RecomputeUnit> units = recompute_units(forward, sizes, length);   // or one by one, cheapest first
+//   again.add(units[0]);
+//   KeptValues kept = kept_values(forward, again);
+//
+// Norms and gated activations cost a pass over memory and no product: they are always computed again. A layer's result is always
+// kept, and so is everything around the layers. What lies between is a group: the values that one op makes or that share memory,
+// named by its first one ("gate_proj+up_proj", "mixed"), and kept or computed again as a whole.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "core/config/job.h"
 #include "core/graph/backward.h"
 
 namespace forge {
 
-// What costs a pass over memory and no product (norms, gated activations) is always computed again. Beyond that
-//   none       keeps what products and attention made,
+// What can be given up by itself, what it costs to compute again, and what is saved.
+struct RecomputeUnit {
+  std::vector<std::string> groups;
+  int64_t layer = 0;
+  double flops = 0;  // as dear as those of products: attention's count more
+  int64_t bytes = 0;
+};
+
+// The layers in which each group is computed again.
+struct Recomputed {
+  std::map<std::string, std::set<int64_t>> layers;  // by group
+
+  void add(const std::string& group, int64_t layer) { layers[group].insert(layer); }
+  void add(const RecomputeUnit& unit);
+  bool has(const std::string& group, int64_t layer) const;
+  bool operator==(const Recomputed& other) const { return layers == other.layers; }
+};
+
+//   none       keeps every group,
 //   selective  computes the inputs of the gated activation again: the widest values of a layer, and no attention,
-//   full       keeps a layer's input alone, and what only its own gradient would need to be computed again.
-// Around the layers everything is kept.
-KeptValues kept_values(const Graph& forward, Checkpointing policy);
+//   full       computes all of them again.
+Recomputed recomputed_by(const Graph& forward, Checkpointing policy);
+
+// In the order of FLOPs a byte, in lower layers first: nothing is saved at the fullest moment in the highest one, whose backward
+// comes at once. Layers below the lowest that learns are left out, since nothing of them is kept. `mean_length`: tokens of a
+// sequence. `whole_segments`: a unit is everything between two additions to the stream, for a provider that can only
+// recompute all of it.
+std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length,
+                                           bool whole_segments);
+
+KeptValues kept_values(const Graph& forward, const Recomputed& again);
+
+// Whether what an op of the forward list makes is computed again.
+bool computed_again(const Graph& forward, size_t op, const Recomputed& again);
+
+// "gate_proj+up_proj in layers 0-11, mixed in layer 3", or "nothing".
+std::string describe(const Recomputed& again);
+// {2, 3, 4, 7} ↔ "2-4,7"; nothing where it reads otherwise.
+std::string layer_ranges(const std::set<int64_t>& layers);
+std::optional<std::set<int64_t>> layers_of(const std::string& ranges);
 
 }  // namespace forge

@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using Table = std::vector<std::vector<std::string>>;
 
 std::string shown(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -30,7 +30,7 @@ std::string indented(const std::string& text) {
   return result;
 }
 
-std::string section(const std::string& title, const Rows& rows) {
+std::string section(const std::string& title, const Table& rows) {
   return rows.empty() ? "" : "\n" + title + "\n" + indented(format_table(rows));
 }
 
@@ -38,9 +38,9 @@ std::string capability_text(int64_t capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
-Rows device_rows(const Device& device) {
+Table device_rows(const Device& device) {
   const CpuInfo& cpu = device.cpu;
-  Rows rows{
+  Table rows{
       {"processor", cpu.name + ", " + std::to_string(cpu.cores) + (cpu.cores == 1 ? " core" : " cores") +
                         (cpu.isa.empty() ? "" : " (" + join(cpu.isa, " ") + ")") +
                         (cpu.stated.empty() ? "" : ", stated by " + cpu.stated)},
@@ -55,8 +55,8 @@ Rows device_rows(const Device& device) {
 }
 
 // Sections only hold other keys; lists of sources are told apart by their count.
-Rows value_rows(const Plan& plan, bool all) {
-  Rows rows;
+Table value_rows(const Plan& plan, bool all) {
+  Table rows;
   for (const std::string& key : dotted_keys(job_fields())) {
     const Field* field = find_field(key);
     if (!field || field->kind == FieldKind::section || key.find("data.train.") == 0 ||
@@ -71,8 +71,8 @@ Rows value_rows(const Plan& plan, bool all) {
   return rows;
 }
 
-Rows memory_rows(const Plan& plan) {
-  Rows rows;
+Table memory_rows(const Plan& plan) {
+  Table rows;
   for (const MemoryLine& line : plan.memory)
     rows.push_back({line.name, format_bytes(line.bytes), line.formula});
   rows.push_back({"predicted peak", format_bytes(plan.predicted_peak_bytes),
@@ -122,8 +122,8 @@ std::vector<std::string> packing_row(const Plan& plan) {
   return {plan.job.data.packing ? "packing" : "batches (no packing)", text};
 }
 
-Rows run_rows(const Plan& plan) {
-  Rows rows{data_row("training data", plan.train)};
+Table run_rows(const Plan& plan) {
+  Table rows{data_row("training data", plan.train)};
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   if (plan.packing.micro_batches_per_step > 0) rows.push_back(packing_row(plan));
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
@@ -134,9 +134,9 @@ Rows run_rows(const Plan& plan) {
   return rows;
 }
 
-Rows model_rows(const Plan& plan) {
+Table model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
-  Rows rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
+  Table rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
                           format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size) +
                           (m.sliding_window > 0 ? ", window of " + format_count(m.sliding_window) + " tokens" : "")},
             {"parameters", format_count(plan.parameters.total) + ", " +
@@ -159,8 +159,8 @@ Rows model_rows(const Plan& plan) {
   return rows;
 }
 
-Rows warning_rows(const Plan& plan) {
-  Rows rows;
+Table warning_rows(const Plan& plan) {
+  Table rows;
   for (const std::string& warning : plan.warnings) rows.push_back({"! " + warning});
   return rows;
 }
@@ -178,7 +178,7 @@ std::string explain_profile(const Device& device, const Profile& profile) {
   const auto row = [](const char* name, const std::string& value, const std::string& reason) {
     return std::vector<std::string>{name, value, reason};
   };
-  const Rows choices{
+  const Table choices{
       row("precision", name_of(profile.precision.value), profile.precision.reason),
       row("storage", name_of(profile.storage.value), profile.storage.reason),
       row("loss_scaling", profile.loss_scaling.value, profile.loss_scaling.reason),

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
+#include "core/families/step.h"
+#include "core/graph/ops.h"
 #include "core/plan/resolve.h"
 #include "providers/providers.h"
 
@@ -120,7 +123,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.precision = *job.train.precision;
   shape.storage = plan.storage;
   shape.quantization = job.model.quantization;
-  shape.checkpointing = *job.train.activation_checkpointing;
+  shape.recompute = plan.recompute;
   shape.cuda = plan.device.cuda;
   shape.instructions = instructions_of(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
@@ -167,52 +170,105 @@ std::vector<int64_t> sizes(const Plan& plan, int64_t from, int64_t to) {
   }
 }
 
-struct Attempt {
-  int64_t tokens = 0;  // 0: the micro-batch is the user's
-  Checkpointing checkpointing = Checkpointing::none;
-};
-
-// From the fastest to the smallest: the knee and half of it at each degree of recomputation, then ever
-// smaller micro-batches with full recomputation.
-std::vector<Attempt> attempts(const Plan& plan, const Search& search) {
-  std::vector<Checkpointing> degrees{Checkpointing::none, Checkpointing::selective, Checkpointing::full};
-  if (search.fixed_checkpointing) degrees = {*plan.job.train.activation_checkpointing};
-  std::vector<Attempt> list;
-  for (Checkpointing degree : degrees) {
-    if (search.fixed_batch)
-      list.push_back({0, degree});
-    else
-      for (int64_t tokens : sizes(plan, search.knee, std::max(search.knee / 2, search.smallest)))
-        list.push_back({tokens, degree});
-  }
-  if (!search.fixed_batch)
-    for (int64_t tokens : sizes(plan, search.knee / 4, 1)) list.push_back({tokens, degrees.back()});
-  return list;
-}
-
-void apply(Plan& plan, const Attempt& attempt, const Search& search, const Inventory& inventory) {
-  if (attempt.tokens > 0) set_micro_batch(plan, attempt.tokens);
-  plan.job.train.activation_checkpointing = attempt.checkpointing;
-  const Fullest train = fullest_training(plan, *search.counts), eval = fullest_evaluation(plan, *search.counts);
+// Settles what the plan needs to hold at this micro-batch.
+void lay_out_memory(Plan& plan, const Search& search, const Inventory& inventory) {
+  const Fullest train = fullest_training(plan, *search.counts),
+                eval = fullest_evaluation(plan, *search.counts);
   plan.training_batch = {train.tokens, train.supervised};
   plan.evaluation_batch = {eval.tokens, eval.supervised};
   plan.memory = memory_lines(plan, inventory, train, eval);
   plan.predicted_peak_bytes = total_bytes(plan.memory);
 }
 
-// Tries all attempts in order; true with the plan at the first that fits, else false with the plan at the
-// smallest.
+// What could be computed again, cheapest first, and how the plan is with the first of it.
+class Recomputation {
+ public:
+  Recomputation(Plan& plan, const Search& search, const Inventory& inventory)
+      : plan_(plan), search_(search), inventory_(inventory) {
+    const StepShape shape{plan.model, module_training(plan.model, plan.job.adapter, inventory.sites)};
+    forward_ = forward_list(shape);
+    const double length = static_cast<double>(plan.train.tokens) /
+                          static_cast<double>(std::max<int64_t>(1, plan.train.examples));
+    const StepSizes sizes{
+        .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision)};
+    units_ = recompute_units(forward_, sizes, length, provider_named(plan.provider).recomputes_halves);
+    for (const Op& op : forward_.ops) forward_flops_ += cost_of(forward_, op, sizes, length).flops;
+  }
+
+  // With a fixed choice. True where the plan fits.
+  bool fits(Checkpointing policy) {
+    plan_.job.train.activation_checkpointing = policy;
+    plan_.recompute = recomputed_by(forward_, policy);
+    return fits();
+  }
+  // With the least that fits, or with all where nothing does.
+  bool fits_chosen() {
+    if (fits(Checkpointing::none)) return true;
+    if (!fits(Checkpointing::full)) return false;
+    size_t too_few = 0, enough = units_.size();
+    while (enough - too_few > 1) {
+      const size_t middle = (too_few + enough) / 2;
+      (fits_first(middle) ? enough : too_few) = middle;
+    }
+    // The last may be more than full computes again, or the same.
+    return enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full);
+  }
+
+  // Of a step's arithmetic: a backward takes twice what a forward does.
+  double extra() const {
+    double flops = 0;
+    for (const RecomputeUnit& unit : units_)
+      if (plan_.recompute.has(unit.groups[0], unit.layer)) flops += unit.flops;
+    return flops / (3 * forward_flops_);
+  }
+
+ private:
+  bool fits() {
+    lay_out_memory(plan_, search_, inventory_);
+    return plan_.predicted_peak_bytes <= plan_.available_bytes;
+  }
+  bool fits_first(size_t count) {
+    plan_.job.train.activation_checkpointing = Checkpointing::chosen;
+    plan_.recompute = {};
+    for (size_t i = 0; i < count; ++i) plan_.recompute.add(units_[i]);
+    return fits();
+  }
+
+  Plan& plan_;
+  const Search& search_;
+  const Inventory& inventory_;
+  Graph forward_;
+  std::vector<RecomputeUnit> units_;
+  double forward_flops_ = 0;
+};
+
+// What a micro-batch costs beside its arithmetic, in tokens: weights are read, and launches or threads met, once for each. Where
+// the profile says that this dominates it is a quarter.
+double overhead_tokens(const Search& search) { return static_cast<double>(search.smallest) / 4; }
+
+// The fastest plan that fits, by its arithmetic and its number of micro-batches; else false, with the plan that needs least.
 bool fits(Plan& plan, const Search& search) {
   const Inventory inventory = inventory_of(plan);
-  Plan smallest = plan;
+  Recomputation recomputation(plan, search, inventory);
+  const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
+  Plan fastest, smallest;
+  double best = std::numeric_limits<double>::infinity();
   smallest.predicted_peak_bytes = INT64_MAX;
-  for (const Attempt& attempt : attempts(plan, search)) {
-    apply(plan, attempt, search, inventory);
-    if (plan.predicted_peak_bytes <= plan.available_bytes) return true;
-    if (plan.predicted_peak_bytes < smallest.predicted_peak_bytes) smallest = plan;
+  for (int64_t tokens : search.fixed_batch ? std::vector<int64_t>{0} : sizes(plan, search.knee, 1)) {
+    if (tokens > 0) set_micro_batch(plan, tokens);
+    const double floor = tokens > 0 ? 1 + overhead_tokens(search) / static_cast<double>(tokens) : 1;
+    if (floor >= best) break;
+    if (!(search.fixed_checkpointing ? recomputation.fits(asked) : recomputation.fits_chosen())) {
+      if (plan.predicted_peak_bytes < smallest.predicted_peak_bytes) smallest = plan;
+      continue;
+    }
+    const double cost = floor + recomputation.extra();
+    if (cost < best) fastest = plan;
+    best = std::min(best, cost);
   }
-  plan = smallest;
-  return false;
+  const bool found = best < std::numeric_limits<double>::infinity();
+  plan = found ? fastest : smallest;
+  return found;
 }
 
 // A change of the job that needs less memory. The list is in the order of what a change costs the user.
@@ -273,7 +329,8 @@ bool shorten(Plan& plan, Search& search) {
 }
 
 std::string checkpointing_text(const Plan& plan) {
-  return "train.activation_checkpointing: " + name_of(*plan.job.train.activation_checkpointing);
+  const Checkpointing came_to = *plan.job.train.activation_checkpointing;
+  return "train.activation_checkpointing: " + (came_to == Checkpointing::chosen ? "auto" : name_of(came_to));
 }
 std::string batch_text(const Plan& plan) {
   return plan.job.data.packing
@@ -331,8 +388,8 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
   const std::string knee = format_count(search.knee);
   if (!search.fixed_checkpointing) {
     const std::string cost = *train.activation_checkpointing == Checkpointing::none
-                                 ? "nothing needs to be recomputed: "
-                                 : "the least recomputation that fits a useful micro-batch: ";
+                                 ? "nothing needs to be computed again: "
+                                 : "computes again " + describe(plan.recompute) + ": ";
     derived(plan, "train.activation_checkpointing", cost + room_text(plan));
   }
   const std::string key = plan.job.data.packing ? "train.micro_batch_tokens" : "train.micro_batch_size";
@@ -404,14 +461,15 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
 void resolve_memory(Plan& plan, const Profile& profile, const ExampleCounts& counts) {
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
-  const Search search{&counts, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
-                      train.micro_batch_size || train.micro_batch_tokens,
-                      train.activation_checkpointing.has_value()};
+  const Search search{
+      &counts, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
+      train.micro_batch_size || train.micro_batch_tokens,
+      train.activation_checkpointing && *train.activation_checkpointing != Checkpointing::chosen};
   if (search.fixed_batch) complete_fixed_batch(plan);
   const Plan asked = plan;
   if (!fits(plan, search)) refuse(asked, plan, search);
-  const Attempt first = attempts(plan, search).front();
-  explain_choice(plan, search, profile, search.fixed_batch || first.tokens <= *train.micro_batch_tokens);
+  const int64_t knee = sizes(plan, search.knee, search.knee).front();
+  explain_choice(plan, search, profile, search.fixed_batch || knee <= *train.micro_batch_tokens);
   plan.parameters = count_parameters(inventory_of(plan).parameters);
   plan.targets = target_matches(plan.model, plan.job.adapter);
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/instruction_set.h"
 #include "core/config/job.h"
+#include "core/graph/recompute.h"
 #include "core/plan/parameters.h"
 
 namespace forge {
@@ -52,7 +53,7 @@ struct ActivationShape {
   Precision precision = Precision::fp32;
   Precision storage = Precision::fp32;
   Quantization quantization = Quantization::none;
-  Checkpointing checkpointing = Checkpointing::none;
+  Recomputed recompute;
   bool cuda = false;
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool trains_base = false;        // adapter.type none

@@ -60,6 +60,7 @@ struct Plan {
   std::vector<TargetMatch> targets;  // adapted linears by target
   std::vector<MemoryLine> memory;
   BatchRoom training_batch, evaluation_batch;  // what the engine lays out memory for
+  Recomputed recompute;                        // what train.activation_checkpointing has come to
   int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
   int64_t available_bytes = 0;       // of the device, less the runtime's reserve
   int64_t steps_per_epoch = 0;

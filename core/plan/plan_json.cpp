@@ -58,6 +58,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner("lines", plan.memory, "what makes up the peak");
     inner.later("training_batch", plan.training_batch, "the fullest micro-batch");
     inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
+    inner.later("recompute", plan.recompute, "what the backward computes again, with the layers in which it does");
   });
   member.group("disk", "what the run writes", [&](auto&& inner) {
     inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint", at_least(0));
@@ -112,6 +113,23 @@ static Json schema_of(const MemoryLine& line) { return members_schema(line, kLin
 static void to_json(Json& json, const BatchRoom& room) { json = write_members(room, kRoomMembers); }
 static void from_json(const Json& json, BatchRoom& room) { read_members(json, room, kRoomMembers); }
 static Json schema_of(const BatchRoom& room) { return members_schema(room, kRoomMembers); }
+
+static void to_json(Json& json, const Recomputed& again) {
+  json = Json::object();
+  for (const auto& [group, layers] : again.layers) json[group] = layer_ranges(layers);
+}
+static void from_json(const Json& json, Recomputed& again) {
+  constexpr const char* kExpected = "layers, as in \"0-3,7\"";
+  if (!json.is_object()) throw MemberFault(": expected an object, found " + found_text(json));
+  for (const auto& [group, layers] : json.items()) {
+    const auto read = layers.is_string() ? layers_of(layers.get<std::string>()) : std::nullopt;
+    if (!read) throw MemberFault("." + group + ": expected " + kExpected + ", found " + found_text(layers));
+    again.layers[group] = *read;
+  }
+}
+static Json schema_of(const Recomputed&) {
+  return {{"type", "object"}, {"additionalProperties", {{"type", "string"}, {"pattern", "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"}}}};
+}
 
 static void to_json(Json& json, const TargetMatch& match) { json = write_members(match, kTargetMembers); }
 static void from_json(const Json& json, TargetMatch& match) { read_members(json, match, kTargetMembers); }

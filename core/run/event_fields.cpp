@@ -5,7 +5,7 @@
 namespace forge {
 namespace {
 
-using enum ValueType;
+using enum FieldType;
 
 constexpr EventField kHello[] = {
     {"protocol", integer, true, "version of the protocol between program and engine"},
@@ -149,7 +149,7 @@ constexpr EventField kReport[] = {
     {"amendments", list, false, "what changed since the plan"},
 };
 
-Json schema_type(ValueType type) {
+Json schema_type(FieldType type) {
   switch (type) {
     case integer:
       return "integer";
@@ -167,13 +167,13 @@ Json schema_type(ValueType type) {
   return nullptr;
 }
 
-const char* name_of(ValueType type) {
+const char* name_of(FieldType type) {
   constexpr const char* kNames[] = {"a whole number", "a number or null", "a text",
                                     "true or false",  "an object",        "a list"};
   return kNames[static_cast<int>(type)];
 }
 
-bool has_type(const Json& value, ValueType type) {
+bool has_type(const Json& value, FieldType type) {
   switch (type) {
     case integer:
       return value.is_number_integer();

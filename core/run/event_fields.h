@@ -9,11 +9,11 @@
 
 namespace forge {
 
-enum class ValueType { integer, number, text, flag, object, list };
+enum class FieldType { integer, number, text, flag, object, list };
 
 struct EventField {
   const char* name;
-  ValueType type;
+  FieldType type;
   bool required;
   const char* meaning;  // with its unit
 };

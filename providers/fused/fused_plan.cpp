@@ -139,8 +139,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
-  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites),
-                       shape.checkpointing};
+  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute};
   const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
   const Layout layout = lay_out(graph, sizes_of(shape), cpu_workspace);
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
@@ -149,8 +148,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
     if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
   };
   add("saved activations", layout.kept_bytes,
-      tokens + ", checkpointing " + name_of(shape.checkpointing) + ", " + name_of(shape.precision) +
-          ": what is kept for backward at the fullest moment");
+      tokens + " in " + name_of(shape.precision) + ": what is kept for backward at the fullest moment; computed again: " +
+          describe(shape.recompute));
   add("layer workspace", layout.bytes - layout.kept_bytes,
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
   add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");

@@ -9,63 +9,36 @@
 #include "core/model/forward.h"
 #include "core/model/neftune.h"
 #include "kernels/rms_norm/rms_norm.h"
+#include "providers/reference/segments.h"
 
 namespace forge {
 namespace {
-
-// A piece of the forward list, which ends with an addition to the residual stream: what lies between two of them is recomputed
-// or kept as a whole. It reads one value from before, the stream.
-struct Segment {
-  size_t begin = 0, end = 0;  // ops
-  ValueId input = kNoValue, output = kNoValue;
-  int64_t layer = 0;
-  bool attention = false;           // holds it
-  std::vector<Trainable*> trained;  // tensors that its ops read
-};
 
 // A piece at work: a detached input, and the output whose graph leads back to it; undefined while it is not kept.
 struct Kept {
   at::Tensor input, output;
 };
 
-// The list between the embedding and the gathering of supervised rows.
-std::vector<Segment> segments_of(const Graph& list) {
-  std::vector<Segment> segments;
-  ValueId stream = list.ops[0].out[0];
-  for (size_t i = 1; i < list.ops.size() && list.ops[i].kind != OpKind::gather; ++i) {
-    if (segments.empty() || segments.back().output != kNoValue)
-      segments.push_back({.begin = i, .input = stream, .layer = list.ops[i].layer});
-    Segment& segment = segments.back();
-    segment.attention |= list.ops[i].kind == OpKind::attention;
-    if (list.ops[i].kind != OpKind::add) continue;
-    segment.end = i + 1;
-    segment.output = stream = list.ops[i].out[0];
-  }
-  return segments;
-}
-
 class ReferenceProvider : public StepProvider {
  public:
   ReferenceProvider(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
-        checkpointing_(options.shape.checkpointing),
         neftune_alpha_(options.neftune_alpha),
         list_(forward_list(options.shape)),
         modules_(bind_modules(list_.modules, model, &trainables)),
-        segments_(segments_of(list_)),
+        segments_(segments_of(list_, options.shape.recompute)),
         kept_(segments_.size()) {
     embedding_ = module_of(list_.ops.front()).weight;
     final_norm_ = module_of(list_.ops[final_norm()]).weight;
-    for (Segment& segment : segments_) collect_trained(segment);
-    lowest_ = 0;
-    while (!embedding_ && lowest_ < segments_.size() && segments_[lowest_].trained.empty()) ++lowest_;
+    for (size_t i = 0; i < segments_.size(); ++i) trained_.push_back(trained_of(segments_[i]));
+    lowest_ = lowest_segment(list_, segments_);
   }
 
   HeadRows forward(const BatchTensors& batch, bool keep) override {
     at::Tensor hidden = embed_tokens(batch);
     for (size_t i = 0; i < segments_.size(); ++i) {
       kept_[i] = {};
-      hidden = keep && i >= lowest_ ? run(i, hidden, batch, keeps_output(i)) : run_free(i, hidden, batch);
+      hidden = keep && i >= lowest_ ? run(i, hidden, batch, segments_[i].kept) : run_free(i, hidden, batch);
       if (keep && i >= lowest_ && !keeps_input(i)) kept_[i].input = at::Tensor();
     }
     tokens_ = hidden.size(0);
@@ -89,7 +62,8 @@ class ReferenceProvider : public StepProvider {
     if (!embedding_) return;
     c10::NoGradGuard no_grad;
     const int64_t frozen = list_.ops.front().attributes.frozen_row;
-    at::Tensor row = frozen < 0 ? at::Tensor() : embedding_->grad[frozen], before = frozen < 0 ? row : row.clone();
+    at::Tensor row = frozen < 0 ? at::Tensor() : embedding_->grad[frozen],
+               before = frozen < 0 ? row : row.clone();
     embedding_->grad.index_add_(0, batch.token_ids, grad.to(at::kFloat));
     if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
   }
@@ -98,23 +72,19 @@ class ReferenceProvider : public StepProvider {
   const BoundModule& module_of(const Op& op) const { return modules_[static_cast<size_t>(op.modules[0])]; }
   size_t final_norm() const { return list_.ops.size() - 2; }  // before the head
 
-  void collect_trained(Segment& segment) const {
+  std::vector<Trainable*> trained_of(const Segment& segment) const {
+    std::vector<Trainable*> trained;
     for (size_t i = segment.begin; i < segment.end; ++i)
       for (int32_t at : list_.ops[i].modules) {
         const BoundModule& m = modules_[static_cast<size_t>(at)];
         for (Trainable* item : {m.weight, m.bias, m.lora_a, m.lora_b, m.magnitude})
-          if (item) segment.trained.push_back(item);
+          if (item) trained.push_back(item);
       }
+    return trained;
   }
 
-  // none keeps every piece's graph, selective those with attention, full a layer's input alone.
-  bool keeps_output(size_t i) const {
-    return checkpointing_ == Checkpointing::none ||
-           (checkpointing_ == Checkpointing::selective && segments_[i].attention);
-  }
-  bool keeps_input(size_t i) const {
-    return checkpointing_ != Checkpointing::full || i == 0 || segments_[i].layer != segments_[i - 1].layer;
-  }
+  // A piece whose graph is kept holds its input too.
+  bool keeps_input(size_t i) const { return segments_[i].kept || i == 0 || segments_[i - 1].keeps_output; }
 
   at::Tensor embed_tokens(const BatchTensors& batch) const {
     c10::NoGradGuard no_grad;
@@ -161,7 +131,7 @@ class ReferenceProvider : public StepProvider {
   at::Tensor pull(size_t i, const at::Tensor& grad, bool needs_input_grad) {
     std::vector<at::Tensor> inputs;
     if (needs_input_grad) inputs.push_back(kept_[i].input);
-    const std::vector<Trainable*>& items = segments_[i].trained;
+    const std::vector<Trainable*>& items = trained_[i];
     for (Trainable* item : items) inputs.push_back(item->leaf);
     if (inputs.empty()) return {};
     auto grads = torch::autograd::grad({kept_[i].output}, inputs, {grad});
@@ -184,12 +154,12 @@ class ReferenceProvider : public StepProvider {
   }
 
   const Model& model_;
-  Checkpointing checkpointing_;
   double neftune_alpha_;
   Graph list_;
   std::vector<BoundModule> modules_;
   std::vector<Segment> segments_;
-  Trainable* embedding_ = nullptr;  // null where frozen
+  std::vector<std::vector<Trainable*>> trained_;  // tensors that a piece's ops read, by segment
+  Trainable* embedding_ = nullptr;                // null where frozen
   Trainable* final_norm_ = nullptr;
   size_t lowest_ = 0;  // the first segment that keeps anything: nothing below is trained
   // Of the forward at hand.

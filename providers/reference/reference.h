@@ -10,8 +10,8 @@
 
 namespace forge {
 
-// Recompute by `shape.checkpointing`: none keeps a layer's whole graph, selective keeps the attention half's and recomputes
-// the MLP half (which holds most activations and costs no attention), full keeps the layer's input alone.
+// It keeps or computes again what lies between two additions to the stream, a layer's half, as a whole: all of it where
+// `shape.recompute` names a part.
 std::unique_ptr<StepProvider> reference_provider(const Model& model, TrainableSet& trainables,
                                                  const StepOptions& options);
 

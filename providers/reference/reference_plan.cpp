@@ -1,14 +1,178 @@
 #include "providers/reference/reference_plan.h"
 
-#include "providers/reference/rehearsed_layer.h"
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/families/step.h"
+#include "providers/reference/rehearsed_ops.h"
+#include "providers/reference/segments.h"
 
 namespace forge {
+namespace {
+
+// For small tensors and LibTorch's own buffers, by measurement: under by at most 1.7 % (bf16's casts) and 50 KiB over the cells of
+// bench/memory/run.py.
+constexpr double kUnrehearsedShare = 0.02;
+constexpr int64_t kUnrehearsedBytes = 65536;
+
+// A step as reference.cpp takes it, with what lies around the layers as core/train/network.cpp and kernels/ do.
+class Step {
+ public:
+  Step(const ActivationShape& shape, Ledger& ledger)
+      : shape_(shape),
+        ledger_(ledger),
+        list_(forward_list({shape.spec, module_training(shape.spec, shape.adapter, shape.sites)})),
+        segments_(segments_of(list_, shape.recompute)),
+        lowest_(lowest_segment(list_, segments_)),
+        ops_(shape, list_, ledger) {}
+
+  void train() {
+    Held batch = batch_tensors();
+    std::vector<Kept> kept(segments_.size());
+    Held hidden = boundary(Use::saved);
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      const bool keeps = i >= lowest_ && segments_[i].kept;
+      Held output = run(i, hidden, Use::saved, keeps ? &kept[i].nodes : nullptr);
+      if (i >= lowest_ && (keeps || i == 0 || segments_[i - 1].keeps_output)) kept[i].input = hidden;
+      if (keeps) kept[i].output = output;
+      hidden = output;
+    }
+    hidden.reset();
+    Held grad = head_backward();
+    for (size_t i = segments_.size(); i-- > lowest_;) {
+      compute_again(kept, i);
+      grad = ops_.pull(std::move(kept[i].nodes), segments_[i].input, segments_[i].output, grad);
+      kept[i] = {};
+    }
+    if (learns(list_.ops[0]) && narrow())
+      ledger_.hold(Use::layer, 4 * shape_.micro_batch_tokens * shape_.spec.hidden_size);
+  }
+
+  void evaluate() {
+    Held batch = batch_tensors();
+    Held hidden = boundary(Use::layer);
+    for (size_t i = 0; i < segments_.size(); ++i) hidden = run(i, hidden, Use::layer, nullptr);
+    Held rows = ledger_.hold(Use::head, row_bytes());
+    Held normed = final_norm(nullptr);
+    Held scratch = narrow() ? Held() : logits(4);
+    Held result = narrow() ? logits(element() + 4) : Held();
+    ops_.multiply({chunk(), shape_.spec.hidden_size, shape_.spec.vocab_size});
+  }
+
+ private:
+  struct Kept {
+    Held input, output;
+    std::vector<Node> nodes;
+  };
+
+  int64_t element() const { return bytes_of(shape_.precision); }
+  bool narrow() const { return element() < 4; }
+  int64_t chunk() const { return std::min(kHeadChunk, shape_.supervised_tokens); }
+  int64_t row_bytes() const { return element() * shape_.supervised_tokens * shape_.spec.hidden_size; }
+  Held boundary(Use use) {
+    return ledger_.hold(use, element() * shape_.micro_batch_tokens * shape_.spec.hidden_size);
+  }
+  Held logits(int64_t element) { return ledger_.hold(Use::head, chunk() * shape_.spec.vocab_size * element); }
+  bool learns(const Op& op) const { return list_.module(op).trained; }
+
+  // Ids, angles, and ids, positions and weights of what is supervised.
+  Held batch_tensors() {
+    const int64_t angles = 2 * shape_.micro_batch_tokens * (shape_.spec.head_dim / 2);
+    return ledger_.hold(Use::batch,
+                        8 * shape_.micro_batch_tokens + angles * element() + 20 * shape_.supervised_tokens);
+  }
+
+  Held run(size_t i, const Held& input, Use use, std::vector<Node>* nodes) {
+    const Segment& s = segments_[i];
+    return ops_.run(s.begin, s.end, s.input, input, s.output, use, nodes);
+  }
+  void compute_again(std::vector<Kept>& kept, size_t i) {
+    if (kept[i].output) return;
+    if (!kept[i].input) {
+      compute_again(kept, i - 1);
+      kept[i].input = kept[i - 1].output;
+    }
+    kept[i].output = run(i, kept[i].input, Use::layer, &kept[i].nodes);
+  }
+
+  Held final_norm(Node* node) {
+    const bool trained = learns(list_.ops[list_.ops.size() - 2]);
+    return ops_.norm(Use::head, shape_.supervised_tokens, shape_.spec.hidden_size, 1, trained, node);
+  }
+
+  // core/train/network.cpp and kernels/lm_head.
+  Held head_backward() {
+    const int64_t rows = shape_.supervised_tokens, e = element(), hidden = shape_.spec.hidden_size;
+    Held picked = ledger_.hold(Use::head, row_bytes());
+    Node node;
+    Held normed = final_norm(&node), d_normed = ledger_.hold(Use::head, row_bytes());
+    {
+      Held logits_held = logits(4 + (narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));
+      ops_.multiply({chunk(), hidden, shape_.spec.vocab_size});
+      ops_.multiply({chunk(), shape_.spec.vocab_size, hidden});
+      // In fp32 the head's gradient is added where it belongs; else it is a matrix of its own first.
+      if (learns(list_.ops.back()) && narrow()) {
+        Held gradient = ledger_.hold(Use::head, e * shape_.spec.vocab_size * hidden);
+        ops_.multiply({shape_.spec.vocab_size, chunk(), hidden, true});
+      }
+    }
+    // The engine's own handle of d normed lives on.
+    Held d_rows = ops_.norm_backward(Use::head, rows, hidden, learns(list_.ops[list_.ops.size() - 2]), node,
+                                     d_normed, false);
+    return boundary(Use::layer);
+  }
+
+  const ActivationShape& shape_;
+  Ledger& ledger_;
+  Graph list_;
+  std::vector<Segment> segments_;
+  size_t lowest_;
+  RehearsedOps ops_;
+};
+
+// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
+int64_t conversion_scratch(const ActivationShape& shape) {
+  const ModelSpec& s = shape.spec;
+  const int64_t linear = s.hidden_size * std::max(s.intermediate_size, s.num_heads * s.head_dim);
+  int64_t largest = shape.quantization != Quantization::none ? linear : 0;
+  if (shape.storage != shape.precision) largest = std::max({largest, linear, s.hidden_size * s.vocab_size});
+  return largest * bytes_of(shape.precision);
+}
+
+}  // namespace
 
 std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
 
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape) {
-  // Measured under by at most 1.7 % (bf16's casts) and 50 KiB over the cells of bench/memory/run.py.
-  return rehearsed_lines<ReferenceLayers>(shape, {.share = 0.02, .bytes = 65536});
+  Ledger ledger;
+  Step step(shape, ledger);
+  shape.training ? step.train() : step.evaluate();
+  const UseBytes peak = ledger.peak();
+  const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
+  std::vector<MemoryLine> lines;
+  const auto add = [&](const char* name, int64_t bytes, std::string formula) {
+    if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
+  };
+  add("saved activations", peak[Use::saved],
+      tokens + " in " + name_of(shape.precision) +
+          ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
+  add("logits chunk", peak[Use::head],
+      format_count(std::min(kHeadChunk, shape.supervised_tokens)) + " positions × " +
+          format_count(shape.spec.vocab_size) + " logits, " + format_count(shape.supervised_tokens) +
+          " supervised rows");
+  add("layer workspace", peak[Use::layer], tokens + ": gradients and recomputed tensors of one layer");
+  add("weight gradients", peak[Use::weight_grads], "of half a layer, before they are added up");
+  add("products", peak[Use::products], product_formula(shape.precision, shape.instructions, shape.threads));
+  const int64_t rehearsed = total_bytes(lines);
+  add("unrehearsed",
+      static_cast<int64_t>(kUnrehearsedShare * static_cast<double>(rehearsed)) + kUnrehearsedBytes,
+      format_number(100 * kUnrehearsedShare) + " % of the above and " + format_bytes(kUnrehearsedBytes) +
+          ": small tensors, LibTorch's own buffers");
+  add("batch", peak[Use::batch], tokens + ": ids, angles, targets");
+  add("weight conversion", conversion_scratch(shape),
+      "the largest weight in " + name_of(shape.precision) + " while it is used");
+  return lines;
 }
 
 }  // namespace forge

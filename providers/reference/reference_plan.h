@@ -1,6 +1,6 @@
 #pragma once
-// The reference provider's memory, without torch: what LibTorch's autograd keeps of one layer
-// (core/model/decoder.cpp) and what is alive beside it at the peak, by rehearsal.h.
+// The reference provider's memory, without torch: a step rehearsed, everything that it allocates held and freed in its own order, so
+// that the peak is the engine's and not an estimate of it. tests/memory compares both; bench/memory measures them on real sizes.
 #include "core/plan/memory.h"
 
 namespace forge {

@@ -3,10 +3,13 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
+#include <functional>
+
 #include "core/adapter/lora.h"
 #include "core/io/model_file.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -69,8 +72,25 @@ struct Step {
   std::vector<std::pair<std::string, at::Tensor>> grads;
 };
 
+// What of a step is computed again: a fixed choice, or of all that could be, cheapest first, those that `picks` says.
+struct Again {
+  Again(Checkpointing fixed) : policy(fixed) {}
+  explicit Again(std::function<bool(size_t)> some) : picks(std::move(some)) {}
+
+  Recomputed of(const StepShape& shape, bool halves) const {
+    if (!picks) return recomputed_by(shape, policy);
+    Recomputed again;
+    const auto units = recompute_units(forward_list(shape), {.tokens = 61, .targets = 40}, 12, halves);
+    for (size_t i = 0; i < units.size(); ++i)
+      if (picks(i)) again.add(units[i]);
+    return again;
+  }
+  Checkpointing policy = Checkpointing::none;
+  std::function<bool(size_t)> picks;
+};
+
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name,
-          Checkpointing checkpointing, const std::vector<int64_t>& lengths) {
+          const Again& again, const std::vector<int64_t>& lengths) {
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   job.adapter = setting.adapter;
@@ -93,8 +113,9 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   trainables.publish();
   if (setting.biases)
     for (auto& [path, linear] : model.linears) linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
-  auto provider = make_step_provider(provider_name, model, trainables,
-                                     step_options(spec, job, sites, checkpointing));
+  StepOptions options = step_options(spec, job, sites, Checkpointing::none);
+  options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
+  auto provider = make_step_provider(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
   trainables.zero_grad();
   Batch batch = batch_of(lengths, spec.vocab_size);
@@ -140,6 +161,23 @@ TEST_CASE("the fused provider gives the reference's loss and gradients") {
         CHECK(error(fused.grads[i].second, reference.grads[i].second) < 2e-5);
       }
     }
+}
+
+TEST_CASE("whatever is computed again, a step stays the same to the bit") {
+  at::set_num_threads(1);
+  const std::string provider = GENERATE("fused", "reference");
+  for (const Setting& setting : settings()) {
+    const Step whole = step(setting, at::kFloat, provider, Checkpointing::none, kLengths);
+    for (size_t n : {2, 3, 5, 7}) {
+      INFO(provider << ", " << setting.name << ", every value but one in " << n);
+      const Step some = step(setting, at::kFloat, provider, Again([n](size_t i) { return i % n != 0; }), kLengths);
+      CHECK(some.loss == whole.loss);
+      for (size_t i = 0; i < whole.grads.size(); ++i) {
+        CAPTURE(whole.grads[i].first);
+        CHECK(at::equal(some.grads[i].second, whole.grads[i].second));
+      }
+    }
+  }
 }
 
 TEST_CASE("in bf16 the fused provider is no further from fp32 than the reference") {

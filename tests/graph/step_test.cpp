@@ -26,7 +26,9 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
 Graph step(const AdapterConfig& adapter, Checkpointing policy) {
   const auto sites =
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
-  return training_step({tiny(), module_training(tiny(), adapter, sites), policy});
+  StepShape shape{tiny(), module_training(tiny(), adapter, sites)};
+  shape.recompute = recomputed_by(shape, policy);
+  return training_step(shape);
 }
 
 int64_t no_workspace(const Graph&, const Op&, const StepSizes&) { return 0; }
@@ -61,6 +63,42 @@ TEST_CASE("more recomputation takes less memory and more ops") {
   const auto bytes = [](const Graph& list) { return lay_out(list, kSizes, no_workspace).bytes; };
   CHECK(bytes(none) > bytes(some));
   CHECK(bytes(some) > bytes(full));
+}
+
+TEST_CASE("values are given up one by one: always sound, with ever less memory") {
+  AdapterConfig upper = lora({"q_proj", "down_proj"});
+  upper.layers_to_transform = {1, 2};
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper}) {
+    const auto sites = adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
+    StepShape shape{tiny(), module_training(tiny(), adapter, sites)};
+    const auto units = recompute_units(forward_list(shape), kSizes, 50, false);
+    REQUIRE(units.size() >= 4 * 2);
+    StepShape full = shape;
+    full.recompute = recomputed_by(shape, Checkpointing::full);
+    // What one layer's backward takes by itself is no less for it.
+    const int64_t least = lay_out(training_step(full), kSizes, no_workspace).bytes;
+    int64_t last = lay_out(training_step(shape), kSizes, no_workspace).bytes;
+    for (const RecomputeUnit& unit : units) {
+      shape.recompute.add(unit);
+      const Graph list = training_step(shape);
+      INFO(describe(shape.recompute));
+      CHECK(step_faults(list) == std::vector<std::string>{});
+      const Layout layout = lay_out(list, kSizes, no_workspace);
+      CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
+      // In the highest layer nothing is gained: its backward comes at once.
+      if (unit.layer + 1 < tiny().num_layers)
+        CHECK(static_cast<double>(layout.bytes) <= 1.02 * static_cast<double>(std::max(last, least)));
+      last = layout.bytes;
+    }
+    CHECK(last == least);
+  }
+}
+
+TEST_CASE("layers are written as ranges") {
+  CHECK(layer_ranges({2, 3, 4, 7}) == "2-4,7");
+  CHECK(layers_of("2-4,7") == std::set<int64_t>{2, 3, 4, 7});
+  CHECK(describe({{{"mixed", {0, 1}}, {"up", {3}}}}) == "mixed in layers 0-1, up in layer 3");
+  for (const char* wrong : {"", "-", "1-", "-1", "3-2", "1,", "1;2", "0-99999999999", "x"}) CHECK_FALSE(layers_of(wrong));
 }
 
 TEST_CASE("every op of a step is needed where it stands") {
@@ -110,7 +148,7 @@ TEST_CASE("a stream that two branches read gets the sum of their gradients") {
   h = g.add(g.add(h, one), two);
   g.head(g.gather(h), "head", 50, 0, true);
   Graph forward = g.take();
-  Graph list = with_backward(forward, kept_values(forward, Checkpointing::none));
+  Graph list = with_backward(forward, kept_values(forward, {}));
   INFO(print(list));
   CHECK(step_faults(list) == std::vector<std::string>{});
   const auto count = [&](OpKind kind) {

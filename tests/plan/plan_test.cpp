@@ -133,21 +133,35 @@ TEST_CASE("a GTX 1080 Ti computes in fp32, stores fp16 and needs the CUDA 12 eng
   CHECK_THAT(plan.warnings.at(0), Catch::Contains("CUDA 13 begins at compute capability 7.5"));
 }
 
-TEST_CASE("less memory first costs micro-batch down to half the knee, then recomputation") {
-  int64_t last = INT64_MAX;
-  bool selective = false, full = false, none = false;
-  for (int64_t mib = 6000; mib >= 540; mib -= 40) {
-    PlanInput asked = input("smollm2-135m", cpu());
-    asked.job.hardware.memory_limit = mib << 20;
+TEST_CASE("less memory costs recomputation value by value, at last all of it") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.train.micro_batch_tokens = 2048;
+  asked.job.train.activation_checkpointing = Checkpointing::full;
+  const int64_t full = make_plan(asked).predicted_peak_bytes;
+  asked.job.train.activation_checkpointing = Checkpointing::none;
+  const int64_t none = make_plan(asked).predicted_peak_bytes;
+  asked.job.train.activation_checkpointing.reset();
+  size_t last = 0;
+  for (int step = 0; step <= 20; ++step) {
+    const int64_t limit = none - (none - full) * step / 20;
+    asked.job.hardware.memory_limit = limit;
     const Plan plan = make_plan(asked);
-    CHECK(plan.predicted_peak_bytes <= mib << 20);
-    CHECK(plan.predicted_peak_bytes <= last);
-    last = plan.available_bytes;
-    none |= plan.job.train.activation_checkpointing == Checkpointing::none;
-    selective |= plan.job.train.activation_checkpointing == Checkpointing::selective;
-    full |= plan.job.train.activation_checkpointing == Checkpointing::full;
+    CHECK(plan.predicted_peak_bytes <= limit);
+    size_t values = 0;
+    for (const auto& [group, layers] : plan.recompute.layers) values += layers.size();
+    CHECK(values >= last);
+    last = values;
+    const Checkpointing expected = step == 0 ? Checkpointing::none : step == 20 ? Checkpointing::full : Checkpointing::chosen;
+    CHECK(plan.job.train.activation_checkpointing == expected);
   }
-  CHECK((none && selective && full));
+}
+
+TEST_CASE("where memory is short, the micro-batch shrinks before everything is computed again") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.hardware.memory_limit = int64_t{600} << 20;
+  const Plan plan = make_plan(asked);
+  CHECK(*plan.job.train.micro_batch_tokens < 2048);
+  CHECK(plan.job.train.activation_checkpointing == Checkpointing::chosen);
 }
 
 TEST_CASE("a plan that cannot fit names need, room, the largest part and a remedy that was tried") {
@@ -182,7 +196,7 @@ TEST_CASE("what the user fixed is freed by the remedy, not silently") {
   CHECK_THAT(error_of([&] { make_plan(asked); }),
              Catch::Contains("available on Test CPU (hardware.memory_limit)") &&
                  Catch::Contains("the largest part is saved activations") &&
-                 Catch::Contains("the cheapest remedy: train.activation_checkpointing: selective"));
+                 Catch::Contains("the cheapest remedy: train.activation_checkpointing: auto"));
   asked.job.hardware.memory_limit.reset();
   const Plan plan = make_plan(asked);
   CHECK(plan.job.train.micro_batch_tokens == 8192);

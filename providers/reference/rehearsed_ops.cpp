@@ -1,0 +1,316 @@
+#include "providers/reference/rehearsed_ops.h"
+
+#include <algorithm>
+
+namespace forge {
+namespace {
+
+// LibTorch's CPU flash attention works on blocks of keys and of queries, the latter by length.
+constexpr int64_t kKeyBlock = 512;
+int64_t query_block(int64_t length) {
+  return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
+}
+
+}  // namespace
+
+Held RehearsedOps::product(Use use, int64_t in, int64_t out) {
+  Held result = wide(use, out);
+  multiply({tokens(), in, out});
+  return result;
+}
+
+Held RehearsedOps::weight_grad(int64_t in, int64_t out) {
+  Held result = ledger_.hold(Use::weight_grads, element() * in * out);
+  multiply({out, tokens(), in, true});
+  return result;
+}
+
+void RehearsedOps::multiply(const Product& product) {
+  if (narrow() && !shape_.cuda) ledger_.hold(Use::products, products_.bytes(product));
+}
+
+Held RehearsedOps::run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
+                       std::vector<Node>* nodes) {
+  std::map<ValueId, size_t> last;
+  for (size_t i = begin; i < end; ++i)
+    for (ValueId in : list_.ops[i].in) last[in] = i;
+  value(from) = input;
+  for (size_t i = begin; i < end; ++i) {
+    const Op& op = list_.ops[i];
+    if (nodes) nodes->push_back({&op, {}, {}});
+    forward(op, use, nodes ? &nodes->back() : nullptr);
+    for (ValueId in : op.in)
+      if (in != to && last[in] == i) value(in).reset();
+  }
+  Held result = value(to);
+  value(to).reset();
+  return result;
+}
+
+Held RehearsedOps::pull(std::vector<Node> nodes, ValueId from, ValueId to, const Held& d_output) {
+  gradients_.clear();
+  weight_grads_.clear();
+  gradients_[to] = {d_output, true};
+  while (!nodes.empty()) {
+    backward(nodes.back());
+    nodes.pop_back();
+  }
+  Held result = take(from);
+  gradients_.clear();
+  weight_grads_.clear();
+  return result;
+}
+
+Held RehearsedOps::take(ValueId value) {
+  Held held = std::move(gradients_[value].held);
+  gradients_.erase(value);
+  return held;
+}
+
+void RehearsedOps::forward(const Op& op, Use use, Node* node) {
+  switch (op.kind) {
+    case OpKind::norm: {
+      const ModuleUse& module = list_.module(op);
+      value(op.out[0]) =
+          norm(use, tokens(), width(op.in[0]), width(op.in[0]) / module.out, module.trained, node);
+      return;
+    }
+    case OpKind::linear:
+      return linear(op, use, node);
+    case OpKind::rope:
+      for (size_t i = 0; i < op.in.size(); ++i) value(op.out[i]) = turned(width(op.in[i]), use);
+      return;
+    case OpKind::attention:
+      return attention(op, use, node);
+    case OpKind::glu: {
+      Held activated = wide(use, width(op.in[0]));
+      value(op.out[0]) = wide(use, width(op.in[0]));
+      if (node) node->saved = {value(op.in[0]), activated, value(op.in[1])};
+      return;
+    }
+    default:  // an addition
+      value(op.out[0]) = wide(use, width(op.out[0]));
+  }
+}
+
+void RehearsedOps::backward(Node& node) {
+  const Op& op = *node.op;
+  switch (op.kind) {
+    case OpKind::norm: {
+      const ValueId x = op.in[0];
+      const bool again = gradients_.count(x) > 0;
+      Held others = again ? gradients_[x].held : Held();
+      Held sum = norm_backward(Use::layer, tokens(), width(x), list_.module(op).trained, node,
+                               take(op.out[0]), again);
+      gradients_[x] = {sum};
+      return;
+    }
+    case OpKind::linear:
+      return linear_backward(node);
+    case OpKind::rope:
+      for (size_t i = op.in.size(); i-- > 0;)
+        gradients_[op.in[i]] = {turned_backward(take(op.out[i]), width(op.in[i]))};
+      return;
+    case OpKind::attention:
+      return attention_backward(node);
+    case OpKind::glu: {
+      const int64_t inner = width(op.in[0]);
+      Held grad = take(op.out[0]), activated = wide(Use::layer, inner), up = wide(Use::layer, inner);
+      grad.reset();
+      node.saved[1].reset(), node.saved[2].reset();
+      Held gate = wide(Use::layer, inner);
+      activated.reset();
+      node.saved.clear();
+      gradients_[op.in[0]] = {gate};
+      gradients_[op.in[1]] = {up};
+      return;
+    }
+    default: {
+      const Held grad = take(op.out[0]);
+      for (ValueId in : op.in) gradients_[in] = {grad, true};
+    }
+  }
+}
+
+// kernels/rms_norm
+Held RehearsedOps::norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, Node* node) {
+  const int64_t fp32 = 4 * rows * width, own = element() * rows * width;
+  Held input = narrow() ? ledger_.hold(use, fp32) : Held();
+  ledger_.hold(use, fp32);  // the squares
+  Held inverse = ledger_.hold(use, 4 * rows * heads);
+  Held scaled = ledger_.hold(use, fp32);
+  Held normed = narrow() ? ledger_.hold(use, own) : scaled;
+  Held out = ledger_.hold(use, own);
+  if (node) node->saved = {input, inverse, trained ? normed : Held()};
+  return out;
+}
+
+Held RehearsedOps::norm_backward(Use use, int64_t rows, int64_t width, bool trained, Node& node, Held grad,
+                                 bool residual) {
+  const int64_t fp32 = 4 * rows * width, own = element() * rows * width;
+  Held scaled = ledger_.hold(use, own);
+  if (trained) ledger_.hold(use, own);  // before its sum over rows
+  grad.reset();
+  node.saved[2].reset();
+  if (narrow()) scaled = ledger_.hold(use, fp32);
+  Held sum = ledger_.hold(use, fp32);
+  ledger_.hold(use, fp32);  // grad × input before its sum over the features
+  scaled.reset();
+  if (residual && !narrow()) sum = ledger_.hold(use, fp32);
+  {
+    // d mean, then d square: grad · (2 · input¹), each a tensor.
+    Held mean = ledger_.hold(use, fp32), power = ledger_.hold(use, fp32), twice = ledger_.hold(use, fp32);
+    ledger_.hold(use, fp32);
+  }
+  node.saved.clear();
+  if (!narrow()) return sum;
+  Held out = ledger_.hold(use, own);
+  sum.reset();
+  return residual ? ledger_.hold(use, own) : out;
+}
+
+void RehearsedOps::linear(const Op& op, Use use, Node* node) {
+  if (node) node->modules.resize(op.modules.size());
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    Held y = adapted(list_.module(op, i), value(op.in[0]), use, node ? &node->modules[i] : nullptr);
+    // One module's columns are views of its result.
+    for (size_t part = 0; part < op.parts.size(); ++part)
+      if (op.parts.size() != op.modules.size() || part == i) value(op.parts[part]) = y;
+  }
+}
+
+// kernels/linear
+Held RehearsedOps::adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved) {
+  if (module.rank == 0) {
+    if (saved && module.trained) saved->x = x;
+    return product(use, module.in, module.out);
+  }
+  Held dropped = x;
+  if (shape_.training && shape_.adapter.dropout > 0) {
+    Held mask = ledger_.hold(use, 4 * tokens() * module.in);
+    Held converted = narrow() ? wide(use, module.in) : mask;
+    dropped = wide(use, module.in);
+    if (saved) saved->mask = converted;
+  }
+  Held s = product(use, module.in, module.rank), y = product(use, module.in, module.out);
+  if (saved) saved->x = dropped, saved->s = s;
+  if (!shape_.adapter.use_dora) return y;
+  // The whole weight in fp32 for its rows' norms; A and B too where they are not.
+  const int64_t factors = narrow() ? module.rank * (module.in + module.out) : 0;
+  ledger_.hold(use, 4 * (module.in * module.out + factors));
+  if (saved) saved->unscaled = y;
+  return wide(use, module.out);
+}
+
+void RehearsedOps::linear_backward(Node& node) {
+  const Op& op = *node.op;
+  const bool split = op.parts.size() != op.modules.size();
+  Held sum = gradients_.count(op.in[0]) ? take(op.in[0]) : Held();
+  Held whole;
+  for (size_t part = op.parts.size(); split && part-- > 0;) {
+    // Each part's gradient in a zeroed tensor of the whole width.
+    Held grad = take(op.parts[part]), padded = wide(Use::layer, list_.module(op).out);
+    if (!whole) whole = padded;
+  }
+  for (size_t i = op.modules.size(); i-- > 0;)
+    sum = adapted_backward(list_.module(op, i), node.modules[i], split ? std::move(whole) : take(op.parts[i]),
+                           std::move(sum));
+  gradients_[op.in[0]] = {sum};
+}
+
+// Adds to `sum`, the gradient of x so far, in place; the first one becomes it.
+Held RehearsedOps::adapted_backward(const ModuleUse& module, SavedModule& saved, Held grad, Held sum) {
+  if (saved.unscaled) {
+    Held scaled = wide(Use::layer, module.out);
+    wide(Use::layer, module.out);  // grad × y before its sum over the tokens
+    grad = scaled;
+    saved.unscaled.reset();
+  }
+  Held ds;
+  if (module.rank > 0) {
+    Held unscaled = product(Use::layer, module.out, module.rank);
+    ds = wide(Use::layer, module.rank);
+    weight_grads_.push_back(weight_grad(module.rank, module.out));
+    saved.s.reset();
+  }
+  Held dx = product(Use::layer, module.out, module.in);
+  if (module.trained) {
+    weight_grads_.push_back(weight_grad(module.in, module.out));
+    saved.x.reset();
+  }
+  grad.reset();
+  if (!sum) sum = dx;
+  dx.reset();
+  if (module.rank == 0) return sum;
+  dx = product(Use::layer, module.rank, module.in);
+  weight_grads_.push_back(weight_grad(module.rank, module.in));
+  saved.x.reset();
+  if (saved.mask) wide(Use::layer, module.in);
+  saved.mask.reset();
+  return sum;
+}
+
+// kernels/rope: two products, a sum or difference, for each half; then both together.
+Held RehearsedOps::turned(int64_t width, Use use) {
+  Held first = wide(use, width / 2);
+  Held a = wide(use, width / 2), b = wide(use, width / 2), second = wide(use, width / 2);
+  a.reset();
+  b.reset();
+  return wide(use, width);
+}
+
+Held RehearsedOps::turned_backward(Held grad, int64_t width) {
+  Held first = wide(Use::layer, width / 2), second = wide(Use::layer, width / 2);
+  {
+    Held negative = wide(Use::layer, width / 2);
+    wide(Use::layer, width / 2);
+  }
+  grad.reset();
+  // Each half's gradient in a zeroed tensor of the whole width.
+  Held whole = wide(Use::layer, width);
+  second.reset();
+  wide(Use::layer, width);
+  return whole;
+}
+
+int64_t RehearsedOps::forward_scratch(const Attributes& a) const {
+  const int64_t rows = query_block(shape_.longest_sequence),
+                keys = std::min(kKeyBlock, shape_.longest_sequence);
+  return shape_.threads * rows * (4 * (keys + 2 + a.head_dim) + (narrow() ? element() * keys : 0));
+}
+
+int64_t RehearsedOps::backward_scratch() const {
+  const int64_t rows = query_block(shape_.longest_sequence),
+                keys = std::min(kKeyBlock, shape_.longest_sequence);
+  return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element() : 0)) + 4 * rows);
+}
+
+// LibTorch's attention has as many key heads as query heads; of several sequences each is called for.
+void RehearsedOps::attention(const Op& op, Use use, Node* node) {
+  const Attributes& a = op.attributes;
+  const int64_t q = width(op.in[0]);
+  const bool grouped = a.heads != a.kv_heads;
+  Held keys = grouped ? wide(use, q) : value(op.in[1]), values = grouped ? wide(use, q) : value(op.in[2]);
+  Held output = wide(use, q), logsumexp = ledger_.hold(use, 4 * tokens() * a.heads);
+  ledger_.hold(Use::layer, forward_scratch(a));
+  value(op.out[0]) = shape_.several_sequences ? wide(use, q) : output;
+  if (node) node->saved = {value(op.in[0]), keys, values, output, logsumexp};
+}
+
+void RehearsedOps::attention_backward(Node& node) {
+  const Op& op = *node.op;
+  const int64_t q = width(op.in[0]), kv = width(op.in[1]);
+  Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = wide(Use::layer, q), dv = wide(Use::layer, q);
+  ledger_.hold(Use::layer, backward_scratch());
+  grad.reset();
+  node.saved.clear();
+  for (Held* part : {&dv, &dk, &dq})
+    if (shape_.several_sequences) *part = wide(Use::layer, q);  // the sequences joined
+  for (Held* part : {&dv, &dk})
+    if (op.attributes.heads != op.attributes.kv_heads) *part = wide(Use::layer, kv);
+  gradients_[op.in[0]] = {dq};
+  gradients_[op.in[1]] = {dk};
+  gradients_[op.in[2]] = {dv};
+}
+
+}  // namespace forge

@@ -1,0 +1,88 @@
+#pragma once
+// The ops of a forward list as the reference provider computes them, rehearsed without tensors: each holds and frees what
+// core/model/forward.cpp and kernels/ do, in their order. And LibTorch's autograd: a node's saved tensors are freed when it has run,
+// nodes run in the reverse of the order they were made in, and a second gradient of the same tensor is added in place where the
+// first is nobody else's.
+#include <map>
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "core/plan/memory.h"
+#include "core/plan/product_scratch.h"
+#include "providers/reference/ledger.h"
+
+namespace forge {
+
+// What autograd keeps of an op until its backward has run. Of a norm: the input in fp32, 1 / rms, and the normed value where the
+// weight is trained. Of attention: queries, keys and values as heads, result and logsumexp. Of a gated activation: its three factors.
+struct SavedModule {
+  Held x, mask, s, unscaled;
+};
+struct Node {
+  const Op* op = nullptr;
+  std::vector<Held> saved;
+  std::vector<SavedModule> modules;  // of a linear
+};
+
+class RehearsedOps {
+ public:
+  RehearsedOps(const ActivationShape& shape, const Graph& list, Ledger& ledger)
+      : shape_(shape),
+        list_(list),
+        ledger_(ledger),
+        products_(shape.instructions, shape.threads),
+        values_(list.values.size()) {}
+
+  // Ops [begin, end) from `input`, the value that they read from before, to `output`. `nodes` null: without autograd. `use` is
+  // what their results count as.
+  Held run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
+           std::vector<Node>* nodes);
+  // d output → d input. Takes the nodes' tensors with it.
+  Held pull(std::vector<Node> nodes, ValueId from, ValueId to, const Held& d_output);
+
+  // The final norm, under autograd beside the list. `residual`: the input has another gradient, which is the caller's.
+  Held norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, Node* node);
+  Held norm_backward(Use use, int64_t rows, int64_t width, bool trained, Node& node, Held grad,
+                     bool residual);
+  // What LibTorch takes beside the result while it multiplies.
+  void multiply(const Product& product);
+
+ private:
+  struct Gradient {
+    Held held;
+    bool shared = false;  // with the stream's, so that a sum is a new tensor
+  };
+
+  int64_t tokens() const { return shape_.micro_batch_tokens; }
+  int64_t element() const { return bytes_of(shape_.precision); }
+  bool narrow() const { return element() < 4; }  // computes in bf16 or fp16, norms in fp32
+  int64_t width(ValueId value) const { return list_.value(value).width; }
+  Held& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
+  Held wide(Use use, int64_t width) { return ledger_.hold(use, element() * tokens() * width); }
+  Held product(Use use, int64_t in, int64_t out);  // x W: [tokens, in] → [tokens, out]
+  Held weight_grad(int64_t in, int64_t out);       // d Yᵀ X, [out, in]
+
+  void forward(const Op& op, Use use, Node* node);
+  void backward(Node& node);
+  Held take(ValueId value);
+  void linear(const Op& op, Use use, Node* node);
+  Held adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved);
+  void linear_backward(Node& node);
+  Held adapted_backward(const ModuleUse& module, SavedModule& saved, Held grad, Held sum);
+  Held turned(int64_t width, Use use);
+  Held turned_backward(Held grad, int64_t width);
+  void attention(const Op& op, Use use, Node* node);
+  void attention_backward(Node& node);
+  int64_t forward_scratch(const Attributes& a) const;
+  int64_t backward_scratch() const;
+
+  const ActivationShape& shape_;
+  const Graph& list_;
+  Ledger& ledger_;
+  ProductScratch products_;
+  std::vector<Held> values_;
+  std::map<ValueId, Gradient> gradients_;
+  std::vector<Held> weight_grads_;  // of the piece at hand, before they are added up
+};
+
+}  // namespace forge

@@ -1,0 +1,30 @@
+#include "providers/reference/segments.h"
+
+namespace forge {
+
+std::vector<Segment> segments_of(const Graph& list, const Recomputed& again) {
+  std::vector<Segment> segments;
+  ValueId stream = list.ops[0].out[0];
+  for (size_t i = 1; i < list.ops.size() && list.ops[i].kind != OpKind::gather; ++i) {
+    const Op& op = list.ops[i];
+    if (segments.empty() || segments.back().end > 0) segments.push_back({.begin = i, .input = stream});
+    Segment& segment = segments.back();
+    for (size_t m = 0; m < op.modules.size(); ++m) segment.learns |= list.module(op, m).learns();
+    const bool repeated = computed_again(list, i, again);
+    segment.kept &= !repeated;
+    if (op.kind != OpKind::add) continue;
+    segment.end = i + 1;
+    segment.output = stream = op.out[0];
+    segment.keeps_output = !repeated;
+  }
+  return segments;
+}
+
+size_t lowest_segment(const Graph& list, const std::vector<Segment>& segments) {
+  size_t lowest = 0;
+  if (list.module(list.ops[0]).learns()) return lowest;
+  while (lowest < segments.size() && !segments[lowest].learns) ++lowest;
+  return lowest;
+}
+
+}  // namespace forge
