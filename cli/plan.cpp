@@ -12,13 +12,16 @@ constexpr Option kOptions[] = {
     {"--gpu", "NAME", "plan for this card (\"RTX 4070\"), or for cpu, instead of this machine"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.epochs=2", true},
     {"--all", "", "show values that are plain defaults too"},
+    {"--graph", "", "show the step instead: every op with what it reads and makes, its arithmetic and its memory"},
 };
 
 int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   LineOptions options{.sets = args.texts("--set"), .gpu = args.text("--gpu"), .estimate = true};
   PlannedJob line = plan_job(args.operands()[0], options, progress);
-  if (args.json())
+  if (args.has("--graph"))
+    print(explain_step(line.plan));
+  else if (args.json())
     print(hide_secrets(to_json(line.plan), line.loaded.secrets).dump(2) + "\n");
   else
     print(printable(hide_secrets(explain(line.plan, args.has("--all")), line.loaded)));

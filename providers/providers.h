@@ -14,8 +14,8 @@ struct Provider {
   std::vector<std::string> (*faults)(const ActivationShape& shape);
   // Memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
-  // Whether it holds that memory for the whole run.
-  bool keeps_memory = false;
+  // What its ops need beside their values, where it lays a step out in one arena and holds that for the whole run; else null.
+  int64_t (*workspace)(const Graph&, const Op&, const StepSizes&) = nullptr;
   // Whether it can only compute again what lies between two additions to the stream, as a whole.
   bool recomputes_halves = false;
 };

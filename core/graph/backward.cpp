@@ -112,10 +112,10 @@ class Derivation {
     return gradients_[value] =
                graph_.add_value("d " + original.name, buffer, original.column, original.width);
   }
-  // A gradient overwritten in place, as a new value of the same memory.
-  ValueId renewed(ValueId gradient) {
+  // The gradient of `value`, as a new value in the memory of `gradient`.
+  ValueId renewed(ValueId value, ValueId gradient) {
     const Value old = graph_.value(gradient);
-    return graph_.add_value(old.name, old.buffer, old.column, old.width);
+    return graph_.add_value("d " + graph_.value(value).name, old.buffer, old.column, old.width);
   }
   // Whether a value that is still to be visited has the same gradient in the same place.
   bool shared(ValueId value) const {
@@ -133,7 +133,7 @@ class Derivation {
     if (in_place) {
       op.in.push_back(so_far);
       op.attributes.accumulate = true;
-      gradients_[value] = renewed(so_far);
+      gradients_[value] = renewed(value, so_far);
     } else {
       gradients_.erase(value);
       if (so_far != kNoValue) mirrors_.erase(graph_.value(value).buffer);
@@ -148,7 +148,7 @@ class Derivation {
     op.kind = OpKind::add_gradient;
     op.layer = graph_.ops.back().layer;
     op.in = {gradients_[value], more};
-    op.out = {gradients_[value] = renewed(gradients_[value])};
+    op.out = {gradients_[value] = renewed(value, gradients_[value])};
     push(std::move(op));
   }
   // `value` has the gradient of a sum that it is a part of.
@@ -254,7 +254,7 @@ class Derivation {
     for (size_t i = 0; i < forward.in.size(); ++i) {
       const ValueId turned = gradient(forward.out[i]);
       op.in.push_back(turned);
-      op.out.push_back(gradients_[forward.in[i]] = renewed(turned));
+      op.out.push_back(gradients_[forward.in[i]] = renewed(forward.in[i], turned));
     }
     push(std::move(op));
   }

@@ -3,7 +3,7 @@
 //
 //   Graph step = training_step(spec, modules, keep);       // core/families/step.h
 //   Layout layout = lay_out(step, sizes, workspace);       // layout.h
-//   print(step, layout)                                    // what `forge plan --graph` shows
+//   print(step, sizes, length, &layout)                    // print.h: what `forge plan --graph` shows
 //
 // A family records its forward list (recorder.h). Everything else is read from it: the backward list and what is recomputed
 // (backward.h), lifetimes and offsets (layout.h), FLOPs and bytes (ops.h). Knows neither tensors nor devices.

@@ -86,14 +86,6 @@ static_assert(in_order());
 
 const Row& row_of(OpKind kind) { return kTable[static_cast<size_t>(kind)]; }
 
-std::string shape_of(const Graph& graph, ValueId id) {
-  const Value& value = graph.value(id);
-  const Buffer& buffer = graph.buffer_of(id);
-  std::string text = value.name + " [" + (buffer.rows == Rows::tokens ? "tokens, " : "targets, ") +
-                     std::to_string(value.width) + "]";
-  return buffer.type == ValueType::fp32 ? text + " fp32" : text;
-}
-
 }  // namespace
 
 const char* name_of(OpKind kind) { return row_of(kind).name; }
@@ -110,22 +102,6 @@ Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double me
     }
   cost.bytes += weights(graph, op) * static_cast<double>(sizes.compute_bytes);
   return cost;
-}
-
-std::string print(const Graph& graph) {
-  std::string text;
-  for (size_t t = 0; t < graph.ops.size(); ++t) {
-    const Op& op = graph.ops[t];
-    std::string line = std::to_string(t);
-    line = std::string(line.size() < 5 ? 5 - line.size() : 0, ' ') + line + "  " + name_of(op.kind);
-    line += ":";
-    for (ValueId id : op.in) line += " " + graph.value(id).name;
-    line += " →";
-    for (ValueId id : op.out) line += " " + shape_of(graph, id);
-    text += line + "\n";
-    if (t + 1 == graph.forward_ops && t + 1 < graph.ops.size()) text += "       — backward —\n";
-  }
-  return text;
 }
 
 }  // namespace forge

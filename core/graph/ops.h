@@ -1,7 +1,5 @@
 #pragma once
 // The table of ops: what each is called, what its values must look like, and what it costs.
-#include <string>
-
 #include "core/graph/graph.h"
 
 namespace forge {
@@ -14,8 +12,5 @@ const char* name_of(OpKind kind);
 
 // For the micro-batch of `sizes`; `mean_length` is the tokens that a token attends to on average, times two.
 Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length);
-
-// One line an op: "  12  layers.0.q_proj+k_proj+v_proj  linear  input_layernorm → …".
-std::string print(const Graph& graph);
 
 }  // namespace forge

@@ -12,4 +12,7 @@ std::string explain(const Plan& plan, bool all = false);
 // `forge profile`: the device, the profile and each choice with its reason.
 std::string explain_profile(const Device& device, const Profile& profile);
 
+// The training step that the plan comes to, op by op, with its arena where the provider has one.
+std::string explain_step(const Plan& plan);
+
 }  // namespace forge

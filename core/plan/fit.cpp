@@ -446,7 +446,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
   if (eval.tokens > 0) consider(provider.activation_lines(shape_of(plan, inventory, eval, false)));
   std::vector<MemoryLine> update =
       update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings);
-  if (provider.keeps_memory)
+  if (provider.workspace)
     moving.insert(moving.end(), update.begin(), update.end());
   else
     consider(std::move(update));

@@ -6,6 +6,7 @@
 #include "core/graph/backward.h"
 #include "core/graph/check.h"
 #include "core/graph/ops.h"
+#include "core/graph/print.h"
 #include "core/graph/recompute.h"
 #include "core/plan/model_spec.h"
 #include "tests/test.h"
