@@ -28,6 +28,7 @@ Graph record(const StepShape& shape, bool training) {
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
                                const std::vector<AdapterSite>& sites) {
   ModuleTraining training{.all = adapter.type == AdapterType::none};
+  training.dora = adapter.use_dora;
   for (const AdapterSite& site : sites) training.ranks[site.module] = site.rank;
   if (!training.all)
     for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);

@@ -76,6 +76,10 @@ class Derivation {
     const ValueId again =
         graph_.add_value(original.name + "'", buffer->second, original.column, original.width);
     repeated_[value] = again;
+    for (ValueId part : original.of) {
+      const ValueId repeated_part = repeated_of(part);
+      graph_.values[static_cast<size_t>(again)].of.push_back(repeated_part);
+    }
     return again;
   }
 
@@ -179,6 +183,10 @@ class Derivation {
         return norm(op);
       case OpKind::linear:
         return linear(op);
+      case OpKind::dora:
+        return dora(op);
+      case OpKind::dora_ratio:  // held constant
+        return;
       case OpKind::rope:
         return rope(op);
       case OpKind::attention:
@@ -247,6 +255,20 @@ class Derivation {
       return;
     }
     contribute(std::move(op), x);
+  }
+
+  // A gradient for each module's part, in the place of the result's where no other value has the same.
+  void dora(const Op& forward) {
+    Op op = like(OpKind::dora_backward, forward);
+    op.modules = forward.modules;
+    const ValueId x = forward.in[0], d_y = whole_gradient(forward);
+    op.in = {d_y, need(x), need(forward.in[1])};
+    const std::vector<ValueId> parts =
+        graph_.ops[static_cast<size_t>(graph_.producers[static_cast<size_t>(x)])].parts;
+    if (forward.parts.size() > 1 || !shared(forward.parts[0]))
+      mirrors_[graph_.value(x).buffer] = graph_.value(d_y).buffer;
+    for (ValueId part : parts) op.out.push_back(new_gradient(part));
+    push(std::move(op));
   }
 
   void rope(const Op& forward) {

@@ -16,8 +16,9 @@ namespace forge {
 using ValueId = int32_t;
 constexpr ValueId kNoValue = -1;
 
-// How many rows a value has in a micro-batch: one for each of its tokens, or of its supervised positions.
-enum class Rows { tokens, targets };
+// How many rows a value has in a micro-batch: one for each of its tokens, or of its supervised positions; or one, which weights
+// alone decide.
+enum class Rows { tokens, targets, one };
 // The run's compute type, or fp32 whatever that is.
 enum class ValueType { compute, fp32 };
 
@@ -60,9 +61,11 @@ enum class OpKind {
   norm,      // x → y, inverse                     RMS norm; inverse: 1 / rms of each row
   add_norm,  // a, b → a + b, y, inverse           both in one pass
   linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
-  rope,       // x, y → x, y                        rotated in place; y may be absent
-  attention,  // q, k, v → mixed, lse
-  glu,        // gate, up → f(gate) · up
+  dora_ratio,  // → ratio, 1 / norm               ‖W + scale · B A‖ of each column of y, side by side; modules as the linear's
+  dora,        // x, ratio → x · ratio + bias
+  rope,        // x, y → x, y                        rotated in place; y may be absent
+  attention,   // q, k, v → mixed, lse
+  glu,         // gate, up → f(gate) · up
   head,  // rows → d rows                      logits, objective and its gradient; modules[0] is the head
   evaluate,       // rows →                             logits and the log-probabilities of targets
   scatter,        // d rows → d h                       zeros where nothing is supervised
@@ -71,6 +74,7 @@ enum class OpKind {
   linear_input_gradient,   // d y → d x                 d y W; added to a given d x
   linear_weight_gradient,  // d y, x →                  into the weight's and the bias's gradients
   adapter_gradient,        // d y, x, s[, d x] → [d x]  into those of A and B, and added to d x
+  dora_backward,           // d y, x, ratio → d x       into the magnitude's gradient; in the place of d y where nothing else reads it
   rope_backward,           // d x, d y → d x, d y
   attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v
   glu_backward,            // d y, gate, up → d gate, d up, in the places of gate and up
@@ -88,6 +92,7 @@ struct Attributes {
   int64_t window = 0;                             // attention: tokens back that are seen; 0: all
   GateKind gate = GateKind::silu;
   bool accumulate = false;  // adds to its last input instead of writing
+  bool unscaled = false;    // linear: a dora op follows, which adds the bias too
 };
 
 struct Op {
@@ -127,7 +132,9 @@ struct StepSizes {
   int64_t compute_bytes = 4;  // of one element of the compute type
   int64_t threads = 1;        // workspaces on a CPU have a part for each
 
-  int64_t rows(Rows kind) const { return kind == Rows::tokens ? tokens : targets; }
+  int64_t rows(Rows kind) const {
+    return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : 1;
+  }
   int64_t element(ValueType type) const { return type == ValueType::compute ? compute_bytes : 4; }
 };
 

@@ -34,6 +34,16 @@ double product(const Graph& graph, const Op& op, double rows, double) {
 double adapter(const Graph& graph, const Op& op, double rows, double) {
   return 4 * rows * factors(graph, op);
 }
+// B A, added to W and squared, for each adapted module.
+double ratio(const Graph& graph, const Op& op, double, double) {
+  double flops = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (module.rank > 0)
+      flops += static_cast<double>(2 * (module.rank + 1)) * static_cast<double>(module.in * module.out);
+  }
+  return flops;
+}
 // Logits, their gradient to the input and, of a trained head, to the weight.
 double head(const Graph& graph, const Op& op, double rows, double) {
   const double once = 2 * rows * weights(graph, op);
@@ -61,6 +71,8 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::norm, "norm", elementwise},
                             Row{OpKind::add_norm, "add+norm", elementwise},
                             Row{OpKind::linear, "linear", linear},
+                            Row{OpKind::dora_ratio, "dora ratio", ratio},
+                            Row{OpKind::dora, "dora", elementwise},
                             Row{OpKind::rope, "rope", elementwise},
                             Row{OpKind::attention, "attention", attention},
                             Row{OpKind::glu, "glu", elementwise},
@@ -72,6 +84,7 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::linear_input_gradient, "linear d x", product},
                             Row{OpKind::linear_weight_gradient, "linear d W", product},
                             Row{OpKind::adapter_gradient, "adapter backward", adapter},
+                            Row{OpKind::dora_backward, "dora backward", elementwise},
                             Row{OpKind::rope_backward, "rope backward", elementwise},
                             Row{OpKind::attention_backward, "attention backward", attention},
                             Row{OpKind::glu_backward, "glu backward", elementwise},

@@ -17,7 +17,8 @@ struct Line {
 };
 
 bool same(const Line& a, const Line& b) {
-  return a.cells.size() == b.cells.size() && std::equal(a.cells.begin() + 1, a.cells.begin() + kPlace, b.cells.begin() + 1);
+  return a.cells.size() == b.cells.size() &&
+         std::equal(a.cells.begin() + 1, a.cells.begin() + kPlace, b.cells.begin() + 1);
 }
 
 // "layers.3.q_proj" in layer 3 → "q_proj", in layer 4 → "below q_proj".
@@ -32,7 +33,10 @@ std::string relative(const std::string& name, int64_t layer) {
 
 std::string shape_of(const Graph& graph, ValueId id) {
   const Buffer& buffer = graph.buffer_of(id);
-  return std::string(" [") + (buffer.rows == Rows::tokens ? "tokens, " : "targets, ") +
+  return std::string(" [") +
+         (buffer.rows == Rows::tokens    ? "tokens, "
+          : buffer.rows == Rows::targets ? "targets, "
+                                         : "1, ") +
          std::to_string(graph.value(id).width) + (buffer.type == ValueType::fp32 ? "] fp32" : "]");
 }
 
@@ -50,7 +54,8 @@ std::string flops_text(double flops) {
   size_t unit = 0;
   while (flops >= 1000 && unit + 1 < std::size(kUnits)) flops /= 1000, ++unit;
   const auto tenths = static_cast<int64_t>(flops * 10 + 0.5);
-  return flops == 0 ? "" : std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + kUnits[unit];
+  return flops == 0 ? ""
+                    : std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + kUnits[unit];
 }
 
 // Ops that follow each other in one layer.
@@ -73,7 +78,8 @@ bool same(const Block& a, const Block& b) {
 
 std::string title(int64_t first, int64_t last, bool backward) {
   std::string text = first == last ? "layer " + std::to_string(first)
-                                   : "layers " + std::to_string(first) + " to " + std::to_string(last) + ", each like the first";
+                                   : "layers " + std::to_string(first) + " to " + std::to_string(last) +
+                                         ", each like the first";
   return text + (backward ? ", backward" : "");
 }
 
@@ -84,10 +90,13 @@ std::string print(const Graph& graph, const StepSizes& sizes, double mean_length
   for (size_t t = 0; t < graph.ops.size(); ++t) {
     const Op& op = graph.ops[t];
     const Cost cost = cost_of(graph, op, sizes, mean_length);
-    const int64_t place = layout && !op.out.empty() ? layout->offsets[static_cast<size_t>(graph.value(op.out[0]).buffer)] : -1;
-    lines.push_back({op.layer, t >= graph.forward_ops,
-                     {std::to_string(t), name_of(op.kind), values_of(graph, op), flops_text(cost.flops),
-                      format_bytes(static_cast<int64_t>(cost.bytes)), place < 0 ? "" : "at " + format_bytes(place)}});
+    const int64_t place =
+        layout && !op.out.empty() ? layout->offsets[static_cast<size_t>(graph.value(op.out[0]).buffer)] : -1;
+    lines.push_back(
+        {op.layer,
+         t >= graph.forward_ops,
+         {std::to_string(t), name_of(op.kind), values_of(graph, op), flops_text(cost.flops),
+          format_bytes(static_cast<int64_t>(cost.bytes)), place < 0 ? "" : "at " + format_bytes(place)}});
   }
   const std::vector<Block> blocks = blocks_of(std::move(lines));
   std::string text;
@@ -107,7 +116,8 @@ std::string print(const Graph& graph, const StepSizes& sizes, double mean_length
 std::string print(const Graph& graph) {
   std::string text;
   for (size_t t = 0; t < graph.ops.size(); ++t)
-    text += std::to_string(t) + "  " + name_of(graph.ops[t].kind) + ": " + values_of(graph, graph.ops[t]) + "\n";
+    text +=
+        std::to_string(t) + "  " + name_of(graph.ops[t].kind) + ": " + values_of(graph, graph.ops[t]) + "\n";
   return text;
 }
 

@@ -38,7 +38,7 @@ std::string local_name(const std::string& name) {
 struct Group {
   std::string name;
   int64_t layer = -1;
-  bool ends_layer = false;   // holds the layer's result: always kept
+  bool always_kept = false;  // holds the layer's result: always kept
   std::vector<int32_t> ops;  // that write it, in order
   std::vector<ValueId> values;
 };
@@ -93,6 +93,7 @@ class Groups {
     group_of_[static_cast<size_t>(value)] = at;
     Group& group = groups_[static_cast<size_t>(at)];
     group.values.push_back(value);
+    group.always_kept |= forward_.buffer_of(value).rows == Rows::one;
     if (std::find(group.ops.begin(), group.ops.end(), producer) == group.ops.end())
       group.ops.push_back(producer);
   }
@@ -101,7 +102,7 @@ class Groups {
     for (size_t i = 0; i + 1 < forward_.ops.size(); ++i) {
       if (forward_.ops[i].layer < 0 || forward_.ops[i].layer == forward_.ops[i + 1].layer) continue;
       const int32_t at = group_of_[static_cast<size_t>(forward_.ops[i].out[0])];
-      groups_[static_cast<size_t>(at)].ends_layer = true;
+      groups_[static_cast<size_t>(at)].always_kept = true;
     }
   }
 
@@ -192,7 +193,7 @@ Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
   if (policy == Checkpointing::none) return again;
   const Groups groups(forward);
   for (const Group& group : groups.all())
-    if (!group.ends_layer && (policy == Checkpointing::full || feeds_glu(forward, group)))
+    if (!group.always_kept && (policy == Checkpointing::full || feeds_glu(forward, group)))
       again.add(group.name, group.layer);
   return again;
 }
@@ -205,7 +206,7 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
   std::vector<std::pair<int32_t, RecomputeUnit>> found;
   for (const Group& group : groups.all()) {
     const int64_t bytes = bytes_of(forward, group, sizes);
-    if (group.ends_layer || group.layer < lowest || bytes == 0) continue;
+    if (group.always_kept || group.layer < lowest || bytes == 0) continue;
     RecomputeUnit unit{{group.name}, group.layer, 0, bytes};
     for (int32_t op : group.ops) unit.flops += flops_of(forward, op, sizes, mean_length);
     found.push_back({numbers[static_cast<size_t>(group.ops[0])], unit});
@@ -241,7 +242,7 @@ KeptValues kept_values(const Graph& forward, const Recomputed& again) {
     const auto id = static_cast<ValueId>(v);
     if (forward.producers[v] < 0 || gone.count(id) || never_kept(forward, id)) continue;
     const Group* group = groups.of(id);
-    if (!group || group->ends_layer || !again.has(group->name, group->layer)) kept.insert(id);
+    if (!group || group->always_kept || !again.has(group->name, group->layer)) kept.insert(id);
   }
   return kept;
 }
@@ -250,7 +251,7 @@ bool computed_again(const Graph& forward, size_t op, const Recomputed& again) {
   if (forward.ops[op].out.empty()) return false;
   const Groups groups(forward);
   const Group* group = groups.of(forward.ops[op].out[0]);
-  return group && !group->ends_layer && again.has(group->name, group->layer);
+  return group && !group->always_kept && again.has(group->name, group->layer);
 }
 
 std::string layer_ranges(const std::set<int64_t>& layers) {

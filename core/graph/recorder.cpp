@@ -46,7 +46,8 @@ Op& Recorder::push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> ou
   return graph_.ops.back();
 }
 
-ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale, int64_t frozen_row) {
+ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale,
+                        int64_t frozen_row) {
   ValueId h = graph_.new_value(name("embedded"), Rows::tokens, hidden);
   const int32_t at = module_at(module, ModuleKind::embedding, hidden, vocabulary);
   Attributes& a = push(OpKind::embed, {}, {h}, {at}).attributes;
@@ -105,21 +106,48 @@ std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearSha
     all += (all.empty() ? "" : "+") + last_part(module.path);
     width += module.out;
   }
-  ValueId y = like(all, x, width);
-  const int32_t buffer = graph_.value(y).buffer;
-  std::vector<ValueId> out{y}, parts;
+  bool adapted = false;
+  for (int32_t at : modules) adapted |= graph_.modules[static_cast<size_t>(at)].rank > 0;
+  const bool dora = training_.dora && adapted;
+  ValueId y = like(dora ? all + ".unscaled" : all, x, width);
+  std::vector<ValueId> out{y};
+  for (int32_t at : modules) {
+    const ModuleUse& module = graph_.modules[static_cast<size_t>(at)];
+    const std::string part = last_part(module.path);
+    const int64_t rank = module.rank;
+    if (rank > 0) out.push_back(like(part + ".s", x, rank, ValueType::fp32));
+  }
+  push(OpKind::linear, {x}, out, modules).attributes.unscaled = dora;
+  std::vector<ValueId> parts = columns(y, modules, dora ? ".unscaled" : "");
+  return dora ? columns(rescaled(y, all, modules), modules) : parts;
+}
+
+// What the last op made for each module, side by side in `whole`.
+std::vector<ValueId> Recorder::columns(ValueId whole, const std::vector<int32_t>& modules,
+                                       const std::string& suffix) {
+  const auto op = static_cast<int32_t>(graph_.ops.size() - 1);
+  std::vector<ValueId> parts;
   int64_t column = 0;
   for (int32_t at : modules) {
     const ModuleUse module = graph_.modules[static_cast<size_t>(at)];
-    const std::string part = last_part(module.path);
-    parts.push_back(modules.size() == 1 ? y : graph_.add_value(name(part), buffer, column, module.out));
-    if (module.rank > 0) out.push_back(like(part + ".s", x, module.rank, ValueType::fp32));
+    parts.push_back(modules.size() == 1 ? whole
+                                        : graph_.add_value(name(last_part(module.path) + suffix),
+                                                           graph_.value(whole).buffer, column, module.out));
+    graph_.producers[static_cast<size_t>(parts.back())] = op;
     column += module.out;
   }
-  push(OpKind::linear, {x}, out, modules).parts = parts;
-  for (ValueId part : parts)
-    graph_.producers[static_cast<size_t>(part)] = static_cast<int32_t>(graph_.ops.size() - 1);
+  graph_.ops.back().parts = parts;
+  if (modules.size() > 1) graph_.values[static_cast<size_t>(whole)].of = parts;
   return parts;
+}
+
+ValueId Recorder::rescaled(ValueId x, const std::string& all, const std::vector<int32_t>& modules) {
+  const int64_t width = graph_.value(x).width;
+  ValueId ratio = graph_.new_value(name(all + ".ratio"), Rows::one, 2 * width, ValueType::fp32);
+  push(OpKind::dora_ratio, {}, {ratio}, modules);
+  ValueId y = like(all, x, width);
+  push(OpKind::dora, {x, ratio}, {y}, modules);
+  return y;
 }
 
 std::array<ValueId, 2> Recorder::rope(ValueId q, ValueId k, const Heads& heads) {

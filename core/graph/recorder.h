@@ -21,6 +21,7 @@ struct ModuleTraining {
   bool all = false;                      // every weight
   std::set<std::string> whole;           // these weights
   std::map<std::string, int64_t> ranks;  // adapters
+  bool dora = false;                     // which have a magnitude too
 };
 
 // A linear layer's name, its output features, and whether it has a bias.
@@ -38,7 +39,8 @@ class Recorder {
   void leave_layer();
 
   // The gradient of the table leaves `frozen_row` out; −1: none.
-  ValueId embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale = 1, int64_t frozen_row = -1);
+  ValueId embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale = 1,
+                int64_t frozen_row = -1);
   ValueId norm(ValueId x, const std::string& module, double eps, double weight_offset = 0);
   // The same over each head of x by itself; all heads have one weight [head_dim].
   ValueId head_norm(ValueId x, const std::string& module, int64_t head_dim, double eps,
@@ -82,6 +84,9 @@ class Recorder {
     return result;
   }
   std::vector<ValueId> linear_all(ValueId x, const std::vector<LinearShape>& shapes);
+  std::vector<ValueId> columns(ValueId whole, const std::vector<int32_t>& modules,
+                               const std::string& suffix = "");
+  ValueId rescaled(ValueId x, const std::string& name, const std::vector<int32_t>& modules);
   std::vector<ValueId> split_all(ValueId x, const std::vector<int64_t>& widths);
   int32_t module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias = false);
   std::string name(const std::string& part) const;

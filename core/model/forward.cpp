@@ -33,11 +33,9 @@ void embed(const Run& r) {
 }
 
 // One result a module; or one module's, cut into columns.
-void linear(const Run& r) {
+template <class Result>
+void each_module(const Run& r, Result result) {
   const auto part = [&](size_t i) -> at::Tensor& { return r.run.values[static_cast<size_t>(r.op.parts[i])]; };
-  const auto result = [&](size_t i) {
-    return forge::linear(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows());
-  };
   if (r.op.parts.size() == r.op.modules.size()) {
     for (size_t i = 0; i < r.op.modules.size(); ++i) part(i) = result(i);
     return;
@@ -48,6 +46,20 @@ void linear(const Run& r) {
     part(i) = whole.narrow(1, static_cast<int64_t>(column), width);
     column += static_cast<size_t>(width);
   }
+}
+
+void linear(const Run& r) {
+  const auto compute = r.op.attributes.unscaled ? unscaled_linear : forge::linear;
+  each_module(r, [&](size_t i) { return compute(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows()); });
+}
+
+// Of each module's result before, which nothing else reads.
+void dora(const Run& r) {
+  const Op& made =
+      r.run.graph.ops[static_cast<size_t>(r.run.graph.producers[static_cast<size_t>(r.op.in[0])])];
+  each_module(r, [&](size_t i) {
+    return rescaled(*r.module(i).linear, std::move(r.run.values[static_cast<size_t>(made.parts[i])]));
+  });
 }
 
 // Over each head by itself where the weight is as wide as a head.
@@ -76,6 +88,10 @@ void run_op(const Run& r) {
       return norm(r);
     case OpKind::linear:
       return linear(r);
+    case OpKind::dora_ratio:  // part of `rescaled`
+      return;
+    case OpKind::dora:
+      return dora(r);
     case OpKind::rope:
       return rope(r);
     case OpKind::attention:

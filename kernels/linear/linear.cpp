@@ -24,7 +24,8 @@ struct ConvertedLinearBackward : torch::autograd::Node {
 };
 
 at::Tensor converted_linear(const LinearSpec& spec, const at::Tensor& x, const at::Tensor& bias) {
-  FORGE_CHECK(!bias.defined() || !bias.requires_grad(), "a trained bias on a weight that is held in another type");
+  FORGE_CHECK(!bias.defined() || !bias.requires_grad(),
+              "a trained bias on a weight that is held in another type");
   at::Tensor y;
   {
     c10::NoGradGuard no_grad;
@@ -59,20 +60,25 @@ at::Tensor base_weight(const LinearSpec& spec, c10::ScalarType type) {
   return spec.quantized.defined() ? dequantize(spec.quantized, type) : spec.weight.to(type);
 }
 
-at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows) {
+at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows) {
   if (!spec.adapted()) return frozen_linear(spec, x, spec.bias);
   at::Tensor dropped = rows ? counter_dropout(x, spec.dropout, spec.dropout_stream, *rows) : x;
   at::Tensor s = at::linear(dropped, spec.lora_a);  // [tokens, rank]
-  if (!spec.magnitude.defined()) {
-    // Neither term of the sum is saved for backward, so the product may be added in place.
-    at::Tensor y = frozen_linear(spec, x, spec.bias);
-    return y.addmm_(s, spec.lora_b.t(), 1, spec.scale);
-  }
-  // As PEFT: the base term uses the undropped input, rescaled by m / norm like the adapter's.
-  at::Tensor y = frozen_linear(spec, x, {}).addmm_(s, spec.lora_b.t(), 1, spec.scale);
-  at::Tensor ratio = spec.magnitude / row_norm(spec, x.scalar_type()).to(spec.magnitude.scalar_type());
+  // As PEFT: DoRA's base term uses the undropped input too. Neither term of the sum is saved for backward, so the product may be
+  // added in place.
+  at::Tensor y = frozen_linear(spec, x, spec.magnitude.defined() ? at::Tensor() : spec.bias);
+  return y.addmm_(s, spec.lora_b.t(), 1, spec.scale);
+}
+
+at::Tensor rescaled(const LinearSpec& spec, at::Tensor y) {
+  if (!spec.magnitude.defined()) return y;
+  at::Tensor ratio = spec.magnitude / row_norm(spec, y.scalar_type()).to(spec.magnitude.scalar_type());
   y = y * ratio.to(y.scalar_type());
   return spec.bias.defined() ? y + spec.bias : y;
+}
+
+at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows) {
+  return rescaled(spec, unscaled_linear(spec, x, rows));
 }
 
 at::Tensor merged_weight(const LinearSpec& spec) {

@@ -13,7 +13,8 @@
 namespace forge {
 
 struct LinearSpec {
-  at::Tensor weight;          // [out_features, in_features], in x's type or, if frozen, another; undefined if quantised
+  at::Tensor
+      weight;  // [out_features, in_features], in x's type or, if frozen, another; undefined if quantised
   QuantizedWeight quantized;  // the frozen weight in 4 or 8 bits, in the place of `weight`
   at::Tensor bias;            // [out_features], or undefined
   at::Tensor lora_a;          // [rank, in_features], or undefined: no adapter
@@ -31,6 +32,10 @@ struct LinearSpec {
 // it. A weight that is quantised or of another type is converted to x's type in the forward and again in the
 // backward, and its bias is frozen too.
 at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
+
+// The same in two steps: without DoRA's rescaling, which the bias waits for; and that, of y [tokens, out_features].
+at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
+at::Tensor rescaled(const LinearSpec& spec, at::Tensor y);
 
 // The weight without its adapter, in `type`: what is multiplied when x is of that type. [out_features,
 // in_features]

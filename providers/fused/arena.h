@@ -15,7 +15,7 @@ struct StepMemory {
   c10::ScalarType type = c10::ScalarType::Float;  // the compute type
   int64_t tokens = 0, targets = 0;                // of the micro-batch at hand
 
-  int64_t rows(ValueId id) const { return graph.buffer_of(id).rows == Rows::tokens ? tokens : targets; }
+  int64_t rows(ValueId id) const { return StepSizes{tokens, targets}.rows(graph.buffer_of(id).rows); }
   int64_t width(ValueId id) const { return graph.value(id).width; }
   int64_t stride(ValueId id) const { return graph.buffer_of(id).width; }
   void* data(ValueId id) const;

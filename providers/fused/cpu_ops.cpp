@@ -10,11 +10,13 @@
 #include "core/base/error.h"
 #include "core/graph/ops.h"
 #include "kernels/attention/attention_args.h"
+#include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/swiglu/swiglu_args.h"
+#include "providers/fused/fused_plan.h"
 
 namespace forge {
 namespace {
@@ -239,16 +241,111 @@ void linear(const Run& r) {
   const ValueId x = r.in(0), y = r.out(0);
   const at::Tensor input = r.m.tensor(x), all = base_together(r);
   bool biased = false;
-  for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= r.module(i).linear->bias.defined();
+  const auto bias = [&](size_t i) {  // that no rescaling comes before
+    const LinearSpec& spec = *r.module(i).linear;
+    return spec.magnitude.defined() ? at::Tensor() : spec.bias;
+  };
+  for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i).defined();
   if (all.defined() && !biased)
     product(r.m.tensor(y), input, all, {});
   else
     for (size_t i = 0; i < r.op.modules.size(); ++i)
-      product(part(r, y, i), input, base_weight(*r.module(i).linear, r.m.type), r.module(i).linear->bias);
+      product(part(r, y, i), input, base_weight(*r.module(i).linear, r.m.type), bias(i));
   each_adapter(r, [&](size_t i, size_t adapter) {
     lora_forward_cpu({adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });
 }
+
+// ---- DoRA ----
+
+// ‖W + scale · B A‖ of each output row, some rows at a time.
+void row_norms(const Run& r, const LinearSpec& spec, float* norms) {
+  const at::Tensor base = base_weight(spec, r.m.type), a = spec.lora_a.to(at::kFloat),
+                   b = spec.lora_b.to(at::kFloat);
+  const auto floats = at::TensorOptions().dtype(at::kFloat);
+  for (int64_t row = 0; row < base.size(0); row += kRatioRows) {
+    const int64_t rows = std::min(kRatioRows, base.size(0) - row);
+    at::Tensor block = at::from_blob(r.workspace, {rows, base.size(1)}, floats);
+    at::mm_out(block, b.narrow(0, row, rows), a);
+    block.mul_(spec.scale).add_(base.narrow(0, row, rows));
+    at::Tensor norm = at::from_blob(norms + row, {rows}, floats);
+    at::linalg_vector_norm_out(norm, block, 2, at::IntArrayRef{1});
+  }
+}
+
+// Ratios of all columns, then one over their norms; columns without an adapter stay as they are.
+void dora_ratio(const Run& r) {
+  float *ratio = r.m.numbers(r.out(0)), *inverse = ratio + r.m.width(r.out(0)) / 2;
+  for (size_t i = 0; i < r.op.modules.size(); ++i) {
+    const int64_t count = r.use(i).out;
+    if (r.use(i).rank > 0) {
+      const LinearSpec& spec = *r.module(i).linear;
+      const at::Tensor magnitude = spec.magnitude.to(at::kFloat);
+      row_norms(r, spec, inverse);
+      for (int64_t j = 0; j < count; ++j) {
+        inverse[j] = 1 / inverse[j];
+        ratio[j] = magnitude.const_data_ptr<float>()[j] * inverse[j];
+      }
+    }
+    ratio += count, inverse += count;
+  }
+}
+
+// visit(module, its first column)
+template <class Visit>
+void each_module(const Run& r, Visit visit) {
+  for (size_t i = 0, column = 0; i < r.op.modules.size(); column += static_cast<size_t>(r.use(i++).out))
+    visit(i, static_cast<int64_t>(column));
+}
+
+void dora(const Run& r) {
+  const at::Tensor x = r.m.tensor(r.in(0)), y = r.m.tensor(r.out(0));
+  each_module(r, [&](size_t i, int64_t column) {
+    const LinearSpec& spec = *r.module(i).linear;
+    const at::Tensor from = x.narrow(1, column, r.use(i).out);
+    at::Tensor to = y.narrow(1, column, r.use(i).out);
+    if (r.use(i).rank == 0) {
+      to.copy_(from);
+      return;
+    }
+    dora_forward_cpu({.type = r.type(),
+                      .rows = r.m.tokens,
+                      .width = r.use(i).out,
+                      .x = from.data_ptr(),
+                      .x_stride = r.m.stride(r.in(0)),
+                      .ratio = r.m.numbers(r.in(1)) + column,
+                      .bias = spec.bias.defined() ? spec.bias.data_ptr() : nullptr,
+                      .y = to.data_ptr(),
+                      .y_stride = r.m.stride(r.out(0))});
+  });
+}
+
+void dora_backward(const Run& r) {
+  const at::Tensor d_y = r.m.tensor(r.in(0)), x = r.m.tensor(r.in(1));
+  const int64_t width = r.m.width(r.in(2)) / 2;
+  each_module(r, [&](size_t i, int64_t column) {
+    const at::Tensor from = d_y.narrow(1, column, r.use(i).out);
+    at::Tensor d_x = r.m.tensor(r.out(i));
+    if (r.use(i).rank == 0) {
+      if (d_x.data_ptr() != from.data_ptr()) d_x.copy_(from);
+      return;
+    }
+    dora_backward_cpu({.type = r.type(),
+                       .rows = r.m.tokens,
+                       .width = r.use(i).out,
+                       .x = x.narrow(1, column, r.use(i).out).data_ptr(),
+                       .x_stride = r.m.stride(r.in(1)),
+                       .ratio = r.m.numbers(r.in(2)) + column,
+                       .inverse_norm = r.m.numbers(r.in(2)) + width + column,
+                       .d_y = from.data_ptr(),
+                       .d_y_stride = r.m.stride(r.in(0)),
+                       .d_x = d_x.data_ptr(),
+                       .d_x_stride = r.m.stride(r.out(0)),
+                       .d_magnitude = r.module(i).magnitude->grad.data_ptr<float>()});
+  });
+}
+
+// ---- linear, backward ----
 
 void linear_input_gradient(const Run& r) {
   at::Tensor d_x = r.m.tensor(r.out(0)), all = base_together(r);
@@ -413,6 +510,12 @@ void run_cpu_op(const StepMemory& memory, size_t index, const std::vector<BoundM
       return norm(r);
     case OpKind::linear:
       return linear(r);
+    case OpKind::dora_ratio:
+      return dora_ratio(r);
+    case OpKind::dora:
+      return dora(r);
+    case OpKind::dora_backward:
+      return dora_backward(r);
     case OpKind::rope:
       return rope(r);
     case OpKind::attention:

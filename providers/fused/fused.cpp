@@ -20,9 +20,6 @@ class FusedProvider : public StepProvider {
     training_.graph = training_step(options.shape);
     evaluation_.graph = evaluation_step(options.shape);
     modules_ = bind_modules(training_.graph.modules, model, &trainables);
-    for (const BoundModule& module : modules_)
-      FORGE_CHECK(!module.linear || !module.linear->magnitude.defined(),
-                  "the plan gave DoRA to the fused provider");
     ask_for(training_, options.training);
     ask_for(evaluation_, options.evaluation);
   }

@@ -39,6 +39,13 @@ int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
   return std::min(kHeadChunk, sizes.targets) * head.out * (4 + (narrow ? sizes.compute_bytes : 0));
 }
 
+int64_t most_inputs(const Graph& graph, const Op& op) {
+  int64_t most = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    if (graph.module(op, i).rank > 0) most = std::max(most, graph.module(op, i).in);
+  return most;
+}
+
 // In a narrower type than fp32 the product is rounded before it is added to the fp32 gradient.
 int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   int64_t most = 0;
@@ -120,6 +127,8 @@ int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
       return adapter_workspace(graph, op, sizes, true);
     case OpKind::linear_weight_gradient:
       return gradient_workspace(graph, op, sizes);
+    case OpKind::dora_ratio:
+      return kRatioRows * 4 * most_inputs(graph, op);
     case OpKind::attention:
     case OpKind::attention_backward:
       return attention_workspace(op, sizes);
@@ -134,7 +143,6 @@ int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
   if (shape.cuda) faults.push_back("it computes on a CPU so far");
-  if (shape.adapter.use_dora) faults.push_back("it has no kernel for adapter.use_dora");
   return faults;
 }
 
@@ -148,8 +156,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
     if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
   };
   add("saved activations", layout.kept_bytes,
-      tokens + " in " + name_of(shape.precision) + ": what is kept for backward at the fullest moment; computed again: " +
-          describe(shape.recompute));
+      tokens + " in " + name_of(shape.precision) +
+          ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
   add("layer workspace", layout.bytes - layout.kept_bytes,
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
   add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");

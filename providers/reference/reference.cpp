@@ -4,6 +4,8 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/families/step.h"
 #include "core/model/forward.h"
@@ -78,7 +80,7 @@ class ReferenceProvider : public StepProvider {
       for (int32_t at : list_.ops[i].modules) {
         const BoundModule& m = modules_[static_cast<size_t>(at)];
         for (Trainable* item : {m.weight, m.bias, m.lora_a, m.lora_b, m.magnitude})
-          if (item) trained.push_back(item);
+          if (item && std::find(trained.begin(), trained.end(), item) == trained.end()) trained.push_back(item);
       }
     return trained;
   }

@@ -77,6 +77,10 @@ void RehearsedOps::forward(const Op& op, Use use, Node* node) {
     }
     case OpKind::linear:
       return linear(op, use, node);
+    case OpKind::dora_ratio:
+      return;
+    case OpKind::dora:
+      return dora(op, use, node);
     case OpKind::rope:
       for (size_t i = 0; i < op.in.size(); ++i) value(op.out[i]) = turned(width(op.in[i]), use);
       return;
@@ -107,6 +111,10 @@ void RehearsedOps::backward(Node& node) {
     }
     case OpKind::linear:
       return linear_backward(node);
+    case OpKind::dora_ratio:
+      return;
+    case OpKind::dora:
+      return dora_backward(node);
     case OpKind::rope:
       for (size_t i = op.in.size(); i-- > 0;)
         gradients_[op.in[i]] = {turned_backward(take(op.out[i]), width(op.in[i]))};
@@ -169,13 +177,47 @@ Held RehearsedOps::norm_backward(Use use, int64_t rows, int64_t width, bool trai
   return residual ? ledger_.hold(use, own) : out;
 }
 
+// One module's columns are views of its result.
+void RehearsedOps::set_result(const Op& op, size_t module, const Held& y) {
+  for (size_t part = 0; part < op.parts.size(); ++part)
+    if (op.parts.size() != op.modules.size() || part == module) value(op.parts[part]) = y;
+}
+
 void RehearsedOps::linear(const Op& op, Use use, Node* node) {
   if (node) node->modules.resize(op.modules.size());
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    set_result(op, i, adapted(list_.module(op, i), value(op.in[0]), use, node ? &node->modules[i] : nullptr));
+}
+
+void RehearsedOps::dora(const Op& op, Use use, Node* node) {
+  if (node) node->modules.resize(op.modules.size());
+  const Op& made = list_.ops[static_cast<size_t>(list_.producers[static_cast<size_t>(op.in[0])])];
   for (size_t i = 0; i < op.modules.size(); ++i) {
-    Held y = adapted(list_.module(op, i), value(op.in[0]), use, node ? &node->modules[i] : nullptr);
-    // One module's columns are views of its result.
-    for (size_t part = 0; part < op.parts.size(); ++part)
-      if (op.parts.size() != op.modules.size() || part == i) value(op.parts[part]) = y;
+    const ModuleUse& module = list_.module(op, i);
+    Held y = std::move(value(made.parts[i]));
+    if (module.rank > 0) {
+      // The whole weight in fp32 for its rows' norms; A and B too where they are not.
+      const int64_t factors = narrow() ? module.rank * (module.in + module.out) : 0;
+      ledger_.hold(use, 4 * (module.in * module.out + factors));
+      if (node) node->modules[i].unscaled = y;
+      y = wide(use, module.out);
+    }
+    set_result(op, i, y);
+  }
+}
+
+void RehearsedOps::dora_backward(Node& node) {
+  const Op& op = *node.op;
+  const Op& made = list_.ops[static_cast<size_t>(list_.producers[static_cast<size_t>(op.in[0])])];
+  for (size_t i = op.modules.size(); i-- > 0;) {
+    Held grad = module_gradient(op, i);
+    if (node.modules[i].unscaled) {
+      Held scaled = wide(Use::layer, list_.module(op, i).out);
+      wide(Use::layer, list_.module(op, i).out);  // grad × y before its sum over the tokens
+      grad = scaled;
+      node.modules[i].unscaled.reset();
+    }
+    gradients_[made.parts[i]] = {grad};
   }
 }
 
@@ -194,38 +236,30 @@ Held RehearsedOps::adapted(const ModuleUse& module, const Held& x, Use use, Save
   }
   Held s = product(use, module.in, module.rank), y = product(use, module.in, module.out);
   if (saved) saved->x = dropped, saved->s = s;
-  if (!shape_.adapter.use_dora) return y;
-  // The whole weight in fp32 for its rows' norms; A and B too where they are not.
-  const int64_t factors = narrow() ? module.rank * (module.in + module.out) : 0;
-  ledger_.hold(use, 4 * (module.in * module.out + factors));
-  if (saved) saved->unscaled = y;
-  return wide(use, module.out);
+  return y;
+}
+
+// The gradient of what a module made, whole: of one whose columns went apart each part's lies in a zeroed tensor of all.
+Held RehearsedOps::module_gradient(const Op& op, size_t module) {
+  if (op.parts.size() == op.modules.size()) return take(op.parts[module]);
+  Held whole;
+  for (size_t part = op.parts.size(); part-- > 0;) {
+    Held grad = take(op.parts[part]), padded = wide(Use::layer, list_.module(op).out);
+    if (!whole) whole = padded;
+  }
+  return whole;
 }
 
 void RehearsedOps::linear_backward(Node& node) {
   const Op& op = *node.op;
-  const bool split = op.parts.size() != op.modules.size();
   Held sum = gradients_.count(op.in[0]) ? take(op.in[0]) : Held();
-  Held whole;
-  for (size_t part = op.parts.size(); split && part-- > 0;) {
-    // Each part's gradient in a zeroed tensor of the whole width.
-    Held grad = take(op.parts[part]), padded = wide(Use::layer, list_.module(op).out);
-    if (!whole) whole = padded;
-  }
   for (size_t i = op.modules.size(); i-- > 0;)
-    sum = adapted_backward(list_.module(op, i), node.modules[i], split ? std::move(whole) : take(op.parts[i]),
-                           std::move(sum));
+    sum = adapted_backward(list_.module(op, i), node.modules[i], module_gradient(op, i), std::move(sum));
   gradients_[op.in[0]] = {sum};
 }
 
 // Adds to `sum`, the gradient of x so far, in place; the first one becomes it.
 Held RehearsedOps::adapted_backward(const ModuleUse& module, SavedModule& saved, Held grad, Held sum) {
-  if (saved.unscaled) {
-    Held scaled = wide(Use::layer, module.out);
-    wide(Use::layer, module.out);  // grad × y before its sum over the tokens
-    grad = scaled;
-    saved.unscaled.reset();
-  }
   Held ds;
   if (module.rank > 0) {
     Held unscaled = product(Use::layer, module.out, module.rank);

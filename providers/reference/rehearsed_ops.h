@@ -65,9 +65,13 @@ class RehearsedOps {
   void forward(const Op& op, Use use, Node* node);
   void backward(Node& node);
   Held take(ValueId value);
+  void set_result(const Op& op, size_t module, const Held& y);
   void linear(const Op& op, Use use, Node* node);
   Held adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved);
   void linear_backward(Node& node);
+  void dora(const Op& op, Use use, Node* node);
+  void dora_backward(Node& node);
+  Held module_gradient(const Op& op, size_t module);
   Held adapted_backward(const ModuleUse& module, SavedModule& saved, Held grad, Held sum);
   Held turned(int64_t width, Use use);
   Held turned_backward(Held grad, int64_t width);

@@ -50,6 +50,13 @@ std::vector<Setting> settings() {
   whole.target_modules = {"v_proj"};
   whole.modules_to_save = {"input_layernorm", "up_proj"};
   list.push_back({"norms and a matrix trained whole", whole});
+  AdapterConfig dora = lora(0.2);
+  dora.use_dora = true;
+  list.push_back({"dora with dropout", dora});
+  list.push_back({"dora, biases", dora, true});
+  dora.target_modules = {"v_proj", "down_proj", "up_proj"};
+  dora.layers_to_transform = {1, 2};
+  list.push_back({"dora of some modules", dora, true});
   return list;
 }
 
@@ -89,8 +96,8 @@ struct Again {
   std::function<bool(size_t)> picks;
 };
 
-Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name,
-          const Again& again, const std::vector<int64_t>& lengths) {
+Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
+          const std::vector<int64_t>& lengths) {
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   job.adapter = setting.adapter;
@@ -110,9 +117,12 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   for (Trainable& item : trainables.items())
     if (item.parameter.role == Role::lora_a || item.parameter.role == Role::lora_b)
       item.master.copy_(at::randn(item.master.sizes()) * 0.05);
+    else if (item.parameter.role == Role::dora_magnitude)
+      item.master.copy_(at::rand(item.master.sizes()) + 0.5);
   trainables.publish();
   if (setting.biases)
-    for (auto& [path, linear] : model.linears) linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
+    for (auto& [path, linear] : model.linears)
+      linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
   StepOptions options = step_options(spec, job, sites, Checkpointing::none);
   options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
   auto provider = make_step_provider(provider_name, model, trainables, options);
@@ -170,7 +180,8 @@ TEST_CASE("whatever is computed again, a step stays the same to the bit") {
     const Step whole = step(setting, at::kFloat, provider, Checkpointing::none, kLengths);
     for (size_t n : {2, 3, 5, 7}) {
       INFO(provider << ", " << setting.name << ", every value but one in " << n);
-      const Step some = step(setting, at::kFloat, provider, Again([n](size_t i) { return i % n != 0; }), kLengths);
+      const Step some =
+          step(setting, at::kFloat, provider, Again([n](size_t i) { return i % n != 0; }), kLengths);
       CHECK(some.loss == whole.loss);
       for (size_t i = 0; i < whole.grads.size(); ++i) {
         CAPTURE(whole.grads[i].first);

@@ -44,7 +44,9 @@ TEST_CASE("a step is sound under every adapter and policy") {
   AdapterConfig saved = lora({"v_proj"});
   saved.modules_to_save = {"input_layernorm", "up_proj", "embed_tokens"};
   const auto policy = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
-  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, saved}) {
+  AdapterConfig dora = lora(), some_dora = upper;
+  dora.use_dora = some_dora.use_dora = true;
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, saved, dora, some_dora}) {
     const Graph list = step(adapter, policy);
     INFO(print(list));
     CHECK(step_faults(list) == std::vector<std::string>{});
@@ -69,8 +71,11 @@ TEST_CASE("more recomputation takes less memory and more ops") {
 TEST_CASE("values are given up one by one: always sound, with ever less memory") {
   AdapterConfig upper = lora({"q_proj", "down_proj"});
   upper.layers_to_transform = {1, 2};
-  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper}) {
-    const auto sites = adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
+  AdapterConfig dora = lora();
+  dora.use_dora = true;
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, dora}) {
+    const auto sites =
+        adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
     StepShape shape{tiny(), module_training(tiny(), adapter, sites)};
     const auto units = recompute_units(forward_list(shape), kSizes, 50, false);
     REQUIRE(units.size() >= 4 * 2);
@@ -99,7 +104,8 @@ TEST_CASE("layers are written as ranges") {
   CHECK(layer_ranges({2, 3, 4, 7}) == "2-4,7");
   CHECK(layers_of("2-4,7") == std::set<int64_t>{2, 3, 4, 7});
   CHECK(describe({{{"mixed", {0, 1}}, {"up", {3}}}}) == "mixed in layers 0-1, up in layer 3");
-  for (const char* wrong : {"", "-", "1-", "-1", "3-2", "1,", "1;2", "0-99999999999", "x"}) CHECK_FALSE(layers_of(wrong));
+  for (const char* wrong : {"", "-", "1-", "-1", "3-2", "1,", "1;2", "0-99999999999", "x"})
+    CHECK_FALSE(layers_of(wrong));
 }
 
 TEST_CASE("every op of a step is needed where it stands") {

@@ -7,6 +7,7 @@ namespace forge::kernel_test {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   add_attention_cases(cases);
+  add_dora_cases(cases);
   add_dropout_cases(cases);
   add_embedding_cases(cases);
   add_lm_head_cases(cases);
@@ -21,7 +22,8 @@ std::vector<Case> all_cases() {
   add_swiglu_cases(cases);
   // For a sanitizer or a debugger: the cases that have it in "<op> <name>".
   if (const char* wanted = std::getenv("FORGE_KERNEL_CASES"))
-    std::erase_if(cases, [&](const Case& c) { return (c.op + " " + c.name).find(wanted) == std::string::npos; });
+    std::erase_if(cases,
+                  [&](const Case& c) { return (c.op + " " + c.name).find(wanted) == std::string::npos; });
   return cases;
 }
 

@@ -5,6 +5,7 @@
 namespace forge::kernel_test {
 
 void add_attention_cases(std::vector<Case>& cases);
+void add_dora_cases(std::vector<Case>& cases);
 void add_dropout_cases(std::vector<Case>& cases);
 void add_embedding_cases(std::vector<Case>& cases);
 void add_lm_head_cases(std::vector<Case>& cases);

@@ -1,5 +1,6 @@
 // The CPU versions as backends, one for each level of instructions that this machine has.
 #include "kernels/attention/attention_args.h"
+#include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
@@ -79,6 +80,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AdamW8bitUpdate>([=](const AdamW8bitUpdate& a) { adamw_8bit_cpu(a, level); });
   cpu.add<Unscale>([=](const Unscale& a) { unscale_cpu(a, level); });
   cpu.add<LossScaleUpdate>(loss_scale_cpu);
+  cpu.add<DoraForward>([=](const DoraForward& a) { dora_forward_cpu(a, level); });
+  cpu.add<DoraBackward>([=](const DoraBackward& a) { dora_backward_cpu(a, level); });
   cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
   cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
   cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
