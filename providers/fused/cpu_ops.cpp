@@ -12,6 +12,7 @@
 #include "kernels/attention/attention_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lora/lora_args.h"
+#include "kernels/product/product_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/swiglu/swiglu_args.h"
@@ -193,8 +194,12 @@ at::Tensor base_together(const Run& r) {
   return together(r, weights);
 }
 
-// y = x Wᵀ + bias
-void product(at::Tensor y, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+// y = x Wᵀ + bias. In decoding a row does not depend on how many there are: with LibTorch's products it does, and they are taken
+// for prompts in 16 bits alone.
+void product(const Run& r, at::Tensor y, const at::Tensor& x, const at::Tensor& weight,
+             const at::Tensor& bias) {
+  if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.m.type == at::kFloat))
+    return row_product(y, x, weight, bias, *cache->scratch);
   if (!bias.defined()) {
     at::mm_out(y, x, weight.t());
     return;
@@ -241,10 +246,11 @@ void linear(const Run& r) {
   bool biased = false;
   for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= r.module(i).linear->bias.defined();
   if (all.defined() && !biased)
-    product(r.m.tensor(y), input, all, {});
+    product(r, r.m.tensor(y), input, all, {});
   else
     for (size_t i = 0; i < r.op.modules.size(); ++i)
-      product(part(r, y, i), input, base_weight(*r.module(i).linear, r.m.type), r.module(i).linear->bias);
+      product(r, part(r, y, i), input, base_weight(*r.module(i).linear, r.m.type),
+              r.module(i).linear->bias);
   each_adapter(r, [&](size_t i, size_t adapter) {
     lora_forward_cpu({adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });
@@ -358,7 +364,33 @@ Args attention_args(const Run& r, ValueId out, ValueId lse) {
   return args;
 }
 
+void store_in_cache(const Run& r) {
+  const CachePlaces& places = *r.batch.cache;
+  CacheStore args{places.shape, r.m.tokens, places.sequences.data(), places.positions.data()};
+  args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
+  args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
+  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  cache_store_cpu(args);
+}
+
+void cached_attention(const Run& r) {
+  const CachePlaces& places = *r.batch.cache;
+  const Attributes& a = r.op.attributes;
+  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window};
+  args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
+  args.lengths = places.lengths.data();
+  args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
+  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
+  args.workspace = r.workspace;  // that of attention over blocks is larger
+  cached_attention_cpu(args);
+}
+
 void attention(const Run& r) {
+  if (r.batch.cache) {
+    store_in_cache(r);
+    if (!r.batch.cache->begins) return cached_attention(r);
+  }
   attention_forward_cpu(attention_args<AttentionForward>(r, r.out(0), r.out(1)));
 }
 
@@ -396,6 +428,19 @@ void glu_backward(const Run& r) {
 }
 
 }  // namespace
+
+void row_product(at::Tensor y, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                 std::vector<char>& scratch) {
+  RowProduct args{element_of(x.scalar_type()), element_of(y.scalar_type()), x.size(0), x.size(1), weight.size(0)};
+  args.x = x.data_ptr(), args.x_stride = x.stride(0);
+  args.w = weight.data_ptr();
+  args.bias = bias.defined() ? bias.data_ptr() : nullptr;
+  args.y = y.data_ptr(), args.y_stride = y.stride(0);
+  const auto bytes = static_cast<size_t>(row_product_cpu_workspace(args));
+  if (scratch.size() < bytes) scratch.resize(bytes);
+  args.workspace = scratch.data();
+  row_product_cpu(args);
+}
 
 void run_cpu_op(const StepMemory& memory, size_t index, const std::vector<BoundModule>& modules,
                 const StepBatch& batch) {
