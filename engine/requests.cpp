@@ -12,6 +12,7 @@
 #include "core/model/generate.h"
 #include "core/tensor/device.h"
 #include "core/train/measure.h"
+#include "core/train/rates.h"
 #include "core/train/trainer.h"
 #include "providers/engine_providers.h"
 
@@ -54,10 +55,20 @@ void train_request(const Json& request, const EventSink& emit, StopFlag& stop) {
 void measure_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   MeasureRequest measure_request{.plan = plan_from_json(request.at("plan"))};
   measure_request.steps = field(request, "steps", measure_request.steps);
+  measure_request.trace = field<std::string>(request, "trace", "");
   measure_request.most_seconds = field(request, "seconds", measure_request.most_seconds);
   set_threads(*measure_request.plan.job.train.threads);
   hello(emit, measure_request.plan.device_name());
   measure(measure_request, emit, stop);
+}
+
+void rates_request(const Json& request, const EventSink& emit, StopFlag& stop) {
+  RatesRequest rates{.precisions = {}};
+  for (const Json& name : request.at("precisions")) rates.precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
+  rates.seconds = field(request, "seconds", rates.seconds);
+  set_threads(request.at("threads").get<int64_t>());
+  hello(emit, "cpu");
+  measure_rates(rates, emit, stop);
 }
 
 // One of the names of an enum's values; `otherwise` where the request does not say.
@@ -172,6 +183,7 @@ struct Row {
   void (*run)(const Json&, const EventSink&, StopFlag&);
 };
 constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
+                               Row{"rates", &rates_request},
                                Row{"eval", &eval_request}, Row{"generate", &generate_request},
                                Row{"info", &info_request}};
 
