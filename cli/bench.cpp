@@ -1,5 +1,7 @@
 // forge bench: what a job reaches on this machine, measured on its own data. Nothing is trained that stays.
 #include <algorithm>
+#include <ctime>
+#include <filesystem>
 #include <fmt/format.h>
 
 #include "cli/bench_points.h"
@@ -7,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/engine_process.h"
 #include "cli/line.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 
@@ -17,6 +20,8 @@ constexpr Option kOptions[] = {
     {"--batch-sweep", "", "double train.micro_batch_tokens until it does not fit or gains nothing"},
     {"--length", "TOKENS", "sweep with this data.max_length instead of the job's", true},
     {"--ladder", "", "the optimisations one by one, from the plainest settings to the job's"},
+    {"--kernels", "", "measure this machine's rates, from which plans of this output_dir tell their time"},
+    {"--trace", "FILE", "write the measured steps, op by op, for Chrome's trace viewer (chrome://tracing, Perfetto)"},
     {"--steps", "N", "steps measured at each point at least, behind one that warms up (default 3)"},
     {"--seconds", "S", "time after which a point begins no further step (default 60)"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.precision=fp32", true},
@@ -27,6 +32,7 @@ struct Bench {
   std::vector<std::string> sets;
   int64_t steps;
   double seconds;
+  std::string trace;  // a file, or empty
   Progress& progress;
 
   Plan plan(const std::vector<std::string>& more) const {
@@ -66,7 +72,7 @@ struct Bench {
                                   .deterministic = planned.job.train.deterministic};
     EngineProcess engine(find_engine(engine_file(planned.engine)), settings);
     const Json request{
-        {"command", "measure"}, {"plan", to_json(planned)}, {"steps", steps}, {"seconds", seconds}};
+        {"command", "measure"}, {"plan", to_json(planned)}, {"steps", steps}, {"seconds", seconds}, {"trace", trace}};
     engine.request(request, [&](const Json& event) {
       if (event.value("event", "") != "measured") return;
       result.measured_peak_bytes = event.at("peak_memory_bytes");
@@ -77,6 +83,54 @@ struct Bench {
     });
   }
 };
+
+// In fp32, in bf16 where the processor multiplies it, and as the job is planned.
+std::vector<Precision> precisions_of(const Plan& plan) {
+  std::vector<Precision> list{Precision::fp32};
+  if (instructions_of(plan.device.cpu) >= InstructionSet::avx512_bf16) list.push_back(Precision::bf16);
+  if (std::find(list.begin(), list.end(), *plan.job.train.precision) == list.end())
+    list.push_back(*plan.job.train.precision);
+  return list;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::localtime(&now));
+  return text;
+}
+
+void run_kernels(const Arguments& args, const Bench& bench) {
+  const Plan plan = bench.plan({});
+  if (plan.device.cuda)
+    throw Error(ErrorKind::usage, "--kernels measures processors; the job is planned for " + plan.device_name())
+        .hint("--set hardware.device=cpu measures the processor");
+  const int64_t threads = *plan.job.train.threads;
+  Rates rates{.machine = machine_of(plan.device, threads), .date = today()};
+  Json names = Json::array();
+  for (Precision precision : precisions_of(plan)) names.push_back(name_of(precision));
+  EngineProcess engine(find_engine(engine_file(plan.engine)), {.threads = threads});
+  engine.request({{"command", "rates"}, {"precisions", names}, {"threads", threads}, {"seconds", 2 * bench.seconds}},
+                 [&](const Json& event) {
+                   if (event.value("event", "") == "progress")
+                     bench.progress.status(fmt::format("measuring kernels: {} of {}", event.at("done").get<int64_t>(),
+                                                       event.at("of").get<int64_t>()));
+                   if (event.value("event", "") != "rate") return;
+                   rates.points.push_back({*enum_of<Precision>(event.at("precision").get<std::string>()),
+                                           {event.at("kind"), event.at("shape"), event.at("amount")},
+                                           event.at("seconds")});
+                 });
+  bench.progress.clear();
+  const std::string path = rates_path(plan.job.output_dir);
+  make_directories(std::filesystem::path(path).parent_path().string());
+  write_file_durably(path, to_json(rates).dump(1) + "\n");
+  const PlannedTime time = bench.plan({}).time;
+  if (args.json())
+    print_json({{"path", path}, {"rates", rates.points.size()}, {"time", {{"step_seconds", time.step_seconds}, {"run_seconds", time.run_seconds}, {"reason", time.reason}}}, {"warnings", bench.progress.warnings()}});
+  else
+    print(fmt::format("{}: {} rates of {}, {}, {} threads\n", path, rates.points.size(), rates.machine.processor,
+                      rates.machine.instructions, threads));
+}
 
 // What a point would compute, to tell points from each other; null where its plan does not fit.
 Json planned_settings(const Bench& bench, const BenchPoint& point) {
@@ -168,13 +222,23 @@ int run(const Arguments& args) {
   if (args.has("--batch-sweep") && args.has("--ladder"))
     throw Error(ErrorKind::usage, "--batch-sweep and --ladder are two measurements")
         .hint("ask for one of them");
+  for (const char* other : {"--batch-sweep", "--ladder", "--trace"})
+    if (args.has("--kernels") && args.has(other))
+      throw Error(ErrorKind::usage, std::string("--kernels and ") + other + " are two measurements")
+          .hint("ask for one of them");
+  for (const char* other : {"--batch-sweep", "--ladder"})
+    if (args.has("--trace") && args.has(other))
+      throw Error(ErrorKind::usage, std::string("--trace is of the job as planned, not of ") + other);
   if (args.has("--length") && !args.has("--batch-sweep"))
     throw Error(ErrorKind::usage, "--length belongs to --batch-sweep")
         .hint("or change the job: --set data.max_length=…");
   Progress progress(false, args.quiet() || args.json());
   const Bench bench{args.operands()[0], args.texts("--set"), args.integer("--steps", 3, 1, 1 << 20),
-                    args.number("--seconds", 60, 0, 1e9), progress};
-  if (args.has("--batch-sweep"))
+                    args.number("--seconds", 60, 0, 1e9),
+                    args.has("--trace") ? std::filesystem::absolute(*args.text("--trace")).string() : "", progress};
+  if (args.has("--kernels"))
+    run_kernels(args, bench);
+  else if (args.has("--batch-sweep"))
     run_sweep(args, bench);
   else
     run_points(args, bench, args.has("--ladder") ? rungs(bench) : std::vector<BenchPoint>{{"the job", {}}});

@@ -38,9 +38,18 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
   request["stop_ids"] = stop_ids(text, model.eos_token_ids);
   std::vector<GeneratedText> texts(prompts.size());
   std::vector<DecodeStream> streams(prompts.size(), DecodeStream(text.tokenizer, true));
+  std::vector<bool> ended(prompts.size(), false);
+  size_t shown = 0;  // whose pieces are shown as they come; what later ones have is shown when it is their turn
   auto add = [&](size_t prompt, const std::string& piece) {
     texts[prompt].text += piece;
-    if (!piece.empty()) on_text(prompt, piece);
+    if (prompt == shown && !piece.empty()) on_text(prompt, piece);
+  };
+  auto end = [&](size_t prompt) {
+    ended[prompt] = true;
+    while (shown < prompts.size() && ended[shown]) {
+      on_text(shown++, "");
+      if (shown < prompts.size() && !texts[shown].text.empty()) on_text(shown, texts[shown].text);
+    }
   };
   compute(std::move(request), choice, args, [&](const Json& event) {
     const std::string name = event["event"];
@@ -54,7 +63,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
     add(prompt, streams[prompt].finish());
     texts[prompt].reason = event.value("reason", "");
     texts[prompt].tokens = event.value("tokens", int64_t{0});
-    on_text(prompt, "");
+    end(prompt);
   });
   return texts;
 }

@@ -27,7 +27,8 @@ struct GeneratedText {
 // The sampling options as the engine's request has them. Throws Error(usage).
 Json sampling_request(const Arguments& args);
 
-// Generates after each prompt; `on_text` gets the number of the prompt and every piece of text as it comes.
+// Generates after all prompts together; `on_text` gets the number of the prompt and its text, piece by piece and prompt after
+// prompt, with an empty piece at the end of each.
 std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
                                           const ModelText& text, const ModelChoice& choice,
                                           const Arguments& args, Progress& progress,

@@ -203,6 +203,7 @@ class PlanParts {
     input_.origins = origins_of(line_.loaded);
     input_.device = line_.device;
     input_.profile = line_.profile;
+    read_rates_of_machine();
     input_.train = line_.data.train.summary;
     input_.train_lengths = line_.data.train.lengths;
     input_.train_supervised = supervised_counts(line_.data.train);
@@ -211,6 +212,13 @@ class PlanParts {
     if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
     input_.eval_supervised = supervised_counts(*line_.data.eval);
     return std::move(input_);
+  }
+
+  void read_rates_of_machine() {
+    const int64_t threads = job().train.threads.value_or(line_.device.cpu.cores);
+    std::string warning;
+    input_.rates = read_rates(rates_path(job().output_dir), machine_of(line_.device, threads), &warning);
+    if (!warning.empty()) progress_.warn(warning);
   }
 
   PlannedJob& line_;

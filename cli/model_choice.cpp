@@ -8,8 +8,10 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/plan/adapter_folder.h"
 #include "core/plan/profile.h"
 #include "core/run/run_folder.h"
+#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -122,6 +124,17 @@ ModelChoice choose_model(const Arguments& args, Progress& progress) {
   return choice;
 }
 
+namespace {
+
+// The run's own; without one, or on another device, who can.
+std::string provider_of(const ModelChoice& choice, const Device& device) {
+  ActivationShape shape{.spec = read_model_spec(choice.model), .cuda = device.cuda};
+  if (choice.adapter) shape.adapter = read_adapter_config(*choice.adapter).config;
+  return able_provider(choice.run ? choice.run->provider : "", shape).name;
+}
+
+}  // namespace
+
 Json compute(Json request, const ModelChoice& choice, const Arguments& args,
              const EngineProcess::OnEvent& on_event) {
   HardwareConfig hardware;
@@ -132,6 +145,7 @@ Json compute(Json request, const ModelChoice& choice, const Arguments& args,
   request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
   request["precision"] = name_of(choice.precision);
   request["quantization"] = name_of(choice.quantization);
+  request["provider"] = provider_of(choice, device);
   request["double_quantization"] = choice.double_quantization;
   request["threads"] = threads;
   request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";

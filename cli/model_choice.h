@@ -39,7 +39,7 @@ inline constexpr Option kModelOptions[] = {
 ModelChoice choose_model(const Arguments& args, Progress& progress);
 
 // Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
-// precision, quantization, threads, device. Returns what it says at the end.
+// precision, quantization, provider, threads, device. Returns what it says at the end.
 Json compute(Json request, const ModelChoice& choice, const Arguments& args,
              const EngineProcess::OnEvent& on_event);
 

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 
 #include "core/config/names.h"
 #include "core/config/secrets.h"
 #include "core/model/generate.h"
 #include "core/tensor/device.h"
 #include "core/train/measure.h"
+#include "core/train/rates.h"
 #include "core/train/trainer.h"
 #include "providers/engine_providers.h"
 
@@ -55,10 +55,20 @@ void train_request(const Json& request, const EventSink& emit, StopFlag& stop) {
 void measure_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   MeasureRequest measure_request{.plan = plan_from_json(request.at("plan"))};
   measure_request.steps = field(request, "steps", measure_request.steps);
+  measure_request.trace = field<std::string>(request, "trace", "");
   measure_request.most_seconds = field(request, "seconds", measure_request.most_seconds);
   set_threads(*measure_request.plan.job.train.threads);
   hello(emit, measure_request.plan.device_name());
   measure(measure_request, emit, stop);
+}
+
+void rates_request(const Json& request, const EventSink& emit, StopFlag& stop) {
+  RatesRequest rates{.precisions = {}};
+  for (const Json& name : request.at("precisions")) rates.precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
+  rates.seconds = field(request, "seconds", rates.seconds);
+  set_threads(request.at("threads").get<int64_t>());
+  hello(emit, "cpu");
+  measure_rates(rates, emit, stop);
 }
 
 // One of the names of an enum's values; `otherwise` where the request does not say.
@@ -88,7 +98,7 @@ void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   LoadedModel loaded = open_for(request, emit);
   Job job;
   job.adapter = loaded.adapter;
-  auto provider = make_step_provider("reference", loaded.model, *loaded.trainables,
+  auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
                                      step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   Network network(loaded.model, *loaded.trainables, *provider, job);
   DataSet data = DataSet::open(request.at("tokens"));
@@ -109,6 +119,14 @@ void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
         {"seconds", stats.seconds}});
 }
 
+void check_ids(const std::vector<int32_t>& prompt, int64_t vocab_size) {
+  if (prompt.empty()) throw Error(ErrorKind::environment, "a prompt has no tokens");
+  for (int32_t id : prompt)
+    if (id < 0 || id >= vocab_size)
+      throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) + ", the model knows " +
+                                              std::to_string(vocab_size));
+}
+
 void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
   LoadedModel loaded = open_for(request, emit);
   SamplingConfig config{.max_new_tokens = field<int64_t>(request, "max_new_tokens", 256),
@@ -118,28 +136,36 @@ void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
                         .min_p = field(request, "min_p", 0.0),
                         .seed = field<int64_t>(request, "seed", 42),
                         .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {})};
-  int64_t total = 0;
-  for (size_t i = 0; i < request.at("prompts").size(); ++i) {
-    auto start = std::chrono::steady_clock::now();
-    auto prompt = request["prompts"][i].get<std::vector<int32_t>>();
-    for (int32_t id : prompt)
-      if (id < 0 || id >= loaded.model.spec.vocab_size)
-        throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) +
-                                                ", the model knows " +
-                                                std::to_string(loaded.model.spec.vocab_size));
-    GenerationEnd end = generate(loaded.model, prompt, config, static_cast<int64_t>(i), [&](int32_t id) {
-      emit({{"event", "token"}, {"prompt", i}, {"id", id}});
-      return true;
-    });
-    total += end.tokens;
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    emit({{"event", "text_end"},
-          {"prompt", i},
-          {"reason", end.stopped ? "stop" : "length"},
-          {"tokens", end.tokens},
-          {"seconds", seconds}});
-  }
-  emit({{"event", "done"}, {"tokens", total}});
+  const auto prompts = request.at("prompts").get<std::vector<std::vector<int32_t>>>();
+  for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, loaded.model.spec.vocab_size);
+  Job job;
+  job.adapter = loaded.adapter;
+  const auto decoder = make_decoder(request.at("provider"), loaded.model, *loaded.trainables,
+                                    step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
+  const GenerationEvents events{
+      .token =
+          [&](int64_t prompt, int32_t id) {
+            emit({{"event", "token"}, {"prompt", prompt}, {"id", id}});
+            return true;
+          },
+      .end =
+          [&](int64_t prompt, const GenerationEnd& end) {
+            if (end.reason == TextEnd::not_finite)
+              throw Error(ErrorKind::diverged, "prompt " + std::to_string(prompt + 1) + ", token " +
+                                                   std::to_string(end.tokens + 1) + ": no logit is a number")
+                  .hint("the model's weights are damaged, or its training diverged");
+            emit({{"event", "text_end"},
+                  {"prompt", prompt},
+                  {"reason", end.reason == TextEnd::stop ? "stop" : "length"},
+                  {"tokens", end.tokens},
+                  {"seconds", end.seconds}});
+          }};
+  const GenerationStats stats = generate(*decoder, prompts, config, {}, events);
+  emit({{"event", "done"},
+        {"tokens", stats.tokens},
+        {"prompt_tokens", stats.prompt_tokens},
+        {"prompt_seconds", stats.prompt_seconds},
+        {"token_seconds", stats.token_seconds}});
 }
 
 void info_request(const Json&, const EventSink& emit, StopFlag&) {
@@ -157,6 +183,7 @@ struct Row {
   void (*run)(const Json&, const EventSink&, StopFlag&);
 };
 constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
+                               Row{"rates", &rates_request},
                                Row{"eval", &eval_request}, Row{"generate", &generate_request},
                                Row{"info", &info_request}};
 

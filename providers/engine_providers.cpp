@@ -11,9 +11,17 @@ namespace {
 
 struct Row {
   const char* name;
-  std::unique_ptr<StepProvider> (*make)(const Model&, TrainableSet&, const StepOptions&);
+  std::unique_ptr<StepProvider> (*step)(const Model&, TrainableSet&, const StepOptions&);
+  std::unique_ptr<Decoder> (*decoder)(const Model&, TrainableSet&, const StepOptions&);
 };
-constexpr std::array kProviders{Row{"fused", &fused_provider}, Row{"reference", &reference_provider}};
+constexpr std::array kProviders{Row{"fused", &fused_provider, &fused_decoder},
+                                Row{"reference", &reference_provider, &reference_decoder}};
+
+const Row& row_named(const std::string& name) {
+  for (const Row& row : kProviders)
+    if (name == row.name) return row;
+  FORGE_CHECK(false, "the plan names the provider " << name << ", which this engine does not have");
+}
 
 }  // namespace
 
@@ -32,9 +40,12 @@ StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vecto
 
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
                                                  TrainableSet& trainables, const StepOptions& options) {
-  for (const Row& row : kProviders)
-    if (name == row.name) return row.make(model, trainables, options);
-  FORGE_CHECK(false, "the plan names the provider " << name << ", which this engine does not have");
+  return row_named(name).step(model, trainables, options);
+}
+
+std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
+                                      const StepOptions& options) {
+  return row_named(name).decoder(model, trainables, options);
 }
 
 }  // namespace forge

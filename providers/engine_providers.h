@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "core/model/decoder.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
@@ -13,5 +14,8 @@ namespace forge {
 // Throws Error(internal) for a name the plan should never hold.
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
                                                  TrainableSet& trainables, const StepOptions& options);
+// Who decodes with that provider; of `options` only the shape counts.
+std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
+                                      const StepOptions& options);
 
 }  // namespace forge

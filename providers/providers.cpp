@@ -27,4 +27,15 @@ const Provider& provider_named(const std::string& name) {
                                   "; forge has auto, " + join(known, ", "));
 }
 
+const Provider& able_provider(const std::string& wanted, const ActivationShape& shape) {
+  const Provider* first = nullptr;
+  for (const Provider& provider : providers()) {
+    if (!provider.faults(shape).empty()) continue;
+    if (provider.name == wanted) return provider;
+    if (!first) first = &provider;
+  }
+  FORGE_CHECK(first, "no provider can compute this model");
+  return *first;
+}
+
 }  // namespace forge

@@ -24,5 +24,7 @@ struct Provider {
 const std::vector<Provider>& providers();
 // Throws Error(job) for an unknown name.
 const Provider& provider_named(const std::string& name);
+// The one of that name where it can do the job, else the first that can; "" names none.
+const Provider& able_provider(const std::string& wanted, const ActivationShape& shape);
 
 }  // namespace forge

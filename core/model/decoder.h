@@ -1,29 +1,38 @@
 #pragma once
-// Decoding: the model's forward list with a cache of keys and values. One sequence.
+// Decoding: the model's forward list with a cache of keys and values, many sequences at once, each at its own length. A provider
+// computes it (providers/engine_providers.h).
+//
+//   decoder->next_logits({{0, prompt_a}, {1, prompt_b}});   // prompts, packed
+//   decoder->next_logits({{0, {id_a}}, {1, {id_b}}});       // a token each
+//   decoder->release(1);                                    // its memory serves the next sequence
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
-#include "core/graph/graph.h"
-#include "core/model/bound.h"
-#include "core/model/model.h"
+#include "core/data/batch/batch.h"
 
 namespace forge {
 
+// New tokens of a sequence, after those it has. Numbers are the caller's, small and from 0.
+struct NewTokens {
+  int64_t sequence = 0;
+  std::vector<int32_t> ids;  // not empty
+};
+
 class Decoder {
  public:
-  // For a sequence of at most `capacity` tokens. `model` must outlive it.
-  Decoder(const Model& model, int64_t capacity);
+  virtual ~Decoder() = default;
 
-  // Runs `token_ids` after those so far; → logits of the last one, fp32 [vocab].
-  at::Tensor next_logits(const std::vector<int32_t>& token_ids);
+  // → logits of each one's last token, fp32 [sequences, vocab], valid until the next call. Either every sequence begins here, or
+  // each has one new token. Under `fused` in fp32 a row's bits do not depend on the other sequences.
+  virtual at::Tensor next_logits(const std::vector<NewTokens>& tokens) = 0;
 
- private:
-  const Model& model_;
-  Graph list_;
-  std::vector<BoundModule> modules_;
-  std::vector<at::Tensor> keys_, values_;  // by layer, [capacity, kv_heads, head_dim]
-  int64_t length_ = 0;
+  virtual void release(int64_t sequence) = 0;
 };
+
+// The new tokens as a micro-batch, of which the head looks at the last of each sequence. `lengths` are the tokens that each
+// sequence has already.
+Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths);
 
 }  // namespace forge

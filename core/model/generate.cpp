@@ -3,61 +3,152 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <chrono>
 
-#include "core/base/random.h"
-#include "core/model/decoder.h"
+#include "kernels/sampling/sampling_args.h"
 
 namespace forge {
+namespace {
 
-int32_t sample(const std::vector<float>& logits, const SamplingConfig& config, int64_t sequence, int64_t step) {
-  if (config.temperature <= 0)
-    return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  std::vector<int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  size_t keep = config.top_k > 0 ? std::min<size_t>(static_cast<size_t>(config.top_k), order.size()) : order.size();
-  // Ties break by id, so that the order does not depend on the sort.
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(keep), order.end(),
-                    [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
-  order.resize(keep);
-  std::vector<double> weight(keep);
-  double total = 0;
-  for (size_t i = 0; i < keep; ++i)
-    total += weight[i] = std::exp((static_cast<double>(logits[order[i]]) - logits[order[0]]) / config.temperature);
-  double cumulative = 0, kept = 0;
-  size_t end = 0;
-  for (; end < keep; ++end) {
-    if (end > 0 && (cumulative >= config.top_p * total || weight[end] < config.min_p * weight[0])) break;
-    cumulative += weight[end];
-    kept += weight[end];
-  }
-  double point = uniform(static_cast<uint64_t>(config.seed), static_cast<uint64_t>(sequence), static_cast<uint64_t>(step)) * kept;
-  for (size_t i = 0; i < end; ++i) {
-    point -= weight[i];
-    if (point < 0) return order[i];
-  }
-  return order[end - 1];
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-GenerationEnd generate(const Model& model, const std::vector<int32_t>& prompt, const SamplingConfig& config,
-                       int64_t sequence, const std::function<bool(int32_t)>& emit) {
-  Decoder decoder(model, static_cast<int64_t>(prompt.size()) + config.max_new_tokens);
-  std::vector<int32_t> input = prompt;
-  GenerationEnd end;
-  while (end.tokens < config.max_new_tokens) {
-    at::Tensor logits = decoder.next_logits(input).cpu();
-    std::vector<float> host(logits.data_ptr<float>(), logits.data_ptr<float>() + logits.numel());
-    int32_t id = sample(host, config, sequence, end.tokens);
-    if (std::find(config.stop_ids.begin(), config.stop_ids.end(), id) != config.stop_ids.end()) {
-      end.stopped = true;
-      break;
-    }
-    ++end.tokens;
-    if (!emit(id)) break;
-    input = {id};
+// One token for each row of logits [rows, vocab].
+class Sampler {
+ public:
+  explicit Sampler(const SamplingConfig& config) : config_(config) {}
+
+  // streams, indices [rows]: prompt's number and number of the new token. → −1 where no logit is a number
+  const std::vector<int64_t>& draw(const at::Tensor& logits, const std::vector<uint64_t>& streams,
+                                   const std::vector<uint64_t>& indices) {
+    const at::Tensor host = logits.cpu();
+    tokens_.resize(streams.size());
+    Sampling args{.rows = host.size(0), .vocab = host.size(1)};
+    args.logits = host.const_data_ptr<float>(), args.stride = host.stride(0);
+    args.temperature = static_cast<float>(config_.temperature), args.top_k = config_.top_k;
+    args.top_p = static_cast<float>(config_.top_p), args.min_p = static_cast<float>(config_.min_p);
+    args.seed = static_cast<uint64_t>(config_.seed);
+    args.streams = streams.data(), args.indices = indices.data(), args.tokens = tokens_.data();
+    workspace_.resize(static_cast<size_t>(sampling_cpu_workspace(args)));
+    args.workspace = workspace_.data();
+    sampling_cpu(args);
+    return tokens_;
   }
-  return end;
+
+ private:
+  const SamplingConfig& config_;
+  std::vector<int64_t> tokens_;
+  std::vector<char> workspace_;
+};
+
+struct Text {
+  int64_t prompt = 0;
+  Clock::time_point start;
+  GenerationEnd end;
+  int32_t last = 0;  // token, which the next step reads
+};
+
+class Generation {
+ public:
+  Generation(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, const SamplingConfig& config,
+             const GenerationRoom& room, const GenerationEvents& events)
+      : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), sampler_(config) {
+    for (int64_t slot = room.sequences; slot-- > 0;) free_.push_back(slot);
+  }
+
+  GenerationStats run() {
+    if (config_.max_new_tokens <= 0) return stats_;
+    while (next_ < prompts_.size() || !texts_.empty()) {
+      const auto start = Clock::now();
+      const bool prompts = next_ < prompts_.size() && !free_.empty();
+      prompts ? read_prompts() : step();
+      (prompts ? stats_.prompt_seconds : stats_.token_seconds) += seconds_since(start);
+    }
+    return stats_;
+  }
+
+ private:
+  void read_prompts() {
+    std::vector<NewTokens> fresh;
+    int64_t tokens = 0;
+    while (next_ < prompts_.size() && !free_.empty()) {
+      const auto length = static_cast<int64_t>(prompts_[next_].size());
+      if (tokens > 0 && tokens + length > room_.prompt_tokens) break;
+      tokens += length;
+      const int64_t slot = free_.back();
+      free_.pop_back();
+      fresh.push_back({slot, prompts_[next_]});
+      texts_.push_back({slot, {.prompt = static_cast<int64_t>(next_), .start = Clock::now()}});
+      ++next_;
+    }
+    stats_.prompt_tokens += tokens;
+    take(decoder_.next_logits(fresh), texts_.size() - fresh.size());
+  }
+
+  void step() {
+    std::vector<NewTokens> fresh;
+    for (const auto& [slot, text] : texts_) fresh.push_back({slot, {text.last}});
+    take(decoder_.next_logits(fresh), 0);
+  }
+
+  // The next token of the texts from `first` on; those that end leave.
+  void take(const at::Tensor& logits, size_t first) {
+    std::vector<uint64_t> streams, indices;
+    for (size_t i = first; i < texts_.size(); ++i) {
+      streams.push_back(static_cast<uint64_t>(texts_[i].second.prompt));
+      indices.push_back(static_cast<uint64_t>(texts_[i].second.end.tokens));
+    }
+    const std::vector<int64_t>& tokens = sampler_.draw(logits, streams, indices);
+    size_t kept = first;
+    for (size_t i = first; i < texts_.size(); ++i) {
+      auto& [slot, text] = texts_[i];
+      if (goes_on(text, tokens[i - first])) {
+        if (kept != i) texts_[kept] = texts_[i];
+        ++kept;
+        continue;
+      }
+      text.end.seconds = seconds_since(text.start);
+      events_.end(text.prompt, text.end);
+      decoder_.release(slot);
+      free_.push_back(slot);
+    }
+    texts_.resize(kept);
+  }
+
+  bool goes_on(Text& text, int64_t token) {
+    if (token < 0) {
+      text.end.reason = TextEnd::not_finite;
+      return false;
+    }
+    text.last = static_cast<int32_t>(token);
+    if (std::count(config_.stop_ids.begin(), config_.stop_ids.end(), text.last) > 0) {
+      text.end.reason = TextEnd::stop;
+      return false;
+    }
+    ++text.end.tokens;
+    ++stats_.tokens;
+    return events_.token(text.prompt, text.last) && text.end.tokens < config_.max_new_tokens;
+  }
+
+  Decoder& decoder_;
+  const std::vector<std::vector<int32_t>>& prompts_;
+  const SamplingConfig& config_;
+  const GenerationRoom room_;
+  const GenerationEvents& events_;
+  Sampler sampler_;
+  std::vector<std::pair<int64_t, Text>> texts_;  // that go on, by the decoder's number
+  std::vector<int64_t> free_;                    // numbers
+  size_t next_ = 0;                              // prompt
+  GenerationStats stats_;
+};
+
+}  // namespace
+
+GenerationStats generate(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts,
+                         const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events) {
+  return Generation(decoder, prompts, config, room, events).run();
 }
 
 }  // namespace forge

@@ -1,10 +1,10 @@
 #pragma once
-// Text from a model: one sequence, key-value cache, sampling by counter so that a seed repeats its text.
+// Text from a model: prompts are read packed, their sequences go on together, and one that ends makes room for the next prompt.
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "core/model/model.h"
+#include "core/model/decoder.h"
 
 namespace forge {
 
@@ -13,21 +13,38 @@ struct SamplingConfig {
   double temperature = 0;  // 0: the most likely token
   int64_t top_k = 0;       // 0: all
   double top_p = 1;
-  double min_p = 0;        // relative to the most likely token
+  double min_p = 0;  // relative to the most likely token
   int64_t seed = 42;
   std::vector<int32_t> stop_ids;
 };
 
-struct GenerationEnd {
-  bool stopped = false;  // on a stop token; otherwise the length ran out
-  int64_t tokens = 0;
+// What is computed at once. One prompt longer than `prompt_tokens` is read alone.
+struct GenerationRoom {
+  int64_t sequences = 32, prompt_tokens = 2048;
 };
 
-// Calls `emit` for every new token (stop tokens excluded); `emit` returns false to end early.
-GenerationEnd generate(const Model& model, const std::vector<int32_t>& prompt, const SamplingConfig& config,
-                       int64_t sequence, const std::function<bool(int32_t)>& emit);
+enum class TextEnd { stop, length, not_finite };  // a stop token, max_new_tokens, logits without a number
 
-// One token from fp32 logits on the CPU. Order of the filters as transformers: temperature, top-k, top-p, min-p.
-int32_t sample(const std::vector<float>& logits, const SamplingConfig& config, int64_t sequence, int64_t step);
+struct GenerationEnd {
+  TextEnd reason = TextEnd::length;
+  int64_t tokens = 0;
+  double seconds = 0;  // from the reading of its prompt
+};
+
+struct GenerationStats {
+  int64_t prompt_tokens = 0, tokens = 0;
+  double prompt_seconds = 0, token_seconds = 0;  // of reading prompts, and of all other steps
+};
+
+// What comes while it comes. `token` (stop tokens excluded) returns false to end that sequence early; `prompt` is a number in
+// the list of prompts.
+struct GenerationEvents {
+  std::function<bool(int64_t prompt, int32_t id)> token;
+  std::function<void(int64_t prompt, const GenerationEnd& end)> end;
+};
+
+// A draw is a function of (seed, prompt's number, number of the new token): the same in whatever company.
+GenerationStats generate(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts,
+                         const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events);
 
 }  // namespace forge

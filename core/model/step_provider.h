@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/model/batch_tensors.h"
+#include "core/model/step_watch.h"
 
 namespace forge {
 
@@ -12,6 +13,9 @@ struct HeadRows {
   at::Tensor rows;     // [targets, hidden]: the final norm of the supervised positions
   at::Tensor d_rows;   // like rows: where their gradient goes
   at::Tensor scratch;  // bytes: for a chunk of logits
+  // The head in the provider's list, if it runs one.
+  const Graph* list = nullptr;
+  const Op* op = nullptr;
 };
 
 class StepProvider {
@@ -23,6 +27,9 @@ class StepProvider {
 
   // d rows [targets, hidden] of the last forward with `keep`; adds the gradients of all that is trained to their fp32 buffers.
   virtual void backward(const at::Tensor& d_rows, const BatchTensors& batch) = 0;
+
+  // Tells of every op from now on. Who runs no list of ops tells nothing.
+  virtual void watch(const StepWatch&) {}
 };
 
 }  // namespace forge

@@ -122,6 +122,12 @@ std::vector<std::string> packing_row(const Plan& plan) {
   return {plan.job.data.packing ? "packing" : "batches (no packing)", text};
 }
 
+std::string time_text(const PlannedTime& time) {
+  if (time.step_seconds <= 0) return time.reason;
+  return format_seconds(time.step_seconds) + " a step" +
+         (time.run_seconds > 0 ? ", " + format_seconds(time.run_seconds) + " for all steps" : "") + " (" + time.reason + ")";
+}
+
 Table run_rows(const Plan& plan) {
   Table rows{data_row("training data", plan.train)};
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
@@ -129,6 +135,7 @@ Table run_rows(const Plan& plan) {
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
                                format_count(plan.steps_per_epoch) + " an epoch)" +
                                (plan.train.estimated ? ", estimated" : "")});
+  rows.push_back({"time", time_text(plan.time)});
   rows.push_back({"disk", "up to " + format_bytes(plan.disk_bytes) + ", one checkpoint " +
                               format_bytes(plan.checkpoint_bytes)});
   return rows;

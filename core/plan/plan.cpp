@@ -37,6 +37,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_memory(plan, input.profile,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
   if (!plan.train.estimated) measure_packing(plan, input.train_lengths, first_epoch);
+  plan.time = planned_time(plan, input.train_lengths, input.rates ? &*input.rates : nullptr);
   resolve_disk(plan);
   add_warnings(plan, input);
   return plan;

@@ -7,6 +7,7 @@
 //   plan.origins["train.precision"]     // {"profile ampere", "…"}
 //   write_file_durably(path, to_json(plan).dump(2));
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "core/plan/parameters.h"
 #include "core/plan/profile.h"
 #include "core/plan/start_files.h"
+#include "core/plan/step_time.h"
 
 namespace forge {
 
@@ -65,6 +67,7 @@ struct Plan {
   int64_t available_bytes = 0;       // of the device, less the runtime's reserve
   int64_t steps_per_epoch = 0;
   int64_t steps = 0;             // of the whole run; 0: open, train.max_time ends it
+  PlannedTime time;
   int64_t checkpoint_bytes = 0;  // one checkpoint
   int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
   // What makes two jobs the same job, and how it is executed: key → the value the user asked for. A run
@@ -89,6 +92,7 @@ struct PlanInput {
   std::vector<StartFile> start_files;
   DataSummary train;
   DataSummary eval;
+  std::optional<Rates> rates;  // this machine's, once measured
   // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a
   // sample's).
   std::vector<int64_t> train_lengths, train_supervised, eval_lengths, eval_supervised;

@@ -36,6 +36,12 @@ constexpr auto kRoomMembers = [](auto& room, auto&& member) {
   member("targets", room.targets, "supervised positions, at most");
 };
 
+constexpr auto kTimeMembers = [](auto& time, auto&& member) {
+  member("step_seconds", time.step_seconds, "of a step; 0: not known", at_least(0));
+  member("run_seconds", time.run_seconds, "of all steps; 0: not known", at_least(0));
+  member("reason", time.reason, "what it stands on, or why it is not known and what to do");
+};
+
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
   member("target", match.target, "as adapter.target_modules says it");
   member("modules", match.modules, "linear layers that it matches", at_least(0));
@@ -60,6 +66,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
     inner.later("recompute", plan.recompute, "what the backward computes again, with the layers in which it does");
   });
+  member.later("time", plan.time, "from this machine's rates (forge bench --kernels)");
   member.group("disk", "what the run writes", [&](auto&& inner) {
     inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint", at_least(0));
     inner("bytes", plan.disk_bytes, "everything, at its fullest moment", at_least(0));
@@ -130,6 +137,9 @@ static void from_json(const Json& json, Recomputed& again) {
 static Json schema_of(const Recomputed&) {
   return {{"type", "object"}, {"additionalProperties", {{"type", "string"}, {"pattern", "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"}}}};
 }
+static void to_json(Json& json, const PlannedTime& time) { json = write_members(time, kTimeMembers); }
+static void from_json(const Json& json, PlannedTime& time) { read_members(json, time, kTimeMembers); }
+static Json schema_of(const PlannedTime& time) { return members_schema(time, kTimeMembers); }
 
 static void to_json(Json& json, const TargetMatch& match) { json = write_members(match, kTargetMembers); }
 static void from_json(const Json& json, TargetMatch& match) { read_members(json, match, kTargetMembers); }

@@ -140,6 +140,7 @@ constexpr EventField kReport[] = {
     {"seconds", number, true, "time from start to end, earlier parts of a resumed run included"},
     {"train_seconds", number, true, "time of the optimizer steps"},
     {"tokens_per_second", number, true, "tokens / train_seconds"},
+    {"time", object, true, "planned_step_seconds (null: not known) and step_seconds"},
     {"loss", object, true, "first, last, smoothed_last"},
     {"eval", object, false, "first, best, last: each step and eval_loss"},
     {"bottleneck", text, true, "where the time went, in one sentence"},

@@ -146,6 +146,16 @@ std::string bottleneck(const RunMetrics& metrics, double seconds) {
   return sentence + ".";
 }
 
+// A step as it was planned from the machine's rates, and as it was; null where one is not known.
+Json time_summary(const Json& plan, const RunMetrics& metrics, double training) {
+  const double planned = number(member(plan, "time", Json::object()), "step_seconds");
+  const double steps = static_cast<double>(integer(metrics.last_step, "step"));
+  Json summary{{"planned_step_seconds", nullptr}, {"step_seconds", nullptr}};
+  if (planned > 0) summary["planned_step_seconds"] = planned;
+  if (steps > 0) summary["step_seconds"] = training / steps;
+  return summary;
+}
+
 Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& facts) {
   const bool stepped = !metrics.steps.empty();
   const double training = metrics.step_seconds;
@@ -173,6 +183,7 @@ Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& fa
   report["seconds"] = seconds;
   report["train_seconds"] = training;
   report["tokens_per_second"] = training > 0 ? metrics.tokens / training : 0.0;
+  report["time"] = time_summary(plan, metrics, training);
   report["loss"] = Json::object();
   if (stepped)
     report["loss"] = {{"first", member(metrics.first_step, "loss")},

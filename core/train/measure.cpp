@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "core/base/file.h"
 #include "core/data/batch/order.h"
 #include "core/tensor/device.h"
 
@@ -31,6 +32,27 @@ class PlannedSteps {
   int64_t epoch_ = -1, given_ = 0;
 };
 
+// Spans as Chrome's viewer and Perfetto read them ("Trace Event Format": complete events, microseconds).
+class Trace {
+ public:
+  void add(const StepSpan& span) {
+    Json event{{"name", span.name}, {"ph", "X"}, {"pid", 1}, {"tid", span.op ? 2 : 1}};
+    event["ts"] = micros(span.begin - start_);
+    event["dur"] = micros(span.end - span.begin);
+    event["args"] = {{"tokens", span.tokens}};
+    if (span.op && span.op->layer >= 0) event["args"]["layer"] = span.op->layer;
+    if (span.op && !span.op->modules.empty()) event["args"]["module"] = span.graph->module(*span.op).path;
+    events_.push_back(std::move(event));
+  }
+  std::string json() const { return dump_json({{"traceEvents", events_}, {"displayTimeUnit", "ms"}}) + "\n"; }
+
+ private:
+  static double micros(std::chrono::steady_clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
+
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Json events_ = Json::array();
+};
+
 }  // namespace
 
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop) {
@@ -42,11 +64,15 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
     return seconds >= request.most_seconds ? measured >= 1
                                            : measured >= request.steps && seconds >= request.least_seconds;
   };
+  Trace trace;
+  if (!request.trace.empty()) session->network->watch([&](const StepSpan& span) { trace.add(span); });
   PlannedSteps steps(request.plan, data);
   TrainState state;
   do {
     const auto batches = micro_batches(steps.next(), data.lengths(), session->job);
+    const auto begin = std::chrono::steady_clock::now();
     const StepStats stats = train_step(*session, data, batches, state, stop);
+    trace.add({.name = "step", .tokens = stats.tokens, .begin = begin, .end = std::chrono::steady_clock::now()});
     emit({{"event", "measured"},
           {"step", state.step},
           {"warm_up", state.step == 0},
@@ -56,6 +82,7 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
           {"data_wait_seconds", stats.data_seconds},
           {"peak_memory_bytes", device_memory(session->device).peak_bytes}});
   } while (!enough(state.step++));
+  if (!request.trace.empty()) write_file_durably(request.trace, trace.json());
   emit({{"event", "done"}});
 }
 

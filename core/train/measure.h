@@ -8,6 +8,7 @@ struct MeasureRequest {
   Plan plan;
   int64_t steps = 3;         // measured at least, behind one that warms up
   double least_seconds = 2;  // short steps are repeated until then
+  std::string trace;         // a file for Chrome's trace viewer; empty: none
   double most_seconds = 60;  // no further step begins after so long; one is measured in any case
 };
 

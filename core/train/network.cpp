@@ -22,18 +22,28 @@ double Network::forward_backward(const BatchTensors& batch, double normalizer, d
   return loss;
 }
 
+void Network::watch(const StepWatch& watch) {
+  watch_ = watch;
+  provider_.watch(watch);
+}
+
 at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, double normalizer,
                                   double loss_scale, double* loss) {
+  const auto begin = std::chrono::steady_clock::now();
   const auto cotangents = [&](int64_t begin, const TokenOutputs& outputs) {
     at::Tensor weights = batch.loss_weights.narrow(0, begin, outputs.logsumexp.size(0));
     LikelihoodGrads result = likelihood_grads(job_.objective, outputs, weights, normalizer, loss_scale);
     *loss += result.loss_sum;
     return result.grads;
   };
-  return head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
-                               likelihood_needs(job_.objective), cotangents,
-                               {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows},
-                               head_ ? head_->grad : at::Tensor());
+  const at::Tensor d_rows = head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
+                                                  likelihood_needs(job_.objective), cotangents,
+                                                  {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows},
+                                                  head_ ? head_->grad : at::Tensor());
+  if (watch_)
+    watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin,
+            std::chrono::steady_clock::now()});
+  return d_rows;
 }
 
 std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {

@@ -24,6 +24,9 @@ class Network {
   // loss_scale. → Σ w loss. `batch.training` turns dropout and NEFTune on.
   double forward_backward(const BatchTensors& batch, double normalizer, double loss_scale);
 
+  // Tells of the provider's ops and of the head from now on.
+  void watch(const StepWatch& watch);
+
   // −logp of the supervised tokens of each sequence, without smoothing, noise or dropout.
   std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
@@ -35,6 +38,7 @@ class Network {
   Model& model_;
   StepProvider& provider_;
   const Job& job_;
+  StepWatch watch_;
   Trainable* head_ = nullptr;  // null: frozen; the embedding's when tied and trained
 };
 

@@ -20,6 +20,7 @@
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
 #include "core/train/run_log.h"
+#include "providers/engine_providers.h"
 
 namespace forge {
 namespace {
@@ -332,26 +333,33 @@ class Trainer {
     retain_checkpoints(request_.run_folder, job().checkpoint.keep_last, keep);
   }
 
-  std::vector<int32_t> answer(const std::vector<int32_t>& prompt) {
-    const int64_t room = request_.plan.train.longest - static_cast<int64_t>(prompt.size());
-    const SamplingConfig greedy{.max_new_tokens = std::clamp<int64_t>(room, 1, kSampleTokens), .stop_ids = stop_ids_};
-    std::vector<int32_t> ids;
-    generate(session_->model, prompt, greedy, 0, [&](int32_t id) {
-      ids.push_back(id);
-      return stop_.requested == 0;
-    });
+  // Together, as far as a micro-batch of training has room for their prompts. None is longer than the longest example.
+  std::vector<std::vector<int32_t>> answers(const std::vector<std::vector<int32_t>>& prompts) {
+    const Session& s = *session_;
+    const auto decoder = make_decoder(s.plan.provider_name(), s.model, *s.trainables,
+                                      step_options(s.plan.model, s.job, s.sites, Checkpointing::none));
+    const SamplingConfig greedy{.max_new_tokens = kSampleTokens, .stop_ids = sample_stop_ids(request_.plan)};
+    std::vector<std::vector<int32_t>> ids(prompts.size());
+    const auto room = [&](size_t i) { return request_.plan.train.longest - static_cast<int64_t>(prompts[i].size()); };
+    const auto token = [&](int64_t prompt, int32_t id) {
+      const auto i = static_cast<size_t>(prompt);
+      ids[i].push_back(id);
+      return stop_.requested == 0 && static_cast<int64_t>(ids[i].size()) < room(i);
+    };
+    generate(*decoder, prompts, greedy, {.prompt_tokens = s.plan.training_batch.tokens},
+             {.token = token, .end = [](int64_t, const GenerationEnd&) {}});
     return ids;
   }
 
   // Samples are worth seconds, never a run: without the memory for them there are none.
   void answer_before() {
     if (job().eval.samples == 0) return;
-    stop_ids_ = sample_stop_ids(request_.plan);
     std::vector<Sample> samples;
     try {
-      for (const auto& prompt :
-           sample_prompts(has_eval() ? eval_data_ : train_data_, job().eval.samples, request_.plan.train.longest))
-        samples.push_back({prompt, answer(prompt)});
+      const auto prompts =
+          sample_prompts(has_eval() ? eval_data_ : train_data_, job().eval.samples, request_.plan.train.longest);
+      const auto before = answers(prompts);
+      for (size_t i = 0; i < prompts.size(); ++i) samples.push_back({prompts[i], before[i]});
     } catch (const c10::OutOfMemoryError&) {
       return;
     }
@@ -361,14 +369,14 @@ class Trainer {
   Json answer_after() {
     const std::vector<Sample> samples = read_samples(request_.run_folder, session_->plan.model.vocab_size);
     if (samples.empty() || job().eval.samples == 0) return Json::array();
-    stop_ids_ = sample_stop_ids(request_.plan);
-    std::vector<std::vector<int32_t>> answers;
+    std::vector<std::vector<int32_t>> prompts, after;
+    for (const Sample& sample : samples) prompts.push_back(sample.prompt);
     try {
-      for (const Sample& sample : samples) answers.push_back(answer(sample.prompt));
+      after = answers(prompts);
     } catch (const c10::OutOfMemoryError&) {
       return Json::array();
     }
-    return samples_json(samples, answers, request_.plan);
+    return samples_json(samples, after, request_.plan);
   }
 
   // The loop's last turn has evaluated and saved already.
@@ -422,7 +430,6 @@ class Trainer {
   std::unique_ptr<Session> session_;
   std::unique_ptr<RunLog> log_;
   DataSet train_data_, eval_data_;
-  std::vector<int32_t> stop_ids_;  // of samples
   TrainState state_;
   std::optional<int64_t> resume_step_;
   int64_t divisor_ = 1, saved_step_ = -1, saved_eval_step_ = -1, failed_saves_ = 0;

@@ -2,10 +2,16 @@
 // A list laid out in memory: where each value of the micro-batch at hand lies.
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <vector>
+
 #include "core/graph/layout.h"
 #include "kernels/common/element.h"
 
 namespace forge {
+
+// What DoRA's norms come to, by the value that holds it.
+using DoraRatios = std::map<ValueId, std::vector<float>>;
 
 struct StepMemory {
   Graph graph;
@@ -14,6 +20,7 @@ struct StepMemory {
   char* arena = nullptr;
   c10::ScalarType type = c10::ScalarType::Float;  // the compute type
   int64_t tokens = 0, targets = 0;                // of the micro-batch at hand
+  DoraRatios* ratios = nullptr;  // computed once, where weights do not change; null: each time
 
   int64_t rows(ValueId id) const { return StepSizes{tokens, targets}.rows(graph.buffer_of(id).rows); }
   int64_t width(ValueId id) const { return graph.value(id).width; }

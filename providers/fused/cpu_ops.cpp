@@ -13,6 +13,7 @@
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lora/lora_args.h"
+#include "kernels/product/product_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/swiglu/swiglu_args.h"
@@ -195,8 +196,12 @@ at::Tensor base_together(const Run& r) {
   return together(r, weights);
 }
 
-// y = x Wᵀ + bias
-void product(at::Tensor y, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+// y = x Wᵀ + bias. In decoding a row does not depend on how many there are: with LibTorch's products it does, and they are taken
+// for prompts in 16 bits alone.
+void product(const Run& r, at::Tensor y, const at::Tensor& x, const at::Tensor& weight,
+             const at::Tensor& bias) {
+  if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.m.type == at::kFloat))
+    return row_product(y, x, weight, bias, *cache->scratch);
   if (!bias.defined()) {
     at::mm_out(y, x, weight.t());
     return;
@@ -243,14 +248,15 @@ void linear(const Run& r) {
   bool biased = false;
   const auto bias = [&](size_t i) {  // that no rescaling comes before
     const LinearSpec& spec = *r.module(i).linear;
+    FORGE_CHECK(spec.magnitude.defined() <= r.op.attributes.unscaled, "a list without the ops of its DoRA");
     return spec.magnitude.defined() ? at::Tensor() : spec.bias;
   };
   for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i).defined();
   if (all.defined() && !biased)
-    product(r.m.tensor(y), input, all, {});
+    product(r, r.m.tensor(y), input, all, {});
   else
     for (size_t i = 0; i < r.op.modules.size(); ++i)
-      product(part(r, y, i), input, base_weight(*r.module(i).linear, r.m.type), bias(i));
+      product(r, part(r, y, i), input, base_weight(*r.module(i).linear, r.m.type), bias(i));
   each_adapter(r, [&](size_t i, size_t adapter) {
     lora_forward_cpu({adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });
@@ -275,7 +281,13 @@ void row_norms(const Run& r, const LinearSpec& spec, float* norms) {
 
 // Ratios of all columns, then one over their norms; columns without an adapter stay as they are.
 void dora_ratio(const Run& r) {
-  float *ratio = r.m.numbers(r.out(0)), *inverse = ratio + r.m.width(r.out(0)) / 2;
+  const int64_t width = r.m.width(r.out(0));
+  float *const begin = r.m.numbers(r.out(0)), *ratio = begin, *inverse = begin + width / 2;
+  std::vector<float>* known = r.m.ratios ? &(*r.m.ratios)[r.out(0)] : nullptr;
+  if (known && !known->empty()) {
+    std::copy(known->begin(), known->end(), begin);
+    return;
+  }
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const int64_t count = r.use(i).out;
     if (r.use(i).rank > 0) {
@@ -289,6 +301,7 @@ void dora_ratio(const Run& r) {
     }
     ratio += count, inverse += count;
   }
+  if (known) known->assign(begin, begin + width);
 }
 
 // visit(module, its first column)
@@ -455,7 +468,33 @@ Args attention_args(const Run& r, ValueId out, ValueId lse) {
   return args;
 }
 
+void store_in_cache(const Run& r) {
+  const CachePlaces& places = *r.batch.cache;
+  CacheStore args{places.shape, r.m.tokens, places.sequences.data(), places.positions.data()};
+  args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
+  args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
+  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  cache_store_cpu(args);
+}
+
+void cached_attention(const Run& r) {
+  const CachePlaces& places = *r.batch.cache;
+  const Attributes& a = r.op.attributes;
+  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window};
+  args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
+  args.lengths = places.lengths.data();
+  args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
+  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
+  args.workspace = r.workspace;  // that of attention over blocks is larger
+  cached_attention_cpu(args);
+}
+
 void attention(const Run& r) {
+  if (r.batch.cache) {
+    store_in_cache(r);
+    if (!r.batch.cache->begins) return cached_attention(r);
+  }
   attention_forward_cpu(attention_args<AttentionForward>(r, r.out(0), r.out(1)));
 }
 
@@ -493,6 +532,19 @@ void glu_backward(const Run& r) {
 }
 
 }  // namespace
+
+void row_product(at::Tensor y, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                 std::vector<char>& scratch) {
+  RowProduct args{element_of(x.scalar_type()), element_of(y.scalar_type()), x.size(0), x.size(1), weight.size(0)};
+  args.x = x.data_ptr(), args.x_stride = x.stride(0);
+  args.w = weight.data_ptr();
+  args.bias = bias.defined() ? bias.data_ptr() : nullptr;
+  args.y = y.data_ptr(), args.y_stride = y.stride(0);
+  const auto bytes = static_cast<size_t>(row_product_cpu_workspace(args));
+  if (scratch.size() < bytes) scratch.resize(bytes);
+  args.workspace = scratch.data();
+  row_product_cpu(args);
+}
 
 void run_cpu_op(const StepMemory& memory, size_t index, const std::vector<BoundModule>& modules,
                 const StepBatch& batch) {

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/base/error.h"
+#include "core/graph/ops.h"
 #include "core/model/neftune.h"
 #include "providers/fused/cpu_ops.h"
 #include "providers/fused/fused_plan.h"
@@ -30,12 +31,13 @@ class FusedProvider : public StepProvider {
     begin(m, batch);
     const size_t head = head_of(m.graph);
     for (size_t i = 0; i < head; ++i) {
-      run_cpu_op(m, i, modules_, batch_);
+      run(m, i);
       if (m.graph.ops[i].kind == OpKind::embed) add_noise(m, m.graph.ops[i].out[0]);
     }
     const Op& op = m.graph.ops[head];
     const int64_t next = m.layout.workspaces[head], space = cpu_workspace(m.graph, op, m.capacity);
     HeadRows rows{.rows = m.tensor(op.in[0])};
+    rows.list = &m.graph, rows.op = &op;
     if (keep) rows.d_rows = m.tensor(op.out[0]);
     if (next >= 0)
       rows.scratch = at::from_blob(m.arena + next, {space}, at::TensorOptions().dtype(at::kByte));
@@ -48,11 +50,22 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(training_.graph);
     at::Tensor place = training_.tensor(training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
-    for (size_t i = head + 1; i < training_.graph.ops.size(); ++i) run_cpu_op(training_, i, modules_, batch_);
+    for (size_t i = head + 1; i < training_.graph.ops.size(); ++i) run(training_, i);
     batch_ = {};
   }
 
+  void watch(const StepWatch& watch) override { watch_ = watch; }
+
  private:
+  void run(const StepMemory& m, size_t i) {
+    if (!watch_) return run_cpu_op(m, i, modules_, batch_);
+    StepSpan span{name_of(m.graph.ops[i].kind), &m.graph, &m.graph.ops[i], m.tokens, m.targets};
+    span.begin = std::chrono::steady_clock::now();
+    run_cpu_op(m, i, modules_, batch_);
+    span.end = std::chrono::steady_clock::now();
+    watch_(span);
+  }
+
   static size_t head_of(const Graph& graph) { return graph.forward_ops - 1; }
 
   // Room for micro-batches of that size, from the next call on.
@@ -103,6 +116,7 @@ class FusedProvider : public StepProvider {
   std::vector<BoundModule> modules_;
   at::Tensor arena_;  // uint8
   StepBatch batch_;
+  StepWatch watch_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "core/families/step.h"
+#include "core/model/decoder.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
@@ -12,5 +13,6 @@ namespace forge {
 
 std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables,
                                              const StepOptions& options);
+std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
 
 }  // namespace forge

@@ -3,6 +3,7 @@
 // layer. Every model, every device; what the fused provider is checked against.
 #include <memory>
 
+#include "core/model/decoder.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
@@ -14,5 +15,7 @@ namespace forge {
 // `shape.recompute` names a part.
 std::unique_ptr<StepProvider> reference_provider(const Model& model, TrainableSet& trainables,
                                                  const StepOptions& options);
+std::unique_ptr<Decoder> reference_decoder(const Model& model, TrainableSet& trainables,
+                                           const StepOptions& options);
 
 }  // namespace forge

@@ -485,6 +485,38 @@ def a_bench_measures_what_would_be_planned(lab: Lab):
     assert sorted(p.name for p in lab.folder.iterdir()) == [".cache", "eval.jsonl", "run.json", "train.jsonl"], "litter"
 
 
+def a_plan_tells_its_time_once_rates_are_measured(lab: Lab):
+    def planned(*options: str) -> dict:
+        return json.loads(lab.run("--json", *options, command="plan"))
+
+    assert planned()["time"]["step_seconds"] == 0 and "--kernels" in planned()["time"]["reason"], planned()["time"]
+    bench = json.loads(lab.run("--json", "--kernels", "--seconds", "0", command="bench"))
+    rates = Path(bench["path"])
+    plan = planned()
+    assert plan["time"]["step_seconds"] > 0, plan["time"]
+    assert abs(plan["time"]["run_seconds"] - plan["steps"] * plan["time"]["step_seconds"]) < 1e-9, plan["time"]
+    assert "unmeasured" in planned("--set", "provider=reference")["time"]["reason"]
+    # Twice as slow a machine takes twice as long.
+    slow = json.loads(rates.read_text())
+    for rate in slow["rates"]:
+        rate["seconds"] *= 2
+    rates.write_text(json.dumps(slow))
+    assert abs(planned()["time"]["step_seconds"] / plan["time"]["step_seconds"] - 2) < 1e-9
+    slow["machine"]["threads"] = 77
+    rates.write_text(json.dumps(slow))
+    foreign = planned()
+    assert foreign["time"]["step_seconds"] == 0, foreign["time"]
+    trace = lab.folder / "trace.json"
+    lab.run("--trace", str(trace), "--steps", "2", "--seconds", "0", command="bench")
+    events = json.loads(trace.read_text())["traceEvents"]
+    names = {event["name"] for event in events}
+    assert {"step", "linear", "attention backward", "head", "norm"} <= names, names
+    steps = [e for e in events if e["name"] == "step"]
+    ops = [e for e in events if e["name"] != "step"]
+    assert all(any(s["ts"] <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] for s in steps) for e in ops)
+    assert sum(e["dur"] for e in ops) <= sum(s["dur"] for s in steps)
+
+
 def a_bench_says_what_does_not_fit(lab: Lab):
     def sweep(**hardware) -> list:
         return json.loads(lab.run("--json", "--seconds", "0", "--batch-sweep", command="bench", hardware=hardware,
@@ -673,7 +705,7 @@ CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_
          a_stated_processor_is_planned_for_and_kept_to, a_line_of_metrics_tells_of_all_its_steps, an_adapter_brings_its_chat_template, an_adapter_starts_with_its_own_scale,
          a_report_shows_what_was_learned, secrets_stay_out_of_the_run,
          an_evaluation_that_is_not_finite_ends_the_run, two_heads_are_not_one,
-         a_bench_measures_what_would_be_planned, a_bench_says_what_does_not_fit,
+         a_bench_measures_what_would_be_planned, a_plan_tells_its_time_once_rates_are_measured, a_bench_says_what_does_not_fit,
          metrics_that_are_lost_or_damaged_never_stop_a_run, metrics_outlive_checkpoints_that_do_not,
          a_run_whose_folder_goes_stops_and_says_so,
          a_finished_run_makes_again_what_was_removed, a_terminal_that_closes_loses_nothing,

@@ -88,14 +88,17 @@ def train(request):
 
 
 def generate(request):
-    for number, prompt in enumerate(request["prompts"]):
-        for token in prompt[: request["max_new_tokens"]]:  # echoes the prompt
+    texts = [prompt[: request["max_new_tokens"]] for prompt in request["prompts"]]  # echoes the prompts
+    for step in range(max(map(len, texts)) + 1):  # a token of each at a time, the last prompt first
+        for number, text in reversed(list(enumerate(texts))):
             if FAKE in ("slow", "deaf"):
                 stop.wait(5)
             if stop.is_set() and FAKE != "deaf":
                 fail("interrupted", 130, "interrupted")
-            send("token", prompt=number, id=token)
-        send("text_end", prompt=number, reason="length", tokens=len(prompt), seconds=0.1)
+            if step < len(text):
+                send("token", prompt=number, id=text[step])
+            if step == len(text):
+                send("text_end", prompt=number, reason="length", tokens=len(text), seconds=0.1)
     send("done", tokens=1, seconds=0.1)
 
 

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "kernels/attention/attention_args.h"
+#include "kernels/attention/cached_attention_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
+#include "kernels/product/product_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/sampling/sampling_args.h"
@@ -150,6 +152,28 @@ TEST_CASE("a layer's ops over planned buffers allocate nothing") {
   LoraBackward lora_back{group, plan.take(2 * kRank * kWidth), y, kWidth};
   lora_back.workspace = plan.take<char>(lora_backward_cpu_workspace(lora_back));
   CHECK(allocations_of([&] { lora_backward_cpu(lora_back); }) == 0);
+}
+
+TEST_CASE("a decoding step's products and attention allocate nothing") {
+  Plan plan;
+  RowProduct product{Element::bf16, Element::f32, 5, kWidth, kHidden};
+  product.x = plan.take(kTokens * kWidth), product.x_stride = kWidth;
+  product.w = plan.take(kHidden * kWidth);
+  product.y = plan.take(kTokens * kHidden), product.y_stride = kHidden;
+  product.workspace = plan.take<char>(row_product_cpu_workspace(product));
+  CHECK(allocations_of([&] { row_product_cpu(product); }) == 0);
+
+  const int32_t pages[] = {0, 1}, sequences[] = {0, 1}, positions[] = {3, 6}, lengths[] = {4, 7};
+  const CacheShape shape{Element::f32, kKvHeads, kDim, 2 * kKvHeads * kDim * kCachePage, pages, 1};
+  float *cache = plan.take(2 * shape.page_stride), *rows = plan.take(2 * kRow);
+  CacheStore store{shape, 2, sequences, positions, rows, kRow, rows, kRow, cache, cache + shape.values_per_page()};
+  CHECK(allocations_of([&] { cache_store_cpu(store); }) == 0);
+  CachedAttention attend{shape, 2, kHeads};
+  attend.lengths = lengths, attend.q = rows, attend.q_stride = kRow;
+  attend.keys = cache, attend.values = cache + shape.values_per_page();
+  attend.out = plan.take(2 * kWidth), attend.out_stride = kWidth;
+  attend.workspace = plan.take<char>(cached_attention_cpu_workspace(attend));
+  CHECK(allocations_of([&] { cached_attention_cpu(attend); }) == 0);
 }
 
 TEST_CASE("embedding, head, sampling and update allocate nothing") {

@@ -7,6 +7,7 @@ namespace forge::kernel_test {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   add_attention_cases(cases);
+  add_cached_attention_cases(cases);
   add_dora_cases(cases);
   add_dropout_cases(cases);
   add_embedding_cases(cases);
@@ -15,6 +16,7 @@ std::vector<Case> all_cases() {
   add_lora_cases(cases);
   add_lora_linear_cases(cases);
   add_optimizer_cases(cases);
+  add_product_cases(cases);
   add_quantize_cases(cases);
   add_rms_norm_cases(cases);
   add_rope_cases(cases);

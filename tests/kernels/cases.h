@@ -5,6 +5,7 @@
 namespace forge::kernel_test {
 
 void add_attention_cases(std::vector<Case>& cases);
+void add_cached_attention_cases(std::vector<Case>& cases);
 void add_dora_cases(std::vector<Case>& cases);
 void add_dropout_cases(std::vector<Case>& cases);
 void add_embedding_cases(std::vector<Case>& cases);
@@ -13,6 +14,7 @@ void add_logits_cases(std::vector<Case>& cases);
 void add_lora_linear_cases(std::vector<Case>& cases);
 void add_lora_cases(std::vector<Case>& cases);
 void add_optimizer_cases(std::vector<Case>& cases);
+void add_product_cases(std::vector<Case>& cases);
 void add_quantize_cases(std::vector<Case>& cases);
 void add_rms_norm_cases(std::vector<Case>& cases);
 void add_rope_cases(std::vector<Case>& cases);

@@ -1,11 +1,13 @@
 // The CPU versions as backends, one for each level of instructions that this machine has.
 #include "kernels/attention/attention_args.h"
+#include "kernels/attention/cached_attention_args.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_args.h"
+#include "kernels/product/product_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/sampling/sampling_args.h"
@@ -62,6 +64,9 @@ Backend cpu_backend(CpuLevel level) {
                             attention_forward_cpu_workspace);
   cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },
                              attention_backward_cpu_workspace);
+  cpu.add<CacheStore>([=](const CacheStore& a) { cache_store_cpu(a, level); });
+  cpu.add<CachedAttention>([=](const CachedAttention& a) { cached_attention_cpu(a, level); },
+                           cached_attention_cpu_workspace);
   cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
   cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); }, {}, false,
                        {.refusal = LogitsAsHead::refusal});
@@ -89,6 +94,7 @@ Backend cpu_backend(CpuLevel level) {
                         lora_backward_cpu_workspace);
   cpu.add<LoraLinearForward>(lora_linear_forward_cpu, {}, /*rounds_between=*/true);
   cpu.add<LoraLinearBackward>(lora_linear_backward_cpu, {}, /*rounds_between=*/true);
+  cpu.add<RowProduct>([=](const RowProduct& a) { row_product_cpu(a, level); }, row_product_cpu_workspace);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<Sampling>([=](const Sampling& a) { sampling_cpu(a, level); }, sampling_cpu_workspace);
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });

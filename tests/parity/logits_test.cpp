@@ -9,7 +9,7 @@
 
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
-#include "core/model/decoder.h"
+#include "providers/engine_providers.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -55,20 +55,25 @@ float largest(const Matrix& matrix) {
   return value;
 }
 
+std::unique_ptr<Decoder> decoder_of(const Model& model, const std::string& provider) {
+  static TrainableSet nothing({}, at::kFloat, c10::Device(c10::DeviceType::CPU), true);
+  return make_decoder(provider, model, nothing, step_options(model.spec, {}, {}, Checkpointing::none));
+}
+
 // All at once, as a prompt is read: the last position.
-float prompt_error(const Model& model, const std::vector<int32_t>& ids, const Matrix& golden,
-                   int64_t stride) {
-  return row_error(Decoder(model, static_cast<int64_t>(ids.size())).next_logits(ids), golden, golden.shape[0] - 1, stride);
+float prompt_error(const Model& model, const std::string& provider, const std::vector<int32_t>& ids,
+                   const Matrix& golden, int64_t stride) {
+  return row_error(decoder_of(model, provider)->next_logits({{0, ids}}), golden, golden.shape[0] - 1, stride);
 }
 
 // One by one through the cache, as text is generated: every position.
-float token_by_token_error(const Model& model, const std::vector<int32_t>& ids, const Matrix& golden,
-                           int64_t stride) {
-  Decoder decoder(model, static_cast<int64_t>(ids.size()));
+float token_by_token_error(const Model& model, const std::string& provider, const std::vector<int32_t>& ids,
+                           const Matrix& golden, int64_t stride) {
+  const auto decoder = decoder_of(model, provider);
   float error = 0;
   for (size_t row = 0; row < ids.size(); ++row)
     error = std::max(
-        error, row_error(decoder.next_logits({ids[row]}), golden, static_cast<int64_t>(row), stride));
+        error, row_error(decoder->next_logits({{0, {ids[row]}}}), golden, static_cast<int64_t>(row), stride));
   return error;
 }
 
@@ -82,7 +87,8 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
   c10::NoGradGuard no_grad;
   std::string name =
       GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn");
-  INFO(name);
+  const std::string provider = GENERATE("fused", "reference");
+  INFO(name << ", " << provider);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
   auto golden = open_safetensors(kGoldens + "logits-" + name + ".safetensors");
   for (const char* length : {"5", "17", "40"}) {
@@ -92,9 +98,9 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
     INFO("length " << length);
     // fp32 sums of at most 88 terms in another order, three layers deep: some units in the last place.
     float limit = 1e-5f * largest(want);
-    CHECK(prompt_error(model, ids, want, stride) <= limit);
+    CHECK(prompt_error(model, provider, ids, want, stride) <= limit);
     // Dynamic RoPE turns all keys anew when the text grows; a cache cannot, in transformers as here.
-    if (name != "rope-dynamic") CHECK(token_by_token_error(model, ids, want, stride) <= limit);
+    if (name != "rope-dynamic") CHECK(token_by_token_error(model, provider, ids, want, stride) <= limit);
   }
 }
 
@@ -103,14 +109,15 @@ TEST_CASE("SmolLM2's logits equal transformers' within 1e-4 of the largest", "[.
   if (!path) FAIL("FORGE_SMOLLM2 must name SmolLM2-135M-Instruct's GGUF");
   c10::NoGradGuard no_grad;
   Model model = load_fp32(path);
+  const std::string provider = GENERATE("fused", "reference");
   auto golden = open_safetensors(kGoldens + "smollm2-logits.safetensors");
   for (int row = 0; row < 4; ++row) {
     std::string suffix = "_" + std::to_string(row);
     std::vector<int32_t> ids = read_ids(*golden, "ids" + suffix);
     Matrix want = read_matrix(*golden, "logits" + suffix);
     float limit = 1e-4f * largest(read_matrix(*golden, "top_logits" + suffix));
-    INFO("row " << row);
-    CHECK(prompt_error(model, ids, want, 601) <= limit);
-    CHECK(token_by_token_error(model, ids, want, 601) <= limit);
+    INFO("row " << row << ", " << provider);
+    CHECK(prompt_error(model, provider, ids, want, 601) <= limit);
+    CHECK(token_by_token_error(model, provider, ids, want, 601) <= limit);
   }
 }

@@ -67,6 +67,14 @@ TEST_CASE("A report sums the steps and keeps first, best and last evaluation") {
   CHECK(report["profile"] == "cpu");
 }
 
+TEST_CASE("A report holds a step's planned time against the measured") {
+  Json plan = sample_plan();
+  CHECK(make_report(plan, sample_metrics(), {.seconds = 4})["time"].dump() ==
+        R"({"planned_step_seconds":null,"step_seconds":1.0})");
+  plan["time"] = {{"step_seconds", 0.9}, {"run_seconds", 2.7}, {"reason", ""}};
+  CHECK(make_report(plan, sample_metrics(), {.seconds = 4})["time"]["planned_step_seconds"] == 0.9);
+}
+
 TEST_CASE("The bottleneck names what took the time") {
   CHECK(bottleneck({}, 0) == "No step was taken.");
   CHECK(bottleneck(metrics_of({step(1, 1, 2, 1)}), 2).find("50 % of the step time was spent waiting for data") != std::string::npos);

@@ -1,0 +1,135 @@
+"""Greedy decoding of many prompts at once in forge and in transformers' generate, in turns in one run, on the CPU.
+
+    python bench/decode/run.py --gguf SmolLM2-135M-Instruct.gguf --engine build/bin/forge-engine [--batches 1 8 32]
+        [--tokens 64] [--precision fp32 bf16] [--rounds 3] [--threads N] [--write bench/results]
+
+The weights are those of the GGUF, dequantised; prompts are pieces of a text of 12 to 60 tokens, which transformers pads on the left.
+Both read the prompts and decode `tokens` tokens, also past the end of an answer. A rate is new tokens over the time of both, without
+loading. Ratios are taken within a round; shown are median (min … max). In fp32 the tokens must be the same, unless two logits of
+transformers' lie within 1e-4 of each other where they part.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "parity"))
+import make_smollm2_goldens  # noqa: E402
+import smollm2  # noqa: E402
+
+
+def prompts_of(count: int) -> list[list[int]]:
+    ids = [i for line in smollm2.ROWS.read_text().splitlines() for i in json.loads(line)["input_ids"]]
+    lengths = [12 + (17 * i) % 49 for i in range(count)]
+    return [ids[sum(lengths[:i]) : sum(lengths[: i + 1])] for i in range(count)]
+
+
+def forge(args, prompts, precision) -> tuple[float, list[list[int]]]:
+    request = {"command": "generate", "model": str(args.base), "adapter": None, "precision": precision, "provider": "fused",
+               "threads": args.threads, "prompts": prompts, "max_new_tokens": args.tokens, "stop_ids": []}
+    engine = subprocess.Popen([args.engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "OMP_NUM_THREADS": str(args.threads)})
+    engine.stdin.write(json.dumps(request) + "\n")
+    engine.stdin.flush()
+    texts = [[] for _ in prompts]
+    for line in engine.stdout:
+        event = json.loads(line)
+        if event["event"] == "error":
+            sys.exit(event["message"])
+        if event["event"] == "token":
+            texts[event["prompt"]].append(event["id"])
+        if event["event"] == "done":
+            seconds = event["prompt_seconds"] + event["token_seconds"]
+    engine.wait()
+    return sum(map(len, texts)) / seconds, texts
+
+
+def peer(args, model, prompts) -> tuple[float, list[list[int]]]:
+    width = max(map(len, prompts))
+    ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts])
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
+    began = time.monotonic()
+    with torch.no_grad():
+        out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=args.tokens, do_sample=False, eos_token_id=None,
+                             pad_token_id=0)
+    seconds = time.monotonic() - began
+    return out[:, width:].numel() / seconds, out[:, width:].tolist()
+
+
+def closeness(model, prompt: list[int], text: list[int], place: int) -> float:
+    """How far the two best logits lie apart behind the tokens that both have."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([prompt + text[:place]])).logits[0, -1].float()
+    best = logits.topk(2).values
+    return (best[0] - best[1]).item()
+
+
+def compare(model, prompts, mine, its) -> list[str]:
+    faults = []
+    for number, (prompt, a, b) in enumerate(zip(prompts, mine, its)):
+        place = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), None)
+        if place is None:
+            continue
+        gap = closeness(model, prompt, b, place)
+        faults.append(f"prompt {number} parts at token {place}, where transformers' best two logits differ by {gap:.1e}")
+        if gap > 1e-4:
+            sys.exit("forge decodes other tokens: " + faults[-1])
+    return faults
+
+
+def shown(values: list[float], digits: int) -> str:
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} … {max(values):.{digits}f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gguf", type=Path, required=True)
+    parser.add_argument("--engine", required=True)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--write", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    args.base = smollm2.CACHE / "base"
+    make_smollm2_goldens.dequantise(args.gguf, args.base)
+    lines = ["| precision | sequences | forge, tokens/s | transformers, tokens/s | ratio |", "|---|---|---|---|---|"]
+    notes = []
+    for precision in args.precision:
+        dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+        model = AutoModelForCausalLM.from_pretrained(args.base, dtype=dtype).eval()
+        peer(args, model, prompts_of(1))  # kernels are chosen, memory is touched
+        for count in args.batches:
+            prompts, mine, its = prompts_of(count), [], []
+            for _ in range(args.rounds):
+                rate, texts = forge(args, prompts, precision)
+                mine.append(rate)
+                rate, other = peer(args, model, prompts)
+                its.append(rate)
+            if precision == "fp32":
+                notes += compare(model, prompts, texts, other)
+            ratios = [a / b for a, b in zip(mine, its)]
+            lines.append(f"| {precision} | {count} | {shown(mine, 0)} | {shown(its, 0)} | {shown(ratios, 2)} |")
+            print(lines[-1], flush=True)
+    text = "\n".join(lines + [""] + (notes or ["In fp32 all tokens are the same."])) + "\n"
+    print(text)
+    if args.write:
+        cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.processor())
+        head = (f"# Decoding on a CPU, {datetime.date.today()}\n\n`bench/decode/run.py`, {args.tokens} new tokens a sequence, greedy; "
+                f"{cpu}, {args.threads} threads; {args.rounds} rounds in turns with transformers.\n\n")
+        (args.write / f"decode-{datetime.date.today()}.md").write_text(head + text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+#include "core/model/random_model.h"
+
+#include <ATen/ATen.h>
+
+#include "core/families/step.h"
+
+namespace forge {
+namespace {
+
+at::Tensor random(at::IntArrayRef shape, c10::ScalarType type) { return at::randn(shape).mul_(0.02).to(type); }
+
+}  // namespace
+
+Model random_model(const ModelSpec& spec, c10::ScalarType type) {
+  Model model{.spec = spec, .type = type};
+  model.embedding = model.head = random({spec.vocab_size, spec.hidden_size}, type);
+  const Graph list = forward_list({spec});
+  for (const Op& op : list.ops) {
+    if (op.kind == OpKind::norm) model.norms[list.module(op).path] = at::ones({list.module(op).out}).to(type);
+    if (op.kind != OpKind::linear) continue;
+    int64_t rows = 0;
+    for (size_t i = 0; i < op.modules.size(); ++i) rows += list.module(op, i).out;
+    const at::Tensor all = random({rows, list.module(op).in}, type);
+    int64_t row = 0;
+    for (size_t i = 0; i < op.modules.size(); row += list.module(op, i).out, ++i)
+      model.linears[list.module(op, i).path].weight = all.narrow(0, row, list.module(op, i).out);
+  }
+  return model;
+}
+
+}  // namespace forge

@@ -1,0 +1,85 @@
+#include "core/plan/step_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/config/names.h"
+#include "core/families/step.h"
+#include "core/plan/plan.h"
+
+namespace forge {
+namespace {
+
+// The mean micro-batch of a step.
+struct MeanBatch {
+  double count = 1;  // in a step
+  StepSizes sizes;
+};
+
+MeanBatch mean_batch(const Plan& plan) {
+  MeanBatch batch;
+  const auto step_tokens = static_cast<double>(plan.train.tokens) / static_cast<double>(plan.steps_per_epoch);
+  const auto most = static_cast<double>(*plan.job.train.micro_batch_tokens);
+  batch.count = plan.packing.micro_batches_per_step > 0 ? plan.packing.micro_batches_per_step : std::ceil(step_tokens / most);
+  const double tokens = std::max(1.0, step_tokens / std::max(1.0, batch.count));
+  const double share = static_cast<double>(plan.train.supervised_tokens) / std::max<double>(1, static_cast<double>(plan.train.tokens));
+  batch.sizes = {std::llround(tokens), std::max<int64_t>(1, std::llround(tokens * share)),
+                 bytes_of(*plan.job.train.precision), *plan.job.train.threads};
+  return batch;
+}
+
+// Why rates would not tell; empty where they do.
+std::string unknown(const Plan& plan, const Rates* rates) {
+  if (plan.provider != "fused") return "unmeasured: forge bench --kernels measures the ops of provider fused";
+  if (plan.job.model.quantization != Quantization::none || plan.storage != *plan.job.train.precision)
+    return "unmeasured: weights that are converted as they are used are not among the rates";
+  if (!rates) return "unmeasured: forge bench JOB --kernels measures this machine once, for all jobs of this output_dir";
+  return "";
+}
+
+}  // namespace
+
+double mean_attended_length(const std::vector<int64_t>& lengths) {
+  double sum = 0, squares = 0;
+  for (int64_t length : lengths) {
+    sum += static_cast<double>(length);
+    squares += static_cast<double>(length) * static_cast<double>(length);
+  }
+  return sum > 0 ? squares / sum : 1;
+}
+
+PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, const Rates* rates) {
+  PlannedTime time{.reason = unknown(plan, rates)};
+  if (!time.reason.empty()) return time;
+  const Job& job = plan.job;
+  const Precision precision = *job.train.precision;
+  const auto sites = job.adapter.type == AdapterType::lora ? adapter_sites(plan.model, job.adapter) : std::vector<AdapterSite>{};
+  const Graph step =
+      training_step({plan.model, module_training(plan.model, job.adapter, sites), *job.train.activation_checkpointing});
+  const MeanBatch batch = mean_batch(plan);
+  const double length = mean_attended_length(lengths);
+  double micro_batch = 0, update = 0;
+  std::string missing;
+  const auto add = [&](double& to, const Work& work) {
+    const std::optional<double> seconds = rates->seconds(work, precision);
+    if (seconds)
+      to += *seconds;
+    else
+      missing = work.kind;
+  };
+  for (const Op& op : step.ops)
+    for (const Work& work : work_of(step, op, batch.sizes, length)) add(micro_batch, work);
+  add(micro_batch, batch_work(batch.sizes));
+  add(update, update_work(plan.parameters.trainable));
+  if (!missing.empty()) {
+    time.reason = "unmeasured: the rates hold nothing of \"" + missing + "\" in " + name_of(precision) +
+                  "; forge bench JOB --kernels measures it";
+    return time;
+  }
+  time.step_seconds = batch.count * micro_batch + update;
+  time.run_seconds = time.step_seconds * static_cast<double>(plan.steps);
+  time.reason = "from the rates of " + rates->date + ", " + std::to_string(rates->machine.threads) + " threads; steps alone";
+  return time;
+}
+
+}  // namespace forge

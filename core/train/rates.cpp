@@ -1,0 +1,204 @@
+#include "core/train/rates.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/adapter/lora.h"
+#include "core/base/error.h"
+#include "core/config/names.h"
+#include "core/model/random_model.h"
+#include "core/tensor/dtype.h"
+#include "providers/engine_providers.h"
+
+namespace forge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One layer of a Llama, and how many tokens of what length pass it.
+struct Shape {
+  int64_t hidden, intermediate, heads, kv_heads, head_dim, vocabulary, tokens, length;
+};
+// Between and around these lie the models that a CPU trains. Rows of 128 to 2,048, widths of 256 to 2,048, lengths of 32 to 1,024.
+constexpr Shape kShapes[] = {
+    {256, 704, 4, 2, 64, 8192, 256, 32},        {256, 704, 4, 2, 64, 32000, 2048, 256},
+    {576, 1536, 9, 3, 64, 49152, 256, 64},      {576, 1536, 9, 3, 64, 49152, 1024, 128},
+    {576, 1536, 9, 3, 64, 8192, 2048, 1024},    {1024, 2816, 16, 8, 64, 32000, 512, 256},
+    {1024, 3072, 8, 2, 128, 8192, 1024, 512},   {2048, 5632, 16, 4, 128, 8192, 256, 128},
+    {896, 4864, 14, 2, 64, 32000, 1024, 64},    {128, 344, 4, 4, 32, 2048, 1024, 64},
+};
+
+ModelSpec spec_of(const Shape& s) {
+  ModelSpec spec{.family = "llama", .architecture = "LlamaForCausalLM"};
+  spec.vocab_size = s.vocabulary, spec.hidden_size = s.hidden, spec.intermediate_size = s.intermediate;
+  spec.num_layers = 2;  // of one, the backward makes no gradient of its input
+  spec.num_heads = s.heads, spec.num_kv_heads = s.kv_heads, spec.head_dim = s.head_dim;
+  spec.max_position_embeddings = 2048;
+  spec.tie_word_embeddings = true;
+  return spec;
+}
+
+Batch random_batch(const Shape& s) {
+  Batch batch;
+  for (int64_t id = 0, tokens = 0; tokens < s.tokens; ++id, tokens += s.length) {
+    Example example{.id = id};
+    for (int64_t t = 0; t < s.length; ++t) {
+      example.ids.push_back(static_cast<int32_t>((id * 7919 + t * 104729) % s.vocabulary));
+      example.supervised.push_back(t >= s.length / 2);
+    }
+    batch.append(example);
+  }
+  return batch;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// Times of like work, over steps and layers.
+class Points {
+ public:
+  void add(Precision precision, const Work& work, double seconds) {
+    Point& point = points_[{static_cast<int>(precision), work.kind, work.shape}];
+    point.precision = precision;
+    point.work = work;
+    point.seconds.push_back(seconds);
+  }
+  // The time of work that was measured by itself, of exactly that shape.
+  double seconds_of(Precision precision, const Work& work) const {
+    const auto found = points_.find({static_cast<int>(precision), work.kind, work.shape});
+    FORGE_CHECK(found != points_.end(), work.kind << " was not measured by itself");
+    return median(found->second.seconds);
+  }
+  void send(const EventSink& emit) const {
+    for (const auto& [key, point] : points_)
+      emit({{"event", "rate"},
+            {"precision", name_of(point.precision)},
+            {"kind", point.work.kind},
+            {"shape", point.work.shape},
+            {"amount", point.work.amount},
+            {"seconds", median(point.seconds)}});
+  }
+
+ private:
+  struct Point {
+    Precision precision = Precision::fp32;
+    Work work;
+    std::vector<double> seconds;
+  };
+  std::map<std::tuple<int, std::string, std::array<double, 3>>, Point> points_;
+};
+
+class Measurement {
+ public:
+  Measurement(const Shape& shape, Precision precision, bool lora, Points& points)
+      : shape_(shape), precision_(precision), spec_(spec_of(shape)), points_(points) {
+    c10::NoGradGuard no_grad;
+    job_.adapter.type = lora ? AdapterType::lora : AdapterType::none;
+    job_.adapter.rank = 16;
+    const c10::ScalarType type = scalar_type(precision);
+    model_ = random_model(spec_, type);
+    trainables_ = std::make_unique<TrainableSet>(run_parameters(spec_, job_.adapter, Quantization::none), type,
+                                                 model_.device, true);
+    if (lora) {
+      sites_ = adapter_sites(spec_, job_.adapter);
+      attach_adapter(model_, *trainables_, sites_, job_.adapter);
+      initialize_adapter(model_, *trainables_, sites_, job_.adapter, 1);
+    }
+    trainables_->publish();
+    trainables_->zero_grad();
+    optimizer_ = std::make_unique<Optimizer>(job_.optimizer, 1.0, *trainables_);
+    provider_ = make_step_provider("fused", model_, *trainables_,
+                                   step_options(spec_, job_, sites_, Checkpointing::none));
+    network_ = std::make_unique<Network>(model_, *trainables_, *provider_, job_);
+    network_->watch([this](const StepSpan& span) { spans_.push_back(span); });
+  }
+
+  // → seconds of the step. One that warms up is not noted.
+  double step(bool note) {
+    spans_.clear();
+    const auto start = Clock::now();
+    const Batch batch = random_batch(shape_);
+    const auto prepared = Clock::now();
+    BatchTensors tensors = to_tensors(batch, spec_, model_.type, model_.device);
+    tensors.training = true;
+    network_->forward_backward(tensors, static_cast<double>(batch.supervised_tokens()), 1);
+    const auto computed = Clock::now();
+    trainables_->zero_grad();
+    gradient_norm(trainables_->grad());
+    optimizer_->update(1e-5, 1, 1);
+    const auto end = Clock::now();
+    if (note) {
+      note_ops(std::chrono::duration<double>(computed - prepared).count(), batch);
+      points_.add(precision_, update_work(trainables_->elements()), std::chrono::duration<double>(end - computed).count());
+    }
+    return std::chrono::duration<double>(end - start).count();
+  }
+
+ private:
+  void note_ops(double seconds, const Batch& batch) {
+    const StepSizes sizes{batch.tokens(), batch.supervised_tokens(), bytes_of(precision_), 1};
+    for (const StepSpan& span : spans_) {
+      seconds -= span.seconds();
+      if (span.op) note_op(span, sizes);
+    }
+    points_.add(precision_, batch_work(sizes), std::max(seconds, 1e-7));
+  }
+
+  // A product with adapters is timed with them; what the product takes alone is known from the model without.
+  void note_op(const StepSpan& span, const StepSizes& sizes) {
+    const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(shape_.length));
+    if (work.empty()) return;
+    const bool product = work[0].kind == "linear";
+    if (work.size() == 1) return points_.add(precision_, work[0], span.seconds());
+    double left = span.seconds(), amount = 0;
+    if (product) left -= points_.seconds_of(precision_, work[0]);
+    for (size_t i = product ? 1 : 0; i < work.size(); ++i) amount += work[i].amount;
+    for (size_t i = product ? 1 : 0; i < work.size(); ++i)
+      points_.add(precision_, work[i], std::max(left, 0.02 * span.seconds()) * work[i].amount / amount);
+  }
+
+  Shape shape_;
+  Precision precision_;
+  ModelSpec spec_;
+  Points& points_;
+  Job job_;
+  Model model_;
+  std::vector<AdapterSite> sites_;
+  std::unique_ptr<TrainableSet> trainables_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StepProvider> provider_;
+  std::unique_ptr<Network> network_;
+  std::vector<StepSpan> spans_;
+};
+
+}  // namespace
+
+void measure_rates(const RatesRequest& request, const EventSink& emit, const StopFlag& stop) {
+  constexpr int64_t kLeast = 2, kMost = 9;  // steps
+  const double each = request.seconds / static_cast<double>(2 * std::size(kShapes) * request.precisions.size());
+  Points points;
+  int64_t done = 0;
+  const auto start = Clock::now();
+  const auto late = [&] { return std::chrono::duration<double>(Clock::now() - start).count() > 3 * request.seconds; };
+  for (const Precision precision : request.precisions)
+    for (const Shape& shape : kShapes)
+      for (const bool lora : {false, true}) {
+        if (&shape != kShapes && late()) continue;
+        Measurement measurement(shape, precision, lora, points);
+        double spent = measurement.step(false);
+        for (int64_t i = 0; i < kMost && (i < kLeast || spent < each); ++i) {
+          if (stop.requested) throw Error(ErrorKind::interrupted, "interrupted");
+          spent += measurement.step(true);
+        }
+        emit({{"event", "progress"}, {"done", ++done}, {"of", 2 * std::size(kShapes) * request.precisions.size()}});
+      }
+  points.send(emit);
+  emit({{"event", "done"}});
+}
+
+}  // namespace forge

@@ -1,0 +1,18 @@
+#pragma once
+// This machine's rates: steps of small models with random weights, op by op, for core/plan/rates.h.
+#include <vector>
+
+#include "core/plan/rates.h"
+#include "core/train/step.h"
+
+namespace forge {
+
+struct RatesRequest {
+  std::vector<Precision> precisions;
+  double seconds = 120;  // about. Past three times that only the first, smallest shape of a precision is still measured
+};
+
+// Emits a `rate` event a point and `done`. Throws Error(interrupted) after a stop.
+void measure_rates(const RatesRequest& request, const EventSink& emit, const StopFlag& stop);
+
+}  // namespace forge

@@ -1,0 +1,33 @@
+#pragma once
+// A product with a frozen matrix whose rows do not know of each other, on plain memory:
+//
+//   y_rn = Σ_k x_rk w_nk + bias_n
+//
+// The sum of an element is taken in an order that depends on `in` alone: a row's result has the same bits in whatever company it
+// comes, and on any number of threads. Decoding stands on that: a sequence's tokens do not depend on its neighbours.
+// Arithmetic in fp32, rounded once. w passes once through memory for every few hundred rows; a 16-bit w is widened once for all
+// rows of a block. Operations: 2 · rows · in · out.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+struct RowProduct {
+  Element type = Element::f32;    // of x, w and bias
+  Element result = Element::f32;  // of y: the type, or fp32
+  int64_t rows = 0, in = 0, out = 0;
+  const void* x = nullptr;  // [rows, in]
+  int64_t x_stride = 0;
+  const void* w = nullptr;     // [out, in] without gaps
+  const void* bias = nullptr;  // [out], or null
+  void* y = nullptr;           // [rows, out]
+  int64_t y_stride = 0;
+  void* workspace = nullptr;
+};
+
+int64_t row_product_cpu_workspace(const RowProduct& args);
+void row_product_cpu(const RowProduct& args, CpuLevel level = cpu_level());
+
+}  // namespace forge

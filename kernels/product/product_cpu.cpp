@@ -1,0 +1,144 @@
+// Dot products of rows: a register tile of a few rows of x by four of w, each sum over vectors of k, whose lanes are added at the
+// end. Nothing is packed: for one row w is read as it lies, at the speed of memory.
+#ifdef FORGE_ISA
+
+namespace forge::FORGE_ISA {
+namespace rowwise {
+
+// Rows of x and of w in a tile: 16 sums of 32 registers, 8 of 16.
+constexpr int kRows = kLanes == 16 ? 4 : 2, kColumns = 4;
+
+struct Tile {
+  int64_t k, x_stride, w_stride;
+};
+
+// sums[r][c] = x_r · w_c
+template <int R, int C, class X, class W>
+__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, float (&sums)[kRows][kColumns]) {
+  F total[R][C];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) total[r][c] = set(0);
+  const auto step = [&](int64_t k, int n) FORGE_LAMBDA {
+    F of_x[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) of_x[r] = load_n(x + r * t.x_stride + k, n);
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      const F of_w = load_n(w + c * t.w_stride + k, n);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) total[r][c] = fma(of_x[r], of_w, total[r][c]);
+    }
+  };
+  for_lanes(t.k, step);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) sums[r][c] = sum(total[r][c]);
+}
+
+template <class Y>
+void put(float value, Y* y) {
+  from_float(value, *y);
+}
+
+// `columns` rows of w from `first` on, against `rows` rows of x from `row` on.
+template <class T, class W, class Y>
+void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t columns, const W* w) {
+  const Tile t{a.in, a.x_stride, a.in};
+  const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+  Y* y = static_cast<Y*>(a.y) + row * a.y_stride + first;
+  const T* bias = static_cast<const T*>(a.bias);
+  float sums[kRows][kColumns];
+  const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
+    dots<height, width>(t, x + r * a.x_stride, w + c * a.in, sums);
+    for (int i = 0; i < height; ++i)
+      for (int j = 0; j < width; ++j)
+        put(sums[i][j] + (bias ? to_float(bias[first + c + j]) : 0.0f), y + (r + i) * a.y_stride + c + j);
+  };
+  const auto down = [&](auto width, int64_t c) FORGE_LAMBDA {
+    int64_t r = 0;
+    for (; r + kRows <= rows; r += kRows) tile(std::integral_constant<int, kRows>{}, width, r, c);
+    if constexpr (kRows > 2)
+      for (; r + 2 <= rows; r += 2) tile(std::integral_constant<int, 2>{}, width, r, c);
+    for (; r < rows; ++r) tile(std::integral_constant<int, 1>{}, width, r, c);
+  };
+  int64_t c = 0;
+  for (; c + kColumns <= columns; c += kColumns) down(std::integral_constant<int, kColumns>{}, c);
+  for (; c < columns; ++c) down(std::integral_constant<int, 1>{}, c);
+}
+
+// A block of w that stays in cache while all rows of x pass; in 16 bits it is widened first where it serves more than one tile.
+template <class T, class Y>
+void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide) {
+  const T* w = static_cast<const T*>(a.w) + first * a.in;
+  if constexpr (!std::is_same_v<T, float>) {
+    if (rows > kRows) {
+      for (int64_t i = 0; i < count; ++i)
+        for_lanes(a.in, [&](int64_t k, int n)
+                            FORGE_LAMBDA { store_n(wide + i * a.in + k, load_n(w + i * a.in + k, n), n); });
+      return block<T, float, Y>(a, row, rows, first, count, wide);
+    }
+  }
+  block<T, T, Y>(a, row, rows, first, count, w);
+}
+
+}  // namespace rowwise
+
+void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count,
+                         float* wide) {
+  const bool narrow = a.result != Element::f32;
+  if (a.type == Element::f32)
+    rowwise::columns<float, float>(a, row, rows, first, count, wide);
+  else if (a.type == Element::bf16)
+    narrow ? rowwise::columns<Bf16, Bf16>(a, row, rows, first, count, wide)
+           : rowwise::columns<Bf16, float>(a, row, rows, first, count, wide);
+  else
+    narrow ? rowwise::columns<F16, F16>(a, row, rows, first, count, wide)
+           : rowwise::columns<F16, float>(a, row, rows, first, count, wide);
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/product/product_args.h"
+#define FORGE_KERNEL_FILE "kernels/product/product_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+namespace {
+
+// Blocks of x and of w lie in the second cache together; those of w are small enough that threads get equal shares.
+constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10;
+
+int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
+  return std::clamp<int64_t>(bytes / (4 * std::max<int64_t>(1, in)) / 4 * 4, 4, most);
+}
+int64_t columns_at_once(const RowProduct& a) { return std::min(at_once(kColumnBytes, a.in, 64), a.out); }
+
+}  // namespace
+
+int64_t row_product_cpu_workspace(const RowProduct& args) {
+  if (args.type == Element::f32) return 0;
+  return 64 + task_threads() * columns_at_once(args) * args.in * 4;
+}
+
+void row_product_cpu(const RowProduct& args, CpuLevel level) {
+  auto columns = FORGE_PICK(level, row_product_columns);
+  if (args.out == 0) return;
+  const int64_t rows = at_once(kRowBytes, args.in, 256), wide = columns_at_once(args),
+                blocks = (args.out + wide - 1) / wide;
+  float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
+  for (int64_t row = 0; row < args.rows; row += rows)
+    parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
+      columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),
+              args.type == Element::f32 ? nullptr : base + thread * wide * args.in);
+    });
+}
+
+}  // namespace forge
+
+#endif

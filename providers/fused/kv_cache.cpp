@@ -1,0 +1,71 @@
+#include "providers/fused/kv_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "providers/fused/arena.h"
+
+namespace forge {
+
+KvCache::KvCache(const ModelSpec& spec, c10::ScalarType type)
+    : type_(element_of(type)), layers_(spec.num_layers), kv_heads_(spec.num_kv_heads), head_dim_(spec.head_dim) {}
+
+int64_t KvCache::part_bytes() const { return kv_heads_ * head_dim_ * kCachePage * bytes_of(type_); }
+
+int64_t KvCache::length(int64_t sequence) const {
+  return sequence < static_cast<int64_t>(sequences_.size()) ? sequences_[static_cast<size_t>(sequence)].length : 0;
+}
+
+KvCache::Sequence& KvCache::at(int64_t sequence) {
+  if (sequence >= static_cast<int64_t>(sequences_.size())) sequences_.resize(static_cast<size_t>(sequence) + 1);
+  return sequences_[static_cast<size_t>(sequence)];
+}
+
+void KvCache::extend(int64_t sequence, int64_t tokens) {
+  Sequence& s = at(sequence);
+  s.length += tokens;
+  while (static_cast<int64_t>(s.pages.size()) * kCachePage < s.length) {
+    if (free_.empty()) grow();
+    s.pages.push_back(free_.back());
+    free_.pop_back();
+  }
+}
+
+void KvCache::release(int64_t sequence) {
+  Sequence& s = at(sequence);
+  free_.insert(free_.end(), s.pages.rbegin(), s.pages.rend());
+  s = {};
+}
+
+void KvCache::grow() {
+  constexpr int64_t kFirst = 8;  // pages
+  const int64_t before = memory_.defined() ? memory_.numel() / page_bytes() : 0, after = std::max(kFirst, 2 * before);
+  at::Tensor larger = at::empty({after * page_bytes()}, at::kByte);
+  if (before > 0) larger.narrow(0, 0, memory_.numel()).copy_(memory_);
+  memory_ = larger;
+  for (int64_t page = after; page-- > before;) free_.push_back(static_cast<int32_t>(page));
+}
+
+CacheShape KvCache::shape(const std::vector<int64_t>& sequences) {
+  size_t columns = 0;
+  for (int64_t sequence : sequences) columns = std::max(columns, at(sequence).pages.size());
+  table_.assign(sequences.size() * columns, 0);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const std::vector<int32_t>& pages = at(sequences[i]).pages;
+    std::copy(pages.begin(), pages.end(), table_.begin() + static_cast<std::ptrdiff_t>(i * columns));
+  }
+  return {.type = type_,
+          .kv_heads = kv_heads_,
+          .head_dim = head_dim_,
+          .page_stride = page_bytes() / bytes_of(type_),
+          .pages = table_.data(),
+          .page_columns = static_cast<int64_t>(columns)};
+}
+
+void* KvCache::keys(int64_t layer) const {
+  return static_cast<char*>(memory_.data_ptr()) + layer * 2 * part_bytes();
+}
+void* KvCache::values(int64_t layer) const { return static_cast<char*>(keys(layer)) + part_bytes(); }
+
+}  // namespace forge

@@ -1,0 +1,45 @@
+#pragma once
+// Keys and values of many sequences, in pages of one allocation (kernels/attention/cached_attention_args.h). A sequence takes a
+// page when it needs one and gives them back when it ends; the allocation doubles when no page is left.
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "core/plan/model_spec.h"
+#include "kernels/attention/cached_attention_args.h"
+
+namespace forge {
+
+class KvCache {
+ public:
+  KvCache(const ModelSpec& spec, c10::ScalarType type);
+
+  int64_t length(int64_t sequence) const;
+  // Takes the pages for `tokens` more of a sequence; one that was never named is empty.
+  void extend(int64_t sequence, int64_t tokens);
+  void release(int64_t sequence);
+
+  // The pages of these sequences, a row each; valid until the next call of a member.
+  CacheShape shape(const std::vector<int64_t>& sequences);
+  void* keys(int64_t layer) const;
+  void* values(int64_t layer) const;
+
+ private:
+  struct Sequence {
+    int64_t length = 0;
+    std::vector<int32_t> pages;
+  };
+  Sequence& at(int64_t sequence);
+  void grow();
+  int64_t page_bytes() const { return layers_ * 2 * part_bytes(); }
+  int64_t part_bytes() const;  // keys of a layer's page, or values
+
+  Element type_;
+  int64_t layers_, kv_heads_, head_dim_;
+  at::Tensor memory_;  // uint8 [pages, layers, 2, …]
+  std::vector<int32_t> free_;
+  std::vector<Sequence> sequences_;
+  std::vector<int32_t> table_;
+};
+
+}  // namespace forge
