@@ -81,7 +81,8 @@ Model load_fp32(const std::string& path) {
 TEST_CASE("logits of every tiny variant equal transformers'") {
   c10::NoGradGuard no_grad;
   std::string name =
-      GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn");
+      GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn", "qwen3",
+               "phi3", "phi3-window", "mistral-window", "qwen2-window", "gemma2");
   INFO(name);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
   auto golden = open_safetensors(kGoldens + "logits-" + name + ".safetensors");
