@@ -4,7 +4,7 @@
 #include "cli/console.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
-#include "core/plan/families.h"
+#include "core/families/family.h"
 #include "core/plan/gpu_database.h"
 #include "core/plan/profile.h"
 #include "core/text/chat_template.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/text.h"
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 
 namespace forge {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/families/step.h"
 #include "core/model/forward.h"
-#include "kernels/attention/attention.h"
+#include "kernels/lm_head/lm_head.h"
 
 namespace forge {
 namespace {
@@ -46,14 +46,17 @@ at::Tensor Decoder::next_logits(const std::vector<int32_t>& token_ids) {
     keys.narrow(0, length_, fresh).copy_(k);
     values.narrow(0, length_, fresh).copy_(v);
     const int64_t all = length_ + fresh;
-    return cached_attention(q, keys.narrow(0, 0, all), values.narrow(0, 0, all), op.attributes.scale);
+    return cached_attention(q, keys.narrow(0, 0, all), values.narrow(0, 0, all), rule_of(op.attributes));
   };
   ForwardRun run{list_, model_, modules_, batch, attend};
   const size_t head = list_.ops.size() - 1;
   const ValueId rows = list_.ops[head].in[0];
   run_forward(run, 0, head, rows);
   length_ += fresh;
-  return at::mm(run.values[static_cast<size_t>(rows)], head_weight(model_).t()).squeeze(0).to(at::kFloat);
+  at::Tensor logits =
+      at::mm(run.values[static_cast<size_t>(rows)], head_weight(model_).t()).squeeze(0).to(at::kFloat);
+  cap_logits(logits, list_.ops[head].attributes.softcap);
+  return logits;
 }
 
 }  // namespace forge

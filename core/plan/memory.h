@@ -6,7 +6,7 @@
 
 #include "core/base/instruction_set.h"
 #include "core/config/job.h"
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 namespace forge {
 

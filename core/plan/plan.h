@@ -14,8 +14,8 @@
 #include "core/data/dataset.h"
 #include "core/plan/device.h"
 #include "core/plan/memory.h"
-#include "core/plan/modules.h"
-#include "core/plan/parameters.h"
+#include "core/families/modules.h"
+#include "core/families/parameters.h"
 #include "core/plan/profile.h"
 #include "core/plan/start_files.h"
 

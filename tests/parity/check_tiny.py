@@ -26,6 +26,7 @@ CUTS = {
     "packed": ({"micro_batch_size": None, "micro_batch_tokens": 64}, {"packing": True}),
     "packed whole": ({"micro_batch_size": None, "micro_batch_tokens": 4096}, {"packing": True}),
     "recomputed": ({"activation_checkpointing": "full"}, {}),
+    "half recomputed": ({"activation_checkpointing": "selective"}, {}),
 }
 
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/plan/families.h"
+#include "core/families/config_spec.h"
 
 namespace forge {
 namespace {

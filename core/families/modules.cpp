@@ -1,4 +1,4 @@
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 
 #include <algorithm>
 

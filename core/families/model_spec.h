@@ -3,6 +3,7 @@
 //
 //   ModelSpec spec = read_model_spec("models/SmolLM2-135M-Instruct.gguf");
 //   for (const Parameter& p : base_parameters(spec)) …
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,16 +35,24 @@ struct ModelSpec {
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
-  // Tokens that attention looks back on, itself included; 0: all. Full attention is the same for texts that fit in it,
-  // and no others are trained or read.
-  int64_t sliding_window = 0;
+  int64_t sliding_window = 0;        // tokens that attention looks back on, itself included; 0: all
+  std::vector<int64_t> full_layers;  // layers without that window
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
-  bool qk_norm = false;  // each head of q and k is normed
+  bool qk_norm = false;        // each head of q and k is normed
+  double norm_offset = 0;      // added to the weights of norms
+  double embedding_scale = 1;  // rounded to the compute type
+  double attention_scale = 0;  // of q·k; 0: 1 / sqrt(head_dim)
+  double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
   int64_t bos_token_id = -1, pad_token_id = -1;
+
+  // Of layer number `layer`; 0: it sees all.
+  int64_t window(int64_t layer) const {
+    return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : sliding_window;
+  }
 };
 
 void to_json(Json& json, const ModelSpec& spec);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/config/job.h"
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 
 namespace forge {
 

@@ -1,42 +1,14 @@
-#include "core/plan/gguf_spec.h"
+#include "core/families/gguf_spec.h"
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/base/text.h"
-#include "core/plan/families.h"
+#include "core/families/config_spec.h"
+#include "core/families/family.h"
 
 namespace forge {
 namespace {
-
-// Reads "llama.block_count" as integer("block_count").
-class Metadata {
- public:
-  Metadata(Settings& settings, std::string architecture)
-      : settings_(settings), prefix_(std::move(architecture) + ".") {}
-  int64_t integer(const std::string& key, int64_t lowest, int64_t highest,
-                  std::optional<int64_t> fallback = {}) {
-    return settings_.integer(prefix_ + key, lowest, highest, fallback);
-  }
-  double number(const std::string& key, double lowest, double highest, std::optional<double> fallback = {}) {
-    return settings_.number(prefix_ + key, lowest, highest, fallback);
-  }
-  std::string text(const std::string& key, const std::string& fallback) {
-    return settings_.text(prefix_ + key, fallback);
-  }
-  bool has(const std::string& key) const { return settings_.has(prefix_ + key); }
-  void must_be(const std::string& key, const Json& value, const std::string& why) {
-    settings_.must_be(prefix_ + key, value, why);
-  }
-  void unsupported(const std::string& key, const std::string& what) {
-    settings_.unsupported(prefix_ + key, what);
-  }
-
- private:
-  Settings& settings_;
-  std::string prefix_;
-};
 
 // The divisors that llama.cpp's converter stores for llama3 scaling, as modeling_rope_utils computes the
 // frequencies.
@@ -84,7 +56,7 @@ void read_rope_freqs(const TensorFile& file, int64_t index, Settings& settings, 
   spec.rope.original_max_position_embeddings = 8192;
 }
 
-void read_rope(Metadata& metadata, ModelSpec& spec) {
+void read_rope(GgufSettings& metadata, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
   rope.theta = metadata.number("rope.freq_base", 1, 1e12, 10000.0);
   metadata.must_be("rope.dimension_count", spec.head_dim, "this family rotates whole heads");
@@ -109,7 +81,7 @@ void read_rope(Metadata& metadata, ModelSpec& spec) {
   }
 }
 
-void read_sizes(Metadata& metadata, ModelSpec& spec) {
+void read_sizes(GgufSettings& metadata, ModelSpec& spec) {
   spec.hidden_size = metadata.integer("embedding_length", 1, 1 << 18);
   spec.intermediate_size = metadata.integer("feed_forward_length", 1, 1 << 20);
   spec.num_layers = metadata.integer("block_count", 1, 1 << 10);
@@ -120,7 +92,7 @@ void read_sizes(Metadata& metadata, ModelSpec& spec) {
   spec.rms_norm_eps = metadata.number("attention.layer_norm_rms_epsilon", 0, 1);
   metadata.must_be("attention.value_length", spec.head_dim, "keys and values of one size");
   metadata.must_be("expert_count", 0, "one feed-forward layer, no experts");
-  metadata.must_be("attention.sliding_window", 0, "full attention");
+  spec.sliding_window = metadata.integer("attention.sliding_window", 0, int64_t{1} << 40, 0);
 }
 
 void read_tensors(const TensorFile& file, Settings& settings, ModelSpec& spec) {
@@ -147,10 +119,11 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   spec.architecture = settings.text("general.architecture", "");
   const Family& family = family_of_gguf(spec.architecture, name);
   spec.family = family.name;
-  Metadata own(settings, spec.architecture);
+  GgufSettings own(settings, spec.architecture);
   read_sizes(own, spec);
   read_tensors(file, settings, spec);
   read_rope(own, spec);
+  if (family.read_gguf) family.read_gguf(own, spec);
   const int64_t divisors = file.find("rope_freqs.weight");
   if (divisors >= 0) read_rope_freqs(file, divisors, settings, spec);
   if (settings.has("tokenizer.ggml.eos_token_id"))

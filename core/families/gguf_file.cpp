@@ -1,6 +1,6 @@
 #include "core/base/text.h"
 #include "core/io/gguf_tensors.h"
-#include "core/plan/gguf_spec.h"
+#include "core/families/gguf_spec.h"
 
 namespace forge {
 namespace {

@@ -1,7 +1,9 @@
 // config.json of a Hugging Face folder as a ModelSpec, with the defaults of transformers' configuration
 // classes.
 #include "core/base/text.h"
-#include "core/plan/families.h"
+#include "core/families/config_spec.h"
+
+#include "core/families/family.h"
 
 namespace forge {
 namespace {
@@ -29,20 +31,13 @@ void read_tokens(Settings& settings, ModelSpec& spec) {
 }
 
 // What every family here shares; anything else would need another decoder.
-void refuse_other_decoders(Settings& settings, const ModelSpec& spec) {
-  settings.must_be("hidden_act", "silu", "SwiGLU");
+void refuse_other_decoders(Settings& settings, const Family& family) {
+  settings.must_be("hidden_act", family.activation, "the activation of this family");
   settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
   settings.must_be("chunk_size_feed_forward", 0, "whole feed-forward layers");
   settings.must_be("is_decoder", true, "a decoder");
   settings.must_be("is_encoder_decoder", false, "a decoder");
   settings.must_be("add_cross_attention", false, "a decoder");
-  if (const Json* types = settings.find("layer_types"))
-    for (const Json& type : *types)
-      if (type != "full_attention" && !(type == "sliding_attention" && spec.sliding_window > 0)) {
-        settings.unsupported("layer_types",
-                             "has " + dump_json(type) + ", forge computes only full_attention");
-        break;
-      }
   if (settings.find("quantization_config"))
     settings.unsupported("quantization_config",
                          "says that the weights are already quantised; take the original weights and set "
@@ -66,7 +61,7 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
   spec.rope = rope_from_config(settings, spec.max_position_embeddings);
   read_tokens(settings, spec);
   family.read(settings, spec);
-  refuse_other_decoders(settings, spec);
+  refuse_other_decoders(settings, family);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_setting);
   return spec;

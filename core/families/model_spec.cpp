@@ -1,10 +1,10 @@
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/io/members.h"
-#include "core/plan/families.h"
-#include "core/plan/gguf_spec.h"
+#include "core/families/config_spec.h"
+#include "core/families/gguf_spec.h"
 
 namespace forge {
 namespace {
@@ -43,6 +43,12 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("o_bias", spec.o_bias, "o_proj has a bias");
   member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
   member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
+  member.later("full_layers", spec.full_layers, "layers that see everything beside a sliding_window");
+  member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
+  member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
+  member.later("attention_scale", spec.attention_scale, "of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
+  member.later("attention_softcap", spec.attention_softcap, "bounds the scores; 0: none", between(0, 1e9));
+  member.later("logit_softcap", spec.logit_softcap, "bounds the logits; 0: none", between(0, 1e9));
   member("rope", spec.rope, "rotary position embedding");
   member("eos_token_ids", spec.eos_token_ids, "tokens that end a text", at_least(0));
   member("bos_token_id", spec.bos_token_id, "-1: none", at_least(-1));

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/base/text.h"
-#include "core/plan/modules.h"
-#include "core/plan/pattern.h"
+#include "core/families/modules.h"
+#include "core/families/pattern.h"
 
 namespace forge {
 namespace {

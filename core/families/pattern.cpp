@@ -1,4 +1,4 @@
-#include "core/plan/pattern.h"
+#include "core/families/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,4 +1,4 @@
-#include "core/plan/settings.h"
+#include "core/families/settings.h"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 #include <numeric>
 
 #include "core/base/text.h"
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 
 namespace forge {
 
