@@ -46,7 +46,8 @@ CHECKPOINTING = ("none", "selective", "full")
 PRECISION = ("fp32", "bf16")
 ROWS = ("packed", "long")
 PROVIDERS = ("reference", "fused")
-FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "bf16", "packed")}  # of models that are not Llama, under fused
+# Of models that are not Llama, under fused.
+FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed")}
