@@ -38,7 +38,8 @@ std::vector<Row> list_profiles() {
 
 std::vector<Row> list_families() {
   std::vector<Row> rows;
-  for (const Family& family : families()) rows.push_back({family.name, family.architecture});
+  for (const Family& family : families()) rows.push_back({family.name, family.architecture,
+                    family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture});
   return rows;
 }
 

@@ -18,6 +18,8 @@ bool harmless_setting(const std::string& key);
 
 // The spec of a parsed config.json. `name` begins the messages.
 ModelSpec model_spec_from_config(const Json& config, const std::string& name);
+// The other way: what transformers builds the same model from, without its dtype.
+Json config_of_spec(const ModelSpec& spec);
 // rope_parameters (transformers 5) or rope_theta and rope_scaling (transformers 4).
 RopeSpec rope_from_config(Settings& settings, int64_t max_position_embeddings);
 const char* name_of(RopeType type);

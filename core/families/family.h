@@ -21,6 +21,8 @@ struct Family {
   const char* activation = "silu";                // hidden_act
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
+  // Writes the same settings.
+  void (*write)(const ModelSpec& spec, Json& config) = nullptr;
   // The same of a GGUF's metadata, after its sizes, biases and window are read; null: nothing more.
   void (*read_gguf)(GgufSettings& settings, ModelSpec& spec) = nullptr;
   // Layer number `layer`: h [tokens, hidden] → [tokens, hidden].
@@ -51,6 +53,11 @@ Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
 // sliding_window: `absent` where the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);
+// null for no window.
+Json window_json(const ModelSpec& spec);
+Json layer_types_json(const ModelSpec& spec);
+// Of a GGUF that does not say which layers a window is for.
+void refuse_window(GgufSettings& settings, ModelSpec& spec);
 // Which layers have spec.sliding_window: those that layer_types says, else those that are not `full`.
 void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<bool(int64_t layer)>& full);
 

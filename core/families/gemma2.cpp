@@ -50,6 +50,18 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
     if (full(layer)) spec.full_layers.push_back(layer);
 }
 
+void write(const ModelSpec& spec, Json& config) {
+  const auto cap = [](double softcap) { return softcap > 0 ? Json(softcap) : Json(nullptr); };
+  const double scale = attention_of(spec, 0).scale;
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  config["attention_bias"] = spec.qkv_bias;
+  config["query_pre_attn_scalar"] = std::round(1 / (scale * scale) * 1e6) / 1e6;
+  config["attn_logit_softcapping"] = cap(spec.attention_softcap);
+  config["final_logit_softcapping"] = cap(spec.logit_softcap);
+  config["sliding_window"] = window_json(spec);
+  config["layer_types"] = layer_types_json(spec);
+}
+
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
   const auto norm = [&](ValueId x, const char* name) { return g.norm(x, name, m.rms_norm_eps, m.norm_offset); };
@@ -78,6 +90,7 @@ Family gemma2_family() {
           .num_kv_heads = 4,
           .activation = "gelu_pytorch_tanh",
           .read = read,
+          .write = write,
           .read_gguf = read_gguf,
           .layer = layer};
 }

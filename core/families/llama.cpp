@@ -17,6 +17,11 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.must_be("rope_interleaved", false, "rotary pairs are the two halves of a head");
 }
 
+void write(const ModelSpec& spec, Json& config) {
+  config["attention_bias"] = spec.qkv_bias;
+  config["mlp_bias"] = spec.mlp_bias;
+}
+
 }  // namespace
 
 Family llama_family() {
@@ -26,6 +31,8 @@ Family llama_family() {
           .max_position_embeddings = 2048,
           .num_kv_heads = 0,
           .read = read,
+          .write = write,
+          .read_gguf = refuse_window,
           .layer = llama_layer};
 }
 

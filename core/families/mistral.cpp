@@ -9,6 +9,8 @@ void read(Settings& settings, ModelSpec& spec) {
   read_layer_types(settings, spec, [](int64_t) { return false; });
 }
 
+void write(const ModelSpec& spec, Json& config) { config["sliding_window"] = window_json(spec); }
+
 }  // namespace
 
 Family mistral_family() {
@@ -18,6 +20,7 @@ Family mistral_family() {
           .max_position_embeddings = 131072,
           .num_kv_heads = 8,
           .read = read,
+          .write = write,
           .layer = llama_layer};
 }
 

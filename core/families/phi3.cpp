@@ -11,6 +11,8 @@ void read(Settings& settings, ModelSpec& spec) {
   read_layer_types(settings, spec, [](int64_t) { return false; });
 }
 
+void write(const ModelSpec& spec, Json& config) { config["sliding_window"] = window_json(spec); }
+
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
   ValueId x = g.norm(h, "input_layernorm", m.rms_norm_eps);
@@ -35,6 +37,7 @@ Family phi3_family() {
           .max_position_embeddings = 4096,
           .num_kv_heads = 0,
           .read = read,
+          .write = write,
           .layer = layer};
 }
 

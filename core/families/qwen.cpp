@@ -23,8 +23,16 @@ void read_qwen3(Settings& settings, ModelSpec& spec) {
   read_windows(settings, spec);
 }
 
-// The file does not say which layers a window is for.
-void read_gguf(GgufSettings& settings, ModelSpec&) { settings.must_be("attention.sliding_window", 0, "full attention"); }
+void write_windows(const ModelSpec& spec, Json& config) {
+  config["use_sliding_window"] = spec.sliding_window > 0;
+  config["sliding_window"] = window_json(spec);
+  if (spec.sliding_window > 0) config["layer_types"] = layer_types_json(spec);
+}
+
+void write_qwen3(const ModelSpec& spec, Json& config) {
+  config["attention_bias"] = spec.qkv_bias;
+  write_windows(spec, config);
+}
 
 }  // namespace
 
@@ -35,7 +43,8 @@ Family qwen2_family() {
           .max_position_embeddings = 32768,
           .num_kv_heads = 32,
           .read = read_qwen2,
-          .read_gguf = read_gguf,
+          .write = write_windows,
+          .read_gguf = refuse_window,
           .layer = llama_layer};
 }
 
@@ -46,7 +55,8 @@ Family qwen3_family() {
           .max_position_embeddings = 32768,
           .num_kv_heads = 32,
           .read = read_qwen3,
-          .read_gguf = read_gguf,
+          .write = write_qwen3,
+          .read_gguf = refuse_window,
           .layer = llama_layer};
 }
 

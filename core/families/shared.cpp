@@ -18,6 +18,19 @@ int64_t window_setting(Settings& settings, int64_t absent) {
   return settings.integer("sliding_window", 0, int64_t{1} << 40);
 }
 
+Json window_json(const ModelSpec& spec) { return spec.sliding_window > 0 ? Json(spec.sliding_window) : Json(nullptr); }
+
+Json layer_types_json(const ModelSpec& spec) {
+  Json types = Json::array();
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer)
+    types.push_back(spec.window(layer) > 0 ? "sliding_attention" : "full_attention");
+  return types;
+}
+
+void refuse_window(GgufSettings& settings, ModelSpec&) {
+  settings.must_be("attention.sliding_window", 0, "full attention");
+}
+
 void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<bool(int64_t layer)>& full) {
   const Json* types = settings.find("layer_types");
   if (types && (!types->is_array() || static_cast<int64_t>(types->size()) != spec.num_layers)) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/families/config_spec.h"
+#include "core/families/family.h"
 #include "core/families/gguf_spec.h"
 #include "tests/test.h"
 
@@ -328,6 +329,27 @@ TEST_CASE("a GGUF of Gemma 2 says its caps and its window, and its size the scal
   metadata["gemma2.block_count"] = 46;
   metadata["gemma2.embedding_length"] = 100;
   CHECK(model_spec_from_gguf(metadata, tensors, "m.gguf").attention_scale == 1.0 / 5);
+}
+
+TEST_CASE("every family's settings survive being written as config.json") {
+  for (const Family& family : families()) {
+    Json config = llama_config();
+    config["architectures"] = {family.architecture};
+    config["num_key_value_heads"] = 2;
+    config["sliding_window"] = 7;
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 1;
+    config["attention_bias"] = true;
+    const bool windowed = family.name != "llama", biased = family.name != "mistral" && family.name != "phi3";
+    if (!windowed || family.name == "mistral" || family.name == "phi3" || family.name == "gemma2")
+      for (const char* key : {"use_sliding_window", "max_window_layers"}) config.erase(key);
+    if (!windowed) config.erase("sliding_window");
+    if (!biased || family.name == "qwen2") config.erase("attention_bias");
+    const ModelSpec spec = model_spec_from_config(config, "c");
+    INFO(family.name << " " << dump_json(config_of_spec(spec)));
+    CHECK((spec.sliding_window > 0) == windowed);
+    CHECK(Json(model_spec_from_config(config_of_spec(spec), "written")) == Json(spec));
+  }
 }
 
 TEST_CASE("a GGUF's rope_freqs.weight is llama3 scaling, or refused") {
