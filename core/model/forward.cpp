@@ -100,7 +100,10 @@ GateFunction function_of(GateKind kind) {
 }
 
 double rounded(double scale, c10::ScalarType type) {
-  return at::scalar_tensor(scale, at::TensorOptions().dtype(type)).item<double>();
+  const auto narrow = static_cast<float>(scale);
+  if (type == c10::ScalarType::BFloat16) return static_cast<float>(at::BFloat16(narrow));
+  if (type == c10::ScalarType::Half) return static_cast<float>(at::Half(narrow));
+  return narrow;
 }
 
 Attend packed_attend(const BatchTensors& batch) {
