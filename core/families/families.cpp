@@ -7,9 +7,9 @@ namespace {
 
 [[noreturn]] void unknown_architecture(const std::string& architecture, const std::string& where,
                                        const std::vector<std::string>& known) {
-  const std::string what = architecture.empty()
-                               ? "no architecture is named"
-                               : "the architecture " + architecture + architecture_refusal(architecture, known);
+  const std::string what =
+      architecture.empty() ? "no architecture is named"
+                           : "the architecture " + architecture + architecture_refusal(architecture, known);
   throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
       .hint("take a model of one of these architectures");
 }

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/recorder.h"
 #include "core/families/gguf_spec.h"
 #include "core/families/model_spec.h"
 #include "core/families/settings.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -18,7 +18,7 @@ struct Family {
   std::string gguf_architecture;  // general.architecture; empty: its GGUF files say another family's
   // What the architecture's configuration class in transformers assumes when config.json is silent.
   int64_t max_position_embeddings = 0, num_kv_heads = 0;  // 0: as many as heads
-  const char* activation = "silu";                // hidden_act
+  const char* activation = "silu";                        // hidden_act
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
   // Writes the same settings.

@@ -64,7 +64,9 @@ void write(const ModelSpec& spec, Json& config) {
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
-  const auto norm = [&](ValueId x, const char* name) { return g.norm(x, name, m.rms_norm_eps, m.norm_offset); };
+  const auto norm = [&](ValueId x, const char* name) {
+    return g.norm(x, name, m.rms_norm_eps, m.norm_offset);
+  };
   ValueId x = norm(h, "input_layernorm");
   auto [q, k, v] = g.linear(x, {{"self_attn.q_proj", q_size, m.qkv_bias},
                                 {"self_attn.k_proj", kv_size, m.qkv_bias},
@@ -75,7 +77,8 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   h = g.add(h, norm(projected, "post_attention_layernorm"));
 
   x = norm(h, "pre_feedforward_layernorm");
-  auto [gate, up] = g.linear(x, {{"mlp.gate_proj", m.intermediate_size}, {"mlp.up_proj", m.intermediate_size}});
+  auto [gate, up] =
+      g.linear(x, {{"mlp.gate_proj", m.intermediate_size}, {"mlp.up_proj", m.intermediate_size}});
   ValueId down = g.linear(g.glu(gate, up, GateKind::gelu_tanh), {"mlp.down_proj", m.hidden_size});
   return g.add(h, norm(down, "post_feedforward_layernorm"));
 }

@@ -6,7 +6,8 @@ namespace {
 
 // Windows begin at a layer, and only where they are asked for.
 void read_windows(Settings& settings, ModelSpec& spec) {
-  const int64_t window = window_setting(settings, 4096), first = settings.integer("max_window_layers", 0, 1 << 20, 28);
+  const int64_t window = window_setting(settings, 4096),
+                first = settings.integer("max_window_layers", 0, 1 << 20, 28);
   spec.sliding_window = settings.flag("use_sliding_window", false) ? window : 0;
   read_layer_types(settings, spec, [first](int64_t layer) { return layer < first; });
 }

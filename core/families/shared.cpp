@@ -9,7 +9,8 @@ namespace forge {
 Recorder::Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_heads, m.head_dim}; }
 
 Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
-  const double scale = m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
+  const double scale =
+      m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
   return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer)};
 }
 
@@ -18,7 +19,9 @@ int64_t window_setting(Settings& settings, int64_t absent) {
   return settings.integer("sliding_window", 0, int64_t{1} << 40);
 }
 
-Json window_json(const ModelSpec& spec) { return spec.sliding_window > 0 ? Json(spec.sliding_window) : Json(nullptr); }
+Json window_json(const ModelSpec& spec) {
+  return spec.sliding_window > 0 ? Json(spec.sliding_window) : Json(nullptr);
+}
 
 Json layer_types_json(const ModelSpec& spec) {
   Json types = Json::array();
@@ -43,8 +46,9 @@ void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<b
       const Json& type = (*types)[static_cast<size_t>(layer)];
       all = type == "full_attention";
       if (!all && (type != "sliding_attention" || spec.sliding_window == 0)) {
-        settings.unsupported("layer_types", "has " + dump_json(type) + ", forge computes full_attention" +
-                                                (spec.sliding_window > 0 ? " and sliding_attention" : " here"));
+        settings.unsupported("layer_types",
+                             "has " + dump_json(type) + ", forge computes full_attention" +
+                                 (spec.sliding_window > 0 ? " and sliding_attention" : " here"));
         return;
       }
     }

@@ -8,9 +8,14 @@ namespace {
 Json rope_json(const RopeSpec& rope) {
   Json json{{"rope_theta", rope.theta}, {"rope_type", "default"}};
   switch (rope.type) {
-    case RopeType::standard: break;
-    case RopeType::linear: json["rope_type"] = "linear"; break;
-    case RopeType::dynamic: json["rope_type"] = "dynamic"; break;
+    case RopeType::standard:
+      break;
+    case RopeType::linear:
+      json["rope_type"] = "linear";
+      break;
+    case RopeType::dynamic:
+      json["rope_type"] = "dynamic";
+      break;
     case RopeType::llama3:
       json["rope_type"] = "llama3";
       json["low_freq_factor"] = rope.low_freq_factor;

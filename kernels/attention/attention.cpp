@@ -24,8 +24,8 @@ at::Tensor sight(int64_t queries, int64_t keys, int64_t window, const at::Tensor
 }
 
 // Step by step, as transformers' eager attention: LibTorch's kernels know no cap. [1, heads, length, head_dim]
-at::Tensor capped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& seen,
-                            const AttentionRule& rule) {
+at::Tensor capped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& seen, const AttentionRule& rule) {
   at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * rule.scale;
   scores = (scores / rule.softcap).tanh() * rule.softcap;
   scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
@@ -37,14 +37,17 @@ at::Tensor capped_attention(const at::Tensor& q, const at::Tensor& k, const at::
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionRule& rule) {
   const int64_t queries = q.size(0), keys = k.size(0);
-  const bool all = rule.window == 0 || rule.window >= keys, plain = all && rule.softcap == 0 && queries == keys;
+  const bool all = rule.window == 0 || rule.window >= keys,
+             plain = all && rule.softcap == 0 && queries == keys;
   const bool last = all && queries == 1;  // sees every key
-  const at::Tensor seen = plain || (last && rule.softcap == 0) ? at::Tensor() : sight(queries, keys, rule.window, q);
+  const at::Tensor seen =
+      plain || (last && rule.softcap == 0) ? at::Tensor() : sight(queries, keys, rule.window, q);
   const auto mask = seen.defined() ? std::optional<at::Tensor>(seen) : std::nullopt;
-  at::Tensor out = rule.softcap != 0
-                       ? capped_attention(heads_first(q), heads_first(k), heads_first(v), seen, rule)
-                       : at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,
-                                                          /*dropout_p=*/0.0, /*is_causal=*/plain, rule.scale);
+  at::Tensor out =
+      rule.softcap != 0
+          ? capped_attention(heads_first(q), heads_first(k), heads_first(v), seen, rule)
+          : at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,
+                                             /*dropout_p=*/0.0, /*is_causal=*/plain, rule.scale);
   return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});
 }
 
