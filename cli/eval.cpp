@@ -83,11 +83,6 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   Job job = job_for_file(*file, choice, args);
   job.output_dir = scratch;
   Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
-  if (model.sliding_window > 0 && rows.summary.longest > model.sliding_window)
-    throw Error(ErrorKind::data, "--data " + *file + ": the longest row has " + format_count(rows.summary.longest) +
-                                     " tokens, more than the model's sliding window of " +
-                                     format_count(model.sliding_window) + ", which forge does not compute")
-        .hint("cut longer rows with --max-length " + std::to_string(model.sliding_window));
   int64_t context = model.max_position_embeddings;
   if (rows.summary.longest > context)
     progress.warn("the longest row has " + format_count(rows.summary.longest) +

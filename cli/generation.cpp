@@ -1,23 +1,6 @@
 #include "cli/generation.h"
 
-#include "core/base/text.h"
-
 namespace forge {
-namespace {
-
-// Within its window a model's attention is the full one that forge computes.
-void require_window(const ModelSpec& model, const std::vector<int32_t>& prompt, int64_t max_new_tokens) {
-  const auto length = static_cast<int64_t>(prompt.size());
-  if (model.sliding_window == 0 || length + max_new_tokens <= model.sliding_window) return;
-  const int64_t left = model.sliding_window - length;
-  throw Error(ErrorKind::usage, "a prompt of " + format_count(length) + " tokens and " + format_count(max_new_tokens) +
-                                    " new ones pass the model's sliding window of " +
-                                    format_count(model.sliding_window) + ", which forge does not compute")
-      .hint(left > 0 ? "use --max-new-tokens " + std::to_string(left) + ", or a shorter prompt" : "use a shorter prompt");
-}
-
-}  // namespace
-
 Json sampling_request(const Arguments& args) {
   return {{"command", "generate"},
           {"max_new_tokens", args.integer("--max-new-tokens", 256, 1, 1 << 24)},
@@ -33,7 +16,6 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
                                           const Arguments& args, Progress& progress,
                                           const std::function<void(size_t, const std::string&)>& on_text) {
   const ModelSpec model = read_model_spec(choice.model);
-  for (const std::vector<int32_t>& prompt : prompts) require_window(model, prompt, request["max_new_tokens"]);
   request["prompts"] = prompts;
   request["stop_ids"] = stop_ids(text, model.eos_token_ids);
   std::vector<GeneratedText> texts(prompts.size());

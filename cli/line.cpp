@@ -117,7 +117,6 @@ void limit_length(LoadedJob& loaded, const ModelSpec& model) {
     origin.source = std::string("derived: the model's ") + why;
   };
   if (model.rope.type != RopeType::dynamic) limit(model.max_position_embeddings, "max_position_embeddings");
-  if (model.sliding_window > 0) limit(model.sliding_window, "sliding_window");
 }
 
 namespace {

@@ -4,7 +4,7 @@
 #include "cli/console.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
-#include "core/plan/families.h"
+#include "core/families/family.h"
 #include "core/plan/gpu_database.h"
 #include "core/plan/profile.h"
 #include "core/text/chat_template.h"
@@ -38,7 +38,8 @@ std::vector<Row> list_profiles() {
 
 std::vector<Row> list_families() {
   std::vector<Row> rows;
-  for (const Family& family : families()) rows.push_back({family.name, family.architecture});
+  for (const Family& family : families()) rows.push_back({family.name, family.architecture,
+                    family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture});
   return rows;
 }
 

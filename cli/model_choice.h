@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/engine_process.h"
 #include "cli/progress.h"
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 #include "core/plan/plan.h"
 #include "core/run/model_text.h"
 

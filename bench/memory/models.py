@@ -1,4 +1,4 @@
-"""Small Llama models with random weights, and rows of random tokens. Standard library only.
+"""Small models with random weights, and rows of random tokens. Standard library only.
 
     write_model(folder, SIZES["10m"]); write_rows(path, [64] * 32, vocabulary=8192)
 """
@@ -14,19 +14,31 @@ SIZES = {
                num_key_value_heads=2, tie_word_embeddings=False),
     "10m": dict(vocab_size=8192, hidden_size=320, intermediate_size=896, num_hidden_layers=6, num_attention_heads=10,
                 num_key_value_heads=5, tie_word_embeddings=True),
+    # Other families at the size of "2m": windows, and all that Gemma 2 has.
+    "window": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+                   num_key_value_heads=2, tie_word_embeddings=False, architectures=["MistralForCausalLM"],
+                   sliding_window=100),
+    "gemma2": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+                   num_key_value_heads=2, tie_word_embeddings=True, architectures=["Gemma2ForCausalLM"], head_dim=48,
+                   hidden_act="gelu_pytorch_tanh", sliding_window=100, query_pre_attn_scalar=48),
 }
+LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias")
 BLOCK = 1 << 16  # random numbers drawn once and repeated: their values do not matter here
 
 
 def shapes(config: dict) -> dict:
     hidden, inner, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
-    kv = hidden // config["num_attention_heads"] * config["num_key_value_heads"]
+    head = config.get("head_dim", hidden // config["num_attention_heads"])
+    query, kv = head * config["num_attention_heads"], head * config["num_key_value_heads"]
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    if config.get("architectures") == ["Gemma2ForCausalLM"]:
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
     found = {"model.embed_tokens.weight": [vocab, hidden], "model.norm.weight": [hidden]}
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
-        found |= {at + "input_layernorm.weight": [hidden], at + "post_attention_layernorm.weight": [hidden]}
-        for name, out, width in (("self_attn.q_proj", hidden, hidden), ("self_attn.k_proj", kv, hidden),
-                                 ("self_attn.v_proj", kv, hidden), ("self_attn.o_proj", hidden, hidden),
+        found |= {f"{at}{norm}.weight": [hidden] for norm in norms}
+        for name, out, width in (("self_attn.q_proj", query, hidden), ("self_attn.k_proj", kv, hidden),
+                                 ("self_attn.v_proj", kv, hidden), ("self_attn.o_proj", hidden, query),
                                  ("mlp.gate_proj", inner, hidden), ("mlp.up_proj", inner, hidden),
                                  ("mlp.down_proj", hidden, inner)):
             found[f"{at}{name}.weight"] = [out, width]
@@ -42,8 +54,10 @@ def count(shape: list) -> int:
 def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
     """A model folder with the tokenizer of another; its rows must be tokens."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = json.loads((tokenizer_from / "config.json").read_text()) | size
-    config |= {"max_position_embeddings": 4096, "head_dim": size["hidden_size"] // size["num_attention_heads"]}
+    config = json.loads((tokenizer_from / "config.json").read_text())
+    if "architectures" in size:
+        config = {key: value for key, value in config.items() if key not in LLAMAS_OWN}
+    config |= {"max_position_embeddings": 4096, "head_dim": size["hidden_size"] // size["num_attention_heads"]} | size
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     for path in tokenizer_from.iterdir():
         if path.name not in ("config.json", "model.safetensors"):

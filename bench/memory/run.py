@@ -7,7 +7,7 @@
 Each cell runs two optimizer steps and an evaluation, and compares plan.json's memory.predicted_peak_bytes with
 report.json's memory.measured_peak_bytes, the peak of the counting allocator after loading. RSS is the engine's highest
 resident set as the kernel counted it, LibTorch's code included. Exits 1 when a ratio is outside [1.00, 1.10].
---fast: the tiny and the 2 M model over a handful of cells, for the test suite.
+--fast: the tiny and the 2 M models over a handful of cells, for the test suite.
 """
 import argparse
 import datetime
@@ -46,6 +46,8 @@ CHECKPOINTING = ("none", "selective", "full")
 PRECISION = ("fp32", "bf16")
 ROWS = ("packed", "long")
 PROVIDERS = ("reference", "fused")
+# Of models that are not Llama.
+FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed")}
@@ -169,23 +171,22 @@ def markdown(cells: list) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--forge", required=True)
-    parser.add_argument("--sizes", nargs="+", default=["tiny", "10m", "smollm2"], choices=["tiny", "2m", "10m", "smollm2"])
+    parser.add_argument("--sizes", nargs="+", default=["tiny", "10m", "smollm2"], choices=["tiny", *models.SIZES, "smollm2"])
     parser.add_argument("--gguf", type=Path, default=Path.home() / ".cache/forge/models/SmolLM2-135M-Instruct.gguf")
     parser.add_argument("--only", default="", help="cells whose line contains this text")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--provider", nargs="+", default=PROVIDERS, choices=PROVIDERS)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
-    sizes = ["tiny", "2m"] if args.fast else args.sizes
+    sizes = ["tiny", "2m", "window", "gemma2"] if args.fast else args.sizes
     cells = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for model in find_models(sizes, args.gguf, folder):
             for key in itertools.product(settings(model.layers), CHECKPOINTING, PRECISION, ROWS, args.provider):
                 cell = Cell(model, *key)
-                if key[0] == "dora" and cell.provider == "fused":
-                    continue  # it has no kernel for that
-                if (args.fast and key[:-1] not in FAST) or args.only not in str(cell):
+                fast = FAST if model.name in ("tiny", "2m") else FAMILIES
+                if (args.fast and key[:-1] not in fast) or args.only not in str(cell):
                     continue
                 measure(cell, args.forge, folder, len(cells))
                 if "this processor has" in cell.fault:

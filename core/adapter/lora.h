@@ -8,7 +8,7 @@
 #include "core/config/job.h"
 #include "core/model/model.h"
 #include "core/model/trainable.h"
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 namespace forge {
 

@@ -1,25 +1,25 @@
 #include "core/families/step.h"
 
+#include "core/families/family.h"
 #include "core/graph/backward.h"
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 
 namespace forge {
 namespace {
 
-using Layer = ValueId (*)(Recorder&, const ModelSpec&, ValueId);
-Layer layer_of(const ModelSpec& m) { return m.family == "phi3" ? phi3_layer : llama_layer; }
-
 Graph record(const StepShape& shape, bool training) {
   const ModelSpec& m = shape.spec;
+  const Family& family = family_of(m);
   Recorder g(shape.training);
-  ValueId h = g.embed("model.embed_tokens", m.vocab_size, m.hidden_size, 1, frozen_embedding_row(m));
+  ValueId h = g.embed("model.embed_tokens", m.vocab_size, m.hidden_size, m.embedding_scale,
+                      frozen_embedding_row(m));
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(layer, "model.layers." + std::to_string(layer) + ".");
-    h = layer_of(m)(g, m, h);
+    h = family.layer(g, m, layer, h);
   }
   g.leave_layer();
-  ValueId rows = g.norm(g.gather(h), "model.norm", m.rms_norm_eps);
-  g.head(rows, "lm_head", m.vocab_size, 0, training);
+  ValueId rows = g.norm(g.gather(h), "model.norm", m.rms_norm_eps, m.norm_offset);
+  g.head(rows, "lm_head", m.vocab_size, m.logit_softcap, training);
   return g.take();
 }
 

@@ -7,7 +7,7 @@
 #include "core/config/job.h"
 #include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 namespace forge {
 
@@ -31,9 +31,5 @@ Graph training_step(const StepShape& shape);
 Graph evaluation_step(const StepShape& shape);
 // The same as the family wrote it, op by op: what is run under autograd and, with caches, in decoding.
 Graph forward_list(const StepShape& shape);
-
-// Decoder layers, h [tokens, hidden] → h: one file each.
-ValueId llama_layer(Recorder& g, const ModelSpec& m, ValueId h);  // Mistral, Qwen2 and Qwen3 too
-ValueId phi3_layer(Recorder& g, const ModelSpec& m, ValueId h);
 
 }  // namespace forge

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/data/batch/batch.h"
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 #include "kernels/dropout/dropout.h"
 
 namespace forge {

@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "core/graph/ops.h"
-#include "kernels/attention/attention.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rope/rope.h"
 #include "kernels/swiglu/swiglu.h"
@@ -29,7 +28,7 @@ struct Run {
 
 void embed(const Run& r) {
   r.out(0) = at::embedding(*r.module().vector, r.run.batch.token_ids).to(r.run.model.type);
-  if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * r.op.attributes.scale;
+  if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, r.run.model.type);
 }
 
 // One result a module; or one module's, cut into columns.
@@ -66,7 +65,8 @@ void dora(const Run& r) {
 void norm(const Run& r) {
   const at::Tensor& x = r.in(0);
   const at::Tensor rows = x.reshape({-1, r.op.attributes.head_dim});
-  r.out(0) = rms_norm(rows, *r.module().vector, r.op.attributes.eps).view(x.sizes());
+  const Attributes& a = r.op.attributes;
+  r.out(0) = rms_norm(rows, *r.module().vector, a.eps, a.weight_offset).view(x.sizes());
 }
 
 void rope(const Run& r) {
@@ -98,7 +98,7 @@ void run_op(const Run& r) {
       r.out(0) = r.run.attend(r.op, r.heads(0), r.heads(1), r.heads(2));
       return;
     case OpKind::glu:
-      r.out(0) = swiglu(r.in(0), r.in(1));
+      r.out(0) = swiglu(r.in(0), r.in(1), function_of(r.op.attributes.gate));
       return;
     default:
       FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a forward list");
@@ -107,9 +107,24 @@ void run_op(const Run& r) {
 
 }  // namespace
 
+AttentionRule rule_of(const Attributes& attention) {
+  return {.scale = attention.scale, .softcap = attention.softcap, .window = attention.window};
+}
+
+GateFunction function_of(GateKind kind) {
+  return kind == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
+}
+
+double rounded(double scale, c10::ScalarType type) {
+  const auto narrow = static_cast<float>(scale);
+  if (type == c10::ScalarType::BFloat16) return static_cast<float>(at::BFloat16(narrow));
+  if (type == c10::ScalarType::Half) return static_cast<float>(at::Half(narrow));
+  return narrow;
+}
+
 Attend packed_attend(const BatchTensors& batch) {
   return [&batch](const Op& op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return packed_attention(q, k, v, batch.cu_seqlens, op.attributes.scale);
+    return packed_attention(q, k, v, batch.cu_seqlens, rule_of(op.attributes));
   };
 }
 

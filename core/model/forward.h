@@ -8,6 +8,8 @@
 #include "core/graph/graph.h"
 #include "core/model/batch_tensors.h"
 #include "core/model/bound.h"
+#include "kernels/attention/attention.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 
@@ -24,6 +26,10 @@ struct ForwardRun {
   std::vector<at::Tensor> values = std::vector<at::Tensor>(graph.values.size());  // by ValueId
 };
 
+AttentionRule rule_of(const Attributes& attention);
+GateFunction function_of(GateKind kind);
+// As a number of that type, the way transformers multiplies embeddings.
+double rounded(double scale, c10::ScalarType type);
 // Attention inside each sequence of the run's own micro-batch.
 Attend packed_attend(const BatchTensors& batch);
 

@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/families/step.h"
-#include "core/plan/modules.h"
-#include "core/plan/parameters.h"
+#include "core/families/modules.h"
+#include "core/families/parameters.h"
 #include "core/tensor/dtype.h"
 
 namespace forge {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/io/tensor_file.h"
-#include "core/plan/model_spec.h"
-#include "core/plan/parameters.h"
+#include "core/families/model_spec.h"
+#include "core/families/parameters.h"
 #include "kernels/linear/linear.h"
 
 namespace forge {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 namespace forge {
 

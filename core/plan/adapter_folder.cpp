@@ -8,7 +8,7 @@
 #include "core/config/job_json.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 
 namespace forge {
 namespace {

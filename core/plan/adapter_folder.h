@@ -10,7 +10,7 @@
 
 #include "core/config/load.h"
 #include "core/io/tensor_file.h"
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 namespace forge {
 

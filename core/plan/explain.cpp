@@ -141,11 +141,18 @@ Table run_rows(const Plan& plan) {
   return rows;
 }
 
+std::string window_of(const ModelSpec& m) {
+  if (m.sliding_window == 0) return "";
+  const auto windowed = m.num_layers - static_cast<int64_t>(m.full_layers.size());
+  return ", window of " + format_count(m.sliding_window) + " tokens" +
+         (m.full_layers.empty() ? "" : " in " + format_count(windowed) + " of them");
+}
+
 Table model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
   Table rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
                           format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size) +
-                          (m.sliding_window > 0 ? ", window of " + format_count(m.sliding_window) + " tokens" : "")},
+                          window_of(m)},
             {"parameters", format_count(plan.parameters.total) + ", " +
                                format_count(plan.parameters.trainable) + " trainable"}};
   for (const TargetMatch& match : plan.targets)

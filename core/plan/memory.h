@@ -6,8 +6,8 @@
 
 #include "core/base/instruction_set.h"
 #include "core/config/job.h"
+#include "core/families/parameters.h"
 #include "core/graph/recompute.h"
-#include "core/plan/parameters.h"
 
 namespace forge {
 

@@ -1,7 +1,7 @@
 #pragma once
 // A weight file held against the parameter list.
 #include "core/io/tensor_file.h"
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 namespace forge {
 

@@ -11,7 +11,7 @@
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
 #include "core/data/prepare.h"
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 #include "providers/providers.h"
 
 namespace forge {
@@ -64,10 +64,6 @@ std::vector<std::string> faults_of_job(const Job& job, const ModelSpec& model, c
   for (const std::string& name : job.adapter.exclude_modules)
     if (!names_a_linear(model, name))
       faults.push_back("adapter.exclude_modules: \"" + name + "\" matches no linear layer");
-  if (const int64_t window = model.sliding_window; window > 0 && job.data.max_length > window)
-    faults.push_back("data.max_length: " + format_count(job.data.max_length) + " is more than the model's sliding window of " +
-                     format_count(window) + " tokens, which forge does not compute; set data.max_length: " +
-                     std::to_string(window) + ", within which attention is the same");
   if (job.train.precision == Precision::fp16 && !device.cuda)
     faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/data/report/show.h"
+#include "core/families/config_spec.h"
 #include "core/io/gguf.h"
 #include "core/run/model_text.h"
 #include "core/text/gguf_tokenizer_json.h"
@@ -26,62 +27,11 @@ void copy_if_there(const std::string& from, const std::string& folder, const cha
     write_file_durably(folder + "/" + name, read_file(path, kLargestTokenizerFile, ErrorKind::environment));
 }
 
-Json rope_json(const RopeSpec& rope) {
-  Json json{{"rope_theta", rope.theta}, {"rope_type", "default"}};
-  switch (rope.type) {
-    case RopeType::standard: break;
-    case RopeType::linear: json["rope_type"] = "linear"; break;
-    case RopeType::dynamic: json["rope_type"] = "dynamic"; break;
-    case RopeType::llama3:
-      json["rope_type"] = "llama3";
-      json["low_freq_factor"] = rope.low_freq_factor;
-      json["high_freq_factor"] = rope.high_freq_factor;
-      break;
-    case RopeType::yarn:
-      json["rope_type"] = "yarn";
-      json["beta_fast"] = rope.beta_fast;
-      json["beta_slow"] = rope.beta_slow;
-      if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
-      break;
-  }
-  if (rope.type != RopeType::standard) json["factor"] = rope.factor;
-  if (rope.original_max_position_embeddings > 0)
-    json["original_max_position_embeddings"] = rope.original_max_position_embeddings;
-  return json;
-}
-
 // transformers' names of types: "float32", "bfloat16", "float16".
 std::string hub_dtype(const std::string& dtype) {
   if (dtype == "bf16") return "bfloat16";
   return dtype == "f16" ? "float16" : "float32";
 }
-
-Json config_from_spec(const ModelSpec& spec, const std::string& dtype) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"attention_bias", spec.qkv_bias},
-          {"bos_token_id", spec.bos_token_id >= 0 ? Json(spec.bos_token_id) : Json(nullptr)},
-          {"dtype", hub_dtype(dtype)},
-          {"eos_token_id", spec.eos_token_ids.size() == 1 ? Json(spec.eos_token_ids[0]) : Json(spec.eos_token_ids)},
-          {"head_dim", spec.head_dim},
-          {"hidden_act", "silu"},
-          {"hidden_size", spec.hidden_size},
-          {"intermediate_size", spec.intermediate_size},
-          {"max_position_embeddings", spec.max_position_embeddings},
-          {"mlp_bias", spec.mlp_bias},
-          {"model_type", "llama"},
-          {"num_attention_heads", spec.num_heads},
-          {"num_hidden_layers", spec.num_layers},
-          {"num_key_value_heads", spec.num_kv_heads},
-          {"rms_norm_eps", spec.rms_norm_eps},
-          {"rope_parameters", rope_json(spec.rope)},
-          {"rope_theta", spec.rope.theta},
-          {"tie_word_embeddings", spec.tie_word_embeddings},
-          {"vocab_size", spec.vocab_size}};
-}
-
-}  // namespace
-
-namespace {
 
 void copy_tool_template(const std::string& model_path, const std::string& folder) {
   if (!file_exists(model_path + "/" + kToolTemplate)) return;
@@ -140,7 +90,8 @@ void write_model_config(const std::string& model_path, const ModelSpec& spec, co
     config["dtype"] = hub_dtype(dtype);
     copy_if_there(model_path, folder, "generation_config.json");
   } else {
-    config = config_from_spec(spec, dtype);
+    config = config_of_spec(spec);
+    config["dtype"] = hub_dtype(dtype);
   }
   write_file_durably(folder + "/config.json", config.dump(2) + "\n");
 }

@@ -38,7 +38,7 @@ at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batc
   };
   const at::Tensor d_rows = head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
                                                   likelihood_needs(job_.objective), cotangents,
-                                                  {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows},
+                                                  {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows, .softcap = model_.spec.logit_softcap},
                                                   head_ ? head_->grad : at::Tensor());
   if (watch_)
     watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin,
@@ -50,7 +50,7 @@ std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
   c10::NoGradGuard no_grad;
   const HeadRows head = provider_.forward(batch, false);
   at::Tensor logp = head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
-                                 {.chunk = kHeadChunk, .scratch = head.scratch})
+                                 {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
                         .logp;
   std::vector<ExampleLoss> losses(batch.cu_seqlens.size() - 1);
   if (!logp.defined()) return losses;

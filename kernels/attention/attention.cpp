@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace forge {
 namespace {
 
@@ -13,39 +16,66 @@ at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   return groups == 1 ? x : x.repeat_interleave(groups, 1);
 }
 
-// One sequence. [length, heads, head_dim] each → [length, heads · head_dim]
-at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
-  at::Tensor out = at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), /*attn_mask=*/{},
-                                                    /*dropout_p=*/0.0, /*is_causal=*/true, scale);
-  return out.squeeze(0).transpose(0, 1).reshape({q.size(0), q.size(1) * q.size(2)});
+// True where one of the last `queries` of `keys` tokens may look. [queries, keys]
+at::Tensor sight(int64_t queries, int64_t keys, int64_t window, const at::Tensor& like) {
+  const int64_t past = keys - queries;
+  at::Tensor seen = at::ones({queries, keys}, like.options().dtype(at::kBool)).tril(past);
+  return window > 0 ? seen.triu(past + 1 - window) : seen;
+}
+
+// Step by step, as transformers' eager attention: LibTorch's kernels know no cap. [1, heads, length, head_dim]
+at::Tensor capped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& seen, const AttentionRule& rule) {
+  at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * rule.scale;
+  scores = (scores / rule.softcap).tanh() * rule.softcap;
+  scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
+  return at::matmul(at::softmax(scores, -1, at::kFloat).to(q.scalar_type()), v);
+}
+
+// The last q.size(0) tokens of a sequence of k.size(0). q [queries, heads, head_dim], k and v [keys, heads, head_dim] →
+// [queries, heads · head_dim]
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const AttentionRule& rule) {
+  const int64_t queries = q.size(0), keys = k.size(0);
+  const bool all = rule.window == 0 || rule.window >= keys,
+             plain = all && rule.softcap == 0 && queries == keys;
+  const bool last = all && queries == 1;  // sees every key
+  const at::Tensor seen =
+      plain || (last && rule.softcap == 0) ? at::Tensor() : sight(queries, keys, rule.window, q);
+  const auto mask = seen.defined() ? std::optional<at::Tensor>(seen) : std::nullopt;
+  at::Tensor out =
+      rule.softcap != 0
+          ? capped_attention(heads_first(q), heads_first(k), heads_first(v), seen, rule)
+          : at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,
+                                             /*dropout_p=*/0.0, /*is_causal=*/plain, rule.scale);
+  return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});
 }
 
 }  // namespace
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int32_t>& cu_seqlens, double scale) {
+                            const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule) {
   int64_t tokens = q.size(0), heads = q.size(1), width = heads * q.size(2);
   if (tokens == 0) return q.reshape({tokens, width});
   // LibTorch's CPU flash attention does not know grouped queries; expanding here costs less than its fallback.
   at::Tensor all_k = repeat_heads(k, heads), all_v = repeat_heads(v, heads);
-  if (cu_seqlens.size() == 2) return causal_attention(q, all_k, all_v, scale);
+  if (cu_seqlens.size() == 2) return causal_attention(q, all_k, all_v, rule);
   std::vector<int64_t> lengths;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) lengths.push_back(cu_seqlens[s + 1] - cu_seqlens[s]);
   // Split, not narrow: the gradient of a narrow is a zeroed tensor of all tokens, once for every sequence.
   std::vector<at::Tensor> qs = at::split_with_sizes(q, lengths), ks = at::split_with_sizes(all_k, lengths),
                           vs = at::split_with_sizes(all_v, lengths), parts;
-  for (size_t s = 0; s < lengths.size(); ++s) parts.push_back(causal_attention(qs[s], ks[s], vs[s], scale));
+  for (size_t s = 0; s < lengths.size(); ++s) parts.push_back(causal_attention(qs[s], ks[s], vs[s], rule));
   return at::cat(parts, 0);
 }
 
-at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
-  int64_t fresh = q.size(0), total = k.size(0), heads = q.size(1);
-  at::Tensor mask;  // [fresh, total]; true where query i may look
-  if (fresh > 1) mask = at::ones({fresh, total}, q.options().dtype(at::kBool)).tril(total - fresh);
-  at::Tensor out = at::scaled_dot_product_attention(
-      heads_first(q), heads_first(repeat_heads(k, heads)), heads_first(repeat_heads(v, heads)),
-      mask.defined() ? std::optional<at::Tensor>(mask) : std::nullopt, 0.0, /*is_causal=*/false, scale);
-  return out.squeeze(0).transpose(0, 1).reshape({fresh, heads * q.size(2)});
+at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const AttentionRule& rule) {
+  // Keys that a window hides from all queries are not read.
+  const int64_t total = k.size(0), heads = q.size(1);
+  const int64_t seen = rule.window > 0 ? std::min(total, rule.window + q.size(0) - 1) : total;
+  const auto last = [&](const at::Tensor& x) { return repeat_heads(x.narrow(0, total - seen, seen), heads); };
+  return causal_attention(q, last(k), last(v), rule);
 }
 
 }  // namespace forge

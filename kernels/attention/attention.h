@@ -1,5 +1,6 @@
 #pragma once
-// Causal attention over packed sequences: softmax(q kᵀ · scale) v inside each sequence, never across.
+// Causal attention over packed sequences: softmax(q kᵀ · scale) v inside each sequence, never across; what attention_args.h
+// says of windows and caps holds here.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -7,14 +8,20 @@
 
 namespace forge {
 
+struct AttentionRule {
+  double scale = 1, softcap = 0;  // no cap: 0
+  int64_t window = 0;             // tokens that a query looks back on, itself included; 0: all
+};
+
 // q [tokens, heads, head_dim]; k, v [tokens, kv_heads, head_dim]; heads is a multiple of kv_heads (query head h reads
 // key head h · kv_heads / heads). cu_seqlens [sequences + 1] on the host, from 0 to tokens.
 // → [tokens, heads · head_dim]. Differentiable in q, k, v.
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int32_t>& cu_seqlens, double scale);
+                            const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule);
 
 // One sequence against cached keys: q [new, heads, head_dim], k, v [past + new, kv_heads, head_dim]; query i sees keys
 // up to past + i. Not differentiable.
-at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale);
+at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const AttentionRule& rule);
 
 }  // namespace forge

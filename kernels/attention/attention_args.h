@@ -1,11 +1,12 @@
 #pragma once
 // Causal attention over packed sequences on plain memory, forward and backward.
 //
-//   p_ij   = exp(scale · q_i·k_j − lse_i)      j ≤ i in i's own sequence
+//   s_ij   = scale · q_i·k_j, with a cap c (Gemma 2): c tanh(scale · q_i·k_j / c)
+//   p_ij   = exp(s_ij − lse_i)      j ≤ i in i's own sequence; with a window w (Mistral): i − w < j ≤ i
 //   out_i  = Σ_j p_ij v_j
 //
 //   d v_j  = Σ_i p_ij d out_i
-//   d s_ij = p_ij (d out_i · v_j − d out_i · out_i)
+//   d s_ij = p_ij (d out_i · v_j − d out_i · out_i), with a cap times 1 − (s_ij / c)²
 //   d q_i  = scale Σ_j d s_ij k_j
 //   d k_j  = scale Σ_i d s_ij q_i
 //
@@ -13,7 +14,7 @@
 // heads, head_dim]; k, v, d_k, d_v: [tokens, kv_heads, head_dim]; a stride is elements from token to token,
 // so q, k and v may be the parts of one fused row. Arithmetic in fp32 (scores never leave the cache), results
 // rounded once. Operations: 4 · head_dim a visible pair and head forward, 10 backward (14 for sequences over
-// 128 tokens).
+// 128 tokens); blocks of keys that a window hides from all of a block's queries are not visited.
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -29,6 +30,8 @@ struct AttentionShape {
   float scale = 1;
   // For a GPU, in whose memory cu_seqlens lies: all tokens, and those of the longest sequence.
   int64_t tokens = 0, longest = 0;
+  int64_t window = 0;  // tokens that a query looks back on, itself included; 0: all
+  float softcap = 0;   // 0: none
 };
 
 struct AttentionForward {

@@ -12,6 +12,8 @@ struct Setting {
   std::vector<int64_t> lengths;
   int64_t heads, kv_heads, head_dim;
   double spread = 1;  // of q: large ones make one key win
+  int64_t window = 0;
+  double softcap = 0;
 
   int64_t tokens() const {
     int64_t sum = 0;
@@ -20,6 +22,20 @@ struct Setting {
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
 };
+
+// True where a key is hidden from a query. [length, length]
+at::Tensor hidden_of(int64_t length, const Setting& s) {
+  const at::Tensor position = at::arange(length, at::kLong);
+  const at::Tensor back = position.unsqueeze(1) - position.unsqueeze(0);
+  return s.window > 0 ? back.lt(0).logical_or(back.ge(s.window)) : back.lt(0);
+}
+
+// q kᵀ of [heads, length, d] each, capped, −∞ where hidden.
+at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Setting& s) {
+  at::Tensor score = at::bmm(q, k.transpose(1, 2)) * s.scale();
+  if (s.softcap != 0) score = (score / s.softcap).tanh() * s.softcap;
+  return score.masked_fill(hidden_of(q.size(1), s), -std::numeric_limits<double>::infinity());
+}
 
 // q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [tokens, heads], float64
 Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Setting& s) {
@@ -30,9 +46,7 @@ Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, co
       return x.narrow(0, begin, length).transpose(0, 1);
     };  // [heads, length, d]
     at::Tensor keys = part(k).repeat_interleave(group, 0), values = part(v).repeat_interleave(group, 0);
-    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
-    at::Tensor score = at::bmm(part(q), keys.transpose(1, 2)) * s.scale();
-    score = score.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    at::Tensor score = scores_of(part(q), keys, s);
     outs.push_back(
         at::bmm(at::softmax(score, 2), values).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
     lses.push_back(at::logsumexp(score, {2}).t());
@@ -59,7 +73,9 @@ AttentionShape shape_of(Store type, const Setting& s, Pointers& p) {
           s.head_dim,
           static_cast<float>(s.scale()),
           s.tokens(),
-          *std::max_element(s.lengths.begin(), s.lengths.end())};
+          *std::max_element(s.lengths.begin(), s.lengths.end()),
+          s.window,
+          static_cast<float>(s.softcap)};
 }
 
 std::vector<Operand> inputs(Store type, const Setting& s, const Layout& layout) {
@@ -78,7 +94,7 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
   std::vector<Operand> operands = inputs(type, s, layout);
   // A score of size 30 has an absolute error of 30 · 2⁻²⁴ times a few, which is the relative error of its
   // exponential.
-  double score = 4 * s.spread + 4;
+  double score = 4 * s.spread + 4 + s.softcap;
   operands.push_back(laid(output("out", type, {s.tokens(), s.heads * s.head_dim},
                                  {.roundings = 1.01,
                                   .sums = 6 * score,
@@ -103,7 +119,7 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
 }
 
 // "<name>.size": errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's error, some units of Σ |q k|
-// scale, and by that of lse, rounded when it was stored; a d s by that and by its own rounding; d_out · out
+// scale, and by that of lse and of a cap's tanh, rounded when it was stored; a d s by that and by its own rounding; d_out · out
 // by the rounding with which `out` arrived. "<name>.between": the terms themselves, p and d s.
 Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
   std::map<std::string, std::vector<at::Tensor>> parts;
@@ -114,11 +130,10 @@ Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
       return x.size(0) == s.heads ? x : x.repeat_interleave(group, 0);
     };
     at::Tensor q = part("q"), k = part("k"), v = part("v"), d_out = part("d_out"), out = part("out");
-    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
-    at::Tensor score = (at::bmm(q, k.transpose(1, 2)) * s.scale()).masked_fill(hidden, -HUGE_VAL),
-               p = at::softmax(score, 2);
+    at::Tensor score = scores_of(q, k, s), p = at::softmax(score, 2);
     at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) +
                        at::logsumexp(score, {2}, true).abs() + 8;
+    if (s.softcap != 0) units = units * 2 + 4 * s.softcap;  // that of p and of the cap's slope
     at::Tensor at_out = (d_out * out).abs().sum(2, true);
     at::Tensor d_p = at::bmm(d_out.abs(), v.abs().transpose(1, 2)) + at_out;
     at::Tensor d_s = p * d_p * s.scale(), reach = p * (units * d_p + out_unit * at_out) * s.scale();
@@ -210,7 +225,15 @@ void add_attention_cases(std::vector<Case>& cases) {
                               {"300", {300}, 2, 2, 12},
                               {"an empty one", {4, 0, 6}, 2, 1, 32},
                               {"one key wins", {20, 33}, 4, 1, 16, 25},
-                              {"many heads a key", {19}, 128, 1, 4}};
+                              {"many heads a key", {19}, 128, 1, 4},
+                              {"window of 4", {20, 3}, 4, 2, 16, 1, 4},
+                              {"window of 1", {9}, 2, 1, 8, 1, 1},
+                              {"window of 40 in 300", {300}, 2, 1, 12, 1, 40},
+                              {"window of 128 in 400", {400}, 1, 1, 8, 1, 128},
+                              {"window of 130", {300, 140, 7}, 3, 1, 20, 1, 130},
+                              {"cap", {20, 33}, 4, 2, 16, 3, 0, 4},
+                              {"cap on heads of 256", {140}, 2, 1, 256, 2, 0, 10},
+                              {"window and cap", {300, 12}, 4, 2, 24, 2, 50, 8}};
   // As parts of a fused row lie: with gaps, and every row at 16 bytes.
   std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
   layouts.push_back({"aligned gaps", 16, 0});

@@ -21,6 +21,8 @@ struct AttentionProblem {
   int64_t capability = 0;  // 86 is 8.6
   Element type = Element::f32;
   int64_t head_dim = 0, heads = 0, sequences = 0, tokens = 0;
+  int64_t longest = 0, window = 0;  // a window that the longest sequence fits in hides nothing
+  float softcap = 0;
 };
 
 struct AttentionChoice {

@@ -11,35 +11,53 @@ namespace flash {
 
 constexpr int64_t kRowStep = 2 * kTileRows;  // rows of scores, or keys, that share one causal limit
 
-// Keys [first, …) that a position may see, at most `count`.
-FORGE_INLINE int64_t visible(int64_t position, int64_t first_key, int64_t count) {
-  return std::clamp<int64_t>(position + 1 - first_key, 0, count);
+constexpr int64_t kNoWindow = int64_t{1} << 40;
+FORGE_INLINE int64_t window_of(const AttentionShape& s) { return s.window > 0 ? s.window : kNoWindow; }
+
+// A block of keys; a position sees those from `begin` to `end`.
+struct Keys {
+  int64_t first, count, window;
+  FORGE_INLINE int64_t begin(int64_t position) const {
+    return std::clamp<int64_t>(position + 1 - window - first, 0, count);
+  }
+  FORGE_INLINE int64_t end(int64_t position) const {
+    return std::clamp<int64_t>(position + 1 - first, 0, count);
+  }
+};
+// The first block that any row sees.
+FORGE_INLINE int64_t first_block(const Rows& rows, int64_t window) {
+  return std::max<int64_t>(0, rows.first + 1 - window) / kKeyBlock * kKeyBlock;
 }
+
+FORGE_INLINE int64_t down(int64_t n) { return n / kLanes * kLanes; }
 // Where the zeros behind a row's `seen` scores end: a product takes kRowStep rows or keys up to the last one's
 // limit.
 FORGE_INLINE int64_t end_of_zeros(int64_t seen) { return up(seen + kRowStep); }
 
-// score = finish(left · acrossᵀ), tile by tile up to each tile's causal limit; finish knows the row of the block.
+// score = finish(left · acrossᵀ), tile by tile between each tile's limits; finish knows the row of the block.
 template <class Finish = AsItIs>
-void products(const Rows& rows, int64_t first_key, int64_t keys, const float* left, int64_t d, int64_t ld,
+void products(const Rows& rows, const Keys& keys, const float* left, int64_t d, int64_t ld,
               const float* across, float* score, Ahead& ahead, const Finish& finish = {}) {
   for (int64_t r = 0; r < rows.total(); r += kRowStep) {
-    int64_t m = std::min(kRowStep, rows.total() - r),
-            n = up(visible(rows.position(r + m - 1), first_key, keys));
+    int64_t m = std::min(kRowStep, rows.total() - r), begin = down(keys.begin(rows.position(r))),
+            n = up(keys.end(rows.position(r + m - 1))) - begin;
     ahead.some();
     if (n > 0)
-      gemm(m, n, d, left + r * ld, ld, 1, across, kScoreStride, score + r * kScoreStride, kScoreStride, false,
-           [&](F sum, int64_t row, int64_t key) FORGE_LAMBDA { return finish(sum, r + row, key); });
+      gemm(m, n, d, left + r * ld, ld, 1, across + begin, kScoreStride, score + r * kScoreStride + begin,
+           kScoreStride, false,
+           [&](F sum, int64_t row, int64_t key) FORGE_LAMBDA { return finish(sum, r + row, begin + key); });
   }
 }
 
 // sum = score · right over the visible keys, or + of it. [rows, d]
-void weighted_sum(const Rows& rows, int64_t first_key, int64_t keys, const float* score, const float* right,
-                  int64_t d, int64_t ld, float* sum, bool add, Ahead& ahead) {
+void weighted_sum(const Rows& rows, const Keys& keys, const float* score, const float* right, int64_t d,
+                  int64_t ld, float* sum, bool add, Ahead& ahead) {
   for (int64_t r = 0; r < rows.total(); r += kRowStep) {
-    int64_t m = std::min(kRowStep, rows.total() - r), k = visible(rows.position(r + m - 1), first_key, keys);
+    int64_t m = std::min(kRowStep, rows.total() - r), begin = keys.begin(rows.position(r)),
+            k = keys.end(rows.position(r + m - 1)) - begin;
     ahead.some();
-    gemm(m, up(d), k, score + r * kScoreStride, kScoreStride, 1, right, ld, sum + r * ld, ld, add);
+    gemm(m, up(d), k, score + r * kScoreStride + begin, kScoreStride, 1, right + begin * ld, ld, sum + r * ld,
+         ld, add);
   }
 }
 
@@ -58,28 +76,47 @@ FORGE_INLINE void zero_behind(float* row, int64_t seen) {
   zero_vectors_behind(row, seen);
 }
 
-// Turns the scores of a row into e^(s − m), with zeros behind. `largest` and `total` are of the row's earlier keys and
-// become those of all. What the earlier keys summed is to be multiplied by the result.
-FORGE_INLINE float softmax_row(float* score, int64_t seen, bool first, float& largest, float& total) {
+// `value` before what a row sees, as far as the vector in which that begins; zeros in those before it.
+FORGE_INLINE void fill_before(float* row, int64_t begin, float value) {
+  for (int64_t i = 0; i < down(begin); i += kLanes) store(row + i, set(0));
+  float* vector = row + down(begin);
+  if (begin % kLanes != 0) store(vector, keep_first(set(value), begin % kLanes, load(vector)));
+}
+
+// Turns the scores [begin, seen) of a row into e^(s − m), with zeros around. `largest` and `total` are of the row's earlier
+// keys and become those of all. What the earlier keys summed is to be multiplied by the result. A window can hide a whole
+// block, also the first.
+FORGE_INLINE float softmax_row(float* score, int64_t begin, int64_t seen, bool first, float& largest,
+                               float& total) {
   const F lowest = set(-HUGE_VALF);
   F high = first ? lowest : set(largest);
-  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
-    const F s = load(score + i);
+  if (begin > 0) fill_before(score, begin, -HUGE_VALF);
+  float* const from = score + down(begin);
+  const int64_t count = std::max<int64_t>(0, seen - down(begin));
+  for_lanes(count, [&](int64_t i, int n) FORGE_LAMBDA {
+    const F s = load(from + i);
     high = max(high, n == kLanes ? s : keep_first(s, n, lowest));
   });
   const float now = max_of(high);
   F sum_now = set(0);
-  for_lanes(seen, [&](int64_t i, int n) FORGE_LAMBDA {
-    F e = exp_of_weight(load(score + i) - set(now));
+  for_lanes(count, [&](int64_t i, int n) FORGE_LAMBDA {
+    F e = exp_of_weight(load(from + i) - set(now));
     if (n < kLanes) e = keep_first(e, n, set(0));
-    store(score + i, e);
+    store(from + i, e);
     sum_now = sum_now + e;
   });
+  if (begin > 0) fill_before(score, begin, 0);
   zero_vectors_behind(score, seen);
-  const float keep = first ? 0 : std::exp(largest - now);
+  const float keep = first ? 0 : largest == now ? 1 : std::exp(largest - now);
   total = (first ? 0 : total * keep) + sum(sum_now);
   largest = now;
   return keep;
+}
+
+void scores(const Rows& rows, const Keys& keys, AttentionScratch& t, int64_t d, float softcap, Ahead& ahead) {
+  if (softcap == 0) return products(rows, keys, t.q, d, t.ld, t.keys_across, t.score, ahead);
+  products(rows, keys, t.q, d, t.ld, t.keys_across, t.score, ahead,
+           [=](F s, int64_t, int64_t) FORGE_LAMBDA { return set(softcap) * tanh(s * set(1 / softcap)); });
 }
 
 template <class T>
@@ -89,13 +126,14 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
   const int64_t d = s.head_dim, ld = t.ld, offset = task.kv_head * rows.group * d,
                 token = task.begin + rows.first, wide = rows.group * d;
   float *const sum = t.sum, *const score = t.score, *const total = t.total, *const largest = t.largest;
+  const int64_t window = window_of(s), start = first_block(rows, window);
   load_rows(at<T>(a.q, a.q_stride, token, offset), a.q_stride, rows, d, s.scale, t.q, ld);
-  for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
-    int64_t keys = std::min(kKeyBlock, task.length - key);
+  for (int64_t key = start; key < rows.first + rows.count; key += kKeyBlock) {
+    const Keys keys{key, std::min(kKeyBlock, task.length - key), window};
     if (packed != key) {
-      load_keys<T>(a.k, a.k_stride, task.begin + key, task.kv_head * d, keys, d, ld, t.keys);
-      transpose(t.keys, keys, d, ld, t.keys_across);
-      load_keys<T>(a.v, a.v_stride, task.begin + key, task.kv_head * d, keys, d, ld, t.values);
+      load_keys<T>(a.k, a.k_stride, task.begin + key, task.kv_head * d, keys.count, d, ld, t.keys);
+      transpose(t.keys, keys.count, d, ld, t.keys_across);
+      load_keys<T>(a.v, a.v_stride, task.begin + key, task.kv_head * d, keys.count, d, ld, t.values);
       packed = key;
     }
     Ahead ahead;
@@ -104,14 +142,14 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
       ahead.add<T>(a.q, a.q_stride, token + rows.count, offset, wide, next);
       ahead.add<T>(a.out, a.out_stride, token, offset, wide, rows.count);
     }
-    products(rows, key, keys, t.q, d, ld, t.keys_across, score, ahead);
+    scores(rows, keys, t, d, s.softcap, ahead);
     rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
-      const float keep =
-          softmax_row(score + r * kScoreStride, visible(position, key, keys), key == 0, largest[r], total[r]);
-      if (key == 0 || keep == 1) return;
+      const float keep = softmax_row(score + r * kScoreStride, keys.begin(position), keys.end(position),
+                                     key == start, largest[r], total[r]);
+      if (key == start || keep == 1) return;
       for (int64_t i = 0; i < up(d); i += kLanes) store(sum + r * ld + i, load(sum + r * ld + i) * set(keep));
     });
-    weighted_sum(rows, key, keys, score, t.values, d, ld, sum, key != 0, ahead);
+    weighted_sum(rows, keys, score, t.values, d, ld, sum, key != start, ahead);
   }
   T* out = at<T>(a.out, a.out_stride, token, offset);
   float* lse = a.lse ? a.lse + token * s.heads + task.kv_head * rows.group : nullptr;
@@ -173,20 +211,44 @@ void load_query_rows(const AttentionBackward& a, const AttentionTask& task, Atte
   }
 }
 
-// score = p, slope = d s, zero behind what a row sees.
-void score_gradients(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d,
+// With a cap: bend = 1 − (s / cap)², the slope of the cap, kept between the two products.
+void capped_score_gradients(AttentionScratch& t, const Rows& rows, const Keys& keys, int64_t d, float softcap,
+                            Ahead& ahead) {
+  float *const score = t.score, *const slope = t.slope, *const bend = t.bend;
+  const float *const largest = t.largest, *const delta = t.delta;
+  products(rows, keys, t.q, d, t.ld, t.keys_across, score, ahead,
+           [=](F s, int64_t row, int64_t key) FORGE_LAMBDA {
+             const F capped = tanh(s * set(1 / softcap)), one = set(1);
+             store(bend + row * kScoreStride + key, (one - capped) * (one + capped));
+             return exp_of_weight(capped * set(softcap) - set(largest[row]));
+           });
+  products(rows, keys, t.d_out, d, t.ld, t.values_across, slope, ahead,
+           [=](F d_p, int64_t row, int64_t key) FORGE_LAMBDA {
+             const int64_t at = row * kScoreStride + key;
+             return load(score + at) * load(bend + at) * (d_p - set(delta[row]));
+           });
+}
+
+// score = p, slope = d s, zero around what a row sees.
+void score_gradients(AttentionScratch& t, const Rows& rows, const Keys& keys, int64_t d, float softcap,
                      Ahead& ahead) {
   float *const score = t.score, *const slope = t.slope;
   const float *const largest = t.largest, *const delta = t.delta;
-  products(rows, first_key, keys, t.q, d, t.ld, t.keys_across, score, ahead,
-           [=](F s, int64_t row, int64_t) FORGE_LAMBDA { return exp_of_weight(s - set(largest[row])); });
-  products(rows, first_key, keys, t.d_out, d, t.ld, t.values_across, slope, ahead,
-           [=](F d_p, int64_t row, int64_t key)
-               FORGE_LAMBDA { return load(score + row * kScoreStride + key) * (d_p - set(delta[row])); });
+  if (softcap != 0) {
+    capped_score_gradients(t, rows, keys, d, softcap, ahead);
+  } else {
+    products(rows, keys, t.q, d, t.ld, t.keys_across, score, ahead,
+             [=](F s, int64_t row, int64_t) FORGE_LAMBDA { return exp_of_weight(s - set(largest[row])); });
+    products(rows, keys, t.d_out, d, t.ld, t.values_across, slope, ahead,
+             [=](F d_p, int64_t row, int64_t key)
+                 FORGE_LAMBDA { return load(score + row * kScoreStride + key) * (d_p - set(delta[row])); });
+  }
   rows.each([&](int64_t r, int64_t position, int64_t) FORGE_LAMBDA {
-    const int64_t seen = visible(position, first_key, keys);
-    zero_behind(score + r * kScoreStride, seen);
-    zero_behind(slope + r * kScoreStride, seen);
+    const int64_t begin = keys.begin(position), end = keys.end(position);
+    for (float* row : {score + r * kScoreStride, slope + r * kScoreStride}) {
+      zero_behind(row, end);
+      if (begin > 0) fill_before(row, begin, 0);
+    }
   });
 }
 
@@ -209,21 +271,22 @@ void store_query_gradient(const AttentionBackward& a, const AttentionTask& task,
 }
 
 // d += scoreᵀ · right over the rows that see a key: the left factor is read transposed. [keys, d]
-void gather_keys(const Rows& rows, int64_t first_key, int64_t keys, const float* score, const float* right,
-                 int64_t d, int64_t ld, float* sum, Ahead& ahead) {
-  const int64_t seen = visible(rows.first + rows.count - 1, first_key, keys);
-  for (int64_t key = 0; key < seen; key += kRowStep) {
-    const int64_t m = std::min(kRowStep, seen - key),
-                  row = std::max<int64_t>(0, first_key + key - rows.first) * rows.group;
+void gather_keys(const Rows& rows, const Keys& keys, const float* score, const float* right, int64_t d,
+                 int64_t ld, float* sum, Ahead& ahead) {
+  const int64_t seen = keys.end(rows.first + rows.count - 1);
+  for (int64_t key = keys.begin(rows.first); key < seen; key += kRowStep) {
+    const int64_t m = std::min(kRowStep, seen - key), first = keys.first + key - rows.first,
+                  row = std::max<int64_t>(0, first) * rows.group,
+                  end = std::min(rows.count, first + m - 1 + keys.window) * rows.group;
     ahead.some();
-    gemm(m, up(d), rows.total() - row, score + row * kScoreStride + key, 1, kScoreStride, right + row * ld,
-         ld, sum + key * ld, ld, true);
+    if (row < end)
+      gemm(m, up(d), end - row, score + row * kScoreStride + key, 1, kScoreStride, right + row * ld, ld,
+           sum + key * ld, ld, true);
   }
 }
-void gather_keys(AttentionScratch& t, const Rows& rows, int64_t first_key, int64_t keys, int64_t d,
-                 Ahead& ahead) {
-  gather_keys(rows, first_key, keys, t.slope, t.q, d, t.ld, t.d_keys, ahead);
-  gather_keys(rows, first_key, keys, t.score, t.d_out, d, t.ld, t.d_values, ahead);
+void gather_keys(AttentionScratch& t, const Rows& rows, const Keys& keys, int64_t d, Ahead& ahead) {
+  gather_keys(rows, keys, t.slope, t.q, d, t.ld, t.d_keys, ahead);
+  gather_keys(rows, keys, t.score, t.d_out, d, t.ld, t.d_values, ahead);
 }
 
 // The queries [task.first, task.last) against all their keys; a sequence of one block gives d k and d v with
@@ -233,12 +296,14 @@ void backward_queries(const AttentionBackward& a, const AttentionTask& task, Att
   int64_t d = a.shape.head_dim, group = a.shape.heads / a.shape.kv_heads, step = query_block(a.shape);
   bool both = task.pass == AttentionPass::both;
   int64_t packed = -1;
+  const int64_t window = window_of(a.shape);
   for (int64_t first = task.first; first < task.last; first += step) {
     Rows rows{first, std::min(step, task.last - first), group};
     load_query_rows<T>(a, task, t, rows);
-    for (int64_t key = 0; key < rows.first + rows.count; key += kKeyBlock) {
-      int64_t keys = std::min(kKeyBlock, task.length - key);
-      if (packed != key) load_key_block<T>(a, task, t, key, keys);
+    const int64_t start = first_block(rows, window);
+    for (int64_t key = start; key < rows.first + rows.count; key += kKeyBlock) {
+      const Keys keys{key, std::min(kKeyBlock, task.length - key), window};
+      if (packed != key) load_key_block<T>(a, task, t, key, keys.count);
       packed = key;
       Ahead ahead;
       if (key + kKeyBlock >= rows.first + rows.count) {
@@ -249,9 +314,9 @@ void backward_queries(const AttentionBackward& a, const AttentionTask& task, Att
         ahead.add<T>(a.q, a.q_stride, token + rows.count, offset, wide, next);
         ahead.add<T>(a.d_q, a.d_q_stride, token, offset, wide, rows.count);
       }
-      score_gradients(t, rows, key, keys, d, ahead);
-      weighted_sum(rows, key, keys, t.slope, t.keys, d, t.ld, t.sum, key != 0, ahead);
-      if (both) gather_keys(t, rows, key, keys, d, ahead);
+      score_gradients(t, rows, keys, d, a.shape.softcap, ahead);
+      weighted_sum(rows, keys, t.slope, t.keys, d, t.ld, t.sum, key != start, ahead);
+      if (both) gather_keys(t, rows, keys, d, ahead);
     }
     store_query_gradient<T>(a, task, t, rows);
   }
@@ -259,7 +324,7 @@ void backward_queries(const AttentionBackward& a, const AttentionTask& task, Att
 
 template <class T>
 void backward(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t) {
-  int64_t d = a.shape.head_dim, keys = task.last - task.first;
+  const int64_t d = a.shape.head_dim, keys = task.last - task.first, window = window_of(a.shape);
   if (task.pass != AttentionPass::queries) {
     std::fill(t.d_keys, t.d_keys + keys * t.ld, 0.0f);
     std::fill(t.d_values, t.d_values + keys * t.ld, 0.0f);
@@ -269,12 +334,14 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
   if (task.pass == AttentionPass::keys) {
     int64_t group = a.shape.heads / a.shape.kv_heads, step = query_block(a.shape);
     load_key_block<T>(a, task, t, task.first, keys);
-    for (int64_t first = task.first; first < task.length; first += step) {
-      Rows rows{first, std::min(step, task.length - first), group};
+    const int64_t end = std::min(task.length, task.last - 1 + window);
+    for (int64_t first = task.first; first < end; first += step) {
+      Rows rows{first, std::min(step, end - first), group};
       load_query_rows<T>(a, task, t, rows);
       Ahead ahead;
-      score_gradients(t, rows, task.first, keys, d, ahead);
-      gather_keys(t, rows, task.first, keys, d, ahead);
+      const Keys block{task.first, keys, window};
+      score_gradients(t, rows, block, d, a.shape.softcap, ahead);
+      gather_keys(t, rows, block, d, ahead);
     }
   }
   // q was scaled when it was loaded, so d k already is.

@@ -27,7 +27,7 @@ inline int64_t query_block(const AttentionShape& s) {
 
 struct AttentionScratch {
   float *q, *keys_across, *keys, *values_across, *values;  // [rows, d] [d, keys] [keys, d] …
-  float *score, *slope;                                    // [rows, keys]
+  float *score, *slope, *bend;                             // [rows, keys]; bend: with a cap only
   float *sum, *d_out, *d_keys, *d_values;                  // [rows, d] [rows, d] [keys, d] [keys, d]
   float *largest, *total, *delta;                          // [rows]
   int64_t ld;                                              // of [., d]
@@ -48,6 +48,7 @@ inline AttentionScratch attention_scratch(const AttentionShape& s, float* next, 
   for (float** keys : {&t.keys, &t.values, &t.d_keys, &t.d_values}) *keys = take(kKeyBlock * ld);
   for (float** across : {&t.keys_across, &t.values_across}) *across = take(ld * kScoreStride);
   for (float** scores : {&t.score, &t.slope}) *scores = take(rows * kScoreStride);
+  t.bend = s.softcap != 0 ? take(rows * kScoreStride) : nullptr;
   for (float** vector : {&t.largest, &t.total, &t.delta}) *vector = take(rows);
   *floats = next - begin;
   return t;

@@ -14,7 +14,8 @@ void embedding_forward_cuda(const EmbeddingForward& args, CudaStream stream) {
                               static_cast<T*>(args.y),
                               args.tokens,
                               args.width,
-                              args.y_stride};
+                              args.y_stride,
+                              args.scale};
     dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&](auto width) {
       constexpr int N = decltype(width)::value;
       launch("embedding_forward", embedding_forward_kernel<T, N>, grid_of(args.tokens, args.width, N), stream,
@@ -33,7 +34,8 @@ void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
                                args.d_table,
                                args.tokens,
                                args.width,
-                               args.d_y_stride};
+                               args.d_y_stride,
+                               args.scale};
     // Four columns: 16 bytes of the fp32 gradient.
     const bool wide =
         sixteen_byte<T>({args.d_y}, {args.width, args.d_y_stride}) && sixteen_byte<float>({args.d_table}, {});

@@ -10,6 +10,7 @@ struct EmbeddingForwardArgs {
   Global<const int64_t> ids;
   Global<T> y;
   int64_t tokens, width, stride;
+  float scale;
 };
 
 template <class T, int N>
@@ -20,6 +21,9 @@ __global__ void __launch_bounds__(256) embedding_forward_kernel(EmbeddingForward
     const int64_t id = a.ids[token];
     Vector<T, N> row{};
     if (id >= 0) row = load_vector<N>(a.table + id * a.width + i);
+    if (a.scale != 1.0f)
+#pragma unroll
+      for (int k = 0; k < N; ++k) row[k] = narrow<T>(a.scale * widen(row[k]));
     store_vector<N>(a.y + token * a.stride + i, row);
   }
 }
@@ -30,6 +34,7 @@ struct EmbeddingBackwardArgs {
   Global<const int64_t> ids, order;
   Global<float> d_table;
   int64_t tokens, width, stride;
+  float scale;
 };
 
 // The first token of each id, in sorted order, adds all of them; the others leave.
@@ -42,7 +47,7 @@ __device__ __forceinline__ void add_run(const EmbeddingBackwardArgs<T>& a, int64
   for (; sorted < a.tokens && a.ids[a.order[sorted]] == id; ++sorted) {
     const Vector<T, N> d_y = load_vector<N>(a.d_y + a.order[sorted] * a.stride + i);
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum[k] += widen(d_y[k]);
+    for (int k = 0; k < N; ++k) sum[k] += a.scale * widen(d_y[k]);
   }
   store_vector<N>(target, sum);
 }
@@ -63,7 +68,7 @@ __global__ void __launch_bounds__(256) embedding_atomic_kernel(EmbeddingBackward
     if (id < 0) continue;
     const Vector<T, N> d_y = load_vector<N>(a.d_y + token * a.stride + i);
 #pragma unroll
-    for (int k = 0; k < N; ++k) atomicAdd(a.d_table + id * a.width + i + k, widen(d_y[k]));
+    for (int k = 0; k < N; ++k) atomicAdd(a.d_table + id * a.width + i + k, a.scale * widen(d_y[k]));
   }
 }
 

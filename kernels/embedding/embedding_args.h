@@ -1,8 +1,8 @@
 #pragma once
 // Lookup of token embeddings and its gradient, on plain memory.
 //
-//   y_t         = table[ids_t]
-//   d table[v] += Σ d y_t over t with ids_t = v, t ascending
+//   y_t         = scale · table[ids_t]
+//   d table[v] += scale · Σ d y_t over t with ids_t = v, t ascending
 //
 // A negative id is left out: zeros in y, nothing in the gradient. fp32 sums. On a CPU the gradient adds in
 // the order of the tokens whatever the number of threads (a thread owns the rows of its residue class and
@@ -23,6 +23,7 @@ struct EmbeddingForward {
   const void* table = nullptr;   // [vocab, width]
   void* y = nullptr;
   int64_t y_stride = 0;
+  float scale = 1;
 };
 
 struct EmbeddingBackward {
@@ -33,6 +34,7 @@ struct EmbeddingBackward {
   int64_t d_y_stride = 0;
   float* d_table = nullptr;        // [vocab, width], added to
   const int64_t* order = nullptr;  // [tokens] token numbers sorted by id, stable; or null. A CPU needs none
+  float scale = 1;
 };
 
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level = cpu_level());

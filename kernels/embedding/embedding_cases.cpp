@@ -11,34 +11,39 @@ at::Tensor some_ids(int64_t tokens, int64_t vocab) {
   return ids;
 }
 
-Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout) {
+constexpr float kScale = 5.5f;  // exact in every type
+
+Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout, float scale) {
   return make_case<EmbeddingForward>(
       "embedding",
-      "forward " + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " +
+      (scale == 1 ? "forward " : "forward scaled ") + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " +
           name_of(type),
       {input("ids", Store::i64, some_ids(tokens, vocab)), input("table", type, normal({vocab, width}, 1)),
-       laid(output("y", type, {tokens, width}, {.roundings = 0, .sums = 0, .reason = "a copy"}), layout)},
-      [](const Tensors& in) {
-        at::Tensor ids = in.at("ids"), rows = in.at("table").index_select(0, ids.clamp_min(0));
+       laid(output("y", type, {tokens, width},
+                   scale == 1 ? Tolerance{.roundings = 0, .sums = 0, .reason = "a copy"}
+                              : Tolerance{.roundings = 1.01, .sums = 0, .reason = "one product"}),
+            layout)},
+      [=](const Tensors& in) {
+        at::Tensor ids = in.at("ids"), rows = in.at("table").index_select(0, ids.clamp_min(0)) * scale;
         return Tensors{{"y", rows.masked_fill(ids.lt(0).unsqueeze(1), 0)}};
       },
       [=](Pointers& p) {
         return EmbeddingForward{element(type), tokens,     width,  vocab,
-                                p["ids"],      p["table"], p["y"], p.stride("y")};
+                                p["ids"],      p["table"], p["y"], p.stride("y"), scale};
       });
 }
 
 Case backward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout,
-                   bool sorted) {
+                   bool sorted, float scale) {
   auto oracle = [=](const Tensors& in) {
     at::Tensor kept = in.at("ids").ge(0).unsqueeze(1), ids = in.at("ids").clamp_min(0);
     Forward forward = [&](const Tensors& v) {
-      return Tensors{{"y", at::embedding(v.at("table"), ids) * kept}};
+      return Tensors{{"y", at::embedding(v.at("table"), ids) * kept * scale}};
     };
     at::Tensor grad = gradients(forward, {{"table", at::ones({vocab, width}, at::kDouble)}}, {"table"},
                                 {{"y", in.at("d_y")}})
                           .at("table");
-    at::Tensor size = in.at("d_table").abs().index_add(0, ids, in.at("d_y").abs() * kept);
+    at::Tensor size = in.at("d_table").abs().index_add(0, ids, in.at("d_y").abs() * kept * scale);
     return Tensors{{"d_table", in.at("d_table") + grad}, {"d_table.size", size}};
   };
   at::Tensor ids = some_ids(tokens, vocab);
@@ -49,12 +54,13 @@ Case backward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, con
   if (sorted) operands.push_back(input("order", Store::i64, at::argsort(ids, /*stable=*/true)));
   Case c = make_case<EmbeddingBackward>(
       "embedding",
-      std::string("backward ") + (sorted ? "sorted " : "") + std::to_string(tokens) + "x" +
+      std::string("backward ") + (scale == 1 ? "" : "scaled ") + (sorted ? "sorted " : "") + std::to_string(tokens) + "x" +
           std::to_string(width) + " " + layout.name + " " + name_of(type),
       operands, oracle, [=](Pointers& p) {
         EmbeddingBackward a{element(type), tokens,   width,           vocab,
                             p["ids"],      p["d_y"], p.stride("d_y"), p["d_table"]};
         if (sorted) a.order = p["order"];
+        a.scale = scale;
         return a;
       });
   c.ordered = sorted;
@@ -68,9 +74,11 @@ void add_embedding_cases(std::vector<Case>& cases) {
   for (Store type : kFloats)
     for (auto [tokens, width, vocab] : shapes)
       for (const Layout& layout : kLayouts) {
-        cases.push_back(forward_case(type, tokens, width, vocab, layout));
-        for (bool sorted : {true, false})
-          cases.push_back(backward_case(type, tokens, width, vocab, layout, sorted));
+        for (float scale : {1.0f, kScale}) {
+          cases.push_back(forward_case(type, tokens, width, vocab, layout, scale));
+          for (bool sorted : {true, false})
+            cases.push_back(backward_case(type, tokens, width, vocab, layout, sorted, scale));
+        }
       }
 }
 

@@ -2,18 +2,35 @@
 
 namespace forge::FORGE_ISA {
 
-// to += row, one row. The inner loop of the gradient.
+// y = scale · row.
 template <class T>
-void add_row(const T* row, float* to, int64_t width) {
+void scaled_row(const void* row, float scale, void* y, int64_t width) {
+  const T* from = static_cast<const T*>(row);
+  T* to = static_cast<T*>(y);
+  for_lanes(width, [&](int64_t i, int n) FORGE_LAMBDA { store_n(to + i, load_n(from + i, n) * set(scale), n); });
+}
+
+void embedding_scaled(const EmbeddingForward& a, const void* row, void* y) {
+  if (a.type == Element::f32)
+    scaled_row<float>(row, a.scale, y, a.width);
+  else if (a.type == Element::bf16)
+    scaled_row<Bf16>(row, a.scale, y, a.width);
+  else
+    scaled_row<F16>(row, a.scale, y, a.width);
+}
+
+// to += scale · row, one row. The inner loop of the gradient.
+template <class T>
+void add_row(const T* row, float scale, float* to, int64_t width) {
   for_lanes(width, [&](int64_t i, int n)
-                       FORGE_LAMBDA { store_n(to + i, load_n(to + i, n) + load_n(row + i, n), n); });
+                       FORGE_LAMBDA { store_n(to + i, fma(load_n(row + i, n), set(scale), load_n(to + i, n)), n); });
 }
 
 template <class T>
 void add_rows(const EmbeddingBackward& a, int64_t part, int64_t parts) {
   for (int64_t t = 0; t < a.tokens; ++t)
     if (a.ids[t] >= 0 && a.ids[t] % parts == part)
-      add_row(static_cast<const T*>(a.d_y) + t * a.d_y_stride, a.d_table + a.ids[t] * a.width, a.width);
+      add_row(static_cast<const T*>(a.d_y) + t * a.d_y_stride, a.scale, a.d_table + a.ids[t] * a.width, a.width);
 }
 
 void embedding_gradient(const EmbeddingBackward& a, int64_t part, int64_t parts) {
@@ -36,16 +53,20 @@ void embedding_gradient(const EmbeddingBackward& a, int64_t part, int64_t parts)
 
 namespace forge {
 
-// A copy of bytes: the level changes nothing.
-void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel) {
+// Without a scale a copy of bytes.
+void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level) {
+  auto scaled = FORGE_PICK(level, embedding_scaled);
   int64_t row = args.width * bytes_of(args.type), stride = args.y_stride * bytes_of(args.type);
   parallel_ranges(args.tokens, 16, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       char* y = static_cast<char*>(args.y) + t * stride;
+      const char* from = static_cast<const char*>(args.table) + args.ids[t] * row;
       if (args.ids[t] < 0)
         std::memset(y, 0, static_cast<size_t>(row));
+      else if (args.scale != 1)
+        scaled(args, from, y);
       else
-        std::memcpy(y, static_cast<const char*>(args.table) + args.ids[t] * row, static_cast<size_t>(row));
+        std::memcpy(y, from, static_cast<size_t>(row));
     }
   });
 }

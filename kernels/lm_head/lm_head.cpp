@@ -3,31 +3,39 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 namespace forge {
 namespace {
 
 // The memory of a chunk's logits, in fp32 and, where that is another, in the type of the product.
 struct ChunkMemory {
   at::Tensor wide, narrow;  // [chunk, vocab]
+  at::Tensor capped;        // fp32 [kCapRows or fewer, vocab]; undefined without a cap
 };
 
 ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, const HeadMemory& memory) {
   const int64_t rows = std::min(memory.chunk, hidden.size(0)), vocab = weight.size(0);
   const bool narrow = hidden.scalar_type() != at::kFloat;
+  const int64_t cap_rows = memory.softcap != 0 ? std::min(kCapRows, rows) : 0;
+  const auto wide = hidden.options().dtype(at::kFloat).requires_grad(false), own = hidden.options().requires_grad(false);
   ChunkMemory chunk;
   if (!memory.scratch.defined()) {
-    chunk.wide = at::empty({rows, vocab}, hidden.options().dtype(at::kFloat));
-    if (narrow) chunk.narrow = at::empty({rows, vocab}, hidden.options());
+    chunk.wide = at::empty({rows, vocab}, wide);
+    if (narrow) chunk.narrow = at::empty({rows, vocab}, own);
+    if (cap_rows > 0) chunk.capped = at::empty({cap_rows, vocab}, wide);
     return chunk;
   }
   char* bytes = static_cast<char*>(memory.scratch.data_ptr());
-  chunk.wide = at::from_blob(bytes, {rows, vocab}, hidden.options().dtype(at::kFloat).requires_grad(false));
-  if (narrow) chunk.narrow = at::from_blob(bytes + 4 * rows * vocab, {rows, vocab}, hidden.options().requires_grad(false));
+  chunk.wide = at::from_blob(bytes, {rows, vocab}, wide);
+  if (cap_rows > 0) chunk.capped = at::from_blob(bytes + 4 * rows * vocab, {cap_rows, vocab}, wide);
+  if (narrow) chunk.narrow = at::from_blob(bytes + 4 * (rows + cap_rows) * vocab, {rows, vocab}, own);
   return chunk;
 }
 
 // fp32 logits of one chunk. [positions, vocab]
-at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, double temperature, const ChunkMemory& memory) {
+at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, double temperature, double softcap,
+                        const ChunkMemory& memory) {
   at::Tensor logits = memory.wide.narrow(0, 0, hidden.size(0));
   if (memory.narrow.defined()) {
     at::Tensor product = memory.narrow.narrow(0, 0, hidden.size(0));
@@ -36,6 +44,7 @@ at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, doub
   } else {
     at::mm_out(logits, hidden, weight.t());
   }
+  cap_logits(logits, softcap);
   if (temperature != 1) logits.div_(temperature);
   return logits;
 }
@@ -62,6 +71,21 @@ Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& n
   return result;
 }
 
+at::Tensor rows_of(const at::Tensor& numbers, int64_t begin, int64_t count) {
+  return numbers.defined() ? numbers.narrow(0, begin, count) : numbers;
+}
+// Some rows of a chunk.
+Reduced rows_of(const Reduced& chunk, int64_t begin, int64_t count) {
+  const TokenOutputs& all = chunk.outputs;
+  return {{rows_of(all.logp, begin, count), rows_of(all.logsumexp, begin, count), rows_of(all.mean_logit, begin, count),
+           rows_of(all.entropy, begin, count)},
+          rows_of(chunk.log_probabilities, begin, count)};
+}
+TokenGrads rows_of(const TokenGrads& grads, int64_t begin, int64_t count) {
+  return {rows_of(grads.logp, begin, count), rows_of(grads.logsumexp, begin, count), rows_of(grads.mean_logit, begin, count),
+          rows_of(grads.entropy, begin, count)};
+}
+
 // Turns the log-probabilities into dz, in place; the entropy's gradient alone needs them beside the probabilities.
 at::Tensor logits_grad(const Reduced& chunk, const at::Tensor& targets, const TokenGrads& grads) {
   at::Tensor dz = chunk.log_probabilities;
@@ -80,6 +104,21 @@ at::Tensor logits_grad(const Reduced& chunk, const at::Tensor& targets, const To
   return dz;
 }
 
+// The same of logits under a cap, some rows at a time: z = log p + lse, of which the slope needs tanh = z / cap.
+at::Tensor capped_logits_grad(const Reduced& chunk, const at::Tensor& targets, const TokenGrads& grads, double softcap,
+                              double temperature, const at::Tensor& space) {
+  for (int64_t begin = 0; begin < targets.size(0); begin += kCapRows) {
+    const int64_t count = std::min(kCapRows, targets.size(0) - begin);
+    const Reduced some = rows_of(chunk, begin, count);
+    at::Tensor bent = space.narrow(0, 0, count);
+    at::add_out(bent, some.log_probabilities, some.outputs.logsumexp.unsqueeze(1));
+    bent.mul_(temperature / softcap);
+    at::Tensor dz = logits_grad(some, targets.narrow(0, begin, count), rows_of(grads, begin, count));
+    at::tanh_backward_out(dz, dz, bent);
+  }
+  return chunk.log_probabilities;
+}
+
 void append(at::Tensor& whole, int64_t begin, int64_t total, const at::Tensor& part) {
   if (!part.defined()) return;
   if (!whole.defined()) whole = at::empty({total}, part.options());
@@ -87,6 +126,10 @@ void append(at::Tensor& whole, int64_t begin, int64_t total, const at::Tensor& p
 }
 
 }  // namespace
+
+void cap_logits(at::Tensor& logits, double softcap) {
+  if (softcap != 0) logits.div_(softcap).tanh_().mul_(softcap);
+}
 
 TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
                           const TokenNeeds& needs, const HeadMemory& memory) {
@@ -98,7 +141,8 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
   const int64_t chunk = memory.chunk;
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
-    at::Tensor logits = chunk_logits(hidden.narrow(0, begin, count), weight, needs.temperature, scratch);
+    at::Tensor logits =
+        chunk_logits(hidden.narrow(0, begin, count), weight, needs.temperature, memory.softcap, scratch);
     TokenOutputs part = reduce(std::move(logits), targets.narrow(0, begin, count), needs).outputs;
     append(whole.logp, begin, total, part.logp);
     append(whole.logsumexp, begin, total, part.logsumexp);
@@ -120,9 +164,12 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
     at::Tensor rows = hidden.narrow(0, begin, count), y = targets.narrow(0, begin, count);
-    at::Tensor logits = chunk_logits(rows, weight, needs.temperature, scratch);
+    at::Tensor logits = chunk_logits(rows, weight, needs.temperature, memory.softcap, scratch);
     Reduced reduced = reduce(std::move(logits), y, needs);
-    at::Tensor dz = logits_grad(reduced, y, cotangents(begin, reduced.outputs));
+    const TokenGrads grads = cotangents(begin, reduced.outputs);
+    at::Tensor dz = memory.softcap == 0 ? logits_grad(reduced, y, grads)
+                                        : capped_logits_grad(reduced, y, grads, memory.softcap, needs.temperature,
+                                                             scratch.capped);
     if (needs.temperature != 1) dz.div_(needs.temperature);
     if (scratch.narrow.defined()) dz = scratch.narrow.narrow(0, 0, count).copy_(dz);
     at::Tensor slice = d_hidden.narrow(0, begin, count);

@@ -2,16 +2,19 @@
 // The output head: logits over the vocabulary, reduced to a few numbers per position before anybody sees them. Full
 // logits never exist: positions are taken in chunks, and only those that an objective asked for.
 //
-// With z = h Wᵀ for one position, p = softmax(z) and target y:
+// With z = h Wᵀ for one position, under a cap c (Gemma 2) z = c tanh(h Wᵀ / c), p = softmax(z) and target y:
 //
 //   logp       = z_y − logsumexp(z)
 //   mean_logit = mean(z)
 //   entropy    = logsumexp(z) − Σ p z
 //   d z        = g_logp (onehot_y − p) + g_lse p + g_mean / V − g_entropy p (z − Σ p z)
+//   d h Wᵀ     = d z, under a cap d z (1 − (z / c)²)
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
+
+#include "kernels/lm_head/lm_head_scratch.h"
 
 namespace forge {
 
@@ -37,8 +40,9 @@ struct TokenGrads {
 // How the head is computed.
 struct HeadMemory {
   int64_t chunk = 0;    // positions at once
-  at::Tensor scratch;   // bytes for the logits of a chunk: 4 each, in a narrower type than fp32 its own 2 besides; or undefined
+  at::Tensor scratch;   // head_scratch_bytes(); or undefined
   at::Tensor d_hidden;  // where the gradient goes, like hidden; or undefined
+  double softcap = 0;   // of the logits; 0: none
 };
 
 // hidden [positions, hidden_size] (after the final norm), weight [vocab, hidden_size], targets int64 [positions].
@@ -52,5 +56,8 @@ using Cotangents = std::function<TokenGrads(int64_t begin, const TokenOutputs& c
 at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
                                  const TokenNeeds& needs, const Cotangents& cotangents, const HeadMemory& memory,
                                  const at::Tensor& weight_grad);
+
+// c tanh(z / c) in place; nothing without a cap.
+void cap_logits(at::Tensor& logits, double softcap);
 
 }  // namespace forge

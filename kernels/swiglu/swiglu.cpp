@@ -4,6 +4,8 @@
 
 namespace forge {
 
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate) * up; }
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, GateFunction function) {
+  return (function == GateFunction::silu ? at::silu(gate) : at::gelu(gate, "tanh")) * up;
+}
 
 }  // namespace forge

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/graph/ops.h"
+#include "core/model/forward.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
@@ -42,6 +43,7 @@ struct Run {
 
 void embed(const Run& r) {
   const at::Tensor& table = *r.module().vector;
+  const double scale = rounded(r.op.attributes.scale, r.m.type);
   if (table.scalar_type() == r.m.type) {
     embedding_forward_cpu({.type = r.type(),
                            .tokens = r.m.tokens,
@@ -50,11 +52,12 @@ void embed(const Run& r) {
                            .ids = r.tensors().token_ids.const_data_ptr<int64_t>(),
                            .table = table.data_ptr(),
                            .y = r.m.data(r.out(0)),
-                           .y_stride = r.m.stride(r.out(0))});
-  } else {
-    r.m.tensor(r.out(0)).copy_(at::embedding(table, r.tensors().token_ids));
+                           .y_stride = r.m.stride(r.out(0)),
+                           .scale = static_cast<float>(scale)});
+    return;
   }
-  if (r.op.attributes.scale != 1) r.m.tensor(r.out(0)).mul_(r.op.attributes.scale);
+  r.m.tensor(r.out(0)).copy_(at::embedding(table, r.tensors().token_ids));
+  if (scale != 1) r.m.tensor(r.out(0)).mul_(scale);
 }
 
 void embed_backward(const Run& r) {
@@ -73,7 +76,8 @@ void embed_backward(const Run& r) {
                           .ids = r.tensors().token_ids.const_data_ptr<int64_t>(),
                           .d_y = r.m.data(r.in(0)),
                           .d_y_stride = r.m.stride(r.in(0)),
-                          .d_table = table.grad.data_ptr<float>()});
+                          .d_table = table.grad.data_ptr<float>(),
+                          .scale = static_cast<float>(rounded(r.op.attributes.scale, r.m.type))});
   std::copy(before.begin(), before.end(), row);  // what a tied head has added to it stays
 }
 
@@ -458,7 +462,9 @@ Args attention_args(const Run& r, ValueId out, ValueId lse) {
                       .heads = a.heads,
                       .kv_heads = a.kv_heads,
                       .head_dim = a.head_dim,
-                      .scale = static_cast<float>(a.scale)}};
+                      .scale = static_cast<float>(a.scale),
+                      .window = a.window,
+                      .softcap = static_cast<float>(a.softcap)}};
   args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
   args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
   args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
@@ -512,7 +518,7 @@ void attention_backward(const Run& r) {
 template <class Args>
 Args gate_args(const Run& r, ValueId gate, ValueId up) {
   Args args{.type = r.type()};
-  args.function = r.op.attributes.gate == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
+  args.function = function_of(r.op.attributes.gate);
   args.rows = r.m.rows(gate), args.width = r.m.width(gate);
   args.gate = r.m.data(gate), args.gate_stride = r.m.stride(gate);
   args.up = r.m.data(up), args.up_stride = r.m.stride(up);

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "core/base/error.h"
+#include "kernels/lm_head/lm_head.h"
 #include "kernels/product/product_args.h"
 #include "providers/fused/cpu_ops.h"
 #include "providers/fused/fused.h"
@@ -76,7 +77,7 @@ class FusedDecoder : public Decoder {
     const at::Tensor rows = memory_.tensor(head.in[0]);
     at::Tensor logits = logits_.narrow(0, 0, memory_.targets);
     row_product(logits, rows, head_, {}, *places.scratch);
-    if (const double cap = head.attributes.softcap; cap > 0) logits.div_(cap).tanh_().mul_(cap);
+    cap_logits(logits, head.attributes.softcap);
     return logits;
   }
 

@@ -7,6 +7,7 @@
 #include "core/families/step.h"
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_tiles.h"
+#include "kernels/lm_head/lm_head_scratch.h"
 #include "kernels/lora/lora_space.h"
 
 namespace forge {
@@ -27,16 +28,15 @@ int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& siz
 int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
   const Attributes& a = op.attributes;
   int64_t floats = 0;
-  attention_scratch({.heads = a.heads, .kv_heads = a.kv_heads, .head_dim = a.head_dim}, nullptr, &floats);
+  const auto softcap = static_cast<float>(a.softcap);
+  attention_scratch({.heads = a.heads, .kv_heads = a.kv_heads, .head_dim = a.head_dim, .softcap = softcap}, nullptr,
+                    &floats);
   return 64 + 4 * sizes.threads * floats;
 }
 
-// Logits of a chunk in fp32, and in a narrower compute type as the product takes and gives them. A trained head's gradient is
-// a matrix of its own there before it is added up.
 int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  const ModuleUse& head = graph.module(op);
-  const bool narrow = sizes.compute_bytes < 4;
-  return std::min(kHeadChunk, sizes.targets) * head.out * (4 + (narrow ? sizes.compute_bytes : 0));
+  return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
+                            op.attributes.softcap != 0);
 }
 
 int64_t most_inputs(const Graph& graph, const Op& op) {
@@ -109,11 +109,14 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
   return most;
 }
 
-int64_t conversion_bytes(const ActivationShape& shape) {
-  const ModelSpec& s = shape.spec;
-  const int64_t linear = s.hidden_size * std::max(s.intermediate_size, s.num_heads * s.head_dim);
-  int64_t largest = shape.quantization != Quantization::none ? linear : 0;
-  if (shape.storage != shape.precision) largest = std::max({largest, linear, s.hidden_size * s.vocab_size});
+// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
+int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph) {
+  int64_t largest = 0;
+  for (const ModuleUse& module : graph.modules) {
+    const bool quantized = module.kind == ModuleKind::linear && shape.quantization != Quantization::none;
+    const bool stored = module.kind != ModuleKind::norm && shape.storage != shape.precision;
+    if (quantized || stored) largest = std::max(largest, module.in * module.out);
+  }
   return largest * bytes_of(shape.precision);
 }
 
@@ -167,7 +170,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss.
   add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens),
       "48 B for each position of a chunk of the head");
-  add("weight conversion", conversion_bytes(shape),
+  add("weight conversion", conversion_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;
 }

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 #include "kernels/attention/cached_attention_args.h"
 
 namespace forge {

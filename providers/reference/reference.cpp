@@ -48,7 +48,7 @@ class ReferenceProvider : public StepProvider {
     rows_ = hidden.index_select(0, batch.loss_positions).detach();
     if (keep) rows_.requires_grad_(true);  // [targets, hidden]
     const Op& norm = list_.ops[final_norm()];
-    normed_ = rms_norm(rows_, *module_of(norm).vector, norm.attributes.eps);
+    normed_ = rms_norm(rows_, *module_of(norm).vector, norm.attributes.eps, norm.attributes.weight_offset);
     HeadRows head{.rows = normed_.detach()};
     if (!keep) rows_ = normed_ = at::Tensor();
     return head;
@@ -66,7 +66,8 @@ class ReferenceProvider : public StepProvider {
     const int64_t frozen = list_.ops.front().attributes.frozen_row;
     at::Tensor row = frozen < 0 ? at::Tensor() : embedding_->grad[frozen],
                before = frozen < 0 ? row : row.clone();
-    embedding_->grad.index_add_(0, batch.token_ids, grad.to(at::kFloat));
+    const double scale = rounded(list_.ops.front().attributes.scale, model_.type);
+    embedding_->grad.index_add_(0, batch.token_ids, grad.to(at::kFloat), scale);
     if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
   }
 

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/model/forward.h"
 #include "kernels/attention/attention.h"
+#include "kernels/lm_head/lm_head.h"
 #include "providers/reference/reference.h"
 
 namespace forge {
@@ -58,7 +59,7 @@ class ReferenceDecoder : public Decoder {
         const int64_t first = batch.cu_seqlens[i], count = batch.cu_seqlens[i + 1] - first;
         const auto layer = static_cast<size_t>(op.layer);
         mixed.push_back(cached_attention(q.narrow(0, first, count), s.keys[layer].append(k.narrow(0, first, count)),
-                                         s.values[layer].append(v.narrow(0, first, count)), op.attributes.scale));
+                                         s.values[layer].append(v.narrow(0, first, count)), rule_of(op.attributes)));
       }
       return at::cat(mixed, 0);
     };
@@ -68,7 +69,7 @@ class ReferenceDecoder : public Decoder {
     for (const NewTokens& t : tokens) at(t.sequence).length += static_cast<int64_t>(t.ids.size());
     at::Tensor logits =
         at::mm(run.values[static_cast<size_t>(head.in[0])], head_weight(model_).t()).to(at::kFloat);
-    if (const double cap = head.attributes.softcap; cap > 0) logits.div_(cap).tanh_().mul_(cap);
+    cap_logits(logits, head.attributes.softcap);
     return logits;
   }
 

@@ -77,6 +77,7 @@ class RehearsedOps {
   Held turned_backward(Held grad, int64_t width);
   void attention(const Op& op, Use use, Node* node);
   void attention_backward(Node& node);
+  Held scores(const Op& op, Use use, const Node* node);
   int64_t forward_scratch(const Attributes& a) const;
   int64_t backward_scratch() const;
 

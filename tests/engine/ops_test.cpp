@@ -32,7 +32,7 @@ TEST_CASE("parallel_for runs on more than one thread") {
 TEST_CASE("packed sequences attend to themselves alone") {
   at::manual_seed(3);
   at::Tensor q = at::randn({12, 6, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
-  at::Tensor packed = packed_attention(q, k, v, {0, 5, 6, 12}, 0.3);
+  at::Tensor packed = packed_attention(q, k, v, {0, 5, 6, 12}, {.scale = 0.3});
   // Against the formula, query by query.
   for (int64_t t = 0; t < 12; ++t) {
     int64_t begin = t < 5 ? 0 : t < 6 ? 5 : 6;
@@ -47,9 +47,24 @@ TEST_CASE("packed sequences attend to themselves alone") {
 TEST_CASE("cached attention equals packed attention token by token") {
   at::manual_seed(4);
   at::Tensor q = at::randn({9, 4, 8}), k = at::randn({9, 2, 8}), v = at::randn({9, 2, 8});
-  at::Tensor whole = packed_attention(q, k, v, {0, 9}, 0.35);
-  CHECK(distance(cached_attention(q.narrow(0, 4, 5), k, v, 0.35), whole.narrow(0, 4, 5)) < 1e-5);
-  CHECK(distance(cached_attention(q.narrow(0, 8, 1), k, v, 0.35), whole.narrow(0, 8, 1)) < 1e-5);
+  at::Tensor whole = packed_attention(q, k, v, {0, 9}, {.scale = 0.35});
+  CHECK(distance(cached_attention(q.narrow(0, 4, 5), k, v, {.scale = 0.35}), whole.narrow(0, 4, 5)) < 1e-5);
+  CHECK(distance(cached_attention(q.narrow(0, 8, 1), k, v, {.scale = 0.35}), whole.narrow(0, 8, 1)) < 1e-5);
+}
+
+TEST_CASE("cached attention sees through the same window and under the same cap as packed attention") {
+  at::manual_seed(5);
+  at::Tensor q = at::randn({12, 4, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
+  for (const AttentionRule rule : {AttentionRule{.scale = 0.35, .window = 4}, AttentionRule{.scale = 0.9, .softcap = 2},
+                                   AttentionRule{.scale = 0.9, .softcap = 2, .window = 3}}) {
+    at::Tensor whole = packed_attention(q, k, v, {0, 12}, rule);
+    for (int64_t past = 0; past < 12; ++past)
+      for (int64_t fresh = 1; past + fresh <= 12; ++fresh)
+        REQUIRE(distance(cached_attention(q.narrow(0, past, fresh), k.narrow(0, 0, past + fresh),
+                                          v.narrow(0, 0, past + fresh), rule),
+                         whole.narrow(0, past, fresh)) < 1e-5);
+    CHECK(distance(whole, packed_attention(q, k, v, {0, 12}, {.scale = rule.scale})) > 1e-2);
+  }
 }
 
 TEST_CASE("a dropout mask follows its example and position, not its place in the batch") {

@@ -1,6 +1,6 @@
 // GGUF: metadata of every type, tensors, the model's shapes, the vocabulary.
 #include "core/io/gguf_tensors.h"
-#include "core/plan/gguf_spec.h"
+#include "core/families/gguf_spec.h"
 #include "core/run/model_text.h"
 #include "tests/fuzz/encode.h"
 #include "tests/fuzz/target.h"

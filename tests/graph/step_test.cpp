@@ -3,18 +3,33 @@
 
 #include <algorithm>
 
+#include "core/base/file.h"
+#include "core/families/config_spec.h"
 #include "core/graph/backward.h"
 #include "core/graph/check.h"
 #include "core/graph/ops.h"
 #include "core/graph/print.h"
 #include "core/graph/recompute.h"
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 #include "tests/test.h"
 
 namespace forge {
 namespace {
 
 ModelSpec tiny() { return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama"); }
+
+// The spec of a variant of tests/fixtures/tiny-variants.
+ModelSpec variant(const std::string& name) {
+  const std::string folder = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/";
+  const auto read = [&](const std::string& path) {
+    return parse_json(read_file(folder + path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment);
+  };
+  Json config = read("tiny-llama/config.json");
+  const Json recipe = read("tiny-variants/" + name + ".json");
+  for (const auto& [key, value] : recipe.at("config").items())
+    value.is_null() ? static_cast<void>(config.erase(key)) : static_cast<void>(config[key] = value);
+  return model_spec_from_config(config, name);
+}
 
 AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
   AdapterConfig adapter;
@@ -24,13 +39,14 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
   return adapter;
 }
 
-Graph step(const AdapterConfig& adapter, Checkpointing policy) {
+Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy) {
   const auto sites =
-      adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
-  StepShape shape{tiny(), module_training(tiny(), adapter, sites)};
+      adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
+  StepShape shape{spec, module_training(spec, adapter, sites)};
   shape.recompute = recomputed_by(shape, policy);
   return training_step(shape);
 }
+Graph step(const AdapterConfig& adapter, Checkpointing policy) { return step_of(tiny(), adapter, policy); }
 
 int64_t no_workspace(const Graph&, const Op&, const StepSizes&) { return 0; }
 
@@ -56,6 +72,33 @@ TEST_CASE("a step is sound under every adapter and policy") {
     CHECK(static_cast<double>(layout.bytes) <
           1.02 * static_cast<double>(layout.kept_bytes + layout.working_bytes));
   }
+}
+
+TEST_CASE("a step of every family is sound under every policy") {
+  const auto policy = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  const std::string name = GENERATE("qwen3", "phi3", "mistral-window", "qwen2-window", "gemma2");
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
+    const Graph list = step_of(variant(name), adapter, policy);
+    INFO(name << "\n" << print(list));
+    CHECK(step_faults(list) == std::vector<std::string>{});
+    const Layout layout = lay_out(list, kSizes, no_workspace);
+    CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("a window takes from attention's cost what it hides") {
+  const auto flops = [](int64_t window, double length) {
+    Recorder g;
+    const Recorder::Heads heads{2, 2, 8};
+    ValueId h = g.embed("embed", 50, 16);
+    g.attention(h, h, h, heads, {.window = window});
+    const Graph list = g.take();
+    return cost_of(list, list.ops.back(), kSizes, length).flops;
+  };
+  // Of 100 tokens the first 10 see 1 … 10, the others 10 each.
+  CHECK(flops(10, 100) == Approx(flops(0, 100) * (100 * 10 - 10 * 10 / 2) / (100 * 100 / 2)));
+  CHECK(flops(100, 100) == flops(0, 100));
+  CHECK(flops(500, 100) == flops(0, 100));
 }
 
 TEST_CASE("more recomputation takes less memory and more ops") {

@@ -43,6 +43,18 @@ TEST_CASE("an attention kernel is chosen by GPU, type and size") {
   }
 }
 
+TEST_CASE("no attention kernel of a GPU ignores a window or a cap") {
+  AttentionProblem p{.capability = 90, .type = Element::bf16, .head_dim = 128, .heads = 32, .sequences = 1, .tokens = 800};
+  p.longest = 500, p.window = 500;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);
+  p.window = 499;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::none);
+  CHECK_THAT(choose_attention(p, true).reason, Contains("sliding window"));
+  p.window = 0, p.softcap = 50;
+  CHECK(choose_attention(p, false).kernel == AttentionKernel::none);
+  CHECK_THAT(choose_attention(p, false).reason, Contains("cap"));
+}
+
 TEST_CASE("flash attention's backward is left where its 32-bit indices end") {
   // (tokens + 128 · sequences) · heads · padded head_dim reaches 2³¹ at 524,288 tokens of 32 heads of 128.
   AttentionProblem p{.capability = 90, .type = Element::bf16, .head_dim = 128, .heads = 32, .sequences = 1};

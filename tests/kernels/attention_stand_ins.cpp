@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_torch.h"
 
 namespace forge::kernel_test {
@@ -189,6 +190,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
 
 Backend backend_of(const char* name, AttentionKernel kernel) {
   auto refusal = [=](const auto& a) -> std::string {
+    const AttentionShape& s = a.shape;
+    const AttentionChoice choice = choose_attention(
+        {90, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest, s.window, s.softcap}, true);
+    if (choice.kernel == AttentionKernel::none) return choice.reason;
     const bool flash_only = kernel == AttentionKernel::flash && a.shape.type == Element::f32;
     return flash_only ? "flash attention has no fp32" : "";
   };

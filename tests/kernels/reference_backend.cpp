@@ -58,7 +58,7 @@ void rms_norm_forward(const RmsNormForward& a) {
     matrix(a.h, a.rows, a.width, a.h_stride, a.type).copy_(h);
   }
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
-      .copy_(rms_norm(h, vector(a.weight, a.width, scalar_of(a.type)), a.eps));
+      .copy_(rms_norm(h, vector(a.weight, a.width, scalar_of(a.type)), a.eps, a.weight_offset));
 }
 
 // The contract's backward is given r and no eps: 1/r² − mean h², most exact where the mean is smallest.
@@ -74,7 +74,7 @@ void rms_norm_backward(const RmsNormBackward& a) {
   at::Tensor weight = leaf(vector(a.weight, a.width, scalar_of(a.type)));
   const double eps = eps_of(h.detach(), vector(a.inverse, a.rows, at::kFloat));
   auto grads =
-      backward(rms_norm(h, weight, eps), {h, weight}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+      backward(rms_norm(h, weight, eps, a.weight_offset), {h, weight}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
   at::Tensor d_h = matrix(a.d_h, a.rows, a.width, a.d_h_stride, a.type);
   if (a.accumulate)
     d_h.add_(grads[0]);
@@ -86,22 +86,17 @@ void rms_norm_backward(const RmsNormBackward& a) {
 void swiglu_forward(const SwigluForward& a) {
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
       .copy_(swiglu(matrix(a.gate, a.rows, a.width, a.gate_stride, a.type),
-                    matrix(a.up, a.rows, a.width, a.up_stride, a.type)));
+                    matrix(a.up, a.rows, a.width, a.up_stride, a.type), a.function));
 }
 
 void swiglu_backward(const SwigluBackward& a) {
   at::Tensor gate = leaf(matrix(a.gate, a.rows, a.width, a.gate_stride, a.type));
   at::Tensor up = leaf(matrix(a.up, a.rows, a.width, a.up_stride, a.type));
-  at::Tensor y = swiglu(gate, up);
+  at::Tensor y = swiglu(gate, up, a.function);
   auto grads = backward(y, {gate, up}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
   gate.detach().copy_(grads[0]);
   up.detach().copy_(grads[1]);
   if (a.y) matrix(a.y, a.rows, a.width, a.y_stride, a.type).copy_(y.detach());
-}
-
-template <class Args>
-std::string no_gelu(const Args& a) {
-  return a.function == GateFunction::silu ? "" : "the reference has no gelu";
 }
 
 void turn(const Rope& a) {
@@ -125,6 +120,10 @@ std::vector<int32_t> offsets_of(const AttentionShape& s) {
   return {s.cu_seqlens, s.cu_seqlens + s.sequences + 1};
 }
 
+AttentionRule rule_of(const AttentionShape& s) {
+  return {.scale = s.scale, .softcap = s.softcap, .window = s.window};
+}
+
 void attend(const AttentionForward& a) {
   const AttentionShape& s = a.shape;
   const int64_t tokens = s.cu_seqlens[s.sequences];
@@ -132,7 +131,7 @@ void attend(const AttentionForward& a) {
       .copy_(packed_attention(heads_of(a.q, tokens, s.heads, s.head_dim, a.q_stride, s.type),
                               heads_of(a.k, tokens, s.kv_heads, s.head_dim, a.k_stride, s.type),
                               heads_of(a.v, tokens, s.kv_heads, s.head_dim, a.v_stride, s.type),
-                              offsets_of(s), s.scale));
+                              offsets_of(s), rule_of(s)));
 }
 
 void attend_backward(const AttentionBackward& a) {
@@ -141,7 +140,7 @@ void attend_backward(const AttentionBackward& a) {
   at::Tensor q = leaf(heads_of(a.q, tokens, s.heads, s.head_dim, a.q_stride, s.type));
   at::Tensor k = leaf(heads_of(a.k, tokens, s.kv_heads, s.head_dim, a.k_stride, s.type));
   at::Tensor v = leaf(heads_of(a.v, tokens, s.kv_heads, s.head_dim, a.v_stride, s.type));
-  auto grads = backward(packed_attention(q, k, v, offsets_of(s), s.scale), {q, k, v},
+  auto grads = backward(packed_attention(q, k, v, offsets_of(s), rule_of(s)), {q, k, v},
                         matrix(a.d_out, tokens, s.heads * s.head_dim, a.d_out_stride, s.type));
   heads_of(a.d_q, tokens, s.heads, s.head_dim, a.d_q_stride, s.type).copy_(grads[0]);
   heads_of(a.d_k, tokens, s.kv_heads, s.head_dim, a.d_k_stride, s.type).copy_(grads[1]);
@@ -159,7 +158,7 @@ class Head {
         weight_(matrix(a.weight, a.vocab, a.width, a.weight_stride, a.type)) {}
 
   void run() {
-    TokenOutputs numbers = head_forward(hidden_, weight_, targets_, needs(), {.chunk = kChunk});
+    TokenOutputs numbers = head_forward(hidden_, weight_, targets_, needs(), {.chunk = kChunk, .softcap = a_.softcap});
     put(a_.logp, numbers.logp);
     put(a_.logsumexp, numbers.logsumexp);
     put(a_.mean_logit, numbers.mean_logit);
@@ -170,7 +169,8 @@ class Head {
         a_.d_weight ? matrix(a_.d_weight, a_.vocab, a_.width, a_.width, Element::f32) : at::Tensor();
     auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) { return grads(begin, chunk); };
     at::Tensor d_hidden =
-        head_forward_backward(hidden_, weight_, targets_, needs(), cotangents, {.chunk = kChunk}, weight_grad);
+        head_forward_backward(hidden_, weight_, targets_, needs(), cotangents, {.chunk = kChunk, .softcap = a_.softcap},
+                              weight_grad);
     if (a_.d_hidden)
       matrix(a_.d_hidden, a_.positions, a_.width, a_.d_hidden_stride, a_.type)
           .zero_()
@@ -215,7 +215,6 @@ class Head {
   at::Tensor kept_, targets_, hidden_, weight_;
 };
 
-std::string no_soft_cap(double softcap) { return softcap == 0 ? "" : "the reference has no soft cap"; }
 
 void quantize_blocks(const QuantizeBlocks& a) {
   auto format = !a.four_bit ? QuantizedFormat::int8 : is_nf4(a) ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
@@ -261,7 +260,7 @@ void embed(const EmbeddingForward& a) {
   at::Tensor kept = present(a.ids, a.tokens), ids = vector(a.ids, a.tokens, at::kLong).index_select(0, kept);
   matrix(a.y, a.tokens, a.width, a.y_stride, a.type)
       .zero_()
-      .index_copy_(0, kept, at::embedding(matrix(a.table, a.vocab, a.width, a.width, a.type), ids));
+      .index_copy_(0, kept, at::embedding(matrix(a.table, a.vocab, a.width, a.width, a.type), ids) * a.scale);
 }
 
 // The table is an fp32 master, looked up and then converted: the gradient is fp32.
@@ -270,7 +269,7 @@ void embed_backward(const EmbeddingBackward& a) {
   at::Tensor table = at::zeros({a.vocab, a.width}, at::kFloat).requires_grad_(true);
   at::Tensor d_y = matrix(a.d_y, a.tokens, a.width, a.d_y_stride, a.type).index_select(0, kept);
   matrix(a.d_table, a.vocab, a.width, a.width, Element::f32)
-      .add_(backward(at::embedding(table, ids).to(d_y.scalar_type()), {table}, d_y)[0]);
+      .add_(backward(at::embedding(table, ids) * a.scale, {table}, d_y.to(at::kFloat))[0]);
 }
 
 // One member of a group as a layer whose frozen weight is zero: the contract leaves x Wᵀ to the caller.
@@ -322,27 +321,23 @@ Backend reference_backend() {
   auto add = [&]<class Args>(void (*run)(const Args&), Restrictions<Args> restrictions = {}) {
     reference.add<Args>(run, {}, /*rounds_between=*/true, restrictions);
   };
-  auto no_offset = [](const auto& a) -> std::string {
-    return a.weight_offset == 0 ? "" : "the reference has no weight offset";
-  };
-  add(rms_norm_forward, {.refusal = no_offset, .without = {"inverse"}});
-  add(rms_norm_backward, {.refusal = no_offset});
-  add(swiglu_forward, {.refusal = no_gelu<SwigluForward>});
-  add(swiglu_backward, {.refusal = no_gelu<SwigluBackward>});
+  add(rms_norm_forward, {.without = {"inverse"}});
+  add(rms_norm_backward);
+  add(swiglu_forward);
+  add(swiglu_backward);
   add(turn, {.refusal = [](const Rope& a) -> std::string {
         return a.layout == RopeLayout::half_split ? "" : "the reference has no interleaved layout";
       }});
-  add(attend, {.without = {"lse"}});
-  add(attend_backward);
-  add(
-      +[](const LmHead& a) { Head(a).run(); },
-      Restrictions<LmHead>{.refusal = [](const LmHead& a) { return no_soft_cap(a.softcap); }});
+  const auto rounds_scores = [](const auto& a) -> std::string {
+    const bool narrow = a.shape.softcap != 0 && a.shape.type != Element::f32;
+    return narrow ? "in 16 bits the reference rounds scores on both sides of a cap, as transformers does" : "";
+  };
+  add(attend, {.refusal = rounds_scores, .without = {"lse"}});
+  add(attend_backward, {.refusal = rounds_scores});
+  add(+[](const LmHead& a) { Head(a).run(); });
   add(
       +[](const LogitsChunk& a) { Head(LogitsAsHead(a).head).run(); },
-      Restrictions<LogitsChunk>{.refusal = [](const LogitsChunk& a) {
-        std::string none = no_soft_cap(a.softcap);
-        return none.empty() ? LogitsAsHead::refusal(a) : none;
-      }});
+      Restrictions<LogitsChunk>{.refusal = [](const LogitsChunk& a) { return LogitsAsHead::refusal(a); }});
   add(quantize_blocks, {.refusal = [](const QuantizeBlocks& a) -> std::string {
         return a.block == kQuantizedBlock && a.subtract == 0 ? "" : "the reference nests inside quantize()";
       }});

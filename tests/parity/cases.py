@@ -37,6 +37,8 @@ class Case:
     compare_effective: bool = False  # compare base + s B A instead of A and B
     keep_gradients: bool = False
     stride: int = 1
+    worst: float = 1e-3  # of the worst tensor's change
+    cuts: bool = False  # also cut into micro-batches, packed and recomputed
 
 
 def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Case:
@@ -44,8 +46,17 @@ def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Cas
     return Case(name, settings, lora=ALL_LINEAR | lora, adapter=adapter or {}, **more)
 
 
+def family_cases(variant: str, cuts: bool = False) -> list[Case]:
+    """Every gradient, as one step of SGD that subtracts it, and ten steps of LoRA."""
+    once = Settings(1.0, 1, weight_decay=0.0, max_grad_norm=0.0, optimizer="sgd", schedule="constant")
+    return [
+        Case(f"gradients-{variant}", once, variant=variant, stride=7, worst=1e-4),
+        lora_case(f"lora-{variant}", {}, variant=variant, settings=Settings(5e-3, 10, eps=1e-4), worst=1e-4, cuts=cuts),
+    ]
+
+
 CASES = [
-    Case("full", Settings(1e-3, 20), keep_gradients=True),
+    Case("full", Settings(1e-3, 20), keep_gradients=True, cuts=True),
     Case("full-tied", Settings(1e-3, 3), variant="tied", stride=7),
     # eps 1e-4: with less a single weight whose first gradient is rounding decides the worst tensor alone, and which one
     # depends on the processor.
@@ -56,7 +67,7 @@ CASES = [
     Case("full-pad-tied", Settings(1e-3, 3), variant="pad-tied", stride=7),
     Case("full-sgd", Settings(5e-2, 3, optimizer="sgd", momentum=0.9, schedule="constant"), stride=7),
     Case("full-cosine", Settings(1e-3, 6, schedule="cosine", warmup_steps=2, max_grad_norm=0.0), stride=7),
-    lora_case("lora", {}, random_b=False, settings=Settings(5e-3, 20)),
+    lora_case("lora", {}, random_b=False, settings=Settings(5e-3, 20), cuts=True),
     lora_case("rslora", {"use_rslora": True}, {"use_rslora": True}),
     lora_case("dora", {"use_dora": True}, {"use_dora": True}),
     lora_case("pissa", {"init_lora_weights": "pissa"}, {"init": "pissa"}, random_b=False, init_from=False,
@@ -76,6 +87,12 @@ CASES = [
     lora_case("regex", {"target_modules": r".*\.(q|down)_proj"}, {"target_modules": r".*\.(q|down)_proj"}),
     lora_case("lora-plus", {}, {"lora_plus_ratio": 4.0},
               settings=Settings(2e-3, 3, optimizer="lora_plus", lora_plus_ratio=4.0)),
+    *family_cases("qwen3"),
+    *family_cases("phi3"),
+    *family_cases("phi3-window"),
+    *family_cases("mistral-window", cuts=True),
+    *family_cases("qwen2-window"),
+    *family_cases("gemma2", cuts=True),
 ]
 
 

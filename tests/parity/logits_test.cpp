@@ -86,7 +86,8 @@ Model load_fp32(const std::string& path) {
 TEST_CASE("logits of every tiny variant equal transformers'") {
   c10::NoGradGuard no_grad;
   std::string name =
-      GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn");
+      GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn", "qwen3",
+               "phi3", "phi3-window", "mistral-window", "qwen2-window", "gemma2");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
@@ -102,6 +103,16 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
     // Dynamic RoPE turns all keys anew when the text grows; a cache cannot, in transformers as here.
     if (name != "rope-dynamic") CHECK(token_by_token_error(model, provider, ids, want, stride) <= limit);
   }
+}
+
+TEST_CASE("a Gemma 2 of a GGUF gives transformers' logits") {
+  c10::NoGradGuard no_grad;
+  Model model = load_fp32(kGoldens + "gemma2.gguf");
+  auto golden = open_safetensors(kGoldens + "logits-gemma2-gguf.safetensors");
+  std::vector<int32_t> ids = read_ids(*golden, "ids_40");
+  Matrix want = read_matrix(*golden, "logits_40");
+  CHECK(prompt_error(model, ids, want, 4) <= 1e-5f * largest(want));
+  CHECK(token_by_token_error(model, ids, want, 4) <= 1e-5f * largest(want));
 }
 
 TEST_CASE("SmolLM2's logits equal transformers' within 1e-4 of the largest", "[.model]") {

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, get_scheduler
 
 import cases
+import family_gguf
 import oracle
 from fixtures_path import variants
 
@@ -72,6 +73,17 @@ def logits_golden(name: str, root: Path) -> dict:
         summary["max_abs_logit"].append(logits.abs().max().item())
     save_file(tensors, GOLDENS / f"logits-{name}.safetensors")
     return summary | {"lengths": list(LENGTHS), "vocabulary_stride": stride}
+
+
+def gguf_golden(root: Path) -> dict:
+    """Gemma 2 as a GGUF, and the logits of the same model from its folder."""
+    name, folder = "gemma2-gguf", root / "gemma2-gguf"
+    variants.write_variant("gemma2", folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["query_pre_attn_scalar"] = config["head_dim"]
+    (folder / "config.json").write_text(json.dumps(config))
+    family_gguf.write_gemma2(folder, GOLDENS / "gemma2.gguf")
+    return logits_golden(name, root)
 
 
 def adapter_tensors(model) -> dict[str, torch.Tensor]:
@@ -232,6 +244,8 @@ def main() -> None:
             variants.write_variant(name, root / name)
             if wanted(name):
                 summary["logits"][name] = logits_golden(name, root)
+        if wanted("gemma2-gguf"):
+            gguf_golden(root)
         for case in cases.CASES:
             if wanted(case.name):
                 summary["runs"][case.name] = train_case(case, copy.deepcopy(batches_of(rows)), root)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 TESTS = Path(__file__).resolve().parent.parent
 BASE = TESTS / "fixtures" / "tiny-llama"
@@ -73,11 +73,11 @@ def base_config() -> LlamaConfig:
     )
 
 
-def fill(tensor: torch.Tensor, name: str, generator: torch.Generator) -> torch.Tensor:
-    """Random values by the tensor's role: unit embedding, norms around 1, linear layers of gain 1.2."""
+def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: float = 1) -> torch.Tensor:
+    """Random values by the tensor's role: unit embedding, norms around `norm`, linear layers of gain 1.2."""
     noise = torch.randn(tensor.shape, generator=generator)
     if "norm" in name:
-        return 1 + 0.2 * noise
+        return norm + 0.2 * noise
     if "embed_tokens" in name:
         return noise
     if name.endswith("bias"):
@@ -85,11 +85,12 @@ def fill(tensor: torch.Tensor, name: str, generator: torch.Generator) -> torch.T
     return 1.2 * noise / math.sqrt(tensor.shape[1])
 
 
-def random_weights(config: LlamaConfig, seed: int) -> dict[str, torch.Tensor]:
+def random_weights(config, seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     with torch.device("meta"):
-        shapes = LlamaForCausalLM(config).state_dict()
-    return {name: fill(tensor, name, generator) for name, tensor in shapes.items()}
+        shapes = AutoModelForCausalLM.from_config(config).state_dict()
+    norm = 0 if config.model_type == "gemma2" else 1  # Gemma multiplies by 1 + weight
+    return {name: fill(tensor, name, generator, norm) for name, tensor in shapes.items()}
 
 
 def write_tokenizer_files() -> None:
@@ -108,9 +109,14 @@ def write_tokenizer_files() -> None:
     (BASE / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
+def family(model_type: str, architecture: str) -> dict:
+    return {"model_type": model_type, "architectures": [architecture]}
+
+
 # Keys that replace the base's. Old checkpoints write rope_scaling and rope_theta, transformers 5 rope_parameters:
 # both spellings stand here.
 OLD = {"rope_parameters": None, "rope_theta": 10000.0}
+LLAMAS_OWN = {"pretraining_tp": None, "attention_bias": None, "mlp_bias": None}
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
     "bias": {"attention_bias": True, "mlp_bias": True},
@@ -140,6 +146,26 @@ VARIANT_CONFIGS = {
     # The token that every row begins with: a row of the embedding that gets no gradient.
     "pad": {"pad_token_id": 1},
     "pad-tied": {"pad_token_id": 1, "tie_word_embeddings": True},
+    # Other families. Windows are shorter than most sequences, caps lie where scores and logits do.
+    "qwen3": LLAMAS_OWN | family("qwen3", "Qwen3ForCausalLM") | {"head_dim": 12},
+    "phi3": LLAMAS_OWN | family("phi3", "Phi3ForCausalLM"),
+    "phi3-window": LLAMAS_OWN | family("phi3", "Phi3ForCausalLM") | {"sliding_window": 7},
+    "mistral-window": LLAMAS_OWN | family("mistral", "MistralForCausalLM") | {"sliding_window": 8},
+    "qwen2-window": LLAMAS_OWN
+    | family("qwen2", "Qwen2ForCausalLM")
+    | {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+    "gemma2": LLAMAS_OWN
+    | family("gemma2", "Gemma2ForCausalLM")
+    | {
+        "hidden_act": "gelu_pytorch_tanh",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "head_dim": 12,
+        "query_pre_attn_scalar": 10,
+        "sliding_window": 8,
+        "attn_logit_softcapping": 5.0,
+        "final_logit_softcapping": 8.0,
+        "tie_word_embeddings": True,
+    },
 }
 
 
@@ -150,11 +176,16 @@ def write_variants() -> None:
     base_json = json.loads((BASE / "config.json").read_text())
     for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
-        weights = random_weights(LlamaConfig(**merged), seed)
+        weights = random_weights(AutoConfig.for_model(**merged), seed)
+        own_norms = merged["model_type"] == "gemma2"
         changed = {
-            n: t for n, t in weights.items() if n not in base_file or base_file[n].shape != t.shape
+            n: t
+            for n, t in weights.items()
+            if n not in base_file or base_file[n].shape != t.shape or (own_norms and "norm" in n)
         }
-        removed = ["lm_head.weight"] if merged["tie_word_embeddings"] else []
+        removed = sorted(set(base_file) - set(weights))
+        if merged["tie_word_embeddings"]:
+            removed = sorted({*removed, "lm_head.weight"})
         changed = {n: t for n, t in changed.items() if n not in removed}
         recipe = {"config": keys, "remove": removed}
         (VARIANTS / f"{name}.json").write_text(json.dumps(recipe, indent=2) + "\n")

@@ -1,10 +1,11 @@
-#include "core/plan/model_spec.h"
+#include "core/families/model_spec.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "core/plan/families.h"
-#include "core/plan/gguf_spec.h"
+#include "core/families/config_spec.h"
+#include "core/families/family.h"
+#include "core/families/gguf_spec.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -145,7 +146,7 @@ TEST_CASE("an unknown architecture is a fault of the job and names the known one
     CHECK(std::string(error.what()) ==
           "config.json: the architecture LlamaForCasualLM is not known (did you mean \"LlamaForCausalLM\"?); "
           "forge knows LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-        "Phi3ForCausalLM");
+          "Phi3ForCausalLM, Gemma2ForCausalLM");
   }
 }
 
@@ -172,15 +173,54 @@ TEST_CASE("mistral and qwen2 are Llama decoders with a sliding window") {
   config["use_sliding_window"] = true;
   config["max_window_layers"] = config["num_hidden_layers"];  // the layers from this one on have it
   CHECK(window() == 0);
+  const auto windows = [&] {
+    const ModelSpec spec = model_spec_from_config(config, "c");
+    std::vector<int64_t> found;
+    for (int64_t layer = 0; layer < spec.num_layers; ++layer) found.push_back(spec.window(layer));
+    return found;
+  };
+  config["max_window_layers"] = 1;
+  CHECK(windows() == std::vector<int64_t>{0, 512});
   config["max_window_layers"] = 0;
-  CHECK(window() == 512);
-  config["layer_types"] = {"sliding_attention"};
-  CHECK(window() == 512);
-  config["layer_types"] = {"chunked_attention"};
+  CHECK(windows() == std::vector<int64_t>{512, 512});
+  config["layer_types"] = {"sliding_attention", "full_attention"};
+  CHECK(windows() == std::vector<int64_t>{512, 0});
+  config["layer_types"] = {"full_attention", "chunked_attention"};
   CHECK_THAT(error_of(window), Catch::Contains("layer_types has \"chunked_attention\""));
+  config["layer_types"] = {"full_attention"};
+  CHECK_THAT(error_of(window), Catch::Contains("layer_types is not a list of num_hidden_layers names"));
   config["architectures"] = {"LlamaForCausalLM"};
-  config["layer_types"] = {"sliding_attention"};
+  for (const char* key : {"use_sliding_window", "max_window_layers", "sliding_window"}) config.erase(key);
+  config["layer_types"] = {"full_attention", "sliding_attention"};
   CHECK_THAT(error_of(window), Catch::Contains("layer_types has \"sliding_attention\""));
+}
+
+TEST_CASE("Gemma 2's settings, those that its file leaves out, and its GGUF") {
+  Json config = llama_config();
+  config["architectures"] = {"Gemma2ForCausalLM"};
+  config["num_key_value_heads"] = 2;
+  ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK(spec.head_dim == 256);
+  CHECK(spec.tie_word_embeddings);
+  CHECK(spec.attention_scale == 1.0 / 16);
+  CHECK(spec.embedding_scale == 8);
+  CHECK(spec.norm_offset == 1);
+  CHECK(spec.attention_softcap == 50);
+  CHECK(spec.logit_softcap == 30);
+  CHECK(spec.window(0) == 4096);
+  CHECK(spec.window(1) == 0);
+  config["attn_logit_softcapping"] = nullptr;
+  config["final_logit_softcapping"] = 5;
+  config["hidden_act"] = config["hidden_activation"] = "gelu_pytorch_tanh";
+  spec = model_spec_from_config(config, "c");
+  CHECK(spec.attention_softcap == 0);
+  CHECK(spec.logit_softcap == 5);
+  CHECK(Json(Json(spec).get<ModelSpec>()) == Json(spec));
+  config["use_bidirectional_attention"] = true;
+  config["hidden_activation"] = "gelu";
+  const std::string faults = error_of([&] { model_spec_from_config(config, "c"); });
+  CHECK_THAT(faults, Catch::Contains("use_bidirectional_attention is true") &&
+                         Catch::Contains("hidden_activation is \"gelu\""));
 }
 
 TEST_CASE("an end of text lies in the vocabulary") {
@@ -266,7 +306,50 @@ TEST_CASE("a GGUF's metadata and tensors give the spec") {
                          Catch::Contains("rope.scaling.type is \"longrope\""));
   metadata["general.architecture"] = "gpt9";
   CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); }) ==
-        "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen3, phi3");
+        "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen3, phi3, gemma2");
+}
+
+TEST_CASE("a GGUF of Gemma 2 says its caps and its window, and its size the scale of its scores") {
+  Tensors tensors;
+  const Json llama = llama_metadata();
+  Json metadata;
+  for (const auto& [key, value] : llama.items())
+    metadata[key.starts_with("llama.") ? "gemma2." + key.substr(6) : key] = value;
+  metadata["general.architecture"] = "gemma2";
+  metadata["gemma2.attn_logit_softcapping"] = 40.0;
+  metadata["gemma2.attention.sliding_window"] = 12;
+  metadata["gemma2.attention.key_length"] = metadata["gemma2.attention.value_length"] = 16;
+  ModelSpec spec = model_spec_from_gguf(metadata, tensors, "m.gguf");
+  CHECK(spec.attention_softcap == 40);
+  CHECK(spec.logit_softcap == 30);
+  CHECK(spec.window(0) == 12);
+  CHECK(spec.window(1) == 0);
+  CHECK(spec.attention_scale == 0);  // of the head's width
+  CHECK(spec.embedding_scale == 8);
+  metadata["gemma2.block_count"] = 46;
+  metadata["gemma2.embedding_length"] = 100;
+  CHECK(model_spec_from_gguf(metadata, tensors, "m.gguf").attention_scale == 1.0 / 5);
+}
+
+TEST_CASE("every family's settings survive being written as config.json") {
+  for (const Family& family : families()) {
+    Json config = llama_config();
+    config["architectures"] = {family.architecture};
+    config["num_key_value_heads"] = 2;
+    config["sliding_window"] = 7;
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 1;
+    config["attention_bias"] = true;
+    const bool windowed = family.name != "llama", biased = family.name != "mistral" && family.name != "phi3";
+    if (!windowed || family.name == "mistral" || family.name == "phi3" || family.name == "gemma2")
+      for (const char* key : {"use_sliding_window", "max_window_layers"}) config.erase(key);
+    if (!windowed) config.erase("sliding_window");
+    if (!biased || family.name == "qwen2") config.erase("attention_bias");
+    const ModelSpec spec = model_spec_from_config(config, "c");
+    INFO(family.name << " " << dump_json(config_of_spec(spec)));
+    CHECK((spec.sliding_window > 0) == windowed);
+    CHECK(Json(model_spec_from_config(config_of_spec(spec), "written")) == Json(spec));
+  }
 }
 
 TEST_CASE("a GGUF's rope_freqs.weight is llama3 scaling, or refused") {

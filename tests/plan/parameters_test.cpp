@@ -1,7 +1,7 @@
-#include "core/plan/parameters.h"
+#include "core/families/parameters.h"
 
 #include "core/plan/model_file.h"
-#include "core/plan/modules.h"
+#include "core/families/modules.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -346,17 +346,6 @@ TEST_CASE("rates and ranks that cannot be meant are warned of") {
                              "192): ranks past 192"));
 }
 
-TEST_CASE("texts past a sliding window are refused, with the length that fits") {
-  PlanInput given = input("smollm2-135m", cpu());
-  given.model.sliding_window = 1024;
-  CHECK(error_of([&] { make_plan(given); }) == "no error");
-  given.model.sliding_window = 1000;
-  CHECK_THAT(
-      error_of([&] { make_plan(given); }),
-      Catch::Contains("data.max_length: 1,024 is more than the model's sliding window of 1,000 tokens") &&
-          Catch::Contains("set data.max_length: 1000"));
-}
-
 TEST_CASE("plan.schema.json needs no other file") {
   const std::string schema = dump_json(plan_schema());
   CHECK(schema.find("\"$ref\":\"#/") != std::string::npos);

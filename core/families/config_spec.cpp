@@ -1,0 +1,85 @@
+// config.json of a Hugging Face folder as a ModelSpec, with the defaults of transformers' configuration
+// classes.
+#include "core/base/text.h"
+#include "core/families/config_spec.h"
+
+#include "core/families/family.h"
+
+namespace forge {
+namespace {
+
+void read_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
+  spec.vocab_size = settings.integer("vocab_size", 1, kMostVocab);
+  spec.hidden_size = settings.integer("hidden_size", 1, kMostHidden);
+  spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate);
+  spec.num_layers = settings.integer("num_hidden_layers", 1, kMostLayers);
+  spec.num_heads = settings.integer("num_attention_heads", 1, kMostHeads);
+  // null means as many as heads; a missing key means the family's default.
+  const bool grouped = family.num_kv_heads > 0 && !settings.has("num_key_value_heads");
+  spec.num_kv_heads =
+      settings.integer("num_key_value_heads", 1, kMostHeads, grouped ? family.num_kv_heads : spec.num_heads);
+  spec.head_dim = settings.integer("head_dim", 1, kMostHeadDim, spec.hidden_size / spec.num_heads);
+  spec.max_position_embeddings =
+      settings.integer("max_position_embeddings", 1, kMostPositions, family.max_position_embeddings);
+}
+
+void read_tokens(Settings& settings, ModelSpec& spec) {
+  spec.eos_token_ids = settings.ids("eos_token_id");
+  const auto first = [](const std::vector<int64_t>& ids) { return ids.empty() ? int64_t{-1} : ids.front(); };
+  spec.bos_token_id = first(settings.ids("bos_token_id"));
+  spec.pad_token_id = first(settings.ids("pad_token_id"));
+}
+
+// What every family here shares; anything else would need another decoder.
+void refuse_other_decoders(Settings& settings, const Family& family) {
+  settings.must_be("hidden_act", family.activation, "the activation of this family");
+  settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
+  settings.must_be("chunk_size_feed_forward", 0, "whole feed-forward layers");
+  settings.must_be("is_decoder", true, "a decoder");
+  settings.must_be("is_encoder_decoder", false, "a decoder");
+  settings.must_be("add_cross_attention", false, "a decoder");
+  if (settings.find("quantization_config"))
+    settings.unsupported("quantization_config",
+                         "says that the weights are already quantised; take the original weights and set "
+                         "model.quantization");
+}
+
+}  // namespace
+
+ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
+  Settings settings(config, name);
+  ModelSpec spec;
+  const Json* architectures = settings.find("architectures");
+  if (architectures && architectures->is_array() && !architectures->empty() &&
+      architectures->front().is_string())
+    spec.architecture = architectures->front().get<std::string>();
+  const Family& family = family_of_architecture(spec.architecture, name);
+  spec.family = family.name;
+  read_sizes(settings, family, spec);
+  spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, 1e-6);
+  spec.tie_word_embeddings = settings.flag("tie_word_embeddings", false);
+  spec.rope = rope_from_config(settings, spec.max_position_embeddings);
+  read_tokens(settings, spec);
+  family.read(settings, spec);
+  refuse_other_decoders(settings, family);
+  for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
+  settings.finish(harmless_setting);
+  return spec;
+}
+
+std::vector<std::string> spec_faults(const ModelSpec& spec) {
+  std::vector<std::string> faults;
+  if (spec.num_kv_heads < 1 || spec.num_heads % spec.num_kv_heads != 0)
+    faults.push_back("num_attention_heads " + std::to_string(spec.num_heads) +
+                     " is not a multiple of num_key_value_heads " + std::to_string(spec.num_kv_heads));
+  if (spec.head_dim < 2 || spec.head_dim % 2 != 0)
+    faults.push_back("head_dim " + std::to_string(spec.head_dim) + " is not an even number");
+  const bool has_vocabulary = spec.vocab_size > 1;  // else its size is a fault of its own
+  for (int64_t id : spec.eos_token_ids)
+    if (has_vocabulary && (id < 0 || id >= spec.vocab_size))
+      faults.push_back("eos_token_id " + std::to_string(id) + " is outside the vocabulary of " +
+                       std::to_string(spec.vocab_size) + " tokens");
+  return faults;
+}
+
+}  // namespace forge

@@ -1,0 +1,51 @@
+#include "core/base/text.h"
+#include "core/families/family.h"
+#include "core/io/architectures.h"
+
+namespace forge {
+namespace {
+
+[[noreturn]] void unknown_architecture(const std::string& architecture, const std::string& where,
+                                       const std::vector<std::string>& known) {
+  const std::string what =
+      architecture.empty() ? "no architecture is named"
+                           : "the architecture " + architecture + architecture_refusal(architecture, known);
+  throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
+      .hint("take a model of one of these architectures");
+}
+
+}  // namespace
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> table{llama_family(), mistral_family(), qwen2_family(),
+                                         qwen3_family(), phi3_family(),    gemma2_family()};
+  return table;
+}
+
+const Family& family_of_architecture(const std::string& architecture, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (family.architecture == architecture) return family;
+    known.push_back(family.architecture);
+  }
+  unknown_architecture(architecture, where, known);
+}
+
+const Family& family_of_gguf(const std::string& architecture, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (family.gguf_architecture.empty()) continue;
+    if (family.gguf_architecture == architecture) return family;
+    known.push_back(family.gguf_architecture);
+  }
+  unknown_architecture(architecture, where, known);
+}
+
+const Family& family_of(const ModelSpec& spec) {
+  for (const Family& family : families())
+    if (family.name == spec.family) return family;
+  // Tests make specs by hand.
+  return families().front();
+}
+
+}  // namespace forge

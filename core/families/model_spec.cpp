@@ -1,0 +1,99 @@
+#include "core/families/model_spec.h"
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/io/members.h"
+#include "core/families/config_spec.h"
+#include "core/families/gguf_spec.h"
+
+namespace forge {
+namespace {
+
+constexpr auto kRopeMembers = [](auto& rope, auto&& member) {
+  member("type", rope.type, "as config.json names it");
+  member("theta", rope.theta, "base of the frequencies", at_least(1e-6));
+  member("factor", rope.factor, "how many times longer the context is than before scaling", between(1e-6, 1e9));
+  member("original_max_position_embeddings", rope.original_max_position_embeddings, "context before scaling", between(0, kMostPositions));
+  member("low_freq_factor", rope.low_freq_factor, "llama3", between(1e-6, 1e9));
+  member("high_freq_factor", rope.high_freq_factor, "llama3", between(1e-6, 1e9));
+  member("beta_fast", rope.beta_fast, "yarn", between(1e-6, 1e9));
+  member("beta_slow", rope.beta_slow, "yarn", between(1e-6, 1e9));
+  member("attention_factor", rope.attention_factor, "yarn; 0: derived from factor and mscale", between(0, 1e9));
+  member("mscale", rope.mscale, "yarn; 0: absent", between(0, 1e9));
+  member("mscale_all_dim", rope.mscale_all_dim, "yarn; 0: absent", between(0, 1e9));
+  member("truncate", rope.truncate, "yarn: the bounds of the ramp are whole numbers");
+  member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is turned", between(0, 1));
+};
+
+constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
+  member("family", spec.family, "what forge builds");
+  member("architecture", spec.architecture, "what the file says");
+  member("vocab_size", spec.vocab_size, "rows of the embedding", between(1, kMostVocab));
+  member("hidden_size", spec.hidden_size, "width of the residual stream", between(1, kMostHidden));
+  member("intermediate_size", spec.intermediate_size, "width inside the MLP", between(1, kMostIntermediate));
+  member("num_layers", spec.num_layers, "decoder layers", between(1, kMostLayers));
+  member("num_heads", spec.num_heads, "attention heads", between(1, kMostHeads));
+  member("num_kv_heads", spec.num_kv_heads, "heads of keys and values", between(1, kMostHeads));
+  member("head_dim", spec.head_dim, "width of a head", between(1, kMostHeadDim));
+  member("max_position_embeddings", spec.max_position_embeddings, "longest context", between(1, kMostPositions));
+  member("sliding_window", spec.sliding_window, "tokens that attention looks back on; 0: all", between(0, kMostPositions));
+  member("rms_norm_eps", spec.rms_norm_eps, "added to the mean square", between(0, 1));
+  member("tie_word_embeddings", spec.tie_word_embeddings, "the embedding is the head too");
+  member("qkv_bias", spec.qkv_bias, "q_proj, k_proj and v_proj have biases");
+  member("o_bias", spec.o_bias, "o_proj has a bias");
+  member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
+  member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
+  member.later("full_layers", spec.full_layers, "layers that see everything beside a sliding_window");
+  member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
+  member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
+  member.later("attention_scale", spec.attention_scale, "of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
+  member.later("attention_softcap", spec.attention_softcap, "bounds the scores; 0: none", between(0, 1e9));
+  member.later("logit_softcap", spec.logit_softcap, "bounds the logits; 0: none", between(0, 1e9));
+  member("rope", spec.rope, "rotary position embedding");
+  member("eos_token_ids", spec.eos_token_ids, "tokens that end a text", at_least(0));
+  member("bos_token_id", spec.bos_token_id, "-1: none", at_least(-1));
+  member("pad_token_id", spec.pad_token_id, "-1: none", at_least(-1));
+};
+
+constexpr int64_t kLargestConfig = 16 << 20;
+
+}  // namespace
+
+void to_json(Json& json, RopeType type) { json = name_of(type); }
+void from_json(const Json& json, RopeType& type) {
+  std::string name;
+  read_value(json, name);
+  type = rope_type_of(name);
+}
+Json schema_of(RopeType) { return {{"type", "string"}}; }
+
+void to_json(Json& json, const RopeSpec& rope) { json = write_members(rope, kRopeMembers); }
+void from_json(const Json& json, RopeSpec& rope) { read_members(json, rope, kRopeMembers); }
+Json schema_of(const RopeSpec& rope) { return members_schema(rope, kRopeMembers); }
+
+void to_json(Json& json, const ModelSpec& spec) { json = write_members(spec, kSpecMembers); }
+void from_json(const Json& json, ModelSpec& spec) {
+  read_members(json, spec, kSpecMembers);
+  for (const std::string& fault : spec_faults(spec)) throw MemberFault(": " + fault);
+}
+Json schema_of(const ModelSpec& spec) { return members_schema(spec, kSpecMembers); }
+
+ModelSpec read_model_spec(const std::string& path) {
+  if (!is_directory(path)) {
+    if (ends_with(lower(path), ".gguf")) return model_spec_of_gguf(path);
+    if (!file_exists(path))
+      throw Error(ErrorKind::environment, path + ": no such model")
+          .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
+    throw Error(ErrorKind::environment, path + ": not a model")
+        .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
+  }
+  const std::string file = path + "/config.json";
+  if (!file_exists(file))
+    throw Error(ErrorKind::environment, path + ": a folder without config.json")
+        .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
+  const Json config =
+      parse_json(read_file(file, kLargestConfig, ErrorKind::environment), file, ErrorKind::environment);
+  return model_spec_from_config(config, file);
+}
+
+}  // namespace forge

@@ -1,0 +1,34 @@
+#pragma once
+// The modules of a decoder by their Hugging Face paths: what parameters, adapter targets and modules_to_save
+// name.
+#include <string>
+#include <vector>
+
+#include "core/families/parameters.h"
+
+namespace forge {
+
+struct Module {
+  std::string path;          // "model.layers.0.self_attn.q_proj"
+  Role role = Role::linear;  // embedding, norm, linear or head
+  int64_t layer = -1;
+  int64_t in_features = 0,
+          out_features = 0;  // norm: out_features is its width; embedding: hidden, vocabulary
+  bool bias = false;
+};
+
+// In the order of a Hugging Face state_dict. The head is there also when its weight is the embedding's.
+std::vector<Module> modules_of(const ModelSpec& spec);
+
+// The modules that modules_to_save names, by PEFT's rule: the path ends with the name. Throws Error(job)
+// naming every entry that matches nothing, or that names something other than a module with weights.
+std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);
+
+// How many modules each target matches, for the plan's table: "q_proj" → 32.
+struct TargetMatch {
+  std::string target;
+  int64_t modules = 0;
+};
+std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter);
+
+}  // namespace forge

@@ -1,0 +1,99 @@
+#include "core/families/parameters.h"
+
+#include <numeric>
+
+#include "core/base/text.h"
+#include "core/families/modules.h"
+
+namespace forge {
+
+int64_t Parameter::count() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+namespace {
+
+bool decays(Role role) { return role != Role::norm && role != Role::bias; }
+
+Parameter weight_of(const Module& module) {
+  std::vector<int64_t> shape{module.out_features};
+  if (module.role != Role::norm) shape.push_back(module.in_features);
+  return {module.path + ".weight", shape, module.role, module.layer, false, false, decays(module.role)};
+}
+
+Parameter bias_of(const Module& module) {
+  return {module.path + ".bias", {module.out_features}, Role::bias, module.layer, false, false, false};
+}
+
+void add_adapter(const AdapterSite& site, bool dora, std::vector<Parameter>& parameters) {
+  const auto add = [&](const char* name, std::vector<int64_t> shape, Role role) {
+    parameters.push_back({site.module + name, std::move(shape), role, site.layer, true, false, decays(role)});
+  };
+  add(".lora_A.weight", {site.rank, site.in_features}, Role::lora_a);
+  add(".lora_B.weight", {site.out_features, site.rank}, Role::lora_b);
+  if (dora) add(".lora_magnitude_vector", {site.out_features}, Role::dora_magnitude);
+}
+
+// A module kept whole beside its frozen original: "base_model.model.lm_head.weight".
+void add_saved_copy(const Module& module, std::vector<Parameter>& parameters) {
+  std::vector<Parameter> copies{weight_of(module)};
+  if (module.bias) copies.push_back(bias_of(module));
+  for (Parameter& copy : copies) {
+    copy.name = "base_model.model." + copy.name;
+    copy.trainable = true;
+    parameters.push_back(std::move(copy));
+  }
+}
+
+}  // namespace
+
+std::vector<Parameter> base_parameters(const ModelSpec& spec) {
+  std::vector<Parameter> parameters;
+  for (const Module& module : modules_of(spec)) {
+    if (module.role == Role::head && spec.tie_word_embeddings) continue;  // the embedding's own tensor
+    parameters.push_back(weight_of(module));
+    if (module.bias) parameters.push_back(bias_of(module));
+  }
+  return parameters;
+}
+
+std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization) {
+  std::vector<Parameter> parameters = base_parameters(spec);
+  for (Parameter& parameter : parameters) {
+    parameter.trainable = adapter.type == AdapterType::none;
+    parameter.quantized = quantization != Quantization::none && parameter.role == Role::linear;
+  }
+  if (adapter.type == AdapterType::none) return parameters;
+  for (const AdapterSite& site : adapter_sites(spec, adapter))
+    add_adapter(site, adapter.use_dora, parameters);
+  for (const Module& module : saved_modules(spec, adapter)) {
+    // A module that is trained whole starts from its full weight, and its frozen original stays as it is.
+    for (Parameter& parameter : parameters)
+      if (parameter.name == module.path + ".weight") parameter.quantized = false;
+    add_saved_copy(module, parameters);
+  }
+  return parameters;
+}
+
+std::string base_name(const Parameter& parameter) {
+  if (parameter.role == Role::lora_a || parameter.role == Role::lora_b || parameter.role == Role::dora_magnitude)
+    return "";
+  constexpr std::string_view kPrefix = "base_model.model.";
+  return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
+}
+
+int64_t frozen_embedding_row(const ModelSpec& spec) {
+  return spec.pad_token_id < spec.vocab_size ? spec.pad_token_id : -1;
+}
+
+ParameterCounts count_parameters(const std::vector<Parameter>& parameters) {
+  ParameterCounts counts;
+  for (const Parameter& parameter : parameters) {
+    counts.total += parameter.count();
+    if (parameter.trainable) counts.trainable += parameter.count();
+  }
+  return counts;
+}
+
+}  // namespace forge

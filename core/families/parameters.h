@@ -1,0 +1,64 @@
+#pragma once
+// The one list of tensors that a run owns. The layout, the memory estimate, the loader, the adapter's targets
+// and the saved files all read it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/families/model_spec.h"
+
+namespace forge {
+
+enum class Role { embedding, norm, linear, bias, head, lora_a, lora_b, dora_magnitude };
+
+struct Parameter {
+  std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
+  std::vector<int64_t> shape;
+  Role role = Role::linear;
+  int64_t layer = -1;  // decoder layer, or -1
+  bool trainable = false;
+  bool quantized = false;     // stored in blocks of 4 or 8 bits
+  bool weight_decay = false;  // norms and biases never decay
+  int64_t count() const;
+};
+
+// The base model's tensors in file order of a Hugging Face checkpoint: embedding, layers, final norm, head
+// (absent when tied).
+std::vector<Parameter> base_parameters(const ModelSpec& spec);
+
+// One adapted linear layer.
+struct AdapterSite {
+  std::string module;  // "model.layers.0.self_attn.q_proj"
+  int64_t layer = -1;
+  int64_t in_features = 0, out_features = 0;
+  int64_t rank = 0;
+  double alpha = 0;
+  double scale = 0;  // alpha / rank, or alpha / sqrt(rank) with rslora
+};
+
+// The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name
+// matches the whole path or its end after a dot; a regex must match the whole path; rank_pattern and
+// alpha_pattern keys match as regexes anchored at the end on a dot boundary. Throws Error(job) naming every
+// target that matches nothing and the modules there are.
+std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
+
+// All parameters of a run: base (frozen unless adapter.type is none), then the adapter's, then
+// modules_to_save, which are trainable copies named as PEFT saves them.
+std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization);
+
+// The base tensor that a trained one stands in for; empty for adapter factors. modules_to_save are copies whose names
+// carry PEFT's prefix.
+std::string base_name(const Parameter& parameter);
+
+// The row of the embedding that training leaves alone: transformers gives pad_token_id to nn.Embedding as its padding_idx,
+// whose row gets no gradient, whichever tokens are masked. A tied head's own gradient reaches it all the same. -1: none.
+int64_t frozen_embedding_row(const ModelSpec& spec);
+
+struct ParameterCounts {
+  int64_t total = 0, trainable = 0;
+};
+ParameterCounts count_parameters(const std::vector<Parameter>& parameters);
+
+}  // namespace forge
