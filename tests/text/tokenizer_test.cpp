@@ -316,4 +316,49 @@ TEST_CASE("threads share a tokenizer", "[tokenizer]") {
   CHECK(wrong == std::vector<int>(4, 0));
 }
 
+// Rules that come with a model, each harmless by itself.
+TEST_CASE("rules that let a text grow without end are refused", "[tokenizer]") {
+  const std::string twice = R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
+  std::string forty = twice;
+  for (int i = 1; i < 40; ++i) forty += "," + twice;
+  const std::string megabyte(1 << 20, 'b');
+  const auto replaces = [](const std::string& by) {
+    return R"({"type":"Replace","pattern":{"String":"a"},"content":")" + by + "\"}";
+  };
+  std::string doublings = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+  for (int i = 1; i < 40; ++i) doublings += R"(,{"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+  const std::string many(4000, 'a');
+  const auto refused = [&](const std::string& root_extra, const std::string& text) {
+    INFO(root_extra.substr(0, 200));
+    const Tokenizer tokenizer = parse(tiny("", root_extra));
+    const std::string message = error_of([&] { tokenizer.encode(text); });
+    CHECK_THAT(message, Catch::StartsWith("tokenizer.json: its rules make more than "));
+    std::vector<int32_t> ids;
+    CHECK(error_of([&] { tokenizer.encode_ids(text, ids); }) == message);
+  };
+  refused(R"(,"normalizer":{"type":"Sequence","normalizers":[)" + forty + "]}", "a");
+  refused(R"(,"normalizer":)" + replaces(megabyte), many);
+  refused(R"(,"normalizer":{"type":"Prepend","prepend":")" + megabyte + "\"}", "a");
+  refused(R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[)" + doublings + "]}", "\xC3\xA9");
+
+  SECTION("also in the text of an added token") {
+    CHECK_THAT(error_of([&] {
+                 parse(tiny("", R"(,"normalizer":{"type":"Sequence","normalizers":[)" + forty +
+                                    R"(]},"added_tokens":[{"id":4,"content":"aa","normalized":true}])"));
+               }),
+               Catch::Contains("its rules make more than"));
+  }
+  SECTION("also when decoding") {
+    const Tokenizer tokenizer = parse(tiny("", R"(,"decoder":{"type":"Sequence","decoders":[)" + forty + "]}"));
+    CHECK_THAT(error_of([&] { tokenizer.decode(std::vector<int32_t>{0}); }), Catch::Contains("its rules make more than"));
+  }
+  SECTION("what characters really grow to is taken") {
+    // U+FDFA is three bytes and eighteen letters under NFKC, and every byte of those becomes two.
+    const Tokenizer tokenizer = parse(tiny("", R"(,"normalizer":{"type":"NFKC"},"pre_tokenizer":{"type":"ByteLevel"})"));
+    std::string text;
+    for (int i = 0; i < 1 << 15; ++i) text += "\xEF\xB7\xBA";
+    CHECK_NOTHROW(tokenizer.encode(text));
+  }
+}
+
 }  // namespace forge
