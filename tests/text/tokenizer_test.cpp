@@ -121,6 +121,12 @@ TEST_CASE("a pattern that explodes is stopped", "[tokenizer]") {
       tiny("", R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+$"},"behavior":"Isolated"})"));
   const std::string message = error_of([&] { tokenizer.encode(std::string(64, 'a') + "b"); });
   CHECK(message.find("gave up") != std::string::npos);
+
+  SECTION("also one that takes few steps, but at every place") {
+    const Tokenizer slow = parse(tiny(
+        "", R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?:a|b)+?[0-9]"},"behavior":"Isolated"})"));
+    CHECK_THAT(error_of([&] { slow.encode(std::string(400'000, 'a')); }), Catch::Contains("it takes too long"));
+  }
 }
 
 TEST_CASE("unk stands for bytes that a byte-level vocabulary lacks", "[tokenizer]") {
