@@ -36,8 +36,8 @@ class ByteReader {
     }
   }
   // Reads up to the next '\n' or the end, without it, into `text`; false at the end of the file. Stops with
-  // `text` longer than `limit` when the line is.
-  bool read_line(std::string& text, int64_t limit);
+  // `text` longer than `limit` when the line is; `cut` then says that the line goes on.
+  bool read_line(std::string& text, int64_t limit, bool* cut = nullptr);
   int64_t line() const { return line_; }
   int64_t column() const { return column_; }  // in characters, from 1
   const std::string& path() const { return path_; }

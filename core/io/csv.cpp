@@ -8,15 +8,18 @@
 #include "core/io/encoding.h"
 
 namespace forge {
-namespace {
 
 // Whether a record goes on behind a line. Quotes open a cell only at its beginning.
 class QuoteState {
  public:
   explicit QuoteState(char delimiter) : delimiter_(delimiter) {}
   bool inside() const { return state_ == State::quoted; }
+  // A line, or the next part of one.
   void add(std::string_view line) {
-    if (state_ == State::start && line.find('"') == std::string_view::npos) return;
+    if (state_ == State::start && line.find('"') == std::string_view::npos) {
+      if (!line.empty() && line.back() != delimiter_) state_ = State::plain;
+      return;
+    }
     for (char c : line) {
       if (c == '"')
         state_ = state_ == State::start || state_ == State::quote ? State::quoted
@@ -32,6 +35,8 @@ class QuoteState {
   State state_ = State::start;
   char delimiter_;
 };
+
+namespace {
 
 // One pass over a record with the place of each byte.
 class CellParser {
@@ -183,6 +188,7 @@ void CsvFile::read_header() {
   CsvRecord record;
   if (!next(record))
     throw Error(ErrorKind::data, reader_.path() + ":1:1: empty, expected a header of column names");
+  if (record.too_long > 0) fail_too_long(record);
   CsvTable table = *table_;
   if (table.delimiter == ',') table.delimiter = delimiter_of(record.text);
   const std::vector<CsvCell> cells = parse_csv_record(record, table, reader_.path());
@@ -191,25 +197,40 @@ void CsvFile::read_header() {
   table_ = std::make_shared<const CsvTable>(std::move(table));
 }
 
+void CsvFile::fail_too_long(const CsvRecord& record) const {
+  throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) + ":1: a record of more than " +
+                                   format_bytes(longest_record_))
+      .hint("is a quote not closed?");
+}
+
+bool CsvFile::add_line(CsvRecord& record, QuoteState& quotes) {
+  for (bool cut = true; cut;) {
+    if (!reader_.read_line(line_, longest_record_, &cut)) return false;
+    quotes.add(line_);
+    const auto bytes = static_cast<int64_t>(record.text.size() + line_.size()) + record.too_long;
+    record.text += line_;
+    if (bytes <= longest_record_) continue;
+    record.too_long = bytes;
+    record.text.clear();
+    record.text.shrink_to_fit();
+  }
+  return true;
+}
+
 bool CsvFile::next(CsvRecord& record) {
   do {
     record = {reader_.line(), reader_.column(), ""};
     QuoteState quotes(table_->delimiter);
     bool ended = false;
     do {
-      ended = !reader_.read_line(line_, longest_record_);
-      if (ended && record.text.empty()) return false;
-      quotes.add(line_);
-      record.text += line_;
-      if (static_cast<int64_t>(record.text.size()) > longest_record_)
-        throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) +
-                                         ":1: a record of more than " + format_bytes(longest_record_))
-            .hint("is a quote not closed?");
-      if (quotes.inside() && !ended) record.text += '\n';
+      ended = !add_line(record, quotes);
+      if (ended && record.text.empty() && record.too_long == 0) return false;
+      if (quotes.inside() && !ended && record.too_long == 0) record.text += '\n';
     } while (quotes.inside() && !ended);
+    if (ended && record.too_long > 0) fail_too_long(record);
     if (ended) parse_csv_record(record, *table_, reader_.path());  // says where the quote opened
     if (!record.text.empty() && record.text.back() == '\r') record.text.pop_back();
-  } while (trim(record.text).empty());
+  } while (record.too_long == 0 && trim(record.text).empty());
   return true;
 }
 

@@ -161,17 +161,16 @@ class JsonArray : public RowSource {
 
   // One value, from its first byte to its last.
   void read_value(SourceRow& row) {
-    row.line = reader_.line();
-    row.column = reader_.column();
-    row.text.clear();
+    row = {reader_.line(), reader_.column(), ""};
     int64_t depth = 0;
-    bool quoted = false;
+    bool quoted = false, any = false;
     while (true) {
       const int c = reader_.peek();
       if (c < 0) unexpected(quoted ? "the end of a text" : "the rest of the value");
       // A bare word or number ends before a delimiter.
       if (!quoted && depth == 0 && (c == ',' || c == ']' || c == '}' || c == ':' || is_blank(c))) break;
       take(row);
+      any = true;
       if (quoted && c == '\\' && reader_.peek() >= 0)
         take(row);
       else if (c == '"')
@@ -182,12 +181,14 @@ class JsonArray : public RowSource {
         --depth;
       if (!quoted && depth == 0 && (c == '"' || c == '}' || c == ']')) break;
     }
-    if (row.text.empty()) unexpected("a value");
+    if (!any) unexpected("a value");
   }
   void take(SourceRow& row) {
-    if (static_cast<int64_t>(row.text.size()) >= kMaxRowBytes)
-      fail_at(reader_.path(), row.line, row.column, "a row of more than " + format_bytes(kMaxRowBytes));
-    row.text += static_cast<char>(reader_.peek());
+    const char c = static_cast<char>(reader_.peek());
+    if (row.too_long == 0 && static_cast<int64_t>(row.text.size()) < kMaxRowBytes)
+      row.text += c;
+    else
+      add_text(row, {&c, 1});
     reader_.advance();
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -19,18 +20,17 @@ class JsonLines : public RowSource {
 
   bool next(SourceRow& row) override {
     do {
-      row = {reader_.line(), reader_.column(), std::move(row.text)};
-      if (!reader_.read_line(row.text, kMaxRowBytes)) return false;
-      if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
-        fail_at(reader_.path(), row.line, 1, "a line of more than " + format_bytes(kMaxRowBytes));
+      row = {reader_.line(), reader_.column(), ""};
+      if (!add_line(reader_, row, line_)) return false;
       if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
-    } while (trim(row.text).empty());
+    } while (row.too_long == 0 && trim(row.text).empty());
     return true;
   }
   int64_t file_position() const override { return reader_.file_position(); }
 
  private:
   ByteReader reader_;
+  std::string line_;
 };
 
 class Table : public RowSource {
@@ -40,7 +40,7 @@ class Table : public RowSource {
   bool next(SourceRow& row) override {
     CsvRecord record;
     if (!file_.next(record)) return false;
-    row = {record.line, record.column, std::move(record.text), RowKind::csv, file_.table()};
+    row = {record.line, record.column, std::move(record.text), RowKind::csv, file_.table(), record.too_long};
     return true;
   }
   int64_t file_position() const override { return file_.file_position(); }
@@ -52,23 +52,25 @@ class Table : public RowSource {
 // Documents, paragraphs or lines. Blank paragraphs and lines are no rows.
 class PlainText : public RowSource {
  public:
-  PlainText(const std::string& path, SampleBy sample_by)
-      : reader_(path),
-        sample_by_(sample_by),
-        limit_(sample_by == SampleBy::document ? kMaxDocumentBytes : kMaxRowBytes) {}
+  PlainText(const std::string& path, SampleBy sample_by) : reader_(path), sample_by_(sample_by) {}
 
   bool next(SourceRow& row) override {
     row = {reader_.line(), reader_.column(), "", RowKind::text};
     if (sample_by_ == SampleBy::document) return document(row);
-    while (row.text.empty()) {
+    while (row.text.empty() && row.too_long == 0) {
       row = {reader_.line(), reader_.column(), "", RowKind::text};
-      if (!reader_.read_line(line_, limit_)) return false;
+      SourceRow line;
+      if (!add_line(reader_, line, piece_)) return false;
       do {
-        if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-        if (trim(line_).empty()) break;
-        row.text += (row.text.empty() ? "" : "\n") + line_;
-        check_size(row);
-      } while (sample_by_ == SampleBy::paragraph && reader_.read_line(line_, limit_));
+        if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
+        if (line.too_long == 0 && trim(line.text).empty()) break;
+        if (!row.text.empty()) row.text += '\n';
+        if (line.too_long > 0)
+          row.too_long += line.too_long + static_cast<int64_t>(std::exchange(row.text, "").size());
+        else
+          add_text(row, line.text);
+        line = {};
+      } while (sample_by_ == SampleBy::paragraph && add_line(reader_, line, piece_));
     }
     return true;
   }
@@ -79,24 +81,18 @@ class PlainText : public RowSource {
   bool document(SourceRow& row) {
     if (done_) return false;
     done_ = true;
-    while (reader_.read_line(line_, limit_)) {
-      row.text += line_;
+    while (reader_.read_line(piece_, kMaxDocumentBytes)) {
+      row.text += piece_;
       if (reader_.column() == 1) row.text += '\n';
-      check_size(row);
+      if (static_cast<int64_t>(row.text.size()) > kMaxDocumentBytes)
+        fail_at(reader_.path(), row.line, 1, "a document of more than " + format_bytes(kMaxDocumentBytes));
     }
     return true;
-  }
-  void check_size(const SourceRow& row) {
-    if (static_cast<int64_t>(row.text.size()) > limit_)
-      fail_at(reader_.path(), row.line, 1,
-              (sample_by_ == SampleBy::document ? "a document of more than " : "a row of more than ") +
-                  format_bytes(limit_));
   }
 
   ByteReader reader_;
   SampleBy sample_by_;
-  int64_t limit_;
-  std::string line_;
+  std::string piece_;
   bool done_ = false;
 };
 
@@ -128,10 +124,9 @@ class ParquetRows : public RowSource {
   }
   bool next(SourceRow& row) override {
     row = {++row_, 0, ""};
-    if (!file_->next(row.text)) return false;
-    if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
-      throw Error(ErrorKind::data,
-                  path_ + ":" + place_text(row_, 0) + ": a row of more than " + format_bytes(kMaxRowBytes));
+    std::string text;
+    if (!file_->next(text)) return false;
+    add_text(row, text);
     return true;
   }
   int64_t file_position() const override { return file_->file_position(); }
@@ -250,7 +245,27 @@ std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource
   FORGE_CHECK(false, "a source kind without a reader");
 }
 
+void add_text(SourceRow& row, std::string_view bytes) {
+  const auto all = static_cast<int64_t>(row.text.size() + bytes.size()) + row.too_long;
+  if (all <= kMaxRowBytes) {
+    row.text += bytes;
+    return;
+  }
+  row.too_long = all;
+  row.text.clear();
+  row.text.shrink_to_fit();
+}
+
+bool add_line(ByteReader& reader, SourceRow& row, std::string& piece) {
+  bool cut = true, any = false;
+  for (; cut && reader.read_line(piece, kMaxRowBytes, &cut); any = true) add_text(row, piece);
+  return any;
+}
+
 Json parse_row(const SourceRow& row, const std::string& path) {
+  if (row.too_long > 0)
+    throw Error(ErrorKind::data, path + ":" + place_text(row.line, row.column) + ": a row of " +
+                                     format_bytes(row.too_long) + ", expected at most " + format_bytes(kMaxRowBytes));
   if (row.kind == RowKind::text) return parse_text_row(row, path);
   if (row.kind == RowKind::csv) return parse_csv_row(row, path);
   try {
