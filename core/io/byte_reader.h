@@ -18,7 +18,8 @@ namespace forge {
 
 // What stands in a clone in place of a large file (github.com/git-lfs/git-lfs, docs/spec.md).
 inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1\n";
-inline constexpr const char* kGitLfsHint = "fetch it: git lfs install && git lfs pull, or download the file itself";
+inline constexpr const char* kGitLfsHint =
+    "fetch it: git lfs install && git lfs pull, or download the file itself";
 
 class ByteReader {
  public:

@@ -123,9 +123,8 @@ void check_utf8(const CsvRecord& record, const std::string& path) {
     column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
     line += c == '\n';
   }
-  throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
-                  utf8_problem(record.text, bad));
+  throw Error(ErrorKind::data, path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
+                                   utf8_problem(record.text, bad));
 }
 
 // Of a file of commas whose header has none: what stands between its names instead, the only one of the three that does.
@@ -198,8 +197,8 @@ void CsvFile::read_header() {
 }
 
 void CsvFile::fail_too_long(const CsvRecord& record) const {
-  throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) + ":1: a record of more than " +
-                                   format_bytes(longest_record_))
+  throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) +
+                                   ":1: a record of more than " + format_bytes(longest_record_))
       .hint("is a quote not closed?");
 }
 

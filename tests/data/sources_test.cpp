@@ -55,7 +55,8 @@ TEST_CASE("a row that is too long is passed over without being held, and refused
       if (row.too_long > 0) CHECK(row.text.capacity() < 100);
       all.push_back(row.too_long > 0 ? -row.too_long : static_cast<int64_t>(row.text.size()));
       if (row.too_long > 0)
-        CHECK_THAT(error_of([&] { parse_row(row, "f"); }), Catch::Contains(" MiB, expected at most 16.0 MiB"));
+        CHECK_THAT(error_of([&] { parse_row(row, "f"); }),
+                   Catch::Contains(" MiB, expected at most 16.0 MiB"));
     }
     return all;
   };
@@ -66,8 +67,8 @@ TEST_CASE("a row that is too long is passed over without being held, and refused
   CHECK(lengths(folder.write("a.json", "[" + a + ",\n" + b + "," + c + "," + d + "]")) == expected);
   CHECK(lengths(folder.write("b.json", d + a + b + c)) ==
         std::vector<int64_t>{expected[3], expected[0], expected[1], expected[2]});
-  CHECK(lengths(folder.write("a.csv", "text\n" + huge + "\n\"a\n" + huge + "\n\"\n" + d.substr(8, 3) + "\n")) ==
-        std::vector<int64_t>{-size(huge), -size(huge) - 4, 3});
+  CHECK(lengths(folder.write("a.csv", "text\n" + huge + "\n\"a\n" + huge + "\n\"\n" + d.substr(8, 3) +
+                                          "\n")) == std::vector<int64_t>{-size(huge), -size(huge) - 4, 3});
   DataSource lines, paragraphs;
   lines.sample_by = SampleBy::line;
   paragraphs.sample_by = SampleBy::paragraph;
@@ -98,9 +99,12 @@ TEST_CASE("a table of very many columns takes time in proportion") {
 
 TEST_CASE("objects one behind the other are rows of a .json file too") {
   TemporaryFolder folder;
-  CHECK(rows_of(folder.write("a.json", "{\"a\": 1}\n{\"a\": \"}{\\\"\"}\n")) == "1:1 {\"a\": 1} | 2:1 {\"a\": \"}{\\\"\"}");
-  CHECK(rows_of(folder.write("a.json", "{\n\"messages\": [1]}\n\n {\"b\":\n2}")) == "1:1 {\n\"messages\": [1]} | 4:2 {\"b\":\n2}");
-  CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"role\": 1}]}")) == "1:1 {\"messages\": [{\"role\": 1}]}");
+  CHECK(rows_of(folder.write("a.json", "{\"a\": 1}\n{\"a\": \"}{\\\"\"}\n")) ==
+        "1:1 {\"a\": 1} | 2:1 {\"a\": \"}{\\\"\"}");
+  CHECK(rows_of(folder.write("a.json", "{\n\"messages\": [1]}\n\n {\"b\":\n2}")) ==
+        "1:1 {\n\"messages\": [1]} | 4:2 {\"b\":\n2}");
+  CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"role\": 1}]}")) ==
+        "1:1 {\"messages\": [{\"role\": 1}]}");
   CHECK(rows_of(folder.write("a.json", "{\"rows\": [{\"role\": 1}]}")) == "1:11 {\"role\": 1}");
 }
 

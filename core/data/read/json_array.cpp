@@ -24,10 +24,10 @@ constexpr size_t kFirstObject = size_t{1} << 20;
 
 // Members of a row that are lists themselves.
 bool is_list_of_row(const std::string& key) {
-  constexpr std::string_view kLists[] = {"messages", "conversations", "conversation", "prompt",   "completion",
-                                         "chosen",   "rejected",      "history",      "tools",    "functions",
-                                         "ids",      "input_ids",     "labels",       "mask",     "attention_mask",
-                                         "images"};
+  constexpr std::string_view kLists[] = {
+      "messages", "conversations", "conversation",   "prompt",    "completion", "chosen",
+      "rejected", "history",       "tools",          "functions", "ids",        "input_ids",
+      "labels",   "mask",          "attention_mask", "images"};
   return std::find(std::begin(kLists), std::end(kLists), key) != std::end(kLists);
 }
 

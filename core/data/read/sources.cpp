@@ -265,7 +265,8 @@ bool add_line(ByteReader& reader, SourceRow& row, std::string& piece) {
 Json parse_row(const SourceRow& row, const std::string& path) {
   if (row.too_long > 0)
     throw Error(ErrorKind::data, path + ":" + place_text(row.line, row.column) + ": a row of " +
-                                     format_bytes(row.too_long) + ", expected at most " + format_bytes(kMaxRowBytes));
+                                     format_bytes(row.too_long) + ", expected at most " +
+                                     format_bytes(kMaxRowBytes));
   if (row.kind == RowKind::text) return parse_text_row(row, path);
   if (row.kind == RowKind::csv) return parse_csv_row(row, path);
   try {

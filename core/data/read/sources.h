@@ -34,7 +34,8 @@ struct SourceRow {
   std::string text;
   RowKind kind = RowKind::json;
   std::shared_ptr<const CsvTable> table = nullptr;  // of a CSV row
-  int64_t too_long = 0;  // the bytes of a row longer than kMaxRowBytes, whose text is left out; parse_row refuses it
+  int64_t too_long =
+      0;  // the bytes of a row longer than kMaxRowBytes, whose text is left out; parse_row refuses it
 };
 
 class RowSource {

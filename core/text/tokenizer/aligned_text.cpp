@@ -10,7 +10,8 @@ namespace forge::text {
 namespace {
 
 // A short text may grow thirtyfold and more, a long one fivefold.
-constexpr size_t kShortGrowth = 32, kLongGrowth = 4, kSmallest = size_t{64} << 10, kLargest = size_t{64} << 20;
+constexpr size_t kShortGrowth = 32, kLongGrowth = 4, kSmallest = size_t{64} << 10,
+                 kLargest = size_t{64} << 20;
 
 }  // namespace
 
@@ -22,10 +23,12 @@ Growth::Growth(const std::string& tokenizer, size_t input_bytes)
 void Growth::require(size_t bytes) const {
   if (bytes <= limit) return;
   const auto text = [](size_t count) { return format_bytes(static_cast<int64_t>(count)); };
-  throw Error(ErrorKind::environment, tokenizer + ": its rules make more than " + text(limit) + " of a text of " +
-                                          text(input_bytes))
-      .hint("a rule of its normalizer, pre_tokenizer or decoder lets texts grow without end; take the file that came with the "
-            "model");
+  throw Error(ErrorKind::environment,
+              tokenizer + ": its rules make more than " + text(limit) + " of a text of " + text(input_bytes))
+      .hint(
+          "a rule of its normalizer, pre_tokenizer or decoder lets texts grow without end; take the file "
+          "that came with the "
+          "model");
 }
 
 void AlignedText::transform(const std::vector<Change>& changes, int64_t skipped) {

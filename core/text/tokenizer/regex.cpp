@@ -70,9 +70,10 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
   int error = 0;
   size_t offset = 0;
   // Oniguruma's ^ and $ stand at every line.
-  code->code = pcre2_compile(reinterpret_cast<const unsigned char*>(translated.data()), translated.size(),
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
-                             &error, &offset, nullptr);
+  code->code = pcre2_compile(
+      reinterpret_cast<const unsigned char*>(translated.data()), translated.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT, &error,
+      &offset, nullptr);
   if (code->code == nullptr) {
     throw Error(ErrorKind::environment, where + ": the regular expression " + pattern +
                                             " does not compile: " + message_of(error) + " at byte " +
@@ -107,8 +108,9 @@ bool Regex::Patience::is_out(size_t text_bytes) {
 }
 
 void Regex::give_up(std::string_view text, size_t from, const std::string& why) const {
-  throw Error(ErrorKind::data, code_->where + ": the regular expression gave up at byte " + std::to_string(from) +
-                                   " of a text of " + std::to_string(text.size()) + " bytes: " + why)
+  throw Error(ErrorKind::data, code_->where + ": the regular expression gave up at byte " +
+                                   std::to_string(from) + " of a text of " + std::to_string(text.size()) +
+                                   " bytes: " + why)
       .hint("the pattern needs too many steps on this text; shorten the text or simplify the pattern");
 }
 
@@ -337,7 +339,8 @@ class Translator {
       if (first >= 0xD800 && last <= 0xDFFF) continue;
       const uint32_t low = first >= 0xD800 && first <= 0xDFFF ? 0xE000 : first;
       if (last >= 0xD800 && last <= 0xDFFF) last = 0xD7FF;
-      out_ += low == last ? fmt::format("\\x{{{:x}}}", low) : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", low, last);
+      out_ +=
+          low == last ? fmt::format("\\x{{{:x}}}", low) : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", low, last);
     }
     if (!in_class) out_ += ']';
     at_ += 2;
