@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/error.h"
+#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/io/encoding.h"
 
@@ -70,9 +70,7 @@ class CellParser {
   }
   [[noreturn]] void fail(const std::string& what, const std::string& hint, int64_t line,
                          int64_t column) const {
-    throw Error(ErrorKind::data,
-                path_ + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + what)
-        .hint(hint);
+    throw PlacedError(ErrorKind::data, {path_, line, column}, what, hint);
   }
 
   CsvCell cell() {
@@ -123,8 +121,7 @@ void check_utf8(const CsvRecord& record, const std::string& path) {
     column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
     line += c == '\n';
   }
-  throw Error(ErrorKind::data, path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
-                                   utf8_problem(record.text, bad));
+  throw PlacedError(ErrorKind::data, {path, line, column}, utf8_problem(record.text, bad));
 }
 
 // Of a file of commas whose header has none: what stands between its names instead, the only one of the three that does.
@@ -171,10 +168,10 @@ std::vector<CsvCell> parse_csv_record(const CsvRecord& record, const CsvTable& t
   if (expected == 0 || cells.size() == expected) return cells;
   const bool more = cells.size() > expected;
   const CsvCell& at = more ? cells[expected] : cells[0];
-  throw Error(ErrorKind::data, path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-                                   std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") +
-                                   ", expected " + std::to_string(expected) + " as in the header")
-      .hint(more ? "quote cells that hold the separator" : "write the missing cells, if empty");
+  throw PlacedError(ErrorKind::data, {path, at.line, at.column},
+                    std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") + ", expected " +
+                        std::to_string(expected) + " as in the header",
+                    more ? "quote cells that hold the separator" : "write the missing cells, if empty");
 }
 
 CsvFile::CsvFile(const std::string& path, char delimiter, int64_t longest_record)

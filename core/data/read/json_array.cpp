@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/base/error.h"
+#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/data/read/source_readers.h"
 
@@ -11,9 +11,7 @@ namespace forge {
 
 void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
              const std::string& hint) {
-  throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem)
-      .hint(hint);
+  throw PlacedError(ErrorKind::data, {path, line, column}, problem, hint);
 }
 
 namespace {

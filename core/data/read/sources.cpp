@@ -156,31 +156,27 @@ std::string data_extension(const std::string& path) {
   return lower(name.extension().string());
 }
 
-// Characters in front of a byte of a text, as a place in the file.
-std::string place_of_byte(const SourceRow& row, size_t byte) {
+// Where a byte of the row's text stands.
+PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path = "") {
   int64_t line = row.line, column = row.column;
   for (char c : std::string_view(row.text).substr(0, byte)) {
     column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
     line += c == '\n';
   }
-  return place_text(line, column);
+  return {path, line, column};
 }
 
 Json parse_text_row(const SourceRow& row, const std::string& path) {
   size_t bad = 0;
   if (valid_utf8(row.text, &bad)) return {{"text", row.text}};
-  throw Error(ErrorKind::data, path + ":" + place_of_byte(row, bad) + ": " + utf8_problem(row.text, bad));
+  throw PlacedError(ErrorKind::data, place_of_byte(row, bad, path), utf8_problem(row.text, bad));
 }
 
 // The parser counts columns from the row's first byte; on its first line the row may begin further right, and
 // in a file without lines its columns mean nothing.
-std::string shifted(const std::string& message, const std::string& path, const SourceRow& row) {
-  const std::string first_line = path + ":" + std::to_string(row.line) + ":";
-  if (!starts_with(message, first_line)) return message;
-  const size_t colon = message.find(':', first_line.size());
-  const int64_t column = std::stoll(message.substr(first_line.size(), colon - first_line.size()));
-  const std::string place = place_text(row.line, row.column == 0 ? 0 : column + row.column - 1);
-  return path + ":" + place + message.substr(colon);
+PlaceInFile shifted(PlaceInFile at, const SourceRow& row) {
+  if (at.line == row.line) at.column = row.column == 0 ? 0 : at.column + row.column - 1;
+  return at;
 }
 
 std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
@@ -264,34 +260,29 @@ bool add_line(ByteReader& reader, SourceRow& row, std::string& piece) {
 
 Json parse_row(const SourceRow& row, const std::string& path) {
   if (row.too_long > 0)
-    throw Error(ErrorKind::data, path + ":" + place_text(row.line, row.column) + ": a row of " +
-                                     format_bytes(row.too_long) + ", expected at most " +
-                                     format_bytes(kMaxRowBytes));
+    throw PlacedError(
+        ErrorKind::data, {path, row.line, row.column},
+        "a row of " + format_bytes(row.too_long) + ", expected at most " + format_bytes(kMaxRowBytes));
   if (row.kind == RowKind::text) return parse_text_row(row, path);
   if (row.kind == RowKind::csv) return parse_csv_row(row, path);
   try {
     return parse_json(row.text, path, ErrorKind::data, {}, row.line);
-  } catch (const Error& error) {
-    if (row.column == 1) throw;
-    throw Error(ErrorKind::data, shifted(error.what(), path, row));
+  } catch (const PlacedError& error) {
+    throw PlacedError(error.kind(), shifted(error.at(), row), error.problem(), error.hint());
   }
-}
-
-std::string place_text(int64_t line, int64_t column) {
-  return column == 0 ? "row " + std::to_string(line) : std::to_string(line) + ":" + std::to_string(column);
 }
 
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path) {
   if (row.column == 0) return place_text(row.line, 0);
   if (row.kind == RowKind::json) return place_of(row, pointer);
-  if (row.kind == RowKind::text) return place_of_byte(row, 0);
+  if (row.kind == RowKind::text) return place_text(row.line, row.column);
   const std::vector<CsvCell> cells = cells_of(row, path);
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string start = "/" + row.table->header[i];
     if (pointer == start || starts_with(pointer, start + "/"))
       return place_text(cells[i].line, cells[i].column);
   }
-  return place_of_byte(row, 0);
+  return place_text(row.line, row.column);
 }
 
 }  // namespace forge

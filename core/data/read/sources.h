@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/placed_error.h"
 #include "core/config/job.h"
 #include "core/io/csv.h"
 #include "core/io/json.h"
@@ -56,12 +57,10 @@ SourceKind source_kind(const std::string& path);
 // is refused when rows need it.
 std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source = {});
 
-// The row as JSON, faults at their place in the file; one longer than kMaxRowBytes is a fault. A CSV row is an object of texts, with null for an empty
+// The row as JSON. Throws PlacedError(data) for what is none; one longer than kMaxRowBytes is a fault. A CSV row is an object of texts, with null for an empty
 // cell without quotes; a row of a text file is {"text": …}.
 Json parse_row(const SourceRow& row, const std::string& path);
 
-// A place as messages write it: "12:31", or "row 12" when `column` is 0.
-std::string place_text(int64_t line, int64_t column);
 // Finding a place reads the row again: of one row no more faults than this are placed.
 inline constexpr size_t kPlacedPerRow = 20;
 // Where the value at `pointer` ("/messages/2/role") stands in a row, as place_text of the file. A missing
