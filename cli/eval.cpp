@@ -84,7 +84,8 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   job.output_dir = scratch;
   Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
   if (model.sliding_window > 0 && rows.summary.longest > model.sliding_window)
-    throw Error(ErrorKind::data, "--data " + *file + ": the longest row has " + format_count(rows.summary.longest) +
+    throw Error(ErrorKind::data, "--data " + *file + ": the longest row has " +
+                                     format_count(rows.summary.longest) +
                                      " tokens, more than the model's sliding window of " +
                                      format_count(model.sliding_window) + ", which forge does not compute")
         .hint("cut longer rows with --max-length " + std::to_string(model.sliding_window));
@@ -118,7 +119,7 @@ int run(const Arguments& args) {
   ModelChoice choice = choose_model(args, progress);
   ScratchFolder scratch;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
-  require_trainable(rows.summary, "evaluation");
+  require_trainable(rows.summary, "--data");
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   progress.line("precision " + name_of(choice.precision) + ": " + choice.precision_reason);

@@ -1,6 +1,6 @@
 #include "providers/providers.h"
 
-#include "core/base/error.h"
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/reference/reference_plan.h"
@@ -9,8 +9,8 @@ namespace forge {
 
 const std::vector<Provider>& providers() {
   static const std::vector<Provider> table{
-      {"fused", "our own kernels, forward and backward written by hand: Llama's layers on a CPU", fused_faults,
-       fused_activation_lines, true},
+      {"fused", "our own kernels, forward and backward written by hand: Llama's layers on a CPU",
+       fused_faults, fused_activation_lines, true},
       {"reference", "plain ATen with autograd inside each layer: every model, every device", reference_faults,
        reference_activation_lines},
   };
@@ -23,8 +23,9 @@ const Provider& provider_named(const std::string& name) {
     if (provider.name == name) return provider;
     known.push_back(provider.name);
   }
-  throw Error(ErrorKind::job, "provider: unknown provider \"" + name + "\"" + did_you_mean(name, known) +
-                                  "; forge has auto, " + join(known, ", "));
+  throw KeyError(ErrorKind::job, "provider",
+                 "unknown provider \"" + name + "\"" + did_you_mean(name, known) + "; forge has auto, " +
+                     join(known, ", "));
 }
 
 }  // namespace forge

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
@@ -52,42 +53,45 @@ void from_profile(Plan& plan, const std::string& key, const std::string& reason)
 
 namespace {
 
-std::vector<std::string> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
-  std::vector<std::string> faults;
+std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
+  std::vector<KeyFault> faults;
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
-    faults.push_back("model.quantization: quantised weights cannot be trained; add adapter: lora");
+    faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
   if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
       !job.adapter.init_from)
-    faults.push_back(
-        "adapter.init: pissa takes its factors out of the base weights, which quantised blocks cannot "
-        "follow; take default, or model.quantization: none");
+    faults.push_back({"adapter.init",
+                      "pissa takes its factors out of the base weights, which quantised blocks cannot "
+                      "follow; take default, or model.quantization: none"});
   for (const std::string& name : job.adapter.exclude_modules)
     if (!names_a_linear(model, name))
-      faults.push_back("adapter.exclude_modules: \"" + name + "\" matches no linear layer");
+      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
   if (const int64_t window = model.sliding_window; window > 0 && job.data.max_length > window)
-    faults.push_back("data.max_length: " + format_count(job.data.max_length) + " is more than the model's sliding window of " +
-                     format_count(window) + " tokens, which forge does not compute; set data.max_length: " +
-                     std::to_string(window) + ", within which attention is the same");
+    faults.push_back(
+        {"data.max_length", format_count(job.data.max_length) +
+                                " is more than the model's sliding window of " + format_count(window) +
+                                " tokens, which forge does not compute; set data.max_length: " +
+                                std::to_string(window) + ", within which attention is the same"});
   if (job.train.precision == Precision::fp16 && !device.cuda)
-    faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
+    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU takes bf16 or fp32"});
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
-    faults.push_back("train.precision: " + device.gpu.name +
-                     " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
+    faults.push_back({"train.precision",
+                      device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32"});
   return faults;
 }
 
-std::vector<std::string> faults_of_data(const Plan& plan) {
-  std::vector<std::string> faults;
+std::vector<KeyFault> faults_of_data(const Plan& plan) {
+  std::vector<KeyFault> faults;
   if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
-    faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
-                     " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +
-                     " positions; set it to that, or leave it out");
-  if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
+    faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
+                                             " tokens, the model knows " +
+                                             format_count(plan.model.max_position_embeddings) +
+                                             " positions; set it to that, or leave it out"});
+  if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});
   return faults;
 }
 
-void throw_if_any(const std::vector<std::string>& faults) {
-  if (!faults.empty()) throw Error(ErrorKind::job, join(faults, "\n"));
+void throw_if_any(std::vector<KeyFault> faults) {
+  if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
 }
 
 }  // namespace
@@ -99,8 +103,8 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
 void refuse_contradictions(const Plan& plan) {
   require_trainable(plan.train, "data.train");
   require_trainable(plan.eval, "data.eval");
-  std::vector<std::string> faults = faults_of_job(plan.job, plan.model, plan.device);
-  for (std::string& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
+  std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
+  for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
   throw_if_any(faults);
 }
 
@@ -142,8 +146,8 @@ void resolve_provider(Plan& plan) {
     const Provider& asked = provider_named(plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);
     if (!faults.empty())
-      throw Error(ErrorKind::job, "provider: " + plan.job.provider + " cannot do this job: " + join(faults, "; "))
-          .hint("set provider: auto");
+      throw KeyError(ErrorKind::job, "provider",
+                     plan.job.provider + " cannot do this job: " + join(faults, "; "), "set provider: auto");
     plan.provider = asked.name;
     return;
   }
@@ -218,7 +222,8 @@ void resolve_disk(Plan& plan) {
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;
   const int64_t most = plan.steps > 0 ? plan.steps : std::numeric_limits<int64_t>::max();  // 0: not known
-  const int64_t kept = periodic ? std::min(job.checkpoint.keep_last, most / *job.checkpoint.every_steps + 1) : 1;
+  const int64_t kept =
+      periodic ? std::min(job.checkpoint.keep_last, most / *job.checkpoint.every_steps + 1) : 1;
   const int64_t copies = kept + (best ? job.checkpoint.keep_best : 0) + 1;
   const bool full = job.adapter.type == AdapterType::none;
   const int64_t result = plan.parameters.trainable * (full ? bytes_of(*job.train.precision) : 4);
@@ -280,7 +285,8 @@ void warn_of_rate(const Job& job, const Warn& warn) {
   if (job.optimizer.type != OptimizerType::adamw || job.optimizer.learning_rate < kFarTooHigh) return;
   warn("optimizer.learning_rate " + format_number(job.optimizer.learning_rate) +
        " is far above what adamw trains with (" +
-       (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights" : "1e-5 to 1e-3 for an adapter") +
+       (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights"
+                                              : "1e-5 to 1e-3 for an adapter") +
        "): the loss will hardly fall");
 }
 
@@ -290,7 +296,8 @@ void warn_of_rank(const Plan& plan, const Warn& warn) {
   const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
   const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
   for (const AdapterSite& site : sites)
-    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst))) worst = &site;
+    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst)))
+      worst = &site;
   if (worst)
     warn("adapter.rank " + format_count(worst->rank) + " is above the width of " + worst->module + " (" +
          format_count(worst->in_features) + " × " + format_count(worst->out_features) + "): ranks past " +
