@@ -111,8 +111,9 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
            " steps: write that run's limit to keep it, use " + over;
   if (only_files) return "put back the files that it began with to continue, or use " + over;
   if (only_limits) return "use --extend to continue with the new limit, " + over;
-  return extend ? "--extend moves only " + join({std::begin(kLimits), std::end(kLimits)}, ", ") + "; use " + over
-                : "use " + over;
+  return extend
+             ? "--extend moves only " + join({std::begin(kLimits), std::end(kLimits)}, ", ") + "; use " + over
+             : "use " + over;
 }
 
 [[noreturn]] void refuse(const std::string& folder, const RunState& state, const Plan& before,
@@ -121,7 +122,8 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
   const bool only_files = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
     return std::find(files.begin(), files.end(), key) != files.end();
   });
-  std::string message = folder + (only_files ? ": began from other files" : ": holds another job of this name");
+  std::string message =
+      folder + (only_files ? ": began from other files" : ": holds another job of this name");
   for (const std::string& key : keys) message += difference(key, before, wanted);
   throw Error(ErrorKind::job, message).hint(way_out(state, before, wanted, keys, only_files, extend));
 }
@@ -147,8 +149,8 @@ std::string difference_text(const Plan& before, const Plan& wanted, const std::s
     return plan.execution.contains(key) ? plan.execution.at(key) : "not set";
   };
   const std::string name = arithmetic_name(key);
-  return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " + text(before) +
-         ", is " + text(wanted);
+  return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " +
+         text(before) + ", is " + text(wanted);
 }
 
 std::string progress_of(const RunState& state, const Plan& plan) {
@@ -158,7 +160,8 @@ std::string progress_of(const RunState& state, const Plan& plan) {
 }
 
 // A finished run whose result was removed: its last checkpoint is of the last step, so to continue from it is to export.
-Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state, const std::string& folder) {
+Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state,
+                          const std::string& folder) {
   const std::string lost = folder + " is finished, but its " + state.result + "/ is not whole";
   if (!state.last_step)
     throw Error(ErrorKind::environment, lost + " and there is no checkpoint to write it from")
@@ -168,7 +171,8 @@ Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState
   if (!other_machine(before.device, wanted.device).empty()) decision.plan = wanted;
   decision.plan.train = wanted.train;
   decision.plan.eval = wanted.eval;
-  decision.sentence = lost + ": writing it again from the checkpoint of step " + format_count(*state.last_step);
+  decision.sentence =
+      lost + ": writing it again from the checkpoint of step " + format_count(*state.last_step);
   return decision;
 }
 
@@ -177,17 +181,17 @@ Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState
 void unseal(RunState& state, const std::string& folder) {
   const RunPaths paths{folder};
   state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
-  for (Json& amendment : state.amendments)
-    amendment = unseal_secrets(amendment, process_environment(), paths.amendments());
+  for (Amendment& amendment : state.amendments)
+    amendment =
+        amendment_from_json(unseal_secrets(to_json(amendment), process_environment(), paths.amendments()));
 }
 
 Json amended_plan(const RunState& state) {
   Json plan = state.plan;
-  for (const Json& amendment : state.amendments) {
-    if (amendment.contains("plan")) plan = amendment["plan"];
-    if (amendment.contains("identity")) plan["identity"].update(amendment["identity"]);
-    if (!amendment.contains("changes")) continue;
-    for (const auto& [key, value] : amendment["changes"].items()) {
+  for (const Amendment& amendment : state.amendments) {
+    if (amendment.plan) plan = *amendment.plan;
+    for (const auto& [key, value] : amendment.identity) plan["identity"][key] = value;
+    for (const auto& [key, value] : amendment.changes.items()) {
       if (key == "steps")
         plan["steps"] = value;
       else
@@ -238,22 +242,21 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     changes["steps"] = wanted.steps;
   }
   if (plan_again) {
-    Json amendment{{"kind", "replan"},
-                   {"reason", machine.empty() ? "other execution settings" : "another machine"}};
-    amendment["changes"] = {{"steps", wanted.steps}};
-    amendment["plan"] = to_json(wanted);
-    decision.amendments.push_back(amendment);
+    decision.amendments.push_back({.kind = AmendmentKind::replan,
+                                   .reason = machine.empty() ? "other execution settings" : "another machine",
+                                   .changes = {{"steps", wanted.steps}},
+                                   .plan = to_json(wanted)});
     if (!machine.empty()) decision.notes.push_back("the machine differs: " + machine);
     for (const std::string& key : differing_keys(before.execution, wanted.execution))
       decision.notes.push_back(difference_text(before, wanted, key));
     decision.notes.push_back("from here on the run equals an uninterrupted one to rounding, not to the bit");
   } else {
     if (!changes.empty())
-      decision.amendments.push_back({{"kind", extends ? "extend" : "settings"},
-                                     {"changes", changes},
-                                     {"reason", extends ? "--extend" : "the job file changed"}});
+      decision.amendments.push_back({.kind = extends ? AmendmentKind::extend : AmendmentKind::settings,
+                                     .reason = extends ? "--extend" : "the job file changed",
+                                     .changes = changes});
     // From now on the run is the one with the new limit.
-    for (const std::string& key : keys) decision.amendments.back()["identity"][key] = wanted.identity.at(key);
+    for (const std::string& key : keys) decision.amendments.back().identity[key] = wanted.identity.at(key);
     RunState after = state;
     after.amendments.insert(after.amendments.end(), decision.amendments.begin(), decision.amendments.end());
     decision.plan = plan_from_json(amended_plan(after), folder + "/plan.json");

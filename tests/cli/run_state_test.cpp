@@ -272,7 +272,7 @@ TEST_CASE("a run on another processor says what was and what is") {
             "the arithmetic differs: processor was Test CPU, is Another CPU",
             "from here on the run equals an uninterrupted one to rounding, not to the bit"});
   REQUIRE(decision.amendments.size() == 1);
-  CHECK(decision.amendments[0]["plan"]["execution"]["arithmetic.processor"] == "Another CPU");
+  CHECK((*decision.amendments[0].plan)["execution"]["arithmetic.processor"] == "Another CPU");
 }
 
 }  // namespace forge
