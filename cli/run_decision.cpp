@@ -11,18 +11,10 @@
 namespace forge {
 namespace {
 
-// Sections that may change freely between two parts of one run.
-constexpr const char* kFreeSections[] = {"log.", "checkpoint.", "eval."};
-// The limits of a run: --extend moves them.
-constexpr const char* kLimits[] = {"train.epochs", "train.max_steps", "train.max_tokens", "train.max_time"};
-
+// What --extend moves.
 bool is_limit(const std::string& key) {
-  return std::find(std::begin(kLimits), std::end(kLimits), key) != std::end(kLimits);
-}
-
-bool is_free(const std::string& key) {
-  return std::any_of(std::begin(kFreeSections), std::end(kFreeSections),
-                     [&](const char* section) { return starts_with(key, section); });
+  const Field* field = find_field(key);
+  return field && field->role == KeyRole::limit;
 }
 
 // The slot of a dotted key in an object of objects.
@@ -32,12 +24,10 @@ Json& slot(Json& object, const std::string& dotted) {
   return *place;
 }
 
-// Keys of `after` that differ from `before` among those that `belongs` takes, with their new values.
-template <class Belongs>
-Json changed_values(const Job& before, const Job& after, Belongs belongs) {
+// Keys of a role that differ, with their new values.
+Json changed_values(const Job& before, const Job& after, KeyRole role) {
   Json changes = Json::object();
-  for (const std::string& key : dotted_keys(job_fields())) {
-    if (find_field(key)->kind == FieldKind::section || !belongs(key)) continue;
+  for (const std::string& key : keys_of_role(role)) {
     Json value = value_of(after, key);
     if (value != value_of(before, key)) changes[key] = value;
   }
@@ -72,12 +62,10 @@ std::string data_difference(const Job& before, const Job& wanted) {
   std::string text;
   const std::vector<std::string> there = paths_of(before), here = paths_of(wanted);
   if (there != here) text += there_and_here("data.train", join(there, ", "), join(here, ", "));
-  const Json changes = changed_values(before, wanted, [](const std::string& key) {
-    return starts_with(key, "data.") && !starts_with(key, "data.train") && !starts_with(key, "data.eval.") &&
-           key != "data.eval";
-  });
+  const Json changes = changed_values(before, wanted, KeyRole::content);
   for (const auto& [key, value] : changes.items())
-    text += there_and_here(key, dump_json(value_of(before, key)), dump_json(value));
+    if (starts_with(key, "data.") && key != "data.train")
+      text += there_and_here(key, dump_json(value_of(before, key)), dump_json(value));
   if (!text.empty()) return text;
   if (value_of(before, "data.train") != value_of(wanted, "data.train"))
     return "\n  data.train: other settings of " + join(here, ", ");
@@ -111,9 +99,8 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
            " steps: write that run's limit to keep it, use " + over;
   if (only_files) return "put back the files that it began with to continue, or use " + over;
   if (only_limits) return "use --extend to continue with the new limit, " + over;
-  return extend
-             ? "--extend moves only " + join({std::begin(kLimits), std::end(kLimits)}, ", ") + "; use " + over
-             : "use " + over;
+  return extend ? "--extend moves only " + join(keys_of_role(KeyRole::limit), ", ") + "; use " + over
+                : "use " + over;
 }
 
 [[noreturn]] void refuse(const std::string& folder, const RunState& state, const Plan& before,
@@ -131,9 +118,9 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
 // "train.max_steps: 3", the limit that ended a run.
 std::string limit_text(const Plan& plan) {
   std::vector<std::string> limits;
-  for (const char* key : kLimits)
+  for (const std::string& key : keys_of_role(KeyRole::limit))
     if (const Json value = value_of(plan.job, key); !value.is_null())
-      limits.push_back(std::string(key) + ": " + dump_json(value));
+      limits.push_back(key + ": " + dump_json(value));
   return join(limits, ", ");
 }
 
@@ -236,9 +223,9 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
       decision.notes.push_back(changed_file_text(before, wanted, name) + "; what is trained did not");
   std::string machine = other_machine(before.device, wanted.device);
   bool plan_again = !machine.empty() || before.execution != wanted.execution;
-  Json changes = changed_values(before.job, wanted.job, is_free);
+  Json changes = changed_values(before.job, wanted.job, KeyRole::settings);
   if (extends) {
-    changes.update(changed_values(before.job, wanted.job, is_limit));
+    changes.update(changed_values(before.job, wanted.job, KeyRole::limit));
     changes["steps"] = wanted.steps;
   }
   if (plan_again) {

@@ -1,4 +1,5 @@
-// The tables of job.yaml: every key with its sentence, range and choices. Defaults stand in job.h.
+// The tables of job.yaml: every key with its sentence, range, choices and what another value means to a run. Defaults
+// stand in job.h.
 #include "core/config/field_builder.h"
 
 namespace forge {
@@ -8,11 +9,14 @@ std::vector<Field> model_fields() {
   return {
       key("path", &ModelConfig::path, "The model: a Hugging Face folder with safetensors, or a .gguf file.")
           .required()
-          .path(),
+          .path()
+          .role(KeyRole::content),
       key("quantization", &ModelConfig::quantization,
-          "How the frozen linear weights are held; the head and the embedding stay as they are."),
+          "How the frozen linear weights are held; the head and the embedding stay as they are.")
+          .role(KeyRole::identity),
       key("double_quantization", &ModelConfig::double_quantization,
-          "Hold the scales of nf4 and fp4 in 8 bits too: 4.127 instead of 4.5 bits a weight."),
+          "Hold the scales of nf4 and fp4 in 8 bits too: 4.127 instead of 4.5 bits a weight.")
+          .role(KeyRole::identity),
   };
 }
 
@@ -84,10 +88,12 @@ std::vector<Field> objective_fields() {
   return {
       key("type", &ObjectiveConfig::type,
           "What is minimised: the loss of answers (sft) or of all text (pretrain).")
-          .later({"dpo", "orpo", "simpo", "kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"}),
+          .later({"dpo", "orpo", "simpo", "kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"})
+          .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens count: every assistant turn, the last one, each one as an example of its own "
-          "behind the turns before it, the completion of a pair, or all."),
+          "behind the turns before it, the completion of a pair, or all.")
+          .makes_examples(),
       key("label_smoothing", &ObjectiveConfig::label_smoothing,
           "Share of the target spread over the vocabulary.")
           .at_least(0)
@@ -108,40 +114,50 @@ std::vector<Field> source_fields() {
       key("format", &DataSource::format,
           "What a row looks like; auto looks at the rows and the plan says what it saw. preference, kto, "
           "reward and "
-          "prompt rows are shown by forge data; no objective trains on them yet."),
+          "prompt rows are shown by forge data; no objective trains on them yet.")
+          .makes_examples(),
       key("limit", &DataSource::limit, "Take so many rows only, behind those of skip.")
           .at_least(1)
           .unit("rows")
-          .when_unset("all rows"),
-      key("skip", &DataSource::skip, "Leave out the first rows.").at_least(0).unit("rows"),
+          .when_unset("all rows")
+          .makes_examples(),
+      key("skip", &DataSource::skip, "Leave out the first rows.").at_least(0).unit("rows").makes_examples(),
       key("weight", &DataSource::weight,
           "Times that each row is trained in an epoch. 2.5: all rows twice, and half of them once more, "
           "chosen by "
           "the row's hash and the seed.")
           .above(0)
-          .range(0, 1000),
+          .range(0, 1000)
+          .makes_examples(),
       key("columns", &DataSource::columns,
           "Where forge's fields stand in a row: {instruction: question, output: answer.text}. from, value, "
           "role and "
           "content rename the keys of each turn.")
-          .when_unset("the fields have forge's names"),
+          .when_unset("the fields have forge's names")
+          .makes_examples(),
       key("roles", &DataSource::roles,
           "Roles of the speakers: {Customer: user, Agent: assistant}. Roles are system, user, assistant, "
           "tool and "
           "tool_call.")
-          .when_unset("the usual names"),
+          .when_unset("the usual names")
+          .makes_examples(),
       key("prompt", &DataSource::prompt,
           "Own template of the prompt, with fields of the row in braces: \"Q: {question}\\nA:\". Doubled "
           "braces are "
           "braces.")
-          .when_unset("the row's own prompt"),
+          .when_unset("the row's own prompt")
+          .makes_examples(),
       key("completion", &DataSource::completion, "Own template of the completion, with prompt.")
-          .when_unset("the row's own completion"),
+          .when_unset("the row's own completion")
+          .makes_examples(),
       key("ignore", &DataSource::ignore,
-          "Keys of rows and turns to leave out on purpose, such as a context, a score or images beside the text.")
-          .when_unset("keys that would change what is learned are refused, others are counted"),
+          "Keys of rows and turns to leave out on purpose, such as a context, a score or images beside the "
+          "text.")
+          .when_unset("keys that would change what is learned are refused, others are counted")
+          .makes_examples(),
       key("sample_by", &DataSource::sample_by,
-          "What a row of a text file is: the whole document, a paragraph (blank lines between) or a line."),
+          "What a row of a text file is: the whole document, a paragraph (blank lines between) or a line.")
+          .makes_examples(),
   };
 }
 
@@ -151,40 +167,62 @@ std::vector<Field> data_fields() {
                "What to train on: a file, folder or pattern, a list of them, or a list of {path, format, …}.",
                source_fields())
           .required()
-          .shorthand("path"),
+          .shorthand("path")
+          .role(KeyRole::content),
       sections("eval", &DataConfig::eval, "What to evaluate on, in the same forms.", source_fields())
-          .shorthand("path"),
+          .shorthand("path")
+          .role(KeyRole::free),
       key("eval_fraction", &DataConfig::eval_fraction,
           "Share of the training rows kept for evaluation, chosen by each row's hash.")
           .at_least(0)
-          .below(1),
+          .below(1)
+          .role(KeyRole::content)
+          .makes_examples(),
       key("template", &DataConfig::template_name,
           "Chat template: the model's own (auto), a .jinja file, or the name of a bundled one.")
-          .words({"auto"}),
+          .words({"auto"})
+          .role(KeyRole::content),
       key("template_variables", &DataConfig::template_variables,
           "Values for names that the chat template reads, as {enable_thinking: false}; the stored template "
-          "keeps them."),
-      key("max_length", &DataConfig::max_length, "Longest example.").range(1, 1 << 24).unit("tokens"),
+          "keeps them.")
+          .role(KeyRole::content),
+      key("max_length", &DataConfig::max_length, "Longest example.")
+          .range(1, 1 << 24)
+          .unit("tokens")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("overlong", &DataConfig::overlong,
-          "What happens to a longer example; every cut is counted and shown."),
-      key("truncation_side", &DataConfig::truncation_side, "The side on which truncate cuts."),
+          "What happens to a longer example; every cut is counted and shown.")
+          .role(KeyRole::content)
+          .makes_examples(),
+      key("truncation_side", &DataConfig::truncation_side, "The side on which truncate cuts.")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("max_prompt_length", &DataConfig::max_prompt_length,
           "Longest prompt: what stands before the first trained token. Cutting takes its beginning.")
           .range(1, 1 << 24)
           .unit("tokens")
-          .when_unset("no limit of its own"),
+          .when_unset("no limit of its own")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("max_completion_length", &DataConfig::max_completion_length,
           "Longest completion: from the first trained token on. Cutting takes its end.")
           .range(1, 1 << 24)
           .unit("tokens")
-          .when_unset("no limit of its own"),
+          .when_unset("no limit of its own")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("packing", &DataConfig::packing,
           "Several examples share a row without seeing each other. Changes speed, "
-          "not the training."),
-      key("group_by_length", &DataConfig::group_by_length, "Draw examples of similar length into one step."),
-      key("shuffle", &DataConfig::shuffle, "New order every epoch, from the seed."),
+          "not the training.")
+          .role(KeyRole::execution),
+      key("group_by_length", &DataConfig::group_by_length, "Draw examples of similar length into one step.")
+          .role(KeyRole::identity),
+      key("shuffle", &DataConfig::shuffle, "New order every epoch, from the seed.").role(KeyRole::identity),
       key("on_bad_row", &DataConfig::on_bad_row,
-          "What happens to a row that cannot be used; skip counts and lists it."),
+          "What happens to a row that cannot be used; skip counts and lists it.")
+          .role(KeyRole::content)
+          .makes_examples(),
   };
 }
 
@@ -192,60 +230,79 @@ std::vector<Field> train_fields() {
   return {
       key("epochs", &TrainConfig::epochs, "Passes over the training data.")
           .above(0)
-          .when_unset("1, unless another limit is set"),
+          .when_unset("1, unless another limit is set")
+          .role(KeyRole::limit),
       key("max_steps", &TrainConfig::max_steps, "Stop after so many optimizer steps.")
           .at_least(1)
           .unit("steps")
-          .when_unset("no limit"),
+          .when_unset("no limit")
+          .role(KeyRole::limit),
       key("max_tokens", &TrainConfig::max_tokens, "Stop after so many tokens.")
           .at_least(1)
           .unit("tokens")
-          .when_unset("no limit"),
-      key("max_time", &TrainConfig::max_time, "Stop after so much time, everything counted: seconds, or 90s, 30m, 1h30m.")
+          .when_unset("no limit")
+          .role(KeyRole::limit),
+      key("max_time", &TrainConfig::max_time,
+          "Stop after so much time, everything counted: seconds, or 90s, 30m, 1h30m.")
           .kind(FieldKind::seconds)
           .above(0)
           .unit("seconds")
-          .when_unset("no limit"),
+          .when_unset("no limit")
+          .role(KeyRole::limit),
       key("global_batch_size", &TrainConfig::global_batch_size,
           "Examples of one optimizer step, packed or not.")
           .automatic()
           .range(1, 1 << 24)
           .unit("examples")
-          .when_unset("32, unless global_batch_tokens is set"),
+          .when_unset("32, unless global_batch_tokens is set")
+          .role(KeyRole::identity),
       key("global_batch_tokens", &TrainConfig::global_batch_tokens,
           "Tokens of one optimizer step, instead of examples.")
           .at_least(1)
           .unit("tokens")
-          .when_unset("global_batch_size counts"),
+          .when_unset("global_batch_size counts")
+          .role(KeyRole::identity),
       key("micro_batch_size", &TrainConfig::micro_batch_size,
           "Examples computed at once; auto takes the smallest at the throughput knee that fits.")
           .automatic()
           .range(1, 1 << 24)
-          .unit("examples"),
+          .unit("examples")
+          .role(KeyRole::execution),
       key("micro_batch_tokens", &TrainConfig::micro_batch_tokens,
           "Tokens computed at once: packed as full as they get, or without packing as many examples in order "
           "as fit.")
           .automatic()
           .at_least(1)
-          .unit("tokens"),
+          .unit("tokens")
+          .role(KeyRole::execution),
       key("activation_checkpointing", &TrainConfig::activation_checkpointing,
           "Recompute activations in the backward pass to save memory.")
-          .automatic(),
+          .automatic()
+          .role(KeyRole::execution),
       key("precision", &TrainConfig::precision,
           "Type of frozen weights, activations and matrix inputs; auto is the hardware profile's.")
-          .automatic(),
+          .automatic()
+          .role(KeyRole::identity),
       key("master_weights", &TrainConfig::master_weights,
-          "Hold trained weights in fp32 beside their bf16 or fp16 copy."),
+          "Hold trained weights in fp32 beside their bf16 or fp16 copy.")
+          .role(KeyRole::identity),
       key("max_grad_norm", &TrainConfig::max_grad_norm,
           "Gradients are scaled down to this norm; 0 leaves them.")
-          .at_least(0),
+          .at_least(0)
+          .role(KeyRole::identity),
       key("neftune_alpha", &TrainConfig::neftune_alpha,
           "Strength of the noise on embeddings (NEFTune); 0 is none.")
-          .at_least(0),
+          .at_least(0)
+          .role(KeyRole::identity),
       key("on_nan", &TrainConfig::on_nan,
-          "What a loss that is not finite does: stop the run, or skip the step."),
-      key("deterministic", &TrainConfig::deterministic, "Only kernels that give the same bits every time."),
-      key("threads", &TrainConfig::threads, "CPU threads.").automatic().range(1, 4096),
+          "What a loss that is not finite does: stop the run, or skip the step.")
+          .role(KeyRole::identity),
+      key("deterministic", &TrainConfig::deterministic, "Only kernels that give the same bits every time.")
+          .role(KeyRole::execution),
+      key("threads", &TrainConfig::threads, "CPU threads.")
+          .automatic()
+          .range(1, 4096)
+          .role(KeyRole::execution),
   };
 }
 
@@ -311,7 +368,8 @@ std::vector<Field> eval_fields() {
           .when_unset("only at the end of the run"),
       key("at_start", &EvalConfig::at_start, "Evaluate before the first step too."),
       key("samples", &EvalConfig::samples,
-          "Prompts from the evaluation data (without any: the training data) that are answered before and after training, "
+          "Prompts from the evaluation data (without any: the training data) that are answered before and "
+          "after training, "
           "for the report.")
           .range(0, 64),
       section("early_stopping", &EvalConfig::early_stopping,
@@ -345,35 +403,61 @@ std::vector<Field> hardware_fields() {
 
 std::vector<Field> make_job_fields() {
   return {
-      key("version", &Job::version, "Version of this format.").range(1, 1),
-      key("name", &Job::name, "Names the run folder.").when_unset("the job file's name without its ending"),
-      key("seed", &Job::seed, "Seed of everything random.").range(0, 4294967295.0),
-      key("output_dir", &Job::output_dir, "Folder of run folders.").path(),
+      key("version", &Job::version, "Version of this format.").range(1, 1).role(KeyRole::free),
+      key("name", &Job::name, "Names the run folder.")
+          .when_unset("the job file's name without its ending")
+          .role(KeyRole::free),
+      key("seed", &Job::seed, "Seed of everything random.").range(0, 4294967295.0).role(KeyRole::identity),
+      key("output_dir", &Job::output_dir, "Folder of run folders.").path().role(KeyRole::free),
       section("model", &Job::model, "The model to start from.", model_fields()).shorthand("path").required(),
-      section("adapter", &Job::adapter, "How weights change.", adapter_fields()).shorthand("type"),
-      section("objective", &Job::objective, "What is minimised.", objective_fields()).shorthand("type"),
+      section("adapter", &Job::adapter, "How weights change.", adapter_fields())
+          .shorthand("type")
+          .role(KeyRole::identity),
+      section("objective", &Job::objective, "What is minimised.", objective_fields())
+          .shorthand("type")
+          .role(KeyRole::identity),
       section("data", &Job::data, "What is learned from.", data_fields()).required(),
       section("train", &Job::train, "Length, batch and precision of the run.", train_fields()),
-      section("optimizer", &Job::optimizer, "The optimizer.", optimizer_fields()).shorthand("type"),
+      section("optimizer", &Job::optimizer, "The optimizer.", optimizer_fields())
+          .shorthand("type")
+          .role(KeyRole::identity),
       section("schedule", &Job::schedule, "The learning rate over time.", schedule_fields())
-          .shorthand("type"),
-      section("checkpoint", &Job::checkpoint, "What is kept to continue from.", checkpoint_fields()),
-      section("eval", &Job::eval, "When the model is evaluated.", eval_fields()),
-      section("log", &Job::log, "What is written down.", log_fields()),
-      section("hardware", &Job::hardware, "The machine.", hardware_fields()),
-      key("provider", &Job::provider, "Who computes a layer: fused, reference, or auto: the first of them that can (see forge list providers).")
-          .words({"auto"}),
+          .shorthand("type")
+          .role(KeyRole::identity),
+      section("checkpoint", &Job::checkpoint, "What is kept to continue from.", checkpoint_fields())
+          .role(KeyRole::settings),
+      section("eval", &Job::eval, "When the model is evaluated.", eval_fields()).role(KeyRole::settings),
+      section("log", &Job::log, "What is written down.", log_fields()).role(KeyRole::settings),
+      section("hardware", &Job::hardware, "The machine.", hardware_fields()).role(KeyRole::execution),
+      key("provider", &Job::provider,
+          "Who computes a layer: fused, reference, or auto: the first of them that can (see forge list "
+          "providers).")
+          .words({"auto"})
+          .role(KeyRole::execution),
       key("allow", &Job::allow,
-          "What is refused unless it is named here. foreign_template: a data.template whose control tokens are no "
+          "What is refused unless it is named here. foreign_template: a data.template whose control tokens "
+          "are no "
           "tokens of the model.")
-          .words({"foreign_template"}),
+          .words({"foreign_template"})
+          .role(KeyRole::free),
   };
+}
+
+void inherit_roles(std::vector<Field>& fields, KeyRole role) {
+  for (Field& field : fields) {
+    if (field.role == KeyRole::none) field.role = role;
+    inherit_roles(field.fields, field.role);
+  }
 }
 
 }  // namespace
 
 const std::vector<Field>& job_fields() {
-  static const std::vector<Field> fields = make_job_fields();
+  static const std::vector<Field> fields = [] {
+    std::vector<Field> made = make_job_fields();
+    inherit_roles(made, KeyRole::none);
+    return made;
+  }();
   return fields;
 }
 

@@ -9,6 +9,8 @@
 #include "core/base/hash.h"
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
+#include "core/config/job_json.h"
 #include "core/data/examples/chunk_worker.h"
 #include "core/data/examples/lost_rows.h"
 #include "core/data/read/expand.h"
@@ -61,17 +63,10 @@ void require_unchanged(const std::vector<std::string>& paths, const FileHashes& 
 // What a source says of its rows; the seed only where a weight draws by it.
 void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
   const DataSource& source = file.source;
-  hasher.add(static_cast<int64_t>(file.entry)).add(static_cast<int64_t>(source.format));
-  hasher.add(source.limit.value_or(-1)).add(source.skip).add(format_number(source.weight));
+  hasher.add(static_cast<int64_t>(file.entry));
+  for (const Field& field : find_field("data.train")->fields)
+    if (field.makes_examples) hasher.add(dump_json(value_of(field, &source)));
   hasher.add(source.weight == std::floor(source.weight) ? int64_t{0} : seed);
-  for (const auto* names : {&source.columns, &source.roles}) {
-    hasher.add(static_cast<int64_t>(names->size()));
-    for (const auto& [name, value] : *names) hasher.add(name).add(value);
-  }
-  hasher.add(source.prompt.value_or("")).add(source.completion.value_or(""));
-  hasher.add(static_cast<int64_t>(source.ignore.size()));
-  for (const std::string& key : source.ignore) hasher.add(key);
-  hasher.add(static_cast<int64_t>(source.sample_by));
 }
 
 // Everything that decides the examples, and nothing else.
@@ -90,10 +85,7 @@ std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>
   }
   const EvalShare share = share_of(job, split);
   hasher.add(format_number(share.fraction)).add(static_cast<int64_t>(share.eval));
-  hasher.add(static_cast<int64_t>(job.objective.type)).add(static_cast<int64_t>(job.objective.train_on));
-  hasher.add(job.data.max_length).add(static_cast<int64_t>(job.data.overlong));
-  hasher.add(job.data.max_prompt_length.value_or(-1)).add(job.data.max_completion_length.value_or(-1));
-  hasher.add(static_cast<int64_t>(job.data.truncation_side)).add(static_cast<int64_t>(job.data.on_bad_row));
+  for (const std::string& key : keys_that_make_examples()) hasher.add(key).add(dump_json(value_of(job, key)));
   return hasher.hex();
 }
 

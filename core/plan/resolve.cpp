@@ -8,6 +8,7 @@
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
@@ -235,42 +236,11 @@ void resolve_disk(Plan& plan) {
 }
 
 void fill_identity(Plan& plan, const Job& asked) {
-  // Whether another value is another job, or the same job executed otherwise. What is in neither list may
-  // change freely: log, checkpoint, eval, name, output_dir; data stand here by content.
-  static constexpr const char* kIdentity[] = {"seed",
-                                              "model.quantization",
-                                              "model.double_quantization",
-                                              "data.packing",
-                                              "data.group_by_length",
-                                              "data.shuffle",
-                                              "train.epochs",
-                                              "train.max_steps",
-                                              "train.max_tokens",
-                                              "train.max_time",
-                                              "train.global_batch_size",
-                                              "train.global_batch_tokens",
-                                              "train.precision",
-                                              "train.master_weights",
-                                              "train.max_grad_norm",
-                                              "train.neftune_alpha",
-                                              "train.on_nan"};
-  static constexpr const char* kExecution[] = {"train.micro_batch_size",
-                                               "train.micro_batch_tokens",
-                                               "train.activation_checkpointing",
-                                               "train.deterministic",
-                                               "train.threads",
-                                               "hardware",
-                                               "provider"};
-  for (const char* key : kIdentity) plan.identity[key] = dump_json(value_of(asked, key));
-  for (const char* section : {"adapter", "objective", "optimizer", "schedule"}) {
-    const Json values = value_of(asked, section);
-    for (const auto& [key, value] : values.items())
-      plan.identity[std::string(section) + "." + key] = dump_json(value);
-  }
-  for (const char* key : kExecution) plan.execution[key] = dump_json(value_of(asked, key));
-  // A shared row changes nothing but rounding.
-  plan.execution["data.packing"] = plan.identity["data.packing"];
-  plan.identity.erase("data.packing");
+  for (KeyRole role : {KeyRole::identity, KeyRole::limit})
+    for (const std::string& key : keys_of_role(role)) plan.identity[key] = dump_json(value_of(asked, key));
+  for (const std::string& key : keys_of_role(KeyRole::execution))
+    plan.execution[key] = dump_json(value_of(asked, key));
+  // What is read from files, by its content.
   plan.identity["model"] = plan.model_hash + " (" + format_count(plan.model_bytes) + " B)";
   plan.identity["data.train"] = plan.train.content_hash;
 }
