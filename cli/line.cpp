@@ -199,6 +199,7 @@ class PlanParts {
     input_.origins = origins_of(line_.loaded);
     input_.device = line_.device;
     input_.profile = line_.profile;
+    input_.providers = providers();
     input_.train = line_.data.train.summary;
     input_.train_lengths = line_.data.train.lengths;
     input_.train_supervised = supervised_counts(line_.data.train);

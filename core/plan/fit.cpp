@@ -9,7 +9,6 @@
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
 #include "core/plan/resolve.h"
-#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -141,6 +140,7 @@ int64_t available_bytes(const Plan& plan, const Profile& profile) {
 // Everything the search for a fitting plan needs to try one.
 struct Search {
   const ExampleCounts* counts;
+  const Provider* provider;
   int64_t knee, smallest;
   bool fixed_batch, fixed_checkpointing;
 };
@@ -197,7 +197,7 @@ void apply(Plan& plan, const Attempt& attempt, const Search& search, const Inven
                 eval = fullest_evaluation(plan, *search.counts);
   plan.training_batch = {train.tokens, train.supervised};
   plan.evaluation_batch = {eval.tokens, eval.supervised};
-  plan.memory = memory_lines(plan, inventory, train, eval);
+  plan.memory = memory_lines(plan, *search.provider, inventory, train, eval);
   plan.predicted_peak_bytes = total_bytes(plan.memory);
 }
 
@@ -417,11 +417,10 @@ Inventory inventory_of(const Plan& plan) {
           adapter_sites(plan.model, job.adapter)};
 }
 
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, const Fullest& train,
-                                     const Fullest& eval) {
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
+                                     const Fullest& train, const Fullest& eval) {
   std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision,
                                               plan.storage, plan.model.tie_word_embeddings);
-  const Provider& provider = provider_named(plan.provider);
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
   const auto consider = [&](std::vector<MemoryLine> other) {
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
@@ -441,10 +440,14 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
   return lines;
 }
 
-void resolve_memory(Plan& plan, const Profile& profile, const ExampleCounts& counts) {
+void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider,
+                    const ExampleCounts& counts) {
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
-  const Search search{&counts, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
+  const Search search{&counts,
+                      &provider,
+                      profile.micro_batch_tokens.value,
+                      profile.smallest_micro_batch_tokens.value,
                       train.micro_batch_size || train.micro_batch_tokens,
                       train.activation_checkpointing.has_value()};
   if (search.fixed_batch) complete_fixed_batch(plan);

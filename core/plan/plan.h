@@ -17,6 +17,7 @@
 #include "core/plan/modules.h"
 #include "core/plan/parameters.h"
 #include "core/plan/profile.h"
+#include "core/plan/provider.h"
 #include "core/plan/start_files.h"
 
 namespace forge {
@@ -82,6 +83,7 @@ struct PlanInput {
   Origins origins;
   Device device;
   Profile profile;
+  std::vector<Provider> providers;  // in the order in which `auto` tries them
   ModelSpec model;
   std::string model_hash;
   int64_t model_bytes = 0;

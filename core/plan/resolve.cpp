@@ -14,7 +14,6 @@
 #include "core/data/batch/order.h"
 #include "core/data/prepare.h"
 #include "core/plan/modules.h"
-#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -141,27 +140,43 @@ void resolve_threads(Plan& plan) {
   derived(plan, "train.threads", "the processors this process may use");
 }
 
-void resolve_provider(Plan& plan) {
+namespace {
+
+const Provider& named(const std::vector<Provider>& providers, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Provider& provider : providers) {
+    if (provider.name == name) return provider;
+    known.push_back(provider.name);
+  }
+  throw KeyError(ErrorKind::job, "provider",
+                 "unknown provider \"" + name + "\"" + did_you_mean(name, known) + "; forge has auto, " +
+                     join(known, ", "));
+}
+
+}  // namespace
+
+const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers) {
   const ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter, .cuda = plan.device.cuda};
   if (plan.job.provider != "auto") {
-    const Provider& asked = provider_named(plan.job.provider);
+    const Provider& asked = named(providers, plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);
     if (!faults.empty())
       throw KeyError(ErrorKind::job, "provider",
                      plan.job.provider + " cannot do this job: " + join(faults, "; "), "set provider: auto");
     plan.provider = asked.name;
-    return;
+    return asked;
   }
   std::string passed_over;
-  for (const Provider& provider : providers()) {
+  for (const Provider& provider : providers) {
     const std::vector<std::string> faults = provider.faults(shape);
     if (faults.empty()) {
       plan.provider = plan.job.provider = provider.name;
       derived(plan, "provider", provider.summary + passed_over);
-      return;
+      return provider;
     }
     passed_over += std::string("; not ") + provider.name + ": " + join(faults, ", ");
   }
+  throw KeyError(ErrorKind::job, "provider", "none can do this job" + passed_over);
 }
 
 void resolve_limits(Plan& plan) {

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/io/members.h"
 #include "core/train/state.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -14,6 +15,7 @@ namespace {
 
 Plan plan_of(int64_t steps = 40) {
   PlanInput input;
+  input.providers = providers();
   input.job.name = "small";
   input.job.output_dir = "runs";
   input.job.model.path = FORGE_SOURCE_DIR "/tests/fixtures/tiny-llama";

@@ -9,6 +9,7 @@
 #include "core/run/run_folder.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/tensor/device.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -51,6 +52,7 @@ Plan plan_in(const TemporaryFolder& folder) {
   const Prepared train = prepare_dataset(job, Split::train, text.tokenizer, nullptr, options);
   const Prepared eval = prepare_dataset(job, Split::eval, text.tokenizer, nullptr, options);
   PlanInput input;
+  input.providers = providers();
   input.job = job;
   input.device = choose_device(probe_hardware(), job.hardware);
   input.profile = pick_profile(input.device, job.hardware);

@@ -5,6 +5,7 @@
 #include "core/plan/explain.h"
 #include "core/plan/fit.h"
 #include "core/plan/gpu_database.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -37,6 +38,7 @@ DataSummary data(int64_t examples, int64_t mean, int64_t longest) {
 
 PlanInput input(const std::string& model, Device device) {
   PlanInput input;
+  input.providers = providers();
   input.job.name = "test";
   input.job.model.path = "/models/" + model;
   input.job.data.train = {{"/data/train.jsonl"}};
