@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cli/engine_end.h"
 #include "cli/memory_kills.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "cli/engine_end.h"
 #include "cli/engine_process.h"
 #include "tests/test.h"
 

@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/data/read/source_readers.h"
 
 namespace forge {
-
-void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
-             const std::string& hint) {
-  throw PlacedError(ErrorKind::data, {path, line, column}, problem, hint);
-}
 
 namespace {
 

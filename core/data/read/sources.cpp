@@ -241,23 +241,6 @@ std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource
   FORGE_CHECK(false, "a source kind without a reader");
 }
 
-void add_text(SourceRow& row, std::string_view bytes) {
-  const auto all = static_cast<int64_t>(row.text.size() + bytes.size()) + row.too_long;
-  if (all <= kMaxRowBytes) {
-    row.text += bytes;
-    return;
-  }
-  row.too_long = all;
-  row.text.clear();
-  row.text.shrink_to_fit();
-}
-
-bool add_line(ByteReader& reader, SourceRow& row, std::string& piece) {
-  bool cut = true, any = false;
-  for (; cut && reader.read_line(piece, kMaxRowBytes, &cut); any = true) add_text(row, piece);
-  return any;
-}
-
 Json parse_row(const SourceRow& row, const std::string& path) {
   if (row.too_long > 0)
     throw PlacedError(
