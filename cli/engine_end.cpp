@@ -1,11 +1,11 @@
-// What it means when the engine ends without saying why.
+#include "cli/engine_end.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "cli/engine_process.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"
 

@@ -1,4 +1,5 @@
-// Finding the engine and LibTorch.
+#include "cli/engine_location.h"
+
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -6,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/engine_process.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "forge_build.h"

@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
+#include "cli/engine_end.h"
 #include "cli/memory_kills.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"
@@ -27,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr int kProtocol = 1;
 constexpr auto kLeaveAfterLastEvent = 10s;  // an engine that has said its last word may take this long to end
 constexpr size_t kStandardErrorBytes = 32768;
-constexpr size_t kLongestEvent = 64 << 20;
+constexpr int64_t kLongestEvent = 64 << 20;
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -103,6 +105,11 @@ Json parse_event(std::string_view line) {
       .hint("something in it prints to stdout; please report it with the job file");
 }
 
+[[noreturn]] void refuse_endless_event() {
+  throw Error(ErrorKind::internal, "the engine sent an event of more than " + format_bytes(kLongestEvent))
+      .hint("please report it with the job file");
+}
+
 }  // namespace
 
 struct EngineProcess::State {
@@ -110,7 +117,8 @@ struct EngineProcess::State {
   Pipe requests, events, errors;
   pid_t pid = -1;
   std::optional<int> status;  // once it has ended
-  std::string unsent;         // what is left of the request
+  std::string request;        // on its way
+  size_t sent = 0;            // bytes of it
   std::string line;           // the event that is arriving
   std::string standard_error;
   int64_t memory_kills_before = memory_kills();
@@ -209,21 +217,21 @@ void EngineProcess::State::wait_for_something(bool events_open, bool errors_open
   pollfd waits[] = {{signals.descriptor(), POLLIN, 0},
                     {events_open ? events.read_end : -1, POLLIN, 0},
                     {errors_open ? errors.read_end : -1, POLLIN, 0},
-                    {unsent.empty() ? -1 : requests.write_end, POLLOUT, 0}};
+                    {sent == request.size() ? -1 : requests.write_end, POLLOUT, 0}};
   // The timeout finds an engine that has ended while another process still holds its pipes.
   ::poll(waits, std::size(waits), events_open ? 200 : 5);
   if (deadline && Clock::now() > *deadline) ::kill(pid, SIGKILL);
 }
 
 void EngineProcess::State::send_some() {
-  while (!unsent.empty()) {
-    ssize_t count = ::write(requests.write_end, unsent.data(), unsent.size());
+  while (sent < request.size()) {
+    ssize_t count = ::write(requests.write_end, request.data() + sent, request.size() - sent);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count < 0)
-      unsent.clear();  // it has gone; its end says why
+      sent = request.size();  // it has gone; its end says why
     else
-      unsent.erase(0, static_cast<size_t>(count));
+      sent += static_cast<size_t>(count);
   }
 }
 
@@ -247,13 +255,14 @@ bool EngineProcess::State::read_events(const std::function<void(Json)>& on_line)
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return true;
     if (count <= 0) return false;
-    line.append(buffer, static_cast<size_t>(count));
-    FORGE_CHECK(line.size() < kLongestEvent,
-                "the engine sent an event of more than " << kLongestEvent << " bytes");
-    size_t begin = 0;
-    for (size_t end; (end = line.find('\n', begin)) != std::string::npos; begin = end + 1)
-      on_line(parse_event(std::string_view(line).substr(begin, end - begin)));
-    line.erase(0, begin);
+    for (std::string_view rest(buffer, static_cast<size_t>(count)); !rest.empty();) {
+      const size_t end = rest.find('\n');
+      line += rest.substr(0, end);
+      if (static_cast<int64_t>(line.size()) > kLongestEvent) refuse_endless_event();
+      if (end == rest.npos) break;
+      on_line(parse_event(std::exchange(line, "")));
+      rest.remove_prefix(end + 1);
+    }
   }
 }
 
@@ -269,7 +278,7 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
     return;
   }
   if (stop_requests > 0 && !means_now(number)) return;  // asked already
-  ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);  // a checkpoint on its way is whole or does not exist
+  ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);   // a checkpoint on its way is whole or does not exist
   ++stop_requests;
   const char* text = stop_requests > 1 ? "leaving"
                      : trains          ? "stopping after a checkpoint; once more to leave without"
@@ -322,7 +331,7 @@ EngineProcess::~EngineProcess() {
 
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   state_->trains = request.value("command", "") == "train";
-  state_->unsent += dump_json(request) + "\n";
+  state_->request = dump_json(request) + "\n";
   return state_->converse(on_event);
 }
 

@@ -113,7 +113,7 @@ int run(const Arguments& args) {
   ModelChoice choice = choose_model(args, progress);
   ScratchFolder scratch;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
-  require_trainable(rows.summary, "evaluation");
+  require_trainable(rows.summary, "--data");
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   progress.line("precision " + name_of(choice.precision) + ": " + choice.precision_reason);

@@ -48,15 +48,10 @@ std::map<std::string, std::vector<std::string>> choices() {
 }  // namespace
 
 KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
-  std::vector<KeyFault> faults;
-  for (const std::string& line : split(error.what(), '\n')) {
-    const size_t colon = line.find(": ");
-    const std::string key = line.substr(0, colon);
-    if (colon != std::string::npos && (loaded.origins.contains(key) || loaded.origins.contains(key + "[0].path")))
-      faults.push_back({key, line.substr(colon + 2), place_of(loaded, key, file)});
-    else
-      faults.push_back({"", line, ""});
-  }
+  const auto* keyed = dynamic_cast<const KeyError*>(&error);
+  std::vector<KeyFault> faults = keyed ? keyed->faults() : std::vector<KeyFault>{{"", error.what(), ""}};
+  for (KeyFault& fault : faults)
+    if (!fault.key.empty() && fault.place.empty()) fault.place = place_of(loaded, fault.key, file);
   return KeyError(error.kind(), std::move(faults), error.hint());
 }
 
@@ -65,7 +60,8 @@ std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cach
 KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
   KnownHashes hashes(output_dir + "/.cache/hashes.json");
   hashes.on_read = [&progress](const std::string& file, int64_t bytes) {
-    if (bytes >= kShownBytes) progress.status("reading " + file + " (" + format_bytes(bytes) + ") to know it again");
+    if (bytes >= kShownBytes)
+      progress.status("reading " + file + " (" + format_bytes(bytes) + ") to know it again");
   };
   return hashes;
 }
@@ -135,9 +131,8 @@ class PlanParts {
     const bool model = attempt([&] { input_.model = read_model_spec(job().model.path); });
     if (model) read_model(machine);
     // What is no model, or a broken file, would be told of twice.
-    const bool has_text = (model || is_directory(job().model.path)) && attempt([&] {
-      text_ = open_model_text(job().model.path, template_choice(job()));
-    });
+    const bool has_text = (model || is_directory(job().model.path)) &&
+                          attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
     has_text ? read_data() : find_data();
     faults_.throw_if_any();
     return finish();
@@ -162,7 +157,8 @@ class PlanParts {
     if (machine) attempt([&] { check_job(job(), input_.model, line_.device); });
     attempt([&] {
       check_start_adapter(job(), input_.model, weights_data());
-      run_parameters(input_.model, job().adapter, job().model.quantization);  // throws for what the model lacks
+      run_parameters(input_.model, job().adapter,
+                     job().model.quantization);  // throws for what the model lacks
     });
     attempt([&] {
       const std::unique_ptr<TensorFile> weights = open_model(job().model.path, weights_data());
@@ -179,8 +175,8 @@ class PlanParts {
     PrepareOptions options{.file_hashes = &file_hashes};
     // For a plan that cannot be made a look at the data is enough.
     if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
-    const bool train = attempt(
-        [&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
+    const bool train =
+        attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
     if (!has_eval_data(job()) || (!train && job().data.eval.empty())) return;
     attempt([&] { line_.data.eval = prepare_split(job(), Split::eval, *text_, progress_, options); });
   }
@@ -203,6 +199,7 @@ class PlanParts {
     input_.device = line_.device;
     input_.profile = line_.profile;
     read_rates_of_machine();
+    input_.providers = providers();
     input_.train = line_.data.train.summary;
     input_.train_lengths = line_.data.train.lengths;
     input_.train_supervised = supervised_counts(line_.data.train);

@@ -21,7 +21,7 @@ struct LineOptions {
   std::vector<std::string> sets;
   std::optional<std::string> gpu;  // plan for this card instead of the job's device
   bool hash_files = false;  // of model and adapter.init_from: to know them again when the run continues
-  bool estimate = false;  // tokenise little where no cache is, and scale; do without the weights' bytes
+  bool estimate = false;    // tokenise little where no cache is, and scale; do without the weights' bytes
 };
 
 struct PreparedData {
@@ -42,8 +42,8 @@ struct PlannedJob {
 LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets);
 // A data.max_length that the job does not state is at most what the model knows.
 void limit_length(LoadedJob& loaded, const ModelSpec& model);
-// Faults found behind the job file begin with the key that they are about ("adapter.rank_pattern: …"): the same with
-// its place in the file. A key that stands nowhere is the main file's.
+// The faults of a KeyError with the places of their keys in the job's files; a key that stands nowhere is the main
+// file's. Any other error is one fault without a place.
 KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file);
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
 

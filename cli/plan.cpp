@@ -4,6 +4,7 @@
 #include "cli/line.h"
 #include "core/data/report/show.h"
 #include "core/plan/explain.h"
+#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -20,7 +21,7 @@ int run(const Arguments& args) {
   LineOptions options{.sets = args.texts("--set"), .gpu = args.text("--gpu"), .estimate = true};
   PlannedJob line = plan_job(args.operands()[0], options, progress);
   if (args.has("--graph"))
-    print(explain_step(line.plan));
+    print(explain_step(line.plan, provider_named(line.plan.provider)));
   else if (args.json())
     print(hide_secrets(to_json(line.plan), line.loaded.secrets).dump(2) + "\n");
   else

@@ -126,6 +126,8 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                           .deterministic = decision.plan.job.train.deterministic,
                           .lock = lock->descriptor()};
   EngineProcess engine(engine_location, settings);
+  Json amendments = Json::array();
+  for (const Amendment& amendment : decision.amendments) amendments.push_back(to_json(amendment));
   Json request{{"command", "train"},
                {"plan", to_json(decision.plan)},
                {"secrets", to_json(line.loaded.secrets)},
@@ -133,7 +135,7 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                {"run_folder", folder},
                {"lock", kEngineLock},
                {"resume", decision.action == RunAction::resume},
-               {"amendments", decision.amendments},
+               {"amendments", amendments},
                {"spent_seconds", std::chrono::duration<double>(Clock::now() - began).count()}};
   Json done = engine.request(request, [&](const Json& event) { progress.show(event); });
   show_result(progress, folder, done.value("report", Json::object()));

@@ -11,18 +11,10 @@
 namespace forge {
 namespace {
 
-// Sections that may change freely between two parts of one run.
-constexpr const char* kFreeSections[] = {"log.", "checkpoint.", "eval."};
-// The limits of a run: --extend moves them.
-constexpr const char* kLimits[] = {"train.epochs", "train.max_steps", "train.max_tokens", "train.max_time"};
-
+// What --extend moves.
 bool is_limit(const std::string& key) {
-  return std::find(std::begin(kLimits), std::end(kLimits), key) != std::end(kLimits);
-}
-
-bool is_free(const std::string& key) {
-  return std::any_of(std::begin(kFreeSections), std::end(kFreeSections),
-                     [&](const char* section) { return starts_with(key, section); });
+  const Field* field = find_field(key);
+  return field && field->role == KeyRole::limit;
 }
 
 // The slot of a dotted key in an object of objects.
@@ -32,12 +24,10 @@ Json& slot(Json& object, const std::string& dotted) {
   return *place;
 }
 
-// Keys of `after` that differ from `before` among those that `belongs` takes, with their new values.
-template <class Belongs>
-Json changed_values(const Job& before, const Job& after, Belongs belongs) {
+// Keys of a role that differ, with their new values.
+Json changed_values(const Job& before, const Job& after, KeyRole role) {
   Json changes = Json::object();
-  for (const std::string& key : dotted_keys(job_fields())) {
-    if (find_field(key)->kind == FieldKind::section || !belongs(key)) continue;
+  for (const std::string& key : keys_of_role(role)) {
     Json value = value_of(after, key);
     if (value != value_of(before, key)) changes[key] = value;
   }
@@ -72,12 +62,10 @@ std::string data_difference(const Job& before, const Job& wanted) {
   std::string text;
   const std::vector<std::string> there = paths_of(before), here = paths_of(wanted);
   if (there != here) text += there_and_here("data.train", join(there, ", "), join(here, ", "));
-  const Json changes = changed_values(before, wanted, [](const std::string& key) {
-    return starts_with(key, "data.") && !starts_with(key, "data.train") && !starts_with(key, "data.eval.") &&
-           key != "data.eval";
-  });
+  const Json changes = changed_values(before, wanted, KeyRole::content);
   for (const auto& [key, value] : changes.items())
-    text += there_and_here(key, dump_json(value_of(before, key)), dump_json(value));
+    if (starts_with(key, "data.") && key != "data.train")
+      text += there_and_here(key, dump_json(value_of(before, key)), dump_json(value));
   if (!text.empty()) return text;
   if (value_of(before, "data.train") != value_of(wanted, "data.train"))
     return "\n  data.train: other settings of " + join(here, ", ");
@@ -111,7 +99,7 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
            " steps: write that run's limit to keep it, use " + over;
   if (only_files) return "put back the files that it began with to continue, or use " + over;
   if (only_limits) return "use --extend to continue with the new limit, " + over;
-  return extend ? "--extend moves only " + join({std::begin(kLimits), std::end(kLimits)}, ", ") + "; use " + over
+  return extend ? "--extend moves only " + join(keys_of_role(KeyRole::limit), ", ") + "; use " + over
                 : "use " + over;
 }
 
@@ -121,7 +109,8 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
   const bool only_files = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
     return std::find(files.begin(), files.end(), key) != files.end();
   });
-  std::string message = folder + (only_files ? ": began from other files" : ": holds another job of this name");
+  std::string message =
+      folder + (only_files ? ": began from other files" : ": holds another job of this name");
   for (const std::string& key : keys) message += difference(key, before, wanted);
   throw Error(ErrorKind::job, message).hint(way_out(state, before, wanted, keys, only_files, extend));
 }
@@ -129,9 +118,9 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
 // "train.max_steps: 3", the limit that ended a run.
 std::string limit_text(const Plan& plan) {
   std::vector<std::string> limits;
-  for (const char* key : kLimits)
+  for (const std::string& key : keys_of_role(KeyRole::limit))
     if (const Json value = value_of(plan.job, key); !value.is_null())
-      limits.push_back(std::string(key) + ": " + dump_json(value));
+      limits.push_back(key + ": " + dump_json(value));
   return join(limits, ", ");
 }
 
@@ -147,8 +136,8 @@ std::string difference_text(const Plan& before, const Plan& wanted, const std::s
     return plan.execution.contains(key) ? plan.execution.at(key) : "not set";
   };
   const std::string name = arithmetic_name(key);
-  return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " + text(before) +
-         ", is " + text(wanted);
+  return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " +
+         text(before) + ", is " + text(wanted);
 }
 
 std::string progress_of(const RunState& state, const Plan& plan) {
@@ -158,7 +147,8 @@ std::string progress_of(const RunState& state, const Plan& plan) {
 }
 
 // A finished run whose result was removed: its last checkpoint is of the last step, so to continue from it is to export.
-Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state, const std::string& folder) {
+Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state,
+                          const std::string& folder) {
   const std::string lost = folder + " is finished, but its " + state.result + "/ is not whole";
   if (!state.last_step)
     throw Error(ErrorKind::environment, lost + " and there is no checkpoint to write it from")
@@ -168,7 +158,8 @@ Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState
   if (!other_machine(before.device, wanted.device).empty()) decision.plan = wanted;
   decision.plan.train = wanted.train;
   decision.plan.eval = wanted.eval;
-  decision.sentence = lost + ": writing it again from the checkpoint of step " + format_count(*state.last_step);
+  decision.sentence =
+      lost + ": writing it again from the checkpoint of step " + format_count(*state.last_step);
   return decision;
 }
 
@@ -177,17 +168,17 @@ Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState
 void unseal(RunState& state, const std::string& folder) {
   const RunPaths paths{folder};
   state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
-  for (Json& amendment : state.amendments)
-    amendment = unseal_secrets(amendment, process_environment(), paths.amendments());
+  for (Amendment& amendment : state.amendments)
+    amendment =
+        amendment_from_json(unseal_secrets(to_json(amendment), process_environment(), paths.amendments()));
 }
 
 Json amended_plan(const RunState& state) {
   Json plan = state.plan;
-  for (const Json& amendment : state.amendments) {
-    if (amendment.contains("plan")) plan = amendment["plan"];
-    if (amendment.contains("identity")) plan["identity"].update(amendment["identity"]);
-    if (!amendment.contains("changes")) continue;
-    for (const auto& [key, value] : amendment["changes"].items()) {
+  for (const Amendment& amendment : state.amendments) {
+    if (amendment.plan) plan = *amendment.plan;
+    for (const auto& [key, value] : amendment.identity) plan["identity"][key] = value;
+    for (const auto& [key, value] : amendment.changes.items()) {
       if (key == "steps")
         plan["steps"] = value;
       else
@@ -232,28 +223,27 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
       decision.notes.push_back(changed_file_text(before, wanted, name) + "; what is trained did not");
   std::string machine = other_machine(before.device, wanted.device);
   bool plan_again = !machine.empty() || before.execution != wanted.execution;
-  Json changes = changed_values(before.job, wanted.job, is_free);
+  Json changes = changed_values(before.job, wanted.job, KeyRole::settings);
   if (extends) {
-    changes.update(changed_values(before.job, wanted.job, is_limit));
+    changes.update(changed_values(before.job, wanted.job, KeyRole::limit));
     changes["steps"] = wanted.steps;
   }
   if (plan_again) {
-    Json amendment{{"kind", "replan"},
-                   {"reason", machine.empty() ? "other execution settings" : "another machine"}};
-    amendment["changes"] = {{"steps", wanted.steps}};
-    amendment["plan"] = to_json(wanted);
-    decision.amendments.push_back(amendment);
+    decision.amendments.push_back({.kind = AmendmentKind::replan,
+                                   .reason = machine.empty() ? "other execution settings" : "another machine",
+                                   .changes = {{"steps", wanted.steps}},
+                                   .plan = to_json(wanted)});
     if (!machine.empty()) decision.notes.push_back("the machine differs: " + machine);
     for (const std::string& key : differing_keys(before.execution, wanted.execution))
       decision.notes.push_back(difference_text(before, wanted, key));
     decision.notes.push_back("from here on the run equals an uninterrupted one to rounding, not to the bit");
   } else {
     if (!changes.empty())
-      decision.amendments.push_back({{"kind", extends ? "extend" : "settings"},
-                                     {"changes", changes},
-                                     {"reason", extends ? "--extend" : "the job file changed"}});
+      decision.amendments.push_back({.kind = extends ? AmendmentKind::extend : AmendmentKind::settings,
+                                     .reason = extends ? "--extend" : "the job file changed",
+                                     .changes = changes});
     // From now on the run is the one with the new limit.
-    for (const std::string& key : keys) decision.amendments.back()["identity"][key] = wanted.identity.at(key);
+    for (const std::string& key : keys) decision.amendments.back().identity[key] = wanted.identity.at(key);
     RunState after = state;
     after.amendments.insert(after.amendments.end(), decision.amendments.begin(), decision.amendments.end());
     decision.plan = plan_from_json(amended_plan(after), folder + "/plan.json");

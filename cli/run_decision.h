@@ -16,7 +16,7 @@ enum class RunAction { start, resume, finished };
 struct Decision {
   RunAction action = RunAction::start;  // also where a run without a finished step is replaced
   Plan plan;                       // to execute
-  std::vector<Json> amendments;    // to append to the run folder first
+  std::vector<Amendment> amendments;  // to append to the run folder first
   std::string sentence;            // for the user
   std::vector<std::string> notes;  // what else there is to know: a differing machine
 };

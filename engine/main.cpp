@@ -1,11 +1,12 @@
 // forge-engine: one request on stdin, events on stdout (docs/engine-protocol.md), forge's exit codes.
 #include <c10/util/Exception.h>
-#include <csignal>
 #include <fcntl.h>
-#include <iostream>
 #include <sys/resource.h>
-#include <thread>
 #include <unistd.h>
+#include <csignal>
+#include <iostream>
+#include <string_view>
+#include <thread>
 
 #include "core/base/instruction_set.h"
 #include "core/base/signals.h"
@@ -29,7 +30,7 @@ extern "C" void on_signal(int) {
 void install_signal_handlers() {
   // A write past RLIMIT_FSIZE or to a closed pipe is an error to report, not a death.
   for (int number : {SIGXFSZ, SIGPIPE}) std::signal(number, SIG_IGN);
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_signal;
   const sigset_t answered = answered_signals();
   for (int number : kStopSignals)
@@ -61,12 +62,15 @@ void send(int descriptor, const Json& event) {
 
 std::string read_request() {
   std::string line;
-  char byte = 0;
+  char buffer[65536];
   while (true) {
-    ssize_t count = read(STDIN_FILENO, &byte, 1);
+    ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0 || byte == '\n') return line;
-    line.push_back(byte);
+    if (count <= 0) return line;
+    const std::string_view part(buffer, static_cast<size_t>(count));
+    const size_t end = part.find('\n');
+    line += part.substr(0, end);
+    if (end != part.npos) return line;  // the program sends one request and nothing behind it
   }
 }
 

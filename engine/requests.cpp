@@ -46,7 +46,8 @@ void train_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   if (request.contains("lock")) train_request.lock = request["lock"].get<int>();
   if (request.contains("secrets")) train_request.secrets = secrets_from_json(request["secrets"]);
   if (request.contains("amendments"))
-    for (const Json& amendment : request["amendments"]) train_request.amendments.push_back(amendment);
+    for (const Json& amendment : request["amendments"])
+      train_request.amendments.push_back(amendment_from_json(amendment));
   set_threads(*train_request.plan.job.train.threads);
   hello(emit, train_request.plan.device_name());
   train(train_request, emit, stop);

@@ -1,7 +1,6 @@
 #include "providers/providers.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/reference/reference_plan.h"
 
@@ -18,13 +17,9 @@ const std::vector<Provider>& providers() {
 }
 
 const Provider& provider_named(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Provider& provider : providers()) {
+  for (const Provider& provider : providers())
     if (provider.name == name) return provider;
-    known.push_back(provider.name);
-  }
-  throw Error(ErrorKind::job, "provider: unknown provider \"" + name + "\"" + did_you_mean(name, known) +
-                                  "; forge has auto, " + join(known, ", "));
+  FORGE_CHECK(false, "the plan names the provider " << name << ", which forge does not have");
 }
 
 const Provider& able_provider(const std::string& wanted, const ActivationShape& shape) {

@@ -3,9 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace forge {
 namespace {
@@ -20,20 +23,46 @@ std::string mark() {
   return ".tmp-" + name + "-";
 }
 
-// "NAME.tmp-HOST-PID", or more behind the PID after another '-', of a process that no longer runs.
+// When a process began, in clock ticks since the machine started (proc(5), /proc/PID/stat, field 22); 0 where nothing
+// says so. An id is given again, the two together are not.
+int64_t start_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // Behind the program's name, which may hold blanks and brackets itself, stands field 3.
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string field;
+  for (int number = 3; number <= 22; ++number) fields >> field;
+  int64_t start = 0;
+  std::from_chars(field.data(), field.data() + field.size(), start);
+  return fields ? start : 0;
+}
+
+bool runs(pid_t process, int64_t start) {
+  if (::kill(process, 0) != 0 && errno == ESRCH) return false;
+  const int64_t now = start_of(process);
+  return start == 0 || now == 0 || now == start;
+}
+
+// "NAME.tmp-HOST-PID.START", or more behind it after another '-', of a process that no longer runs.
 bool abandoned(const std::string& name, const std::string& own_mark) {
   const size_t begin = name.find(own_mark);
   if (begin == std::string::npos) return false;
   const char* end = name.data() + name.size();
   pid_t process = 0;
-  const auto parsed = std::from_chars(name.data() + begin + own_mark.size(), end, process);
+  int64_t start = 0;
+  auto parsed = std::from_chars(name.data() + begin + own_mark.size(), end, process);
+  if (parsed.ec == std::errc() && parsed.ptr != end && *parsed.ptr == '.')
+    parsed = std::from_chars(parsed.ptr + 1, end, start);
   const bool whole = parsed.ec == std::errc() && (parsed.ptr == end || *parsed.ptr == '-');
-  return whole && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
+  return whole && process > 0 && !runs(process, start);
 }
 
 }  // namespace
 
-std::string temporary_of(const std::string& path) { return path + mark() + std::to_string(::getpid()); }
+std::string temporary_of(const std::string& path) {
+  return path + mark() + std::to_string(::getpid()) + "." + std::to_string(start_of(::getpid()));
+}
 
 void remove_abandoned(const std::string& folder) {
   const std::string own_mark = mark();

@@ -2,13 +2,14 @@
 // Names of temporary files and folders that tell whose they are, so that those of processes that were killed can be
 // found and removed.
 //
-//   OutputFile file(temporary_of("cache/a.tokens"));     // "cache/a.tokens.tmp-HOST-4711"
+//   OutputFile file(temporary_of("cache/a.tokens"));     // "cache/a.tokens.tmp-HOST-4711.86400"
 //   remove_abandoned("cache");                           // those of this machine's processes that no longer run
 #include <string>
 
 namespace forge {
 
-// A sibling of `path` to write to before renaming. With the machine's name, since folders may be shared by several.
+// A sibling of `path` to write to before renaming. With the machine's name, since folders may be shared by several, and
+// with the time when the process began, since its id is given again.
 std::string temporary_of(const std::string& path);
 
 // Removes every file and folder directly in `folder` whose name is temporary_of's, from a process of this machine that

@@ -16,6 +16,35 @@ std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std
   return keys;
 }
 
+namespace {
+
+template <class Wanted>
+void collect(const std::vector<Field>& fields, const std::string& prefix, Wanted wanted,
+             std::vector<std::string>& keys) {
+  for (const Field& field : fields)
+    if (field.kind == FieldKind::section)
+      collect(field.fields, prefix + field.key + ".", wanted, keys);
+    else if (wanted(field))
+      keys.push_back(prefix + field.key);
+}
+
+template <class Wanted>
+std::vector<std::string> keys_where(Wanted wanted) {
+  std::vector<std::string> keys;
+  collect(job_fields(), "", wanted, keys);
+  return keys;
+}
+
+}  // namespace
+
+std::vector<std::string> keys_of_role(KeyRole role) {
+  return keys_where([&](const Field& field) { return field.role == role; });
+}
+
+std::vector<std::string> keys_that_make_examples() {
+  return keys_where([](const Field& field) { return field.makes_examples; });
+}
+
 const Field* find_field(const std::string& dotted) {
   const std::vector<Field>* fields = &job_fields();
   const Field* found = nullptr;

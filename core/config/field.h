@@ -40,6 +40,18 @@ enum class FieldKind {
   sections,     // a list of structs
 };
 
+// What another value of a key means to a run of the same name. A section's role is that of all keys in it that state
+// none of their own.
+enum class KeyRole {
+  none,       // not stated: a test demands one of every key
+  identity,   // another job
+  limit,      // another job too, but --extend moves it
+  content,    // what is read from files: they stand in the identity by their content, or by that of the examples
+  execution,  // the same job, planned again
+  settings,   // changes freely: a run that goes on takes the new value over
+  free,       // changes freely: names, places, what is only evaluated on
+};
+
 // monostate: null for an optional key, auto for one that the plan decides.
 using FieldValue = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
                                 std::vector<double>, std::vector<int64_t>, std::map<std::string, int64_t>,
@@ -62,6 +74,8 @@ struct Field {
   bool optional = false;       // null has a meaning of its own: "not set"
   bool required = false;
   bool path = false;          // relative to the file that states it
+  KeyRole role = KeyRole::none;
+  bool makes_examples = false;  // decides what examples rows give, so it is part of the token cache's key
   std::string unit;           // tokens, examples, seconds …
   std::string when_unset;     // what null or the default means, where the value alone does not say it
   std::string share_key;      // the key for a share, when a share stands where a count belongs
@@ -82,6 +96,10 @@ const std::vector<Field>& job_fields();
 
 // Every dotted key below `fields` ("adapter.rank"), sections included.
 std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std::string& prefix = "");
+// Those of `role` that hold a value of their own: no sections, nothing inside lists of structs.
+std::vector<std::string> keys_of_role(KeyRole role);
+// The same for keys that decide what examples rows give.
+std::vector<std::string> keys_that_make_examples();
 // The entry of a dotted key; nullptr when there is none.
 const Field* find_field(const std::string& dotted);
 // "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.

@@ -90,6 +90,8 @@ struct Entry {
   Entry& automatic() { return field.automatic = true, field.optional = false, *this; }
   Entry& required() { return field.required = true, *this; }
   Entry& path() { return field.path = true, *this; }
+  Entry& role(KeyRole role) { return field.role = role, *this; }
+  Entry& makes_examples() { return field.makes_examples = true, *this; }
   Entry& unit(std::string unit) { return field.unit = std::move(unit), *this; }
   Entry& when_unset(std::string text) { return field.when_unset = std::move(text), *this; }
   Entry& share_key(std::string key) { return field.share_key = std::move(key), *this; }

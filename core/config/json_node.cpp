@@ -1,6 +1,7 @@
 // JSON as nodes with places. parse_json has already refused everything that is wrong, so the second pass only
 // has to note where each token stands: nlohmann's events come in the order of the text, and a cursor follows
 // them.
+#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/config/diagnostics.h"
 #include "core/config/node.h"
@@ -115,18 +116,6 @@ class Builder : public nlohmann::json_sax<Json> {
   std::vector<Open> stack_;
 };
 
-// parse_json reports "name:line:column: what"; here the parts are wanted.
-Diagnostic diagnostic_of(const std::string& message, const std::string& name) {
-  Diagnostic fault{name, 1, 1, "", message, ""};
-  if (!message.starts_with(name + ":")) return fault;
-  std::string rest = message.substr(name.size() + 1);
-  char* end = nullptr;
-  fault.line = std::strtoll(rest.c_str(), &end, 10);
-  if (*end == ':') fault.column = std::strtoll(end + 1, &end, 10);
-  fault.message = *end == ':' ? std::string(trim(end + 1)) : rest;
-  return fault;
-}
-
 }  // namespace
 
 Node parse_json_node(std::string_view text, const std::string& name) {
@@ -135,8 +124,8 @@ Node parse_json_node(std::string_view text, const std::string& name) {
                       "a job is a small file; is this one?"}});
   try {
     parse_json(text, name, ErrorKind::job, {kNodeDepthLimit, kNodeCountLimit});
-  } catch (const Error& error) {
-    throw JobErrors({diagnostic_of(error.what(), name)});
+  } catch (const PlacedError& error) {
+    throw JobErrors({{name, error.at().line, error.at().column, "", error.problem(), ""}});
   }
   Builder builder(text, name);
   Json::sax_parse(text.begin(), text.end(), &builder);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/config/job.h"
 #include "core/data/batch/batch.h"
 #include "core/data/examples/cuts.h"
 #include "core/io/json.h"
@@ -18,9 +19,10 @@ namespace forge {
 
 // What the plan says of a split.
 struct DataSummary {
-  std::string content_hash;    // DataSet::content_hash; empty when estimated
-  std::string cache_path;      // empty when estimated
-  std::string format;          // "messages: 3 of the first 3 rows have messages; text: as the job says"
+  std::string content_hash;        // DataSet::content_hash; empty when estimated
+  std::string cache_path;          // empty when estimated
+  std::string format;              // "messages: 3 of the first 3 rows have messages; text: as the job says"
+  std::vector<RowFormat> formats;  // the same, to decide by
   std::string lost_rows_path;  // JSON lines: source, line, reason of each row not kept; empty when all were
   int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of
   int64_t examples = 0;        // kept
@@ -32,7 +34,8 @@ struct DataSummary {
   int64_t untrained = 0;  // rows without a supervised token, left out likewise
   int64_t unsampled = 0;  // rows that their source's weight left out; not among `rows`
   CutCounts cuts;
-  std::map<std::string, int64_t> unread_keys;  // that nothing reads (rows/keys.h), with how many rows have them
+  std::map<std::string, int64_t>
+      unread_keys;         // that nothing reads (rows/keys.h), with how many rows have them
   bool estimated = false;  // from the first `sampled_rows` rows only
   int64_t sampled_rows = 0;
 };

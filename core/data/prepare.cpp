@@ -7,7 +7,10 @@
 #include <thread>
 
 #include "core/base/hash.h"
+#include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
+#include "core/config/job_json.h"
 #include "core/data/examples/chunk_worker.h"
 #include "core/data/examples/lost_rows.h"
 #include "core/data/read/expand.h"
@@ -19,7 +22,7 @@ namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 6;
+constexpr int64_t kPipelineVersion = 7;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -60,17 +63,10 @@ void require_unchanged(const std::vector<std::string>& paths, const FileHashes& 
 // What a source says of its rows; the seed only where a weight draws by it.
 void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
   const DataSource& source = file.source;
-  hasher.add(static_cast<int64_t>(file.entry)).add(static_cast<int64_t>(source.format));
-  hasher.add(source.limit.value_or(-1)).add(source.skip).add(format_number(source.weight));
+  hasher.add(static_cast<int64_t>(file.entry));
+  for (const Field& field : find_field("data.train")->fields)
+    if (field.makes_examples) hasher.add(dump_json(value_of(field, &source)));
   hasher.add(source.weight == std::floor(source.weight) ? int64_t{0} : seed);
-  for (const auto* names : {&source.columns, &source.roles}) {
-    hasher.add(static_cast<int64_t>(names->size()));
-    for (const auto& [name, value] : *names) hasher.add(name).add(value);
-  }
-  hasher.add(source.prompt.value_or("")).add(source.completion.value_or(""));
-  hasher.add(static_cast<int64_t>(source.ignore.size()));
-  for (const std::string& key : source.ignore) hasher.add(key);
-  hasher.add(static_cast<int64_t>(source.sample_by));
 }
 
 // Everything that decides the examples, and nothing else.
@@ -89,10 +85,7 @@ std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>
   }
   const EvalShare share = share_of(job, split);
   hasher.add(format_number(share.fraction)).add(static_cast<int64_t>(share.eval));
-  hasher.add(static_cast<int64_t>(job.objective.type)).add(static_cast<int64_t>(job.objective.train_on));
-  hasher.add(job.data.max_length).add(static_cast<int64_t>(job.data.overlong));
-  hasher.add(job.data.max_prompt_length.value_or(-1)).add(job.data.max_completion_length.value_or(-1));
-  hasher.add(static_cast<int64_t>(job.data.truncation_side)).add(static_cast<int64_t>(job.data.on_bad_row));
+  for (const std::string& key : keys_that_make_examples()) hasher.add(key).add(dump_json(value_of(job, key)));
   return hasher.hex();
 }
 
@@ -120,19 +113,21 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   }
 }
 
-// What messages call the data of the split.
-std::string name_of_data(Split split, const PrepareOptions& options) {
-  if (!options.source_name.empty()) return options.source_name;
-  return split == Split::train ? "data.train" : "data.eval";
+// A fault of the split's data as a whole: of the job's key, or of the file that no job names.
+KeyFault fault_of(Split split, const PrepareOptions& options, const std::string& message) {
+  if (!options.source_name.empty()) return {"", message, options.source_name};
+  return {split == Split::train ? "data.train" : "data.eval", message, ""};
 }
 
-void require_template(const RowStream& stream, const std::string& name, const PrepareOptions& options) {
+void require_template(const RowStream& stream, Split split, const PrepareOptions& options) {
   const std::string key = options.source_name.empty() ? "data.template" : "--template";
   for (RowFormat format : {RowFormat::messages, RowFormat::sharegpt})
     if (stream.has_format(format))
-      throw Error(ErrorKind::job,
-                  name + ": rows of " + name_of(format) + ", but the model has no chat template")
-          .hint("set " + key + " to a .jinja file or a bundled name");
+      throw KeyError(
+          ErrorKind::job,
+          {fault_of(split, options,
+                    std::string("rows of ") + name_of(format) + ", but the model has no chat template")},
+          "set " + key + " to a .jinja file or a bundled name");
 }
 
 // Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
@@ -188,31 +183,33 @@ void count(DataSummary& summary, const ChunkResult& result) {
   }
 }
 
-void require_examples(const Job& job, Split split, const std::string& name, const DataSummary& summary) {
+void require_examples(const Job& job, Split split, const PrepareOptions& options,
+                      const DataSummary& summary) {
   if (summary.examples > 0) return;
   if (split == Split::eval && job.data.eval.empty())
-    throw Error(ErrorKind::data, "data.eval_fraction: " + format_number(job.data.eval_fraction) +
-                                     " chose no row of data.train, expected at least one")
-        .hint("raise data.eval_fraction, or name files in data.eval");
-  if (summary.rows == 0)
-    throw Error(ErrorKind::data,
-                name + ": skip, weight or data.eval_fraction leave no row, expected at least one");
-  throw Error(ErrorKind::data, name + ": no example is left of " + format_count(summary.rows) + " rows (" +
-                                   format_count(summary.skipped) + " with faults, " +
-                                   format_count(summary.untrained) + " untrained, " +
-                                   format_count(summary.dropped) + " too long), expected at least one");
+    throw KeyError(
+        ErrorKind::data, "data.eval_fraction",
+        format_number(job.data.eval_fraction) + " chose no row of data.train, expected at least one",
+        "raise data.eval_fraction, or name files in data.eval");
+  const std::string message = summary.rows == 0
+                                  ? "skip, weight or data.eval_fraction leave no row, expected at least one"
+                                  : "no example is left of " + format_count(summary.rows) + " rows (" +
+                                        format_count(summary.skipped) + " with faults, " +
+                                        format_count(summary.untrained) + " untrained, " +
+                                        format_count(summary.dropped) + " too long), expected at least one";
+  throw KeyError(ErrorKind::data, {fault_of(split, options, message)});
 }
 
 }  // namespace
 
-void require_trainable(const DataSummary& summary, const std::string& what) {
-  for (const char* format : {"preference", "kto", "reward", "prompt"})
-    for (const std::string& part : split(summary.format, ';'))
-      if (starts_with(trim(part), std::string(format) + ":"))
-        throw Error(ErrorKind::job,
-                    what + ": " + format + " rows, which no objective of this version trains on")
-            .hint("`forge data` shows them; for sft, map the answers: columns: {instruction: …, output: …}, or {prompt: "
-                  "…, completion: …} with format: prompt_completion");
+void require_trainable(const DataSummary& summary, const std::string& key) {
+  for (RowFormat format : {RowFormat::preference, RowFormat::kto, RowFormat::reward, RowFormat::prompt})
+    if (std::find(summary.formats.begin(), summary.formats.end(), format) != summary.formats.end())
+      throw KeyError(
+          ErrorKind::job, key,
+          std::string(name_of(format)) + " rows, which no objective of this version trains on",
+          "`forge data` shows them; for sft, map the answers: columns: {instruction: …, output: …}, or "
+          "{prompt: …, completion: …} with format: prompt_completion");
 }
 
 bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
@@ -232,8 +229,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
 
   RowStream stream(sources, options.estimate_bytes);
   const bool estimate = stream.partial();
-  const std::string name = name_of_data(split, options);
-  if (!chat_template) require_template(stream, name, options);
+  if (!chat_template) require_template(stream, split, options);
   const ExampleMaker maker(tokenizer, chat_template, job, options.embedding_rows);
   const ChunkWorker worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
@@ -277,10 +273,12 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
         whole ? 1.0 : static_cast<double>(stream.source_bytes(i)) / static_cast<double>(bytes_read[i]);
     add_scaled(summary, by_source[i], factor);
   }
-  summary.format = stream.formats();
+  summary.formats = stream.formats();
+  summary.format = stream.formats_text();
   if (!chat_template && stream.has_format(RowFormat::alpaca))
-    summary.format += "; instructions are written in the words of Stanford Alpaca, since the model has no chat template";
-  require_examples(job, split, name, summary);
+    summary.format +=
+        "; instructions are written in the words of Stanford Alpaca, since the model has no chat template";
+  require_examples(job, split, options, summary);
   if (estimate) {
     summary.estimated = true;
     return prepared;

@@ -76,8 +76,9 @@ struct Prepared {
 };
 
 // Throws Error(job) when the rows are answers to judge (preference, kto, reward) or prompts: `forge data`
-// shows them, and neither plan nor evaluation may take them for text to learn. `what` begins the message.
-void require_trainable(const DataSummary& summary, const std::string& what);
+// shows them, and neither plan nor evaluation may take them for text to learn. `key` is whose rows
+// they are: data.train, or an option.
+void require_trainable(const DataSummary& summary, const std::string& key);
 
 // Whether the job has evaluation data.
 bool has_eval_data(const Job& job);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/families/modules.h"
 #include "core/families/pattern.h"
@@ -44,9 +45,9 @@ class Targets {
   explicit Targets(const AdapterConfig& adapter) : adapter_(adapter) {
     if (!adapter.target_is_regex) return;
     if (!adapter.layers_to_transform.empty())
-      throw Error(ErrorKind::job,
-                  "adapter.layers_to_transform: cannot be combined with a regex in target_modules")
-          .hint("name the layers in the regex, or list the modules by name");
+      throw KeyError(ErrorKind::job, "adapter.layers_to_transform",
+                     "cannot be combined with a regex in target_modules",
+                     "name the layers in the regex, or list the modules by name");
     for (const std::string& expression : adapter.target_modules)
       patterns_.emplace_back(expression, "adapter.target_modules");
   }
@@ -75,9 +76,9 @@ class Targets {
 template <class Value>
 class Overrides {
  public:
-  Overrides(const std::map<std::string, Value>& table, const std::string& where) : where_(where) {
-    for (const auto& [key, value] : table)
-      rows_.push_back({key, Pattern("(.*\\.)?(" + key + ")", where), value, false});
+  Overrides(const std::map<std::string, Value>& table, const std::string& key) : key_(key) {
+    for (const auto& [name, value] : table)
+      rows_.push_back({name, Pattern("(.*\\.)?(" + name + ")", key), value, false});
   }
   Value find(const std::string& path, Value otherwise) {
     for (Row& row : rows_) {
@@ -87,9 +88,9 @@ class Overrides {
     }
     return otherwise;
   }
-  void collect_unused(std::vector<std::string>& faults) const {
+  void collect_unused(std::vector<KeyFault>& faults) const {
     for (const Row& row : rows_)
-      if (!row.used) faults.push_back(where_ + ": \"" + row.key + "\" matches no adapted module");
+      if (!row.used) faults.push_back({key_, "\"" + row.key + "\" matches no adapted module"});
   }
 
  private:
@@ -99,7 +100,7 @@ class Overrides {
     Value value;
     bool used;
   };
-  std::string where_;
+  std::string key_;
   std::vector<Row> rows_;
 };
 
@@ -111,11 +112,12 @@ std::string known_modules(const ModelSpec& spec) {
   return join(known, ", ");
 }
 
-void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<std::string>& faults) {
+void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
   for (int64_t layer : adapter.layers_to_transform)
     if (layer < 0 || layer >= spec.num_layers)
-      faults.push_back("adapter.layers_to_transform: layer " + std::to_string(layer) +
-                       " does not exist, the model has 0 to " + std::to_string(spec.num_layers - 1));
+      faults.push_back({"adapter.layers_to_transform", "layer " + std::to_string(layer) +
+                                                           " does not exist, the model has 0 to " +
+                                                           std::to_string(spec.num_layers - 1)});
 }
 
 struct Selection {
@@ -125,7 +127,7 @@ struct Selection {
 };
 
 void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, const Selection& selection,
-                           std::vector<std::string>& faults) {
+                           std::vector<KeyFault>& faults) {
   std::vector<std::string> leaves;
   for (const Module& module : modules_of(spec))
     leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
@@ -133,18 +135,19 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
     if (selection.matches[i] > 0 || (selection.used[i] && !selection.sites.empty())) continue;
     const std::string& target = adapter.target_modules[i];
     faults.push_back(
-        "adapter.target_modules: \"" + target + "\" matches no linear layer" +
-        (adapter.target_is_regex ? " (it must match the whole path)" : did_you_mean(target, leaves)));
+        {"adapter.target_modules",
+         "\"" + target + "\" matches no linear layer" +
+             (adapter.target_is_regex ? " (it must match the whole path)" : did_you_mean(target, leaves))});
   }
 }
 
 // PiSSA starts from the largest singular vectors: there must be as many as ranks. One layer stands for all.
-void require_singular_vectors(const std::vector<AdapterSite>& sites, std::vector<std::string>& faults) {
+void require_singular_vectors(const std::vector<AdapterSite>& sites, std::vector<KeyFault>& faults) {
   for (const AdapterSite& site : sites) {
     const int64_t found = std::min(site.in_features, site.out_features);
     if (site.rank <= found) continue;
-    faults.push_back("adapter.init: pissa finds " + std::to_string(found) + " singular vectors in " +
-                     site.module + ", fewer than rank " + std::to_string(site.rank));
+    faults.push_back({"adapter.init", "pissa finds " + std::to_string(found) + " singular vectors in " +
+                                          site.module + ", fewer than rank " + std::to_string(site.rank)});
     return;
   }
 }
@@ -157,7 +160,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   const Targets targets(adapter);
   Overrides<int64_t> ranks(adapter.rank_pattern, "adapter.rank_pattern");
   Overrides<double> alphas(adapter.alpha_pattern, "adapter.alpha_pattern");
-  std::vector<std::string> faults;
+  std::vector<KeyFault> faults;
   require_layers(spec, adapter, faults);
   for (const Module& module : modules_of(spec)) {
     if (kept_whole(adapter, module.path)) continue;
@@ -166,9 +169,11 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     selection.used[target] = true;
     if (excluded(adapter, module.path)) continue;
     if (module.role != Role::linear) {
-      faults.push_back("adapter.target_modules: " + module.path +
-                       (module.role == Role::head ? " takes no low-rank adapter" : " is not a linear layer") +
-                       " (modules_to_save trains it whole)");
+      faults.push_back(
+          {"adapter.target_modules",
+           "" + module.path +
+               (module.role == Role::head ? " takes no low-rank adapter" : " is not a linear layer") +
+               " (modules_to_save trains it whole)"});
       selection.matches[target] += 1;
       continue;
     }
@@ -178,7 +183,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     const double rank = static_cast<double>(site.rank);
     site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
     if (site.rank < 1)
-      faults.push_back("adapter.rank_pattern: rank " + std::to_string(site.rank) + " of " + module.path);
+      faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
     selection.matches[target] += 1;
     selection.sites.push_back(std::move(site));
   }
@@ -188,8 +193,8 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   if (!selection.sites.empty()) ranks.collect_unused(faults);
   if (!selection.sites.empty()) alphas.collect_unused(faults);
   if (faults.empty()) return selection;
-  throw Error(ErrorKind::job, join(faults, "\n"))
-      .hint("the linear layers are " + known_modules(spec) + "; or write all-linear");
+  throw KeyError(ErrorKind::job, std::move(faults),
+                 "the linear layers are " + known_modules(spec) + "; or write all-linear");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/families/step.h"
 
@@ -10,10 +11,14 @@ namespace {
 
 Role role_of(ModuleKind kind) {
   switch (kind) {
-    case ModuleKind::embedding: return Role::embedding;
-    case ModuleKind::norm: return Role::norm;
-    case ModuleKind::linear: return Role::linear;
-    case ModuleKind::head: return Role::head;
+    case ModuleKind::embedding:
+      return Role::embedding;
+    case ModuleKind::norm:
+      return Role::norm;
+    case ModuleKind::linear:
+      return Role::linear;
+    case ModuleKind::head:
+      return Role::head;
   }
   return Role::linear;
 }
@@ -46,11 +51,10 @@ std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& ad
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i]) unknown.push_back('"' + adapter.modules_to_save[i] + '"');
   if (unknown.empty()) return saved;
-  throw Error(ErrorKind::job,
-              "adapter.modules_to_save: " + join(unknown, ", ") + " names no module of this model")
-      .hint(
-          "modules with weights are embed_tokens, lm_head, norm, and those of a layer such as q_proj or "
-          "input_layernorm");
+  throw KeyError(
+      ErrorKind::job, "adapter.modules_to_save", join(unknown, ", ") + " names no module of this model",
+      "modules with weights are embed_tokens, lm_head, norm, and those of a layer such as q_proj or "
+      "input_layernorm");
 }
 
 }  // namespace forge

@@ -3,12 +3,12 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "core/base/error.h"
+#include "core/base/key_error.h"
 
 namespace forge {
 
 struct Pattern::State {
-  std::string expression, where;
+  std::string expression, key;
   pcre2_code* code = nullptr;
   pcre2_match_data* match = nullptr;
   pcre2_match_context* limits = nullptr;
@@ -19,10 +19,9 @@ struct Pattern::State {
   }
 };
 
-Pattern::Pattern(const std::string& expression, const std::string& where)
-    : state_(std::make_unique<State>()) {
+Pattern::Pattern(const std::string& expression, const std::string& key) : state_(std::make_unique<State>()) {
   state_->expression = expression;
-  state_->where = where;
+  state_->key = key;
   int fault = 0;
   PCRE2_SIZE offset = 0;
   const std::string whole = "\\A(?:" + expression + ")\\z";
@@ -31,8 +30,9 @@ Pattern::Pattern(const std::string& expression, const std::string& where)
   if (!state_->code) {
     PCRE2_UCHAR text[160];
     pcre2_get_error_message(fault, text, sizeof(text));
-    throw Error(ErrorKind::job, where + ": not a regular expression: " + reinterpret_cast<char*>(text) +
-                                    " in \"" + expression + "\"");
+    throw KeyError(ErrorKind::job, key,
+                   std::string("not a regular expression: ") + reinterpret_cast<char*>(text) + " in \"" +
+                       expression + "\"");
   }
   state_->match = pcre2_match_data_create_from_pattern(state_->code, nullptr);
   state_->limits = pcre2_match_context_create(nullptr);
@@ -49,9 +49,10 @@ bool Pattern::matches(const std::string& text) const {
                                 state_->match, state_->limits);
   if (found >= 0) return true;
   if (found == PCRE2_ERROR_NOMATCH) return false;
-  throw Error(ErrorKind::job, state_->where + ": the expression \"" + state_->expression +
-                                  "\" needs too many steps to match \"" + text + "\"")
-      .hint("write it without nested repetition");
+  throw KeyError(
+      ErrorKind::job, state_->key,
+      "the expression \"" + state_->expression + "\" needs too many steps to match \"" + text + "\"",
+      "write it without nested repetition");
 }
 
 }  // namespace forge

@@ -9,8 +9,8 @@ namespace forge {
 
 class Pattern {
  public:
-  // Throws Error(job) as "where: …" with the offset of the fault.
-  Pattern(const std::string& expression, const std::string& where);
+  // Throws KeyError(job) about `key` with what is wrong.
+  Pattern(const std::string& expression, const std::string& key);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
   // Whether the whole text matches.

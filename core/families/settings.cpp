@@ -1,7 +1,7 @@
 #include "core/families/settings.h"
 
-#include <cmath>
 #include <fmt/format.h>
+#include <cmath>
 
 #include "core/base/text.h"
 
@@ -96,11 +96,11 @@ std::vector<int64_t> Settings::ids(const std::string& key) {
 }
 
 void Settings::broken(const std::string& key, const std::string& what) {
-  broken_.push_back(name_ + ": " + (key.empty() ? "" : key + " ") + what);
+  broken_.push_back({"", (key.empty() ? "" : key + " ") + what, name_});
 }
 
 void Settings::unsupported(const std::string& key, const std::string& what) {
-  unsupported_.push_back(name_ + ": " + key + " " + what);
+  unsupported_.push_back({"", key + " " + what, name_});
 }
 
 void Settings::must_be(const std::string& key, const Json& expected, const std::string& why) {
@@ -128,14 +128,12 @@ void Settings::finish(bool (*harmless)(const std::string& key)) {
   refuse_unread(harmless);
   if (!broken_.empty()) {
     broken_.insert(broken_.end(), unsupported_.begin(), unsupported_.end());
-    throw Error(ErrorKind::environment, join(broken_, "\n"))
-        .hint("the model's own config.json states these values");
+    throw KeyError(ErrorKind::environment, broken_, "the model's own config.json states these values");
   }
   if (unsupported_.empty()) return;
-  throw Error(ErrorKind::job, join(unsupported_, "\n"))
-      .hint(
-          "take another model, or remove a setting from config.json if it does not change what the model "
-          "computes");
+  throw KeyError(ErrorKind::job, unsupported_,
+                 "take another model, or remove a setting from config.json if it does not change what the "
+                 "model computes");
 }
 
 }  // namespace forge

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/key_error.h"
 #include "core/io/json.h"
 
 namespace forge {
@@ -52,7 +53,7 @@ class Settings {
   const Json& json_;
   std::string name_;
   std::set<std::string> read_;
-  std::vector<std::string> broken_, unsupported_;
+  std::vector<KeyFault> broken_, unsupported_;
 };
 
 }  // namespace forge

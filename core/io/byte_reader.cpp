@@ -74,8 +74,9 @@ int64_t ByteReader::file_position() const {
   return file_.compressed() ? file_.file_position() : file_.file_position() - waiting;
 }
 
-bool ByteReader::read_line(std::string& text, int64_t limit) {
+bool ByteReader::read_line(std::string& text, int64_t limit, bool* cut) {
   text.clear();
+  if (cut) *cut = false;
   if (peek() < 0) return false;
   while (peek() >= 0 && static_cast<int64_t>(text.size()) <= limit) {
     const char* begin = buffer_.data() + position_;
@@ -90,6 +91,7 @@ bool ByteReader::read_line(std::string& text, int64_t limit) {
     const char* stop = buffer_.data() + filled_;
     column_ += std::count_if(begin, stop, [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; });
   }
+  if (cut) *cut = peek() >= 0;
   return true;
 }
 

@@ -18,7 +18,8 @@ namespace forge {
 
 // What stands in a clone in place of a large file (github.com/git-lfs/git-lfs, docs/spec.md).
 inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1\n";
-inline constexpr const char* kGitLfsHint = "fetch it: git lfs install && git lfs pull, or download the file itself";
+inline constexpr const char* kGitLfsHint =
+    "fetch it: git lfs install && git lfs pull, or download the file itself";
 
 class ByteReader {
  public:
@@ -36,8 +37,8 @@ class ByteReader {
     }
   }
   // Reads up to the next '\n' or the end, without it, into `text`; false at the end of the file. Stops with
-  // `text` longer than `limit` when the line is.
-  bool read_line(std::string& text, int64_t limit);
+  // `text` longer than `limit` when the line is; `cut` then says that the line goes on.
+  bool read_line(std::string& text, int64_t limit, bool* cut = nullptr);
   int64_t line() const { return line_; }
   int64_t column() const { return column_; }  // in characters, from 1
   const std::string& path() const { return path_; }

@@ -3,20 +3,23 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/error.h"
+#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/io/encoding.h"
 
 namespace forge {
-namespace {
 
 // Whether a record goes on behind a line. Quotes open a cell only at its beginning.
 class QuoteState {
  public:
   explicit QuoteState(char delimiter) : delimiter_(delimiter) {}
   bool inside() const { return state_ == State::quoted; }
+  // A line, or the next part of one.
   void add(std::string_view line) {
-    if (state_ == State::start && line.find('"') == std::string_view::npos) return;
+    if (state_ == State::start && line.find('"') == std::string_view::npos) {
+      if (!line.empty() && line.back() != delimiter_) state_ = State::plain;
+      return;
+    }
     for (char c : line) {
       if (c == '"')
         state_ = state_ == State::start || state_ == State::quote ? State::quoted
@@ -32,6 +35,8 @@ class QuoteState {
   State state_ = State::start;
   char delimiter_;
 };
+
+namespace {
 
 // One pass over a record with the place of each byte.
 class CellParser {
@@ -65,9 +70,7 @@ class CellParser {
   }
   [[noreturn]] void fail(const std::string& what, const std::string& hint, int64_t line,
                          int64_t column) const {
-    throw Error(ErrorKind::data,
-                path_ + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + what)
-        .hint(hint);
+    throw PlacedError(ErrorKind::data, {path_, line, column}, what, hint);
   }
 
   CsvCell cell() {
@@ -118,9 +121,7 @@ void check_utf8(const CsvRecord& record, const std::string& path) {
     column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
     line += c == '\n';
   }
-  throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
-                  utf8_problem(record.text, bad));
+  throw PlacedError(ErrorKind::data, {path, line, column}, utf8_problem(record.text, bad));
 }
 
 // Of a file of commas whose header has none: what stands between its names instead, the only one of the three that does.
@@ -167,10 +168,10 @@ std::vector<CsvCell> parse_csv_record(const CsvRecord& record, const CsvTable& t
   if (expected == 0 || cells.size() == expected) return cells;
   const bool more = cells.size() > expected;
   const CsvCell& at = more ? cells[expected] : cells[0];
-  throw Error(ErrorKind::data, path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-                                   std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") +
-                                   ", expected " + std::to_string(expected) + " as in the header")
-      .hint(more ? "quote cells that hold the separator" : "write the missing cells, if empty");
+  throw PlacedError(ErrorKind::data, {path, at.line, at.column},
+                    std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") + ", expected " +
+                        std::to_string(expected) + " as in the header",
+                    more ? "quote cells that hold the separator" : "write the missing cells, if empty");
 }
 
 CsvFile::CsvFile(const std::string& path, char delimiter, int64_t longest_record)
@@ -183,6 +184,7 @@ void CsvFile::read_header() {
   CsvRecord record;
   if (!next(record))
     throw Error(ErrorKind::data, reader_.path() + ":1:1: empty, expected a header of column names");
+  if (record.too_long > 0) fail_too_long(record);
   CsvTable table = *table_;
   if (table.delimiter == ',') table.delimiter = delimiter_of(record.text);
   const std::vector<CsvCell> cells = parse_csv_record(record, table, reader_.path());
@@ -191,25 +193,40 @@ void CsvFile::read_header() {
   table_ = std::make_shared<const CsvTable>(std::move(table));
 }
 
+void CsvFile::fail_too_long(const CsvRecord& record) const {
+  throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) +
+                                   ":1: a record of more than " + format_bytes(longest_record_))
+      .hint("is a quote not closed?");
+}
+
+bool CsvFile::add_line(CsvRecord& record, QuoteState& quotes) {
+  for (bool cut = true; cut;) {
+    if (!reader_.read_line(line_, longest_record_, &cut)) return false;
+    quotes.add(line_);
+    const auto bytes = static_cast<int64_t>(record.text.size() + line_.size()) + record.too_long;
+    record.text += line_;
+    if (bytes <= longest_record_) continue;
+    record.too_long = bytes;
+    record.text.clear();
+    record.text.shrink_to_fit();
+  }
+  return true;
+}
+
 bool CsvFile::next(CsvRecord& record) {
   do {
     record = {reader_.line(), reader_.column(), ""};
     QuoteState quotes(table_->delimiter);
     bool ended = false;
     do {
-      ended = !reader_.read_line(line_, longest_record_);
-      if (ended && record.text.empty()) return false;
-      quotes.add(line_);
-      record.text += line_;
-      if (static_cast<int64_t>(record.text.size()) > longest_record_)
-        throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) +
-                                         ":1: a record of more than " + format_bytes(longest_record_))
-            .hint("is a quote not closed?");
-      if (quotes.inside() && !ended) record.text += '\n';
+      ended = !add_line(record, quotes);
+      if (ended && record.text.empty() && record.too_long == 0) return false;
+      if (quotes.inside() && !ended && record.too_long == 0) record.text += '\n';
     } while (quotes.inside() && !ended);
+    if (ended && record.too_long > 0) fail_too_long(record);
     if (ended) parse_csv_record(record, *table_, reader_.path());  // says where the quote opened
     if (!record.text.empty() && record.text.back() == '\r') record.text.pop_back();
-  } while (trim(record.text).empty());
+  } while (record.too_long == 0 && trim(record.text).empty());
   return true;
 }
 

@@ -23,6 +23,7 @@ namespace forge {
 struct CsvRecord {
   int64_t line = 1, column = 1;  // of the record's first byte
   std::string text;              // as it stands in the file, without the newline at its end
+  int64_t too_long = 0;          // the bytes of a record longer than the limit, whose text is left out
 };
 
 struct CsvCell {
@@ -41,10 +42,13 @@ struct CsvTable {
 std::vector<CsvCell> parse_csv_record(const CsvRecord& record, const CsvTable& table,
                                       const std::string& path);
 
+class QuoteState;
+
 class CsvFile {
  public:
-  // Reads the header. `longest_record` bounds the memory.
-  CsvFile(const std::string& path, char delimiter, int64_t longest_record = int64_t{64} << 20);
+  // Reads the header. `longest_record` in bytes bounds the memory: longer records come without their text; a header
+  // that is longer, or a record that the file ends in, is refused.
+  CsvFile(const std::string& path, char delimiter, int64_t longest_record = int64_t{16} << 20);
   // False at the end of the file.
   bool next(CsvRecord& record);
   const std::shared_ptr<const CsvTable>& table() const { return table_; }
@@ -52,6 +56,9 @@ class CsvFile {
 
  private:
   void read_header();
+  // Adds the next line; false at the end of the file.
+  bool add_line(CsvRecord& record, QuoteState& quotes);
+  [[noreturn]] void fail_too_long(const CsvRecord& record) const;
 
   ByteReader reader_;
   int64_t longest_record_;

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/io/encoding.h"
 
@@ -137,7 +138,7 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
         ++column;
       }
     }
-    throw Error(kind, name + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem);
+    throw PlacedError(kind, {name, line, column}, problem);
   };
   size_t bad = 0;
   if (!valid_utf8(text, &bad)) fail(bad, utf8_problem(text, bad));

@@ -22,7 +22,7 @@ struct JsonLimits {
 // transformers writes "model_max_length": 1000000000000000019884624838656 into tokenizer_config.json.
 inline constexpr JsonLimits kTokenizerConfigLimits{.wide_integers = true};
 
-// Parses one whole document. Throws Error(kind) as "name:line:column: what" (both from 1). `first_line` is the line
+// Parses one whole document. Throws PlacedError(kind) "name:line:column: what". `first_line` is the line
 // number of the text's first line, for rows of a JSONL file.
 Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits = {},
                 int64_t first_line = 1);

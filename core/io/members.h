@@ -48,6 +48,11 @@ class MemberFault : public std::runtime_error {
     const bool nested = text.starts_with('[') || text.starts_with(": ");
     return MemberFault(place + (nested ? "" : ".") + text);
   }
+  // For a message: "plan.json: lines[2].bytes: …".
+  std::string at(const std::string& file) const {
+    const std::string text = what();
+    return file + (text.starts_with(": ") ? "" : ": ") + text;
+  }
 };
 
 // The numbers that a member may have.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/base/file.h"
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/io/json.h"
@@ -38,7 +39,8 @@ T get(const Json& json, const char* key, T otherwise, const std::string& path) {
 void refuse_other_methods(const Json& json, const std::string& path) {
   const Json method = json.value("peft_type", Json());
   if (method == "LORA") return;
-  throw fault(path, method.is_null() ? "names no peft_type" : "peft_type is " + dump_json(method).substr(0, 60))
+  throw fault(path,
+              method.is_null() ? "names no peft_type" : "peft_type is " + dump_json(method).substr(0, 60))
       .hint("forge trains and reads LoRA adapters (with DoRA and rsLoRA)");
 }
 
@@ -46,8 +48,9 @@ void refuse_other_methods(const Json& json, const std::string& path) {
 void refuse_unknown_settings(const Json& json, const std::string& path) {
   static const std::set<std::string> known{
       // read below
-      "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern", "alpha_pattern",
-      "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules", "init_lora_weights", "bias",
+      "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern",
+      "alpha_pattern", "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules",
+      "init_lora_weights", "bias",
       // provenance, and settings of an initialisation that is over
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
       "layers_pattern", "megatron_core", "qalora_group_size", "loftq_config", "eva_config", "corda_config",
@@ -98,7 +101,8 @@ struct Decided {
 constexpr Decided kDecided[] = {
     {"adapter.rank", [](const AdapterConfig& from, AdapterConfig& to) { to.rank = from.rank; }},
     {"adapter.alpha", [](const AdapterConfig& from, AdapterConfig& to) { to.alpha = from.alpha; }},
-    {"adapter.use_rslora", [](const AdapterConfig& from, AdapterConfig& to) { to.use_rslora = from.use_rslora; }},
+    {"adapter.use_rslora",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.use_rslora = from.use_rslora; }},
     {"adapter.use_dora", [](const AdapterConfig& from, AdapterConfig& to) { to.use_dora = from.use_dora; }},
     {"adapter.rank_pattern",
      [](const AdapterConfig& from, AdapterConfig& to) { to.rank_pattern = from.rank_pattern; }},
@@ -131,22 +135,24 @@ bool same_site(const AdapterSite& a, const AdapterSite& b) {
 // and the list of all linear layers are the same.
 bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const AdapterFile& file) {
   const std::vector<AdapterSite> own = sites_of(file, spec), wanted = adapter_sites(spec, asked);
-  return asked.use_dora == file.config.use_dora && saved_paths(spec, asked) == saved_paths(spec, file.config) &&
+  return asked.use_dora == file.config.use_dora &&
+         saved_paths(spec, asked) == saved_paths(spec, file.config) &&
          std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_site);
 }
 
 [[noreturn]] void refuse_differences(const Job& job, const AdapterFile& file) {
   Job own = job;
-  std::vector<std::string> faults;
+  std::vector<KeyFault> faults;
   for (const Decided& decided : kDecided) {
     decided.copy(file.config, own.adapter);
     const Json asked = value_of(job, decided.key), stored = value_of(own, decided.key);
     if (asked != stored)
-      faults.push_back(std::string(decided.key) + ": is " + dump_json(asked) + ", the adapter in " + file.folder +
-                       " has " + dump_json(stored));
+      faults.push_back({decided.key, "is " + dump_json(asked) + ", the adapter in " + file.folder + " has " +
+                                         dump_json(stored)});
   }
-  throw Error(ErrorKind::job, join(faults, "\n"))
-      .hint("leave them out to take the adapter's own, or leave out adapter.init_from to train a new adapter");
+  throw KeyError(
+      ErrorKind::job, std::move(faults),
+      "leave them out to take the adapter's own, or leave out adapter.init_from to train a new adapter");
 }
 
 }  // namespace

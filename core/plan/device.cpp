@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/plan/gpu_database.h"
 
@@ -33,31 +34,32 @@ bool whole_number(const std::string& text) {
   return !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-Device indexed(const Hardware& hardware, const std::string& number, const std::string& asked,
-               ErrorKind kind) {
+Device indexed(const Hardware& hardware, const std::string& number, const std::string& key,
+               const std::string& asked, ErrorKind kind) {
   const size_t index = std::stoul(number);
   if (index < hardware.gpus.size()) return gpu_device(hardware, index);
   const std::string there = hardware.gpus.empty()
                                 ? "there is no GPU: " + hardware.gpu_note
                                 : "GPUs are 0 to " + std::to_string(hardware.gpus.size() - 1);
-  throw Error(kind, asked + ": no such device, " + there);
+  throw KeyError(kind, key, asked + ": no such device, " + there);
 }
 
 }  // namespace
 
 Device choose_device(const Hardware& hardware, const HardwareConfig& config) {
-  const std::string asked = "hardware.device: " + config.device;
+  const std::string key = "hardware.device";
   if (config.device == "cpu") return cpu_device(hardware);
   if (config.device == "auto")
     return hardware.gpus.empty() ? cpu_device(hardware) : gpu_device(hardware, most_free(hardware.gpus));
   if (config.device == "cuda") {
     if (!hardware.gpus.empty()) return gpu_device(hardware, most_free(hardware.gpus));
-    throw Error(ErrorKind::environment, asked + ": no GPU here: " + hardware.gpu_note)
-        .hint("hardware.device: auto takes the CPU where there is no GPU");
+    throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
+                   "hardware.device: auto takes the CPU where there is no GPU");
   }
   const std::string number = starts_with(config.device, "cuda:") ? config.device.substr(5) : "";
-  if (!whole_number(number)) throw Error(ErrorKind::job, asked + ": expected auto, cpu, cuda or cuda:N");
-  return indexed(hardware, number, asked, ErrorKind::environment);
+  if (!whole_number(number))
+    throw KeyError(ErrorKind::job, key, config.device + ": expected auto, cpu, cuda or cuda:N");
+  return indexed(hardware, number, key, config.device, ErrorKind::environment);
 }
 
 Device device_by_name(const Hardware& hardware, const std::string& name) {
@@ -69,7 +71,7 @@ Device device_by_name(const Hardware& hardware, const std::string& name) {
   // Card names begin where no machine's indices reach: 4090 is a card.
   constexpr unsigned long kFirstCardNumber = 100;
   if (whole_number(name) && std::stoul(name) < kFirstCardNumber)
-    return indexed(hardware, name, "--gpu " + name, ErrorKind::usage);
+    return indexed(hardware, name, "", "--gpu " + name, ErrorKind::usage);
   Device device = cpu_device(hardware);
   device.cuda = true;
   device.gpu = gpu_info(find_gpu(name));

@@ -13,6 +13,6 @@ std::string explain(const Plan& plan, bool all = false);
 std::string explain_profile(const Device& device, const Profile& profile);
 
 // The training step that the plan comes to, op by op, with its arena where the provider has one.
-std::string explain_step(const Plan& plan);
+std::string explain_step(const Plan& plan, const Provider& provider);
 
 }  // namespace forge

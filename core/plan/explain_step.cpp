@@ -5,18 +5,16 @@
 #include "core/families/step.h"
 #include "core/graph/print.h"
 #include "core/plan/explain.h"
-#include "providers/providers.h"
 
 namespace forge {
 
-std::string explain_step(const Plan& plan) {
+std::string explain_step(const Plan& plan, const Provider& provider) {
   const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
   const StepShape shape{plan.model, module_training(plan.model, plan.job.adapter, sites), plan.recompute};
   const StepSizes sizes{plan.training_batch.tokens, plan.training_batch.targets, bytes_of(*plan.job.train.precision),
                         plan.device.cuda ? 1 : *plan.job.train.threads};
   const double length =
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
-  const Provider& provider = provider_named(plan.provider);
   const std::string batch = "A micro-batch of " + format_count(sizes.tokens) + " tokens, " + format_count(sizes.targets) +
                             " of them supervised, in " + name_of(*plan.job.train.precision);
   // Without an arena the backward is LibTorch's.

@@ -12,7 +12,6 @@
 #include "core/families/step.h"
 #include "core/graph/ops.h"
 #include "core/plan/resolve.h"
-#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -144,6 +143,7 @@ int64_t available_bytes(const Plan& plan, const Profile& profile) {
 // Everything the search for a fitting plan needs to try one.
 struct Search {
   const ExampleCounts* counts;
+  const Provider* provider;
   int64_t knee, smallest;
   bool fixed_batch, fixed_checkpointing;
 };
@@ -176,7 +176,7 @@ void lay_out_memory(Plan& plan, const Search& search, const Inventory& inventory
                 eval = fullest_evaluation(plan, *search.counts);
   plan.training_batch = {train.tokens, train.supervised};
   plan.evaluation_batch = {eval.tokens, eval.supervised};
-  plan.memory = memory_lines(plan, inventory, train, eval);
+  plan.memory = memory_lines(plan, *search.provider, inventory, train, eval);
   plan.predicted_peak_bytes = total_bytes(plan.memory);
 }
 
@@ -191,7 +191,7 @@ class Recomputation {
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const StepSizes sizes{
         .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision)};
-    units_ = recompute_units(forward_, sizes, length, provider_named(plan.provider).recomputes_halves);
+    units_ = recompute_units(forward_, sizes, length, search.provider->recomputes_halves);
     for (const Op& op : forward_.ops) forward_flops_ += cost_of(forward_, op, sizes, length).flops;
   }
 
@@ -271,9 +271,14 @@ bool fits(Plan& plan, const Search& search) {
   return found;
 }
 
+// What a job would say instead.
+struct Setting {
+  std::string key, value;
+};
+
 // A change of the job that needs less memory. The list is in the order of what a change costs the user.
 struct Remedy {
-  std::string (*describe)(const Plan& fitting);
+  std::vector<Setting> (*settings)(const Plan& fitting);
   bool (*change)(Plan& plan, Search& search);  // false: there is nothing to change
 };
 
@@ -328,55 +333,89 @@ bool shorten(Plan& plan, Search& search) {
   return true;
 }
 
-std::string checkpointing_text(const Plan& plan) {
+Setting checkpointing_of(const Plan& plan) {
   const Checkpointing came_to = *plan.job.train.activation_checkpointing;
-  return "train.activation_checkpointing: " + (came_to == Checkpointing::chosen ? "auto" : name_of(came_to));
+  return {"train.activation_checkpointing", came_to == Checkpointing::chosen ? "auto" : name_of(came_to)};
 }
-std::string batch_text(const Plan& plan) {
+Setting batch_of(const Plan& plan) {
   return plan.job.data.packing
-             ? "train.micro_batch_tokens: " + std::to_string(*plan.job.train.micro_batch_tokens)
-             : "train.micro_batch_size: " + std::to_string(*plan.job.train.micro_batch_size);
+             ? Setting{"train.micro_batch_tokens", std::to_string(*plan.job.train.micro_batch_tokens)}
+             : Setting{"train.micro_batch_size", std::to_string(*plan.job.train.micro_batch_size)};
 }
 
+using Settings = std::vector<Setting>;
 constexpr Remedy kRemedies[] = {
-    {checkpointing_text, free_checkpointing},
-    {batch_text, free_batch},
-    {[](const Plan& plan) { return checkpointing_text(plan) + " and " + batch_text(plan); }, free_both},
-    {[](const Plan&) -> std::string { return "train.precision: bf16"; }, narrow},
-    {[](const Plan&) -> std::string { return "adapter: qlora (model.quantization: nf4)"; }, quantize},
-    {[](const Plan&) -> std::string { return "adapter.rank: 8"; }, lower_rank},
-    {[](const Plan&) -> std::string { return "adapter: lora"; }, adapt},
-    {[](const Plan&) -> std::string { return "adapter: qlora"; }, adapt_quantized},
-    {[](const Plan& plan) { return "data.max_length: " + std::to_string(plan.train.longest); }, shorten},
+    {[](const Plan& plan) { return Settings{checkpointing_of(plan)}; }, free_checkpointing},
+    {[](const Plan& plan) { return Settings{batch_of(plan)}; }, free_batch},
+    {[](const Plan& plan) {
+       return Settings{checkpointing_of(plan), batch_of(plan)};
+     },
+     free_both},
+    {[](const Plan&) {
+       return Settings{{"train.precision", "bf16"}};
+     },
+     narrow},
+    {[](const Plan&) {
+       return Settings{{"adapter.type", "qlora"}};
+     },
+     quantize},
+    {[](const Plan&) {
+       return Settings{{"adapter.rank", "8"}};
+     },
+     lower_rank},
+    {[](const Plan&) {
+       return Settings{{"adapter.type", "lora"}};
+     },
+     adapt},
+    {[](const Plan&) {
+       return Settings{{"adapter.type", "qlora"}};
+     },
+     adapt_quantized},
+    {[](const Plan& plan) {
+       return Settings{{"data.max_length", std::to_string(plan.train.longest)}};
+     },
+     shorten},
+};
+
+struct FoundRemedy {
+  Settings settings;  // empty: there is none
+  int64_t bytes = 0;  // that the job needs under it
+
+  std::string text() const {
+    std::vector<std::string> parts;
+    for (const Setting& setting : settings) parts.push_back(setting.key + ": " + setting.value);
+    return join(parts, " and ");
+  }
 };
 
 // The first remedy under which the plan fits, tried by planning again.
-std::string remedy_for(const Plan& asked, const Search& original) {
+FoundRemedy remedy_for(const Plan& asked, const Search& original) {
   static const ExampleCounts unknown;
   for (const Remedy& remedy : kRemedies) {
     Plan plan = asked;
     Search search = original;
     if (!remedy.change(plan, search)) continue;
     if (remedy.change == shorten) search.counts = &unknown;
-    if (fits(plan, search))
-      return remedy.describe(plan) + " (needs " + format_bytes(plan.predicted_peak_bytes) + ")";
+    if (fits(plan, search)) return {remedy.settings(plan), plan.predicted_peak_bytes};
   }
-  return "";
+  return {};
 }
 
 [[noreturn]] void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
-  const std::string remedy = remedy_for(asked, search);
-  const bool limited = asked.job.hardware.memory_limit == asked.available_bytes;
-  throw Error(ErrorKind::fit, "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " +
-                                  format_bytes(asked.available_bytes) + " available on " +
-                                  asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
-                                  "; the largest part is " + largest.name + " (" +
-                                  format_bytes(largest.bytes) + ": " + largest.formula + ")" +
-                                  (remedy.empty() ? "" : "; the cheapest remedy: " + remedy))
-      .hint(remedy.empty()
-                ? "no single setting makes it fit: take a smaller model or a device with more memory"
-                : "set " + remedy.substr(0, remedy.rfind(" (needs")));
+  const FoundRemedy remedy = remedy_for(asked, search);
+  const bool limited = asked.job.hardware.memory_limit == asked.available_bytes,
+             none = remedy.settings.empty();
+  throw Error(
+      ErrorKind::fit,
+      "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " + format_bytes(asked.available_bytes) +
+          " available on " + asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
+          "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
+          largest.formula + ")" +
+          (none ? ""
+                : "; the cheapest remedy: " + remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")"))
+      .hint(none ? "no single setting makes it fit: take a smaller model or a device with more memory"
+                 : "set " + remedy.text());
 }
 
 std::string room_text(const Plan& plan) {
@@ -434,11 +473,10 @@ Inventory inventory_of(const Plan& plan) {
           adapter_sites(plan.model, job.adapter)};
 }
 
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, const Fullest& train,
-                                     const Fullest& eval) {
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
+                                     const Fullest& train, const Fullest& eval) {
   std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision,
                                               plan.storage, plan.model.tie_word_embeddings);
-  const Provider& provider = provider_named(plan.provider);
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
   const auto consider = [&](std::vector<MemoryLine> other) {
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
@@ -458,11 +496,15 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventor
   return lines;
 }
 
-void resolve_memory(Plan& plan, const Profile& profile, const ExampleCounts& counts) {
+void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider,
+                    const ExampleCounts& counts) {
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
   const Search search{
-      &counts, profile.micro_batch_tokens.value, profile.smallest_micro_batch_tokens.value,
+      &counts,
+      &provider,
+      profile.micro_batch_tokens.value,
+      profile.smallest_micro_batch_tokens.value,
       train.micro_batch_size || train.micro_batch_tokens,
       train.activation_checkpointing && *train.activation_checkpointing != Checkpointing::chosen};
   if (search.fixed_batch) complete_fixed_batch(plan);

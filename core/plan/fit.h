@@ -24,12 +24,12 @@ struct Fullest {
 
 // All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
 // evaluation. `eval.tokens` 0: nothing to evaluate.
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Inventory& inventory, const Fullest& train,
-                                     const Fullest& eval);
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
+                                     const Fullest& train, const Fullest& eval);
 
 // Settles train.micro_batch_* and train.activation_checkpointing: no recomputation at the profile's knee if
 // that fits, else less of one or the other, in that order of cost. Throws Error(fit).
-void resolve_memory(Plan& plan, const Profile& profile, const ExampleCounts& counts);
+void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider, const ExampleCounts& counts);
 
 // Error(environment) when `free_bytes` on the disk of the run folder are fewer than the plan will write.
 void require_disk(const Plan& plan, int64_t free_bytes);

@@ -28,13 +28,13 @@ Plan make_plan(const PlanInput& input) {
   resolve_device(plan);
   resolve_precision(plan, input.profile);
   resolve_threads(plan);
-  resolve_provider(plan);
+  const Provider& provider = resolve_provider(plan, input.providers);
   resolve_limits(plan);
   resolve_global_batch(plan);
   const Parts first_epoch =
       input.train_lengths.empty() ? Parts{} : epoch_steps(input.train_lengths, plan.job, 0);
   resolve_steps(plan, input.train_lengths, first_epoch);
-  resolve_memory(plan, input.profile,
+  resolve_memory(plan, input.profile, provider,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
   if (!plan.train.estimated) measure_packing(plan, input.train_lengths, first_epoch);
   plan.time = planned_time(plan, input.train_lengths, input.rates ? &*input.rates : nullptr);

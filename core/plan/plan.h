@@ -18,6 +18,7 @@
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
 #include "core/plan/profile.h"
+#include "core/plan/provider.h"
 #include "core/plan/start_files.h"
 #include "core/plan/step_time.h"
 
@@ -86,6 +87,7 @@ struct PlanInput {
   Origins origins;
   Device device;
   Profile profile;
+  std::vector<Provider> providers;  // in the order in which `auto` tries them
   ModelSpec model;
   std::string model_hash;
   int64_t model_bytes = 0;

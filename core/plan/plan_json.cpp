@@ -160,7 +160,7 @@ static Json schema_of(const DataSummary& summary) {
   const Json example = to_json(summary);
   for (const auto& [key, value] : example.items()) {
     const char* type = value.is_string() ? "string" : value.is_boolean() ? "boolean" : "integer";
-    schema["properties"][key] = {{"type", value.is_object() ? "object" : type}};
+    schema["properties"][key] = {{"type", value.is_object() ? "object" : value.is_array() ? "array" : type}};
   }
   return schema;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/diagnostics.h"
 #include "core/config/names.h"
@@ -176,15 +177,16 @@ Profile named_profile(const Device& device, const std::string& name) {
     known.push_back(profile.name);
     if (profile.name != name) continue;
     if (profile.match.cuda != device.cuda)
-      throw Error(ErrorKind::job, "hardware.profile: " + name + " is for " +
-                                      (profile.match.cuda ? "GPUs" : "CPUs") + ", the device is " +
-                                      device.name());
+      throw KeyError(
+          ErrorKind::job, "hardware.profile",
+          name + " is for " + (profile.match.cuda ? "GPUs" : "CPUs") + ", the device is " + device.name());
     Profile picked = profile;
     picked.rule = "hardware.profile names it";
     return picked;
   }
-  throw Error(ErrorKind::job, "hardware.profile: unknown profile \"" + name + "\"" +
-                                  did_you_mean(name, known) + "; forge has auto, " + join(known, ", "));
+  throw KeyError(ErrorKind::job, "hardware.profile",
+                 "unknown profile \"" + name + "\"" + did_you_mean(name, known) + "; forge has auto, " +
+                     join(known, ", "));
 }
 
 }  // namespace

@@ -6,13 +6,14 @@
 #include <limits>
 #include <span>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
 #include "core/data/prepare.h"
 #include "core/families/modules.h"
-#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -52,38 +53,39 @@ void from_profile(Plan& plan, const std::string& key, const std::string& reason)
 
 namespace {
 
-std::vector<std::string> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
-  std::vector<std::string> faults;
+std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
+  std::vector<KeyFault> faults;
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
-    faults.push_back("model.quantization: quantised weights cannot be trained; add adapter: lora");
+    faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
   if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
       !job.adapter.init_from)
-    faults.push_back(
-        "adapter.init: pissa takes its factors out of the base weights, which quantised blocks cannot "
-        "follow; take default, or model.quantization: none");
+    faults.push_back({"adapter.init",
+                      "pissa takes its factors out of the base weights, which quantised blocks cannot "
+                      "follow; take default, or model.quantization: none"});
   for (const std::string& name : job.adapter.exclude_modules)
     if (!names_a_linear(model, name))
-      faults.push_back("adapter.exclude_modules: \"" + name + "\" matches no linear layer");
+      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
   if (job.train.precision == Precision::fp16 && !device.cuda)
-    faults.push_back("train.precision: fp16 is for GPUs without bf16; a CPU takes bf16 or fp32");
+    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU takes bf16 or fp32"});
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
-    faults.push_back("train.precision: " + device.gpu.name +
-                     " has no bf16 (it begins with Ampere); take auto, fp16 or fp32");
+    faults.push_back({"train.precision",
+                      device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32"});
   return faults;
 }
 
-std::vector<std::string> faults_of_data(const Plan& plan) {
-  std::vector<std::string> faults;
+std::vector<KeyFault> faults_of_data(const Plan& plan) {
+  std::vector<KeyFault> faults;
   if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
-    faults.push_back("data.max_length: an example has " + format_count(plan.train.longest) +
-                     " tokens, the model knows " + format_count(plan.model.max_position_embeddings) +
-                     " positions; set it to that, or leave it out");
-  if (plan.train.examples == 0) faults.push_back("data.train: no example is left to train on");
+    faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
+                                             " tokens, the model knows " +
+                                             format_count(plan.model.max_position_embeddings) +
+                                             " positions; set it to that, or leave it out"});
+  if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});
   return faults;
 }
 
-void throw_if_any(const std::vector<std::string>& faults) {
-  if (!faults.empty()) throw Error(ErrorKind::job, join(faults, "\n"));
+void throw_if_any(std::vector<KeyFault> faults) {
+  if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
 }
 
 }  // namespace
@@ -95,8 +97,8 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
 void refuse_contradictions(const Plan& plan) {
   require_trainable(plan.train, "data.train");
   require_trainable(plan.eval, "data.eval");
-  std::vector<std::string> faults = faults_of_job(plan.job, plan.model, plan.device);
-  for (std::string& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
+  std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
+  for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
   throw_if_any(faults);
 }
 
@@ -132,27 +134,43 @@ void resolve_threads(Plan& plan) {
   derived(plan, "train.threads", "the processors this process may use");
 }
 
-void resolve_provider(Plan& plan) {
+namespace {
+
+const Provider& named(const std::vector<Provider>& providers, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Provider& provider : providers) {
+    if (provider.name == name) return provider;
+    known.push_back(provider.name);
+  }
+  throw KeyError(ErrorKind::job, "provider",
+                 "unknown provider \"" + name + "\"" + did_you_mean(name, known) + "; forge has auto, " +
+                     join(known, ", "));
+}
+
+}  // namespace
+
+const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers) {
   const ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter, .cuda = plan.device.cuda};
   if (plan.job.provider != "auto") {
-    const Provider& asked = provider_named(plan.job.provider);
+    const Provider& asked = named(providers, plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);
     if (!faults.empty())
-      throw Error(ErrorKind::job, "provider: " + plan.job.provider + " cannot do this job: " + join(faults, "; "))
-          .hint("set provider: auto");
+      throw KeyError(ErrorKind::job, "provider",
+                     plan.job.provider + " cannot do this job: " + join(faults, "; "), "set provider: auto");
     plan.provider = asked.name;
-    return;
+    return asked;
   }
   std::string passed_over;
-  for (const Provider& provider : providers()) {
+  for (const Provider& provider : providers) {
     const std::vector<std::string> faults = provider.faults(shape);
     if (faults.empty()) {
       plan.provider = plan.job.provider = provider.name;
       derived(plan, "provider", provider.summary + passed_over);
-      return;
+      return provider;
     }
     passed_over += std::string("; not ") + provider.name + ": " + join(faults, ", ");
   }
+  throw KeyError(ErrorKind::job, "provider", "none can do this job" + passed_over);
 }
 
 void resolve_limits(Plan& plan) {
@@ -214,7 +232,8 @@ void resolve_disk(Plan& plan) {
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;
   const int64_t most = plan.steps > 0 ? plan.steps : std::numeric_limits<int64_t>::max();  // 0: not known
-  const int64_t kept = periodic ? std::min(job.checkpoint.keep_last, most / *job.checkpoint.every_steps + 1) : 1;
+  const int64_t kept =
+      periodic ? std::min(job.checkpoint.keep_last, most / *job.checkpoint.every_steps + 1) : 1;
   const int64_t copies = kept + (best ? job.checkpoint.keep_best : 0) + 1;
   const bool full = job.adapter.type == AdapterType::none;
   const int64_t result = plan.parameters.trainable * (full ? bytes_of(*job.train.precision) : 4);
@@ -226,42 +245,11 @@ void resolve_disk(Plan& plan) {
 }
 
 void fill_identity(Plan& plan, const Job& asked) {
-  // Whether another value is another job, or the same job executed otherwise. What is in neither list may
-  // change freely: log, checkpoint, eval, name, output_dir; data stand here by content.
-  static constexpr const char* kIdentity[] = {"seed",
-                                              "model.quantization",
-                                              "model.double_quantization",
-                                              "data.packing",
-                                              "data.group_by_length",
-                                              "data.shuffle",
-                                              "train.epochs",
-                                              "train.max_steps",
-                                              "train.max_tokens",
-                                              "train.max_time",
-                                              "train.global_batch_size",
-                                              "train.global_batch_tokens",
-                                              "train.precision",
-                                              "train.master_weights",
-                                              "train.max_grad_norm",
-                                              "train.neftune_alpha",
-                                              "train.on_nan"};
-  static constexpr const char* kExecution[] = {"train.micro_batch_size",
-                                               "train.micro_batch_tokens",
-                                               "train.activation_checkpointing",
-                                               "train.deterministic",
-                                               "train.threads",
-                                               "hardware",
-                                               "provider"};
-  for (const char* key : kIdentity) plan.identity[key] = dump_json(value_of(asked, key));
-  for (const char* section : {"adapter", "objective", "optimizer", "schedule"}) {
-    const Json values = value_of(asked, section);
-    for (const auto& [key, value] : values.items())
-      plan.identity[std::string(section) + "." + key] = dump_json(value);
-  }
-  for (const char* key : kExecution) plan.execution[key] = dump_json(value_of(asked, key));
-  // A shared row changes nothing but rounding.
-  plan.execution["data.packing"] = plan.identity["data.packing"];
-  plan.identity.erase("data.packing");
+  for (KeyRole role : {KeyRole::identity, KeyRole::limit})
+    for (const std::string& key : keys_of_role(role)) plan.identity[key] = dump_json(value_of(asked, key));
+  for (const std::string& key : keys_of_role(KeyRole::execution))
+    plan.execution[key] = dump_json(value_of(asked, key));
+  // What is read from files, by its content.
   plan.identity["model"] = plan.model_hash + " (" + format_count(plan.model_bytes) + " B)";
   plan.identity["data.train"] = plan.train.content_hash;
 }
@@ -276,7 +264,8 @@ void warn_of_rate(const Job& job, const Warn& warn) {
   if (job.optimizer.type != OptimizerType::adamw || job.optimizer.learning_rate < kFarTooHigh) return;
   warn("optimizer.learning_rate " + format_number(job.optimizer.learning_rate) +
        " is far above what adamw trains with (" +
-       (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights" : "1e-5 to 1e-3 for an adapter") +
+       (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights"
+                                              : "1e-5 to 1e-3 for an adapter") +
        "): the loss will hardly fall");
 }
 
@@ -286,7 +275,8 @@ void warn_of_rank(const Plan& plan, const Warn& warn) {
   const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
   const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
   for (const AdapterSite& site : sites)
-    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst))) worst = &site;
+    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst)))
+      worst = &site;
   if (worst)
     warn("adapter.rank " + format_count(worst->rank) + " is above the width of " + worst->module + " (" +
          format_count(worst->in_features) + " × " + format_count(worst->out_features) + "): ranks past " +

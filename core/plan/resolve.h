@@ -14,7 +14,8 @@ void refuse_contradictions(const Plan& plan);
 void resolve_device(Plan& plan);
 void resolve_precision(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);
-void resolve_provider(Plan& plan);
+// Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
+const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 // Steps per epoch and of the run, from the examples' lengths where they are known.

@@ -55,7 +55,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   const Precision precision = *job.train.precision;
   const auto sites = job.adapter.type == AdapterType::lora ? adapter_sites(plan.model, job.adapter) : std::vector<AdapterSite>{};
   const Graph step =
-      training_step({plan.model, module_training(plan.model, job.adapter, sites), *job.train.activation_checkpointing});
+      training_step({plan.model, module_training(plan.model, job.adapter, sites), plan.recompute});
   const MeanBatch batch = mean_batch(plan);
   const double length = mean_attended_length(lengths);
   double micro_batch = 0, update = 0;

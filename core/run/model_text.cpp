@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/file.h"
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/config/load.h"
@@ -51,11 +52,12 @@ void check_variables(const std::map<std::string, Scalar>& variables, const ChatT
   for (const auto& [variable, value] : variables) {
     const auto& given = kTemplateArguments;
     if (std::find(given.begin(), given.end(), variable) != given.end())
-      throw Error(ErrorKind::job, "data.template_variables: every conversation gives its own " + variable);
+      throw KeyError(ErrorKind::job, "data.template_variables",
+                     "every conversation gives its own " + variable);
     if (!chosen.names(variable))
-      throw Error(ErrorKind::job, "data.template_variables: the chat template (" + chosen.name() + ") uses no " +
-                                      variable +
-                                      did_you_mean(variable, {chosen.words().begin(), chosen.words().end()}));
+      throw KeyError(ErrorKind::job, "data.template_variables",
+                     "the chat template (" + chosen.name() + ") uses no " + variable +
+                         did_you_mean(variable, {chosen.words().begin(), chosen.words().end()}));
   }
 }
 
@@ -99,10 +101,10 @@ std::vector<std::string> control_words(const std::string& text) {
 
 // Control tokens that a template writes around a question and its answer, and that the tokenizer does not know whole.
 std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
-  const Json asked{{"role", "user"}, {"content", "question"}}, answered{{"role", "assistant"}, {"content", "answer"}};
+  const Json asked{{"role", "user"}, {"content", "question"}},
+      answered{{"role", "assistant"}, {"content", "answer"}};
   std::string written;
-  for (const Json& messages : {Json::array({asked, answered}), Json::array({asked})})
-    try {
+  for (const Json& messages : {Json::array({asked, answered}), Json::array({asked})}) try {
       for (const RenderedSegment& segment : chat_template.render(messages, nullptr, messages.size() == 1))
         if (segment.from_template) written += segment.text;
     } catch (const Error&) {  // it wants other turns, which rows will show
@@ -204,11 +206,13 @@ void require_own_tokens(const Job& job, const ModelText& text) {
   const std::vector<std::string> foreign = foreign_tokens(*text.chat_template, text.tokenizer);
   if (foreign.empty()) return;
   const std::vector<std::string> others = templates_of(text);
-  throw Error(ErrorKind::job, "data.template: " + text.chat_template->name() + " writes " + join(foreign, ", ") +
-                                  ", expected tokens of the model: these would be trained as plain pieces of text")
-      .hint((others.empty() ? "take the model's own template (auto)"
-                            : "take the model's own (auto), or one of those that fit: " + join(others, ", ")) +
-            "; allow: foreign_template trains it as it is");
+  throw KeyError(
+      ErrorKind::job, "data.template",
+      text.chat_template->name() + " writes " + join(foreign, ", ") +
+          ", expected tokens of the model: these would be trained as plain pieces of text",
+      (others.empty() ? "take the model's own template (auto)"
+                      : "take the model's own (auto), or one of those that fit: " + join(others, ", ")) +
+          "; allow: foreign_template trains it as it is");
 }
 
 std::optional<TemplateSource> own_template(const std::string& model_path, bool with_tools) {

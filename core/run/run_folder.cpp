@@ -19,7 +19,6 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
-#include "core/config/field.h"
 #include "core/io/members.h"
 #include "core/plan/plan.h"
 
@@ -34,7 +33,6 @@ constexpr int64_t kFormat = 1;
 constexpr int64_t kSmallFile = 64 << 20;
 // A process that was just killed holds its locks until its memory is taken down.
 constexpr auto kDying = std::chrono::seconds(2);
-constexpr int64_t kMostDivisor = int64_t{1} << 32;  // of a micro-batch, after running out of memory
 
 std::optional<int64_t> step_of(const std::string& name) {
   if (!starts_with(name, kStepPrefix) || name.size() > 24) return {};
@@ -88,8 +86,7 @@ void read_checked(const Json& json, const std::string& name, Read read) {
   try {
     read(json);
   } catch (const MemberFault& fault) {
-    const std::string text = fault.what();
-    throw Error(ErrorKind::environment, name + (text.starts_with(":") ? "" : ": ") + text);
+    throw Error(ErrorKind::environment, fault.at(name));
   }
 }
 
@@ -110,55 +107,6 @@ Manifest whole_manifest(const std::string& path) {
                                               std::to_string(file.bytes));
   }
   return manifest;
-}
-
-// A value that a job may have under a key of its own, or the number of steps.
-void require_change(const std::string& key, const Json& value) {
-  int64_t steps = 0;
-  if (key == "steps") return read_value(value, steps, at_least(0));
-  if (!find_field(key)) throw MemberFault(": is no key of a job");
-}
-
-void require_amendment(const Json& amendment) {
-  std::string kind, reason;
-  int64_t step = 0, divisor = 1;
-  std::map<std::string, std::string> identity;
-  MemberReader member{amendment};
-  member("kind", kind, "");
-  member.later("reason", reason, "");
-  member.later("identity", identity, "");
-  if (kind == "out_of_memory") {
-    member("step", step, "", at_least(0));
-    member("micro_batch_divisor", divisor, "", between(1, kMostDivisor));
-  }
-  if (!amendment.contains("changes")) return;
-  const Json& changes = amendment["changes"];
-  if (!changes.is_object()) throw MemberFault("changes: expected an object, found " + found_text(changes));
-  for (const auto& [key, value] : changes.items()) try {
-      require_change(key, value);
-    } catch (const MemberFault& fault) {
-      throw fault.inside("changes." + key);
-    }
-}
-
-// Every line checked; the plans in them without their hash.
-std::vector<Json> read_amendments(const std::string& path) {
-  std::vector<Json> amendments;
-  if (!file_exists(path)) return amendments;
-  int64_t number = 0;
-  for (const std::string& line : split(read_file(path, kSmallFile, ErrorKind::environment), '\n')) {
-    ++number;
-    if (trim(line).empty()) continue;
-    const std::string place = path + ":" + std::to_string(number);
-    Json amendment = parse_json(line, path, ErrorKind::environment, {}, number);
-    read_checked(amendment, place, require_amendment);
-    if (amendment.contains("plan")) {
-      take_plan_hash(amendment["plan"], place);
-      plan_from_json(amendment["plan"], place);
-    }
-    amendments.push_back(std::move(amendment));
-  }
-  return amendments;
 }
 
 Json read_plan(const std::string& path) {
@@ -311,8 +259,7 @@ RunState inspect_run(const std::string& folder) {
   const std::optional<ReportEnd> report = read_report_end(paths.report(), state.faults);
   // An extension asks for more steps than the report of the run before it knew.
   int64_t steps = state.plan.value("steps", int64_t{0});
-  for (const Json& amendment : state.amendments)
-    if (amendment.contains("changes")) steps = amendment["changes"].value("steps", steps);
+  for (const Amendment& amendment : state.amendments) steps = amendment.changes.value("steps", steps);
   state.finished = report && report->state == "finished" && report->planned_steps >= steps;
   std::vector<int64_t> checkpoints = list_checkpoints(folder);
   if (!checkpoints.empty()) state.last_step = checkpoints.back();
@@ -342,14 +289,6 @@ void discard_run(const std::string& folder) {
   if (error) throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
   fs::remove_all(aside, error);
   if (error) throw Error(ErrorKind::environment, aside + ": cannot remove the old run: " + error.message());
-}
-
-void append_amendment(const std::string& folder, const Json& amendment) {
-  // Rewritten as a whole: a torn last line could not be told from a broken file.
-  RunPaths paths{folder};
-  std::string text;
-  if (file_exists(paths.amendments())) text = read_file(paths.amendments(), kSmallFile, ErrorKind::environment);
-  write_file_durably(paths.amendments(), text + dump_json(amendment) + "\n");
 }
 
 std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged) {

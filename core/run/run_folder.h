@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/io/json.h"
+#include "core/run/amendment.h"
 
 namespace forge {
 
@@ -52,7 +53,7 @@ struct RunState {
   bool exists = false;              // there is a plan.json
   bool finished = false;            // report.json says so, and no amendment asks for more steps
   Json plan;                        // plan.json
-  std::vector<Json> amendments;     // in order
+  std::vector<Amendment> amendments;  // in order
   std::vector<std::string> faults;  // what is damaged and will be made again: the report
   std::optional<int64_t> last_step; // of the newest whole checkpoint
   bool stepped = false;             // a step was finished: a checkpoint or a metric says so
@@ -71,9 +72,6 @@ void discard_run(const std::string& folder);
 // Where discard_run puts a run before it removes it: ".NAME.discarded" beside it.
 std::string discarded_path(const std::string& folder);
 constexpr const char* kDiscarded = ".discarded";
-
-// Appends one amendment durably.
-void append_amendment(const std::string& folder, const Json& amendment);
 
 // --- checkpoints ---
 

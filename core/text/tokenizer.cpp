@@ -88,7 +88,7 @@ void prepare(WorkText& work, const TokenizerParts& parts, const Allowed& allowed
 std::vector<TokenSpan> encode_spans(std::string_view input, const TokenizerParts& parts,
                                     const Allowed& allowed, bool add_special_tokens) {
   check_text(input, parts.name);
-  WorkText work(input);
+  WorkText work(input, parts.name);
   prepare(work, parts, allowed);
   text::Encoding encoding{input, {}, {}};
   std::vector<std::string> added_texts;  // what added tokens covered, by index of token; trimming looks at it
@@ -130,7 +130,7 @@ std::vector<TokenSpan> Tokenizer::encode(std::string_view text, const EncodeOpti
 void Tokenizer::encode_ids(std::string_view text, std::vector<int32_t>& ids,
                            const EncodeOptions& options) const {
   check_text(text, parts_->name);
-  WorkText work(text);
+  WorkText work(text, parts_->name);
   prepare(work, *parts_, allowed_by(options));
   if (options.add_special_tokens) ids.insert(ids.end(), parts_->before.begin(), parts_->before.end());
   for (const Piece& piece : work.pieces) {

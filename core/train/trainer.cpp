@@ -26,14 +26,16 @@ namespace forge {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Micro-batches smaller than the planned ones by this factor: doubled when memory runs out, replayed from the
 // amendments.
-int64_t memory_divisor(const std::vector<Json>& amendments) {
+int64_t memory_divisor(const std::vector<Amendment>& amendments) {
   int64_t divisor = 1;
-  for (const Json& amendment : amendments)
-    if (amendment.value("kind", "") == "out_of_memory") divisor = amendment.value("micro_batch_divisor", divisor);
+  for (const Amendment& amendment : amendments)
+    if (amendment.kind == AmendmentKind::out_of_memory) divisor = amendment.micro_batch_divisor;
   return divisor;
 }
 
@@ -88,10 +90,10 @@ class Trainer {
     set_plan_hash(stored);
     return stored;
   }
-  Json sealed_amendment(const Json& amendment) const {
-    Json stored = sealed(amendment);
-    if (stored.contains("plan")) set_plan_hash(stored["plan"]);
-    return stored;
+  void append(const Amendment& amendment) const {
+    Amendment stored = amendment;
+    if (stored.plan) stored.plan = sealed_plan(*stored.plan);
+    append_amendment(paths_.amendments(), sealed(to_json(stored)));
   }
   const Job& job() const { return session_->job; }
   int64_t steps() const { return session_->plan.steps; }
@@ -117,16 +119,20 @@ class Trainer {
   }
   bool checkpoint_due() const {
     if (state_.step == 0) return false;
-    bool best_now = job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
+    bool best_now =
+        job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
     return due(job().checkpoint.every_steps) || best_now;
   }
 
   // Whatever is written to a folder that was removed is lost, and would bring a fragment of it back.
   void require_folder() const {
     if (lock_->holds_folder() && file_exists(paths_.plan())) return;
-    throw Error(ErrorKind::environment, request_.run_folder + ": was removed, emptied or renamed while the run went on")
-        .hint("a run that was renamed continues under its old name; one that is gone starts over with the same command, "
-              "after --fresh where something is left of it");
+    throw Error(ErrorKind::environment,
+                request_.run_folder + ": was removed, emptied or renamed while the run went on")
+        .hint(
+            "a run that was renamed continues under its old name; one that is gone starts over with the same "
+            "command, "
+            "after --fresh where something is left of it");
   }
 
   // Writes job.yaml, plan.json and new amendments, clears litter, and finds the checkpoint to continue from.
@@ -136,7 +142,7 @@ class Trainer {
       write_file_durably(paths_.job(), request_.job_text);
       write_file_durably(paths_.plan(), sealed_plan(to_json(request_.plan)).dump(2) + "\n");
     }
-    for (const Json& amendment : request_.amendments) append_amendment(request_.run_folder, sealed_amendment(amendment));
+    for (const Amendment& amendment : request_.amendments) append(amendment);
     divisor_ = memory_divisor(inspect_run(request_.run_folder).amendments);
     if (!request_.resume) return;
     std::vector<std::string> damaged;
@@ -180,7 +186,8 @@ class Trainer {
       } catch (const c10::OutOfMemoryError& error) {
         state_ = before;
         bool smallest = cut(examples).size() == examples.size();
-        halve_micro_batch("step " + std::to_string(state_.step + 1), smallest, error.what_without_backtrace());
+        halve_micro_batch("step " + std::to_string(state_.step + 1), smallest,
+                          error.what_without_backtrace());
       }
     }
     ++state_.step;
@@ -216,8 +223,10 @@ class Trainer {
 
   std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& examples) const {
     Job smaller = job();
-    if (smaller.train.micro_batch_size) smaller.train.micro_batch_size = std::max<int64_t>(1, *smaller.train.micro_batch_size / divisor_);
-    if (smaller.train.micro_batch_tokens) smaller.train.micro_batch_tokens = std::max<int64_t>(1, *smaller.train.micro_batch_tokens / divisor_);
+    if (smaller.train.micro_batch_size)
+      smaller.train.micro_batch_size = std::max<int64_t>(1, *smaller.train.micro_batch_size / divisor_);
+    if (smaller.train.micro_batch_tokens)
+      smaller.train.micro_batch_tokens = std::max<int64_t>(1, *smaller.train.micro_batch_tokens / divisor_);
     return micro_batches(examples, train_data_.lengths(), smaller);
   }
 
@@ -227,7 +236,7 @@ class Trainer {
       throw Error(ErrorKind::fit, where + ": out of memory with one example per micro-batch: " + reason)
           .hint("set train.activation_checkpointing: full, or lower data.max_length");
     divisor_ *= 2;
-    append_amendment(request_.run_folder, {{"kind", "out_of_memory"}, {"step", state_.step + 1}, {"micro_batch_divisor", divisor_}});
+    append({.kind = AmendmentKind::out_of_memory, .step = state_.step + 1, .micro_batch_divisor = divisor_});
     notice("warning", "out of memory: micro-batches are now 1/" + std::to_string(divisor_) +
                           " of the planned size, with as much more accumulation (the result is the same)");
   }
@@ -258,17 +267,23 @@ class Trainer {
   }
 
   double epoch_position() const {
-    return static_cast<double>(state_.examples) / static_cast<double>(std::max<int64_t>(1, train_data_.size()));
+    return static_cast<double>(state_.examples) /
+           static_cast<double>(std::max<int64_t>(1, train_data_.size()));
   }
 
   void evaluate_now() {
     EvalStats stats = evaluate_within_memory();
-    record({{"event", "eval"}, {"step", state_.step}, {"eval_loss", stats.loss}, {"tokens", stats.tokens},
-            {"supervised_tokens", stats.supervised_tokens}, {"seconds", stats.seconds}});
+    record({{"event", "eval"},
+            {"step", state_.step},
+            {"eval_loss", stats.loss},
+            {"tokens", stats.tokens},
+            {"supervised_tokens", stats.supervised_tokens},
+            {"seconds", stats.seconds}});
     state_.last_eval_step = state_.step;
     if (state_.step == 0) return;
     if (!std::isfinite(stats.loss) && job().train.on_nan == OnNan::stop)
-      throw Error(ErrorKind::diverged, "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
+      throw Error(ErrorKind::diverged,
+                  "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
           .hint("the last checkpoint is untouched; lower optimizer.learning_rate or add warmup");
     note_evaluation(stats.loss);
   }
@@ -281,21 +296,25 @@ class Trainer {
       } catch (const c10::OutOfMemoryError& error) {
         // Shorter batches than the longest example do not exist.
         bool smallest = batch_tokens <= request_.plan.eval.longest;
-        halve_micro_batch("evaluation at step " + std::to_string(state_.step), smallest, error.what_without_backtrace());
+        halve_micro_batch("evaluation at step " + std::to_string(state_.step), smallest,
+                          error.what_without_backtrace());
       }
     }
   }
 
   void note_evaluation(double loss) {
     const EarlyStoppingConfig& early = job().eval.early_stopping;
-    bool better = std::isfinite(loss) && (state_.best.empty() || loss < state_.best[0].loss - early.min_delta);
+    bool better =
+        std::isfinite(loss) && (state_.best.empty() || loss < state_.best[0].loss - early.min_delta);
     state_.evals_without_improvement = better ? 0 : state_.evals_without_improvement + 1;
     if (early.patience > 0 && state_.evals_without_improvement >= early.patience && !finished()) {
       state_.stopped_early = true;
-      notice("info", "stopping early: " + std::to_string(early.patience) + " evaluations without improvement");
+      notice("info",
+             "stopping early: " + std::to_string(early.patience) + " evaluations without improvement");
     }
     if (!std::isfinite(loss)) return;
-    auto place = std::find_if(state_.best.begin(), state_.best.end(), [&](const EvalPoint& p) { return loss < p.loss; });
+    auto place = std::find_if(state_.best.begin(), state_.best.end(),
+                              [&](const EvalPoint& p) { return loss < p.loss; });
     state_.best.insert(place, {state_.step, loss});
     size_t keep = static_cast<size_t>(std::max<int64_t>(1, job().checkpoint.keep_best));
     if (state_.best.size() > keep) state_.best.resize(keep);
@@ -315,7 +334,8 @@ class Trainer {
     } catch (const Error& error) {
       // A full disk does not end a run that may outlive it; the last good checkpoint is untouched.
       if (finished() || stop_.requested || ++failed_saves_ > 2) throw;
-      notice("warning", std::string("no checkpoint at step ") + std::to_string(state_.step) + ": " + error.what() + "; trying again at the next one");
+      notice("warning", std::string("no checkpoint at step ") + std::to_string(state_.step) + ": " +
+                            error.what() + "; trying again at the next one");
       return;
     }
     saved_step_ = state_.step;
@@ -323,7 +343,11 @@ class Trainer {
     retain();
     double seconds = seconds_since(start);
     saving_seconds_ += seconds;
-    announce({{"event", "checkpoint"}, {"step", state_.step}, {"path", paths_.checkpoint(state_.step)}, {"bytes", bytes}, {"seconds", seconds}});
+    announce({{"event", "checkpoint"},
+              {"step", state_.step},
+              {"path", paths_.checkpoint(state_.step)},
+              {"bytes", bytes},
+              {"seconds", seconds}});
   }
 
   void retain() {
@@ -383,7 +407,8 @@ class Trainer {
   void finish() {
     require_folder();
     int64_t exported = state_.step;
-    bool take_best = job().eval.early_stopping.patience > 0 && !state_.best.empty() && state_.best[0].step != state_.step;
+    bool take_best =
+        job().eval.early_stopping.patience > 0 && !state_.best.empty() && state_.best[0].step != state_.step;
     if (take_best && file_exists(paths_.checkpoint(state_.best[0].step) + "/manifest.json")) {
       exported = state_.best[0].step;
       load_checkpoint_weights(*session_, paths_.checkpoint(exported));
@@ -394,7 +419,8 @@ class Trainer {
                    .measured_peak_bytes = device_memory(session_->device).peak_bytes,
                    .environment = environment_of(session_->plan.device, TORCH_VERSION)};
     facts.samples = answer_after();
-    for (const Json& amendment : inspect_run(request_.run_folder).amendments) facts.amendments.push_back(amendment);
+    for (const Amendment& amendment : read_amendments(paths_.amendments()))
+      facts.amendments.push_back(to_json(amendment));
     std::string fault;
     RunMetrics metrics = read_metrics(paths_.metrics(), &fault);
     if (!fault.empty()) notice("warning", fault + ": left out of the report");

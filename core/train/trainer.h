@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/config/secrets.h"
+#include "core/run/amendment.h"
 #include "core/train/step.h"
 
 namespace forge {
@@ -13,7 +14,7 @@ struct TrainRequest {
   std::string job_text;
   std::string run_folder;
   bool resume = false;
-  std::vector<Json> amendments;  // to append before going on
+  std::vector<Amendment> amendments;  // to append before going on
   // The descriptor of the run folder's lock that whoever asks holds and shares; without it one is taken.
   std::optional<int> lock;
   double spent_seconds = 0;      // on the run before the engine was asked: planning, making tokens

@@ -22,7 +22,7 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/graph", {"core/base", "core/config"}},
     {"core/families", {"core/base", "core/config", "core/io", "core/graph"}},
     {"core/plan",
-     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/graph", "core/families", "providers"}},
+     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/graph", "core/families"}},
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan"}},
     {"cli",
      {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "providers"}},

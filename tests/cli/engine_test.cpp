@@ -1,5 +1,8 @@
 #include <signal.h>
 
+#include <ctime>
+
+#include "cli/engine_end.h"
 #include "cli/engine_process.h"
 #include "tests/test.h"
 
@@ -38,7 +41,8 @@ TEST_CASE("Every end of an engine without an error event has its kind") {
   CHECK(kind_of({SIGILL, "", false, 0}) == ErrorKind::environment);
   for (int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
     CHECK(kind_of({number, "", false, 0}) == ErrorKind::interrupted);
-  CHECK(kind_of({SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'", false, 0}) == ErrorKind::fit);
+  CHECK(kind_of({SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'", false, 0}) ==
+        ErrorKind::fit);
   CHECK(kind_of({exited(130), "", false, 0}) == ErrorKind::interrupted);
   CHECK(kind_of({exited(1), "libgomp: Thread creation failed: Resource temporarily unavailable", false, 0}) ==
         ErrorKind::environment);
@@ -47,7 +51,8 @@ TEST_CASE("Every end of an engine without an error event has its kind") {
   CHECK(kind_of({exited(1), "", false, 0}) == ErrorKind::internal);
   CHECK(kind_of({exited(127), "x: error while loading shared libraries: liba.so: not there", false, 0}) ==
         ErrorKind::environment);
-  CHECK(kind_of({exited(127), "x: symbol lookup error: x: undefined symbol: _ZN", false, 0}) == ErrorKind::environment);
+  CHECK(kind_of({exited(127), "x: symbol lookup error: x: undefined symbol: _ZN", false, 0}) ==
+        ErrorKind::environment);
 }
 
 TEST_CASE("The last lines of stderr stand below the message") {
@@ -71,10 +76,11 @@ TEST_CASE("A request and events larger than a pipe's buffer pass") {
   TemporaryFolder folder;
   // stderr and stdout fill before the request is read: who does not serve all three pipes at once hangs here.
   EngineProcess engine(
-      script(folder, std::string(kHello) + "head -c 300000 /dev/zero | tr '\\0' 'e' >&2;"
-                                           "printf '{\"event\":\"notice\",\"text\":\"';"
-                                           "head -c 300000 /dev/zero | tr '\\0' 'x'; echo '\"}';"
-                                           "echo \"{\\\"event\\\":\\\"done\\\",\\\"bytes\\\":$(head -n 1 | wc -c)}\""),
+      script(folder, std::string(kHello) +
+                         "head -c 300000 /dev/zero | tr '\\0' 'e' >&2;"
+                         "printf '{\"event\":\"notice\",\"text\":\"';"
+                         "head -c 300000 /dev/zero | tr '\\0' 'x'; echo '\"}';"
+                         "echo \"{\\\"event\\\":\\\"done\\\",\\\"bytes\\\":$(head -n 1 | wc -c)}\""),
       {});
   size_t text = 0;
   Json done = engine.request({{"text", std::string(500000, 'r')}}, [&](const Json& event) {
@@ -84,11 +90,39 @@ TEST_CASE("A request and events larger than a pipe's buffer pass") {
   CHECK(done["bytes"] == 500012);
 }
 
+// Both ways a long line takes time in proportion to its length, however many pieces it comes in.
+TEST_CASE("A long request and a long event take no more than their share of time") {
+  TemporaryFolder folder;
+  const auto seconds_of = [&](int64_t mebibytes) {
+    const std::string bytes = std::to_string(mebibytes << 20);
+    EngineProcess engine(
+        script(folder, std::string("head -n 1 > /dev/null;") + kHello +
+                           "printf '{\"event\":\"notice\",\"text\":\"'; head -c " + bytes +
+                           " /dev/zero | tr '\\0' 'x'; echo '\"}'; echo '{\"event\":\"done\"}'"),
+        {});
+    const std::clock_t begin = std::clock();
+    engine.request({{"text", std::string(static_cast<size_t>(mebibytes) << 20, 'r')}}, ignore());
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const double small = seconds_of(6), large = seconds_of(60);
+  INFO(small << " s and " << large << " s");
+  CHECK(large < 25 * small);  // ten times as much
+}
+
+TEST_CASE("An event without end is refused") {
+  TemporaryFolder folder;
+  EngineProcess engine(script(folder, std::string("read line;") + kHello + "cat /dev/zero | tr '\\0' 'x'"),
+                       {});
+  CHECK_THAT(error_of([&] { engine.request(Json::object(), ignore()); }),
+             Catch::Contains("an event of more than 64.0 MiB"));
+}
+
 TEST_CASE("The engine's own error is passed on with its kind and hint") {
   TemporaryFolder folder;
-  EngineProcess engine(script(folder, std::string("read line;") + kHello +
-                                          R"(echo '{"event":"error","kind":"data","message":"m","hint":"h"}'; exit 6)"),
-                       {});
+  EngineProcess engine(
+      script(folder, std::string("read line;") + kHello +
+                         R"(echo '{"event":"error","kind":"data","message":"m","hint":"h"}'; exit 6)"),
+      {});
   try {
     engine.request(Json::object(), ignore());
     FAIL("no error");
@@ -102,14 +136,14 @@ TEST_CASE("The engine's own error is passed on with its kind and hint") {
 TEST_CASE("An engine that dies while a child of it holds the pipes is found") {
   TemporaryFolder folder;
   EngineProcess engine(script(folder, std::string("read line;") + kHello + "sleep 30 & kill -9 $$"), {});
-  CHECK(error_of([&] { engine.request(Json::object(), ignore()); }).find("the engine was killed (SIGKILL)") == 0);
+  CHECK(error_of([&] { engine.request(Json::object(), ignore()); }).find("the engine was killed (SIGKILL)") ==
+        0);
 }
 
 TEST_CASE("A signal reaches the engine; the second ends one that is deaf within seconds") {
   TemporaryFolder folder;
-  EngineProcess engine(script(folder, std::string("trap '' TERM; read line;") + kHello +
-                                          "while :; do sleep 0.1; done"),
-                       {});
+  EngineProcess engine(
+      script(folder, std::string("trap '' TERM; read line;") + kHello + "while :; do sleep 0.1; done"), {});
   auto start = std::chrono::steady_clock::now();
   int notices = 0;
   std::string message = error_of([&] {
@@ -124,7 +158,8 @@ TEST_CASE("A signal reaches the engine; the second ends one that is deaf within 
 }
 
 TEST_CASE("The engine's environment holds threads and libraries") {
-  auto variables = engine_environment({"/e", "/t", "2.11.0", {"/t/torch/lib", "/t/nvidia/a/lib"}}, {.threads = 3});
+  auto variables =
+      engine_environment({"/e", "/t", "2.11.0", {"/t/torch/lib", "/t/nvidia/a/lib"}}, {.threads = 3});
   CHECK(variables["OMP_NUM_THREADS"] == "3");
   CHECK(variables["MKL_NUM_THREADS"] == "3");
   CHECK(variables["OMP_DYNAMIC"] == "false");

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/io/members.h"
 #include "core/train/state.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -14,6 +15,7 @@ namespace {
 
 Plan plan_of(int64_t steps = 40) {
   PlanInput input;
+  input.providers = providers();
   input.job.name = "small";
   input.job.output_dir = "runs";
   input.job.model.path = FORGE_SOURCE_DIR "/tests/fixtures/tiny-llama";
@@ -272,7 +274,7 @@ TEST_CASE("a run on another processor says what was and what is") {
             "the arithmetic differs: processor was Test CPU, is Another CPU",
             "from here on the run equals an uninterrupted one to rounding, not to the bit"});
   REQUIRE(decision.amendments.size() == 1);
-  CHECK(decision.amendments[0]["plan"]["execution"]["arithmetic.processor"] == "Another CPU");
+  CHECK((*decision.amendments[0].plan)["execution"]["arithmetic.processor"] == "Another CPU");
 }
 
 }  // namespace forge

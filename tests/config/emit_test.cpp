@@ -88,6 +88,27 @@ TEST_CASE("every key has a sentence, and choices hold their default") {
   }
 }
 
+// A new key must say what another value of it means: nothing else keeps a run from going on with another job.
+TEST_CASE("every key has a role, and only what rows give is part of the token cache's key") {
+  for (const std::string& key : dotted_keys(job_fields())) {
+    INFO(key);
+    const Field* field = find_field(key);
+    if (field->kind == FieldKind::section) continue;
+    CHECK(field->role != KeyRole::none);
+    const bool of_rows = key.starts_with("data.") || key.starts_with("objective.");
+    if (field->makes_examples) CHECK(of_rows);
+    // Examples stand in the identity by their content; what of them is not content must be identity itself.
+    if (field->makes_examples && !key.starts_with("data.eval."))
+      CHECK((field->role == KeyRole::content || field->role == KeyRole::identity));
+  }
+  const auto role = [](const char* key) { return find_field(key)->role; };
+  CHECK(role("adapter.rank_pattern") == KeyRole::identity);
+  CHECK(role("eval.early_stopping.patience") == KeyRole::settings);
+  CHECK(role("hardware.memory_limit") == KeyRole::execution);
+  CHECK(keys_of_role(KeyRole::limit) ==
+        std::vector<std::string>{"train.epochs", "train.max_steps", "train.max_tokens", "train.max_time"});
+}
+
 TEST_CASE("a typical job is checked in well under two milliseconds") {
   std::string file = std::string(FORGE_SOURCE_DIR) + "/examples/qlora-8b.yaml";
   load_job(file);  // builds the tables

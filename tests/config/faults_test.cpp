@@ -59,22 +59,21 @@ const Case kCases[] = {
      "job.yaml:2:26: data.train[0].fromat: unknown key (did you mean \"format\"?)"},
     // what is missing
     {"!seed: 1\n",
-     "job.yaml:1:1: model.path: missing (The model: a Hugging Face folder with safetensors, or a .gguf "
+     "job.yaml:1:1: model.path: missing (The base model: a Hugging Face folder with safetensors, or a .gguf "
      "file.)\n"
-     "job.yaml:1:1: data.train: missing (What to train on: a file, folder or pattern, a list of them, or a "
+     "job.yaml:1:1: data.train: missing (Training data: a file, folder or glob pattern, a list of them, or a "
      "list of "
      "{path, format, …}.)"},
     {"!model: {quantization: none}\ndata: {train: a}\n",
-     "job.yaml:1:8: model.path: missing (The model: a Hugging Face folder with safetensors, or a .gguf "
+     "job.yaml:1:8: model.path: missing (The base model: a Hugging Face folder with safetensors, or a .gguf "
      "file.)"},
     {"!model: m\ndata: {train: []}\n",
-     "job.yaml:2:15: data.train: the list is empty (What to train on: a file, folder or pattern, a list of "
+     "job.yaml:2:15: data.train: the list is empty (Training data: a file, folder or glob pattern, a list of "
      "them, or "
      "a list of {path, format, …}.)"},
     {"!model: m\ndata: {train: [{format: text}]}\n",
-     "job.yaml:2:16: data.train[0].path: missing (A data file (.jsonl, .json, .csv, .tsv, .txt, .md, "
-     ".parquet; text "
-     "also as .gz or .zst), a folder of them, or a pattern such as data/*.jsonl.)"},
+     "job.yaml:2:16: data.train[0].path: missing (A data file (.jsonl, .json, .csv, .tsv, .txt, .md "
+     "or .parquet; text files also as .gz or .zst), a folder of them, or a glob pattern such as data/*.jsonl.)"},
     {"!", "job.yaml:1:1: the file is empty, expected a job (forge init writes a job to start from)"},
     {"!# nothing\n",
      "job.yaml:1:1: the file is empty, expected a job (forge init writes a job to start from)"},

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/base/text.h"
-#include "core/data/report/show.h"
 #include "core/data/read/sources.h"
+#include "core/data/report/show.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -59,6 +59,18 @@ std::string many_rows(int64_t count) {
 }
 
 }  // namespace
+
+TEST_CASE("a row that is too long is a bad row like others") {
+  Fixture fixture;
+  const std::string huge = chat_row("q", std::string(static_cast<size_t>(2 * kMaxRowBytes), 'a'));
+  fixture.source("a.jsonl", many_rows(3) + huge + many_rows(2));
+  CHECK_THAT(fixture.problem(),
+             Catch::StartsWith("a.jsonl:4:1: a row of 32.0 MiB, expected at most 16.0 MiB"));
+  fixture.job.data.on_bad_row = BadRow::skip;
+  const Prepared prepared = fixture.prepare();
+  CHECK(prepared.summary.skipped == 1);
+  CHECK(prepared.summary.examples == 5);
+}
 
 TEST_CASE("several sources become one data set in order, with where each example came from") {
   Fixture fixture;

@@ -41,6 +41,43 @@ TEST_CASE("a JSON file gives the elements of its array with their places") {
         "1:32 1 | 1:35 2");
 }
 
+// A row takes many times its bytes while it is made into tokens, so one that is too long must not get there; but the
+// other rows of its file are as good as ever.
+TEST_CASE("a row that is too long is passed over without being held, and refused when it is parsed") {
+  TemporaryFolder folder;
+  const auto bytes = static_cast<size_t>(kMaxRowBytes);
+  const std::string fits(bytes - 11, 'x'), huge(3 * bytes, 'y'), just(bytes - 10, 'z');
+  const auto text_row = [](const std::string& text) { return "{\"text\":\"" + text + "\"}"; };
+  const auto lengths = [](const std::string& path, const DataSource& source = {}) {
+    auto rows = open_source(path, source);
+    std::vector<int64_t> all;  // of the text, or minus the bytes of a row that is too long
+    for (SourceRow row; rows->next(row);) {
+      if (row.too_long > 0) CHECK(row.text.capacity() < 100);
+      all.push_back(row.too_long > 0 ? -row.too_long : static_cast<int64_t>(row.text.size()));
+      if (row.too_long > 0)
+        CHECK_THAT(error_of([&] { parse_row(row, "f"); }),
+                   Catch::Contains(" MiB, expected at most 16.0 MiB"));
+    }
+    return all;
+  };
+  const auto size = [](const std::string& text) { return static_cast<int64_t>(text.size()); };
+  const std::vector<int64_t> expected{size(text_row(fits)), -size(text_row(huge)), -size(text_row(just)), 12};
+  const std::string a = text_row(fits), b = text_row(huge), c = text_row(just), d = text_row("d");
+  CHECK(lengths(folder.write("a.jsonl", a + "\n" + b + "\n" + c + "\n" + d + "\n")) == expected);
+  CHECK(lengths(folder.write("a.json", "[" + a + ",\n" + b + "," + c + "," + d + "]")) == expected);
+  CHECK(lengths(folder.write("b.json", d + a + b + c)) ==
+        std::vector<int64_t>{expected[3], expected[0], expected[1], expected[2]});
+  CHECK(lengths(folder.write("a.csv", "text\n" + huge + "\n\"a\n" + huge + "\n\"\n" + d.substr(8, 3) +
+                                          "\n")) == std::vector<int64_t>{-size(huge), -size(huge) - 4, 3});
+  DataSource lines, paragraphs;
+  lines.sample_by = SampleBy::line;
+  paragraphs.sample_by = SampleBy::paragraph;
+  const std::string text = folder.write("a.txt", "a\n" + huge + "\nb\n\nc\n");
+  CHECK(lengths(text, lines) == std::vector<int64_t>{1, -size(huge), 1, 1});
+  CHECK(lengths(text, paragraphs) == std::vector<int64_t>{-size(huge) - 3, 1});
+  CHECK(lengths(text) == std::vector<int64_t>{size(huge) + 8});  // a document may be longer
+}
+
 TEST_CASE("a table of very many columns takes time in proportion") {
   TemporaryFolder folder;
   constexpr int kColumns = 100'000;
@@ -62,9 +99,12 @@ TEST_CASE("a table of very many columns takes time in proportion") {
 
 TEST_CASE("objects one behind the other are rows of a .json file too") {
   TemporaryFolder folder;
-  CHECK(rows_of(folder.write("a.json", "{\"a\": 1}\n{\"a\": \"}{\\\"\"}\n")) == "1:1 {\"a\": 1} | 2:1 {\"a\": \"}{\\\"\"}");
-  CHECK(rows_of(folder.write("a.json", "{\n\"messages\": [1]}\n\n {\"b\":\n2}")) == "1:1 {\n\"messages\": [1]} | 4:2 {\"b\":\n2}");
-  CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"role\": 1}]}")) == "1:1 {\"messages\": [{\"role\": 1}]}");
+  CHECK(rows_of(folder.write("a.json", "{\"a\": 1}\n{\"a\": \"}{\\\"\"}\n")) ==
+        "1:1 {\"a\": 1} | 2:1 {\"a\": \"}{\\\"\"}");
+  CHECK(rows_of(folder.write("a.json", "{\n\"messages\": [1]}\n\n {\"b\":\n2}")) ==
+        "1:1 {\n\"messages\": [1]} | 4:2 {\"b\":\n2}");
+  CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"role\": 1}]}")) ==
+        "1:1 {\"messages\": [{\"role\": 1}]}");
   CHECK(rows_of(folder.write("a.json", "{\"rows\": [{\"role\": 1}]}")) == "1:11 {\"role\": 1}");
 }
 

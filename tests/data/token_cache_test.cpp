@@ -152,16 +152,22 @@ TEST_CASE("an unfinished cache leaves nothing, and litter of dead writers is rem
     writer.add({1, 2}, {0, 1}, 0, 1);
   }
   CHECK(std::filesystem::is_empty(folder.path("cache")));
-  const std::string own = temporary_of("a.tokens");
-  const std::string mark = own.substr(0, own.rfind('-') + 1).substr(8);  // ".tmp-machine-"
+  const std::string own = temporary_of("a.tokens");  // "a.tokens.tmp-machine-PID.START"
+  const std::string mark = own.substr(0, own.rfind('-') + 1).substr(8);
   const std::string dead = "cache/a.tokens" + mark + "999999999", alive = "cache/a.tokens" + mark + "1";
   const std::string other = "cache/b.tokens" + mark + "999999999";
+  // An id that was given again, here to this process, and one that a process of another user has.
+  const std::string reused = "cache/c" + own.substr(0, own.rfind('.')) + ".17", init = "cache/c.tokens" + mark + "1.987654321";
+  const std::string mine = "cache/" + own + "-XYZ";
   const std::string elsewhere = "cache/a.tokens.tmp-another.machine-999999999";
-  for (const std::string& name : {dead, alive, other, elsewhere}) folder.write(name, "litter");
+  for (const std::string& name : {dead, alive, other, elsewhere, reused, init, mine}) folder.write(name, "litter");
   write_cache(folder);
   CHECK_FALSE(file_exists(folder.path(dead)));
   CHECK_FALSE(file_exists(folder.path(other)));
+  CHECK_FALSE(file_exists(folder.path(reused)));
+  CHECK_FALSE(file_exists(folder.path(init)));
   CHECK(file_exists(folder.path(alive)));
+  CHECK(file_exists(folder.path(mine)));
   CHECK(file_exists(folder.path(elsewhere)));
 }
 

@@ -9,6 +9,7 @@
 #include "core/run/run_folder.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/tensor/device.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -51,6 +52,7 @@ Plan plan_in(const TemporaryFolder& folder) {
   const Prepared train = prepare_dataset(job, Split::train, text.tokenizer, nullptr, options);
   const Prepared eval = prepare_dataset(job, Split::eval, text.tokenizer, nullptr, options);
   PlanInput input;
+  input.providers = providers();
   input.job = job;
   input.device = choose_device(probe_hardware(), job.hardware);
   input.profile = pick_profile(input.device, job.hardware);
@@ -94,7 +96,7 @@ Losses run(const Plan& plan, const std::string& folder) {
   return losses;
 }
 
-std::vector<Json> amendments_of(const std::string& folder) { return inspect_run(folder).amendments; }
+std::vector<Amendment> amendments_of(const std::string& folder) { return inspect_run(folder).amendments; }
 
 }  // namespace
 
@@ -110,11 +112,11 @@ TEST_CASE("out of memory in the middle of a run halves the micro-batch and chang
   const int64_t fixed = fixed_bytes(plan);
   plan.available_bytes = allocator_stats().live_bytes + fixed + (plan.predicted_peak_bytes - fixed) * 6 / 10;
   const Losses tight = run(plan, folder.path("tight"));
-  const std::vector<Json> amendments = amendments_of(folder.path("tight"));
+  const std::vector<Amendment> amendments = amendments_of(folder.path("tight"));
   REQUIRE(amendments.size() >= 1);
-  CHECK(amendments[0]["kind"] == "out_of_memory");
-  CHECK(amendments[0]["step"] == 1);
-  CHECK(amendments[0]["micro_batch_divisor"] == 2);
+  CHECK(amendments[0].kind == AmendmentKind::out_of_memory);
+  CHECK(amendments[0].step == 1);
+  CHECK(amendments[0].micro_batch_divisor == 2);
   REQUIRE(tight.train.size() == 3);
   REQUIRE(tight.eval.size() == roomy.eval.size());
   for (size_t i = 0; i < 3; ++i) CHECK(tight.train[i] == Approx(roomy.train[i]).epsilon(1e-6));

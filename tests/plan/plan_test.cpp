@@ -5,6 +5,7 @@
 #include "core/plan/explain.h"
 #include "core/plan/fit.h"
 #include "core/plan/gpu_database.h"
+#include "providers/providers.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -37,6 +38,7 @@ DataSummary data(int64_t examples, int64_t mean, int64_t longest) {
 
 PlanInput input(const std::string& model, Device device) {
   PlanInput input;
+  input.providers = providers();
   input.job.name = "test";
   input.job.model.path = "/models/" + model;
   input.job.data.train = {{"/data/train.jsonl"}};
@@ -181,12 +183,12 @@ TEST_CASE("a plan that cannot fit names need, room, the largest part and a remed
     CHECK_THAT(text,
                Catch::Contains("the largest part is frozen weights (15.0 GiB: 8,030,261,248 × 2 B (bf16))"));
     CHECK_THAT(text,
-               Catch::Contains("the cheapest remedy: adapter: qlora (model.quantization: nf4) (needs "));
-    CHECK(std::string(error.hint()) == "set adapter: qlora (model.quantization: nf4)");
+               Catch::Contains("the cheapest remedy: adapter.type: qlora (needs "));
+    CHECK(std::string(error.hint()) == "set adapter.type: qlora");
   }
   asked.job.adapter.type = AdapterType::none;
   CHECK_THAT(error_of([&] { make_plan(asked); }),
-             Catch::Contains("the cheapest remedy: adapter: qlora (needs"));
+             Catch::Contains("the cheapest remedy: adapter.type: qlora (needs"));
   asked.device = card("GTX 1050 Ti");
   asked.profile = pick_profile(asked.device, {});
   CHECK_THAT(error_of([&] { make_plan(asked); }), !Catch::Contains("remedy"));

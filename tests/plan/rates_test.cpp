@@ -83,7 +83,7 @@ TEST_CASE("the work of a step's list is every product once, and an adapter's bes
   spec.num_heads = 4, spec.num_kv_heads = 2, spec.head_dim = 8;
   ModuleTraining training;
   training.ranks["model.layers.1.self_attn.q_proj"] = 3;
-  const Graph step = training_step({spec, training, Checkpointing::none});
+  const Graph step = training_step({spec, training});
   const StepSizes sizes{10, 5};
   double linear = 0, adapters = 0, head = 0;
   for (const Op& op : step.ops)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -81,4 +82,36 @@ TEST_CASE("Only a run, or what is left of one, is discarded") {
   discard_run(folder.path("left"));
   CHECK_FALSE(is_directory(folder.path("left")));
   CHECK(is_directory(folder.path("thesis")));
+}
+
+TEST_CASE("An amendment that was edited, removed or moved is noticed") {
+  TemporaryFolder folder;
+  const std::string path = folder.path("amendments.jsonl");
+  const auto amendment = [](int64_t step) {
+    return to_json(
+        Amendment{.kind = AmendmentKind::out_of_memory, .step = step, .micro_batch_divisor = 2 * step});
+  };
+  for (int64_t step : {1, 2, 3}) append_amendment(path, amendment(step));
+  const std::vector<Amendment> amendments = read_amendments(path);
+  REQUIRE(amendments.size() == 3);
+  CHECK(amendments[2].step == 3);
+  CHECK(to_json(amendments[2]) == amendment(3));
+  const std::string text = read_file(path, 1 << 20, ErrorKind::data);
+  std::vector<std::string> lines = split(text, '\n');
+  const auto fault = [&](const std::vector<std::string>& left) {
+    folder.write("amendments.jsonl", join(left, "\n"));
+    return error_of([&] { read_amendments(path); });
+  };
+  std::string edited = lines[1];
+  edited.replace(edited.find("\"step\":2"), 8, "\"step\":9");
+  CHECK_THAT(fault({lines[0], edited, lines[2]}), Catch::Contains("amendments.jsonl:2: was edited"));
+  CHECK_THAT(fault({lines[0], lines[2]}), Catch::Contains("amendments.jsonl:2: was edited"));
+  CHECK_THAT(fault({lines[1], lines[0], lines[2]}), Catch::Contains("amendments.jsonl:1: was edited"));
+  CHECK(fault({"", lines[0], lines[1], "", lines[2], ""}) == "no error");
+  // A run of an older version states none; what this one appends does.
+  CHECK(fault({dump_json(amendment(1)), dump_json(amendment(2))}) == "no error");
+  append_amendment(path, amendment(3));
+  lines = split(read_file(path, 1 << 20, ErrorKind::data), '\n');
+  REQUIRE(read_amendments(path).size() == 3);
+  CHECK(lines[2].find("\"hash\"") != std::string::npos);
 }

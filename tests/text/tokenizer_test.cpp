@@ -121,6 +121,14 @@ TEST_CASE("a pattern that explodes is stopped", "[tokenizer]") {
       tiny("", R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+$"},"behavior":"Isolated"})"));
   const std::string message = error_of([&] { tokenizer.encode(std::string(64, 'a') + "b"); });
   CHECK(message.find("gave up") != std::string::npos);
+
+  SECTION("also one that takes few steps, but at every place") {
+    const Tokenizer slow = parse(tiny(
+        "",
+        R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?:a|b)+?[0-9]"},"behavior":"Isolated"})"));
+    CHECK_THAT(error_of([&] { slow.encode(std::string(250'000, 'a')); }),
+               Catch::Contains("it takes too long"));
+  }
 }
 
 TEST_CASE("unk stands for bytes that a byte-level vocabulary lacks", "[tokenizer]") {
@@ -130,10 +138,13 @@ TEST_CASE("unk stands for bytes that a byte-level vocabulary lacks", "[tokenizer
         R"({"model":{"type":"BPE","vocab":{"<unk>":0,"a":1,"b":2,"\u0120":3,"ab":4,"\u0120b":5},)"
         R"("merges":["a b","\u0120 b"],"unk_token":"<unk>","byte_fallback":true,"fuse_unk":)" +
         fuse_unk + R"(},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}})");
-    return tokenizer.encode("ab\x04\x04" "a b\xC3\xA9");
+    return tokenizer.encode(
+        "ab\x04\x04"
+        "a b\xC3\xA9");
   };
   // As the tokenizers package has them, in bytes.
-  CHECK(encoded("false") == Spans{{4, 0, 2}, {0, 2, 3}, {0, 3, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}, {0, 7, 9}});
+  CHECK(encoded("false") ==
+        Spans{{4, 0, 2}, {0, 2, 3}, {0, 3, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}, {0, 7, 9}});
   CHECK(encoded("true") == Spans{{4, 0, 2}, {0, 2, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}});
 }
 
@@ -147,8 +158,9 @@ TEST_CASE("long words take no quadratic time", "[tokenizer]") {
 // ignore_merges looks the whole text up first, finds nothing, and merges it in one piece: the same answer the long way.
 TEST_CASE("a text that falls apart into words gives the tokens of the whole", "[tokenizer]") {
   const auto model = [](const std::string& vocabulary, const std::string& merges, const char* extra) {
-    return parse(R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,"vocab":{"<unk>":0,)" +
-                 vocabulary + R"(},"merges":[)" + merges + "]" + extra + "}}");
+    return parse(
+        R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,"vocab":{"<unk>":0,)" +
+        vocabulary + R"(},"merges":[)" + merges + "]" + extra + "}}");
   };
   struct Case {
     std::string vocabulary, merges;
@@ -314,6 +326,55 @@ TEST_CASE("threads share a tokenizer", "[tokenizer]") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4, 0));
+}
+
+// Rules that come with a model, each harmless by itself.
+TEST_CASE("rules that let a text grow without end are refused", "[tokenizer]") {
+  const std::string twice = R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
+  std::string forty = twice;
+  for (int i = 1; i < 40; ++i) forty += "," + twice;
+  const std::string megabyte(1 << 20, 'b');
+  const auto replaces = [](const std::string& by) {
+    return R"({"type":"Replace","pattern":{"String":"a"},"content":")" + by + "\"}";
+  };
+  std::string doublings = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+  for (int i = 1; i < 40; ++i)
+    doublings += R"(,{"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+  const std::string many(4000, 'a');
+  const auto refused = [&](const std::string& root_extra, const std::string& text) {
+    INFO(root_extra.substr(0, 200));
+    const Tokenizer tokenizer = parse(tiny("", root_extra));
+    const std::string message = error_of([&] { tokenizer.encode(text); });
+    CHECK_THAT(message, Catch::StartsWith("tokenizer.json: its rules make more than "));
+    std::vector<int32_t> ids;
+    CHECK(error_of([&] { tokenizer.encode_ids(text, ids); }) == message);
+  };
+  refused(R"(,"normalizer":{"type":"Sequence","normalizers":[)" + forty + "]}", "a");
+  refused(R"(,"normalizer":)" + replaces(megabyte), many);
+  refused(R"(,"normalizer":{"type":"Prepend","prepend":")" + megabyte + "\"}", "a");
+  refused(R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[)" + doublings + "]}", "\xC3\xA9");
+
+  SECTION("also in the text of an added token") {
+    CHECK_THAT(error_of([&] {
+                 parse(tiny("", R"(,"normalizer":{"type":"Sequence","normalizers":[)" + forty +
+                                    R"(]},"added_tokens":[{"id":4,"content":"aa","normalized":true}])"));
+               }),
+               Catch::Contains("its rules make more than"));
+  }
+  SECTION("also when decoding") {
+    const Tokenizer tokenizer =
+        parse(tiny("", R"(,"decoder":{"type":"Sequence","decoders":[)" + forty + "]}"));
+    CHECK_THAT(error_of([&] { tokenizer.decode(std::vector<int32_t>{0}); }),
+               Catch::Contains("its rules make more than"));
+  }
+  SECTION("what characters really grow to is taken") {
+    // U+FDFA is three bytes and eighteen letters under NFKC, and every byte of those becomes two.
+    const Tokenizer tokenizer =
+        parse(tiny("", R"(,"normalizer":{"type":"NFKC"},"pre_tokenizer":{"type":"ByteLevel"})"));
+    std::string text;
+    for (int i = 0; i < 1 << 15; ++i) text += "\xEF\xB7\xBA";
+    CHECK_NOTHROW(tokenizer.encode(text));
+  }
 }
 
 }  // namespace forge

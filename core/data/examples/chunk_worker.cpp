@@ -8,17 +8,10 @@
 namespace forge {
 namespace {
 
-// "file:3:14: what" → "3:14" and "what". Errors of parse_row begin with the path.
-LostRow located(const std::string& path, const Error& error, const SourceRow& row) {
-  const std::string text = error.what();
-  LostRow lost{row.line, place_text(row.line, row.column), text, true};
-  if (!starts_with(text, path + ":")) return lost;
-  const std::string rest = text.substr(path.size() + 1);
-  const size_t cut = rest.find(": ");
-  if (cut == std::string::npos) return lost;
-  lost.place = rest.substr(0, cut);
-  lost.reason = rest.substr(cut + 2);
-  return lost;
+LostRow located(const Error& error, const SourceRow& row) {
+  if (const auto* placed = dynamic_cast<const PlacedError*>(&error))
+    return {row.line, place_text(placed->at().line, placed->at().column), placed->problem(), true};
+  return {row.line, place_text(row.line, row.column), error.what(), true};
 }
 
 }  // namespace
@@ -29,9 +22,9 @@ ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile
   for (const SourceFile& file : files) {
     const SourceKind kind = source_kind(file.path);
     const RowKind rows = kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
-    const Stated stated = file.source.prompt                                 ? Stated::fields
+    const Stated stated = file.source.prompt                           ? Stated::fields
                           : file.source.format != RowFormat::automatic ? Stated::format
-                                                                             : Stated::nothing;
+                                                                       : Stated::nothing;
     files_.push_back({file.path, RowMapping(file.source, rows), file.source.weight, stated});
   }
 }
@@ -84,7 +77,7 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     if (share_.eval) return;  // without content it belongs to train, which reports it
     ++result.rows;
     ++result.skipped;
-    result.lost.push_back(located(file.path, error, source));
+    result.lost.push_back(located(error, source));
     return;
   }
   if (row) {
@@ -112,8 +105,8 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
   add_faults(faults, source, file, result);
 }
 
-void ChunkWorker::note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,
-                              ChunkResult& result) const {
+void ChunkWorker::note_unread(const std::vector<std::string>& names, const SourceRow& source,
+                              const File& file, ChunkResult& result) const {
   for (const std::string& name : names) {
     UnreadKey& key = result.unread[name];
     if (key.rows++ > 0) continue;

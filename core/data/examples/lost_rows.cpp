@@ -31,12 +31,12 @@ void LostRows::add(const ChunkResult& result, const std::string& source) {
     if (!row.fatal) continue;
     bad_rows_ += row.first_of_row;
     if (!row.key.empty()) {
-      KeyFault& fault = keys_[source + "\n" + row.key];
-      if (fault.rows++ == 0) fault.text = source + ":" + row.place + ": " + row.reason;
+      UnreadKey& unread = keys_[source + "\n" + row.key];
+      if (unread.rows++ == 0) unread.first = {"", row.reason, source + ":" + row.place};
       continue;
     }
     faults_ += row.faults;
-    if (shown_.size() < kShownFaults) shown_.push_back(source + ":" + row.place + ": " + row.reason);
+    if (shown_.size() < kShownFaults) shown_.push_back({"", row.reason, source + ":" + row.place});
   }
 }
 
@@ -56,16 +56,19 @@ void LostRows::list(const LostRow& row, const std::string& source) {
 
 void LostRows::throw_if_any(int64_t rows, const std::string& hint) const {
   if (policy_ == BadRow::skip || (shown_.empty() && keys_.empty())) return;
-  std::vector<std::string> lines;
-  for (const auto& [key, fault] : keys_)
-    lines.push_back(fault.text + (fault.rows > 1 ? " (" + format_count(fault.rows) + " rows)" : ""));
-  lines.insert(lines.end(), shown_.begin(), shown_.end());
-  std::string message = join(lines, "\n");
+  std::vector<KeyFault> faults;
+  for (const auto& [key, unread] : keys_) {
+    faults.push_back(unread.first);
+    if (unread.rows > 1) faults.back().message += " (" + format_count(unread.rows) + " rows)";
+  }
+  faults.insert(faults.end(), shown_.begin(), shown_.end());
   if (faults_ > static_cast<int64_t>(shown_.size()))
-    message += "\n… and " + format_count(faults_ - static_cast<int64_t>(shown_.size())) + " more";
+    faults.push_back(
+        {"", "… and " + format_count(faults_ - static_cast<int64_t>(shown_.size())) + " more", ""});
   if (faults_ > 1 || (faults_ > 0 && !keys_.empty()))
-    message += "\n" + format_count(bad_rows_) + " of " + format_count(rows) + " rows cannot be used";
-  throw Error(ErrorKind::data, message).hint(hint);
+    faults.push_back(
+        {"", format_count(bad_rows_) + " of " + format_count(rows) + " rows cannot be used", ""});
+  throw KeyError(ErrorKind::data, std::move(faults), hint);
 }
 
 std::string LostRows::finish() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/key_error.h"
 #include "core/config/job.h"
 #include "core/data/examples/chunk_worker.h"
 
@@ -24,8 +25,8 @@ class LostRows {
   LostRows& operator=(const LostRows&) = delete;
 
   void add(const ChunkResult& result, const std::string& source);
-  // Error(data) with the first faults, one a line, and the count of the others, when the policy is to stop. A key that
-  // nothing reads is one line, with its rows.
+  // KeyError(data) with the first faults at their places, and the count of the others, when the policy is to stop. A key that
+  // nothing reads is one fault, with its rows.
   void throw_if_any(int64_t rows, const std::string& hint) const;
   // Makes the list durable and returns its path; empty when no row was lost.
   std::string finish();
@@ -36,12 +37,12 @@ class LostRows {
   BadRow policy_;
   std::string cache_path_, temporary_;
   std::unique_ptr<OutputFile> file_;
-  struct KeyFault {
-    std::string text;
+  struct UnreadKey {
+    KeyFault first;
     int64_t rows = 0;
   };
-  std::vector<std::string> shown_;
-  std::map<std::string, KeyFault> keys_;
+  std::vector<KeyFault> shown_;
+  std::map<std::string, UnreadKey> keys_;
   int64_t faults_ = 0, bad_rows_ = 0;  // faults of other kinds; rows with any
 };
 

@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/data/read/source_readers.h"
 
 namespace forge {
-
-void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
-             const std::string& hint) {
-  throw Error(ErrorKind::data,
-              path + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + problem)
-      .hint(hint);
-}
 
 namespace {
 
@@ -24,10 +16,10 @@ constexpr size_t kFirstObject = size_t{1} << 20;
 
 // Members of a row that are lists themselves.
 bool is_list_of_row(const std::string& key) {
-  constexpr std::string_view kLists[] = {"messages", "conversations", "conversation", "prompt",   "completion",
-                                         "chosen",   "rejected",      "history",      "tools",    "functions",
-                                         "ids",      "input_ids",     "labels",       "mask",     "attention_mask",
-                                         "images"};
+  constexpr std::string_view kLists[] = {
+      "messages", "conversations", "conversation",   "prompt",    "completion", "chosen",
+      "rejected", "history",       "tools",          "functions", "ids",        "input_ids",
+      "labels",   "mask",          "attention_mask", "images"};
   return std::find(std::begin(kLists), std::end(kLists), key) != std::end(kLists);
 }
 
@@ -161,17 +153,16 @@ class JsonArray : public RowSource {
 
   // One value, from its first byte to its last.
   void read_value(SourceRow& row) {
-    row.line = reader_.line();
-    row.column = reader_.column();
-    row.text.clear();
+    row = {reader_.line(), reader_.column(), ""};
     int64_t depth = 0;
-    bool quoted = false;
+    bool quoted = false, any = false;
     while (true) {
       const int c = reader_.peek();
       if (c < 0) unexpected(quoted ? "the end of a text" : "the rest of the value");
       // A bare word or number ends before a delimiter.
       if (!quoted && depth == 0 && (c == ',' || c == ']' || c == '}' || c == ':' || is_blank(c))) break;
       take(row);
+      any = true;
       if (quoted && c == '\\' && reader_.peek() >= 0)
         take(row);
       else if (c == '"')
@@ -182,12 +173,14 @@ class JsonArray : public RowSource {
         --depth;
       if (!quoted && depth == 0 && (c == '"' || c == '}' || c == ']')) break;
     }
-    if (row.text.empty()) unexpected("a value");
+    if (!any) unexpected("a value");
   }
   void take(SourceRow& row) {
-    if (static_cast<int64_t>(row.text.size()) >= kMaxRowBytes)
-      fail_at(reader_.path(), row.line, row.column, "a row of more than " + format_bytes(kMaxRowBytes));
-    row.text += static_cast<char>(reader_.peek());
+    const char c = static_cast<char>(reader_.peek());
+    if (row.too_long == 0 && static_cast<int64_t>(row.text.size()) < kMaxRowBytes)
+      row.text += c;
+    else
+      add_text(row, {&c, 1});
     reader_.advance();
   }
 

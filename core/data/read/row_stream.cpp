@@ -113,12 +113,20 @@ bool RowStream::has_format(RowFormat format) const {
                      [&](const Detected& detected) { return detected.format == format; });
 }
 
-std::string RowStream::formats() const {
+std::vector<RowFormat> RowStream::formats() const {
+  std::vector<RowFormat> formats;
+  for (const Detected& detected : formats_)
+    if (std::find(formats.begin(), formats.end(), detected.format) == formats.end())
+      formats.push_back(detected.format);
+  return formats;
+}
+
+std::string RowStream::formats_text() const {
   std::vector<std::string> parts;
-  for (size_t i = 0; i < formats_.size(); ++i) {
-    const bool seen = std::any_of(formats_.begin(), formats_.begin() + static_cast<int64_t>(i),
-                                  [&](const Detected& other) { return other.format == formats_[i].format; });
-    if (!seen) parts.push_back(std::string(name_of(formats_[i].format)) + ": " + formats_[i].reason);
+  for (RowFormat format : formats()) {
+    const auto first = std::find_if(formats_.begin(), formats_.end(),
+                                    [&](const Detected& detected) { return detected.format == format; });
+    parts.push_back(std::string(name_of(format)) + ": " + first->reason);
   }
   return join(parts, "; ");
 }

@@ -37,9 +37,10 @@ class RowStream {
   // Whether the budget leaves rows unread.
   bool partial() const { return partial_; }
   int64_t source_bytes(size_t source) const { return sizes_[source]; }
-  // The formats, each once and with its reason: "messages: 3 of the first 3 rows have messages; text: as the
-  // job says".
-  std::string formats() const;
+  // The formats, each once.
+  std::vector<RowFormat> formats() const;
+  // The same with their reasons: "messages: 3 of the first 3 rows have messages; text: as the job says".
+  std::string formats_text() const;
   bool has_format(RowFormat format) const;
 
  private:

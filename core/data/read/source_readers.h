@@ -9,6 +9,11 @@ namespace forge {
 
 std::unique_ptr<RowSource> open_json_array(const std::string& path);
 
+// Adds `bytes` more of a row's text, or only counts them once it is too long.
+void add_text(SourceRow& row, std::string_view bytes);
+// Reads a line to its end into `row`, which is bounded; false at the end of the file. `piece` is for reuse.
+bool add_line(ByteReader& reader, SourceRow& row, std::string& piece);
+
 // Throws Error(data) "path:line:column: problem".
 [[noreturn]] void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
                           const std::string& hint = "");

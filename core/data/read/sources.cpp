@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -19,18 +20,17 @@ class JsonLines : public RowSource {
 
   bool next(SourceRow& row) override {
     do {
-      row = {reader_.line(), reader_.column(), std::move(row.text)};
-      if (!reader_.read_line(row.text, kMaxRowBytes)) return false;
-      if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
-        fail_at(reader_.path(), row.line, 1, "a line of more than " + format_bytes(kMaxRowBytes));
+      row = {reader_.line(), reader_.column(), ""};
+      if (!add_line(reader_, row, line_)) return false;
       if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
-    } while (trim(row.text).empty());
+    } while (row.too_long == 0 && trim(row.text).empty());
     return true;
   }
   int64_t file_position() const override { return reader_.file_position(); }
 
  private:
   ByteReader reader_;
+  std::string line_;
 };
 
 class Table : public RowSource {
@@ -40,7 +40,7 @@ class Table : public RowSource {
   bool next(SourceRow& row) override {
     CsvRecord record;
     if (!file_.next(record)) return false;
-    row = {record.line, record.column, std::move(record.text), RowKind::csv, file_.table()};
+    row = {record.line, record.column, std::move(record.text), RowKind::csv, file_.table(), record.too_long};
     return true;
   }
   int64_t file_position() const override { return file_.file_position(); }
@@ -52,23 +52,25 @@ class Table : public RowSource {
 // Documents, paragraphs or lines. Blank paragraphs and lines are no rows.
 class PlainText : public RowSource {
  public:
-  PlainText(const std::string& path, SampleBy sample_by)
-      : reader_(path),
-        sample_by_(sample_by),
-        limit_(sample_by == SampleBy::document ? kMaxDocumentBytes : kMaxRowBytes) {}
+  PlainText(const std::string& path, SampleBy sample_by) : reader_(path), sample_by_(sample_by) {}
 
   bool next(SourceRow& row) override {
     row = {reader_.line(), reader_.column(), "", RowKind::text};
     if (sample_by_ == SampleBy::document) return document(row);
-    while (row.text.empty()) {
+    while (row.text.empty() && row.too_long == 0) {
       row = {reader_.line(), reader_.column(), "", RowKind::text};
-      if (!reader_.read_line(line_, limit_)) return false;
+      SourceRow line;
+      if (!add_line(reader_, line, piece_)) return false;
       do {
-        if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-        if (trim(line_).empty()) break;
-        row.text += (row.text.empty() ? "" : "\n") + line_;
-        check_size(row);
-      } while (sample_by_ == SampleBy::paragraph && reader_.read_line(line_, limit_));
+        if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
+        if (line.too_long == 0 && trim(line.text).empty()) break;
+        if (!row.text.empty()) row.text += '\n';
+        if (line.too_long > 0)
+          row.too_long += line.too_long + static_cast<int64_t>(std::exchange(row.text, "").size());
+        else
+          add_text(row, line.text);
+        line = {};
+      } while (sample_by_ == SampleBy::paragraph && add_line(reader_, line, piece_));
     }
     return true;
   }
@@ -79,24 +81,18 @@ class PlainText : public RowSource {
   bool document(SourceRow& row) {
     if (done_) return false;
     done_ = true;
-    while (reader_.read_line(line_, limit_)) {
-      row.text += line_;
+    while (reader_.read_line(piece_, kMaxDocumentBytes)) {
+      row.text += piece_;
       if (reader_.column() == 1) row.text += '\n';
-      check_size(row);
+      if (static_cast<int64_t>(row.text.size()) > kMaxDocumentBytes)
+        fail_at(reader_.path(), row.line, 1, "a document of more than " + format_bytes(kMaxDocumentBytes));
     }
     return true;
-  }
-  void check_size(const SourceRow& row) {
-    if (static_cast<int64_t>(row.text.size()) > limit_)
-      fail_at(reader_.path(), row.line, 1,
-              (sample_by_ == SampleBy::document ? "a document of more than " : "a row of more than ") +
-                  format_bytes(limit_));
   }
 
   ByteReader reader_;
   SampleBy sample_by_;
-  int64_t limit_;
-  std::string line_;
+  std::string piece_;
   bool done_ = false;
 };
 
@@ -128,10 +124,9 @@ class ParquetRows : public RowSource {
   }
   bool next(SourceRow& row) override {
     row = {++row_, 0, ""};
-    if (!file_->next(row.text)) return false;
-    if (static_cast<int64_t>(row.text.size()) > kMaxRowBytes)
-      throw Error(ErrorKind::data,
-                  path_ + ":" + place_text(row_, 0) + ": a row of more than " + format_bytes(kMaxRowBytes));
+    std::string text;
+    if (!file_->next(text)) return false;
+    add_text(row, text);
     return true;
   }
   int64_t file_position() const override { return file_->file_position(); }
@@ -161,31 +156,27 @@ std::string data_extension(const std::string& path) {
   return lower(name.extension().string());
 }
 
-// Characters in front of a byte of a text, as a place in the file.
-std::string place_of_byte(const SourceRow& row, size_t byte) {
+// Where a byte of the row's text stands.
+PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path = "") {
   int64_t line = row.line, column = row.column;
   for (char c : std::string_view(row.text).substr(0, byte)) {
     column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
     line += c == '\n';
   }
-  return place_text(line, column);
+  return {path, line, column};
 }
 
 Json parse_text_row(const SourceRow& row, const std::string& path) {
   size_t bad = 0;
   if (valid_utf8(row.text, &bad)) return {{"text", row.text}};
-  throw Error(ErrorKind::data, path + ":" + place_of_byte(row, bad) + ": " + utf8_problem(row.text, bad));
+  throw PlacedError(ErrorKind::data, place_of_byte(row, bad, path), utf8_problem(row.text, bad));
 }
 
 // The parser counts columns from the row's first byte; on its first line the row may begin further right, and
 // in a file without lines its columns mean nothing.
-std::string shifted(const std::string& message, const std::string& path, const SourceRow& row) {
-  const std::string first_line = path + ":" + std::to_string(row.line) + ":";
-  if (!starts_with(message, first_line)) return message;
-  const size_t colon = message.find(':', first_line.size());
-  const int64_t column = std::stoll(message.substr(first_line.size(), colon - first_line.size()));
-  const std::string place = place_text(row.line, row.column == 0 ? 0 : column + row.column - 1);
-  return path + ":" + place + message.substr(colon);
+PlaceInFile shifted(PlaceInFile at, const SourceRow& row) {
+  if (at.line == row.line) at.column = row.column == 0 ? 0 : at.column + row.column - 1;
+  return at;
 }
 
 std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
@@ -251,31 +242,30 @@ std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource
 }
 
 Json parse_row(const SourceRow& row, const std::string& path) {
+  if (row.too_long > 0)
+    throw PlacedError(
+        ErrorKind::data, {path, row.line, row.column},
+        "a row of " + format_bytes(row.too_long) + ", expected at most " + format_bytes(kMaxRowBytes));
   if (row.kind == RowKind::text) return parse_text_row(row, path);
   if (row.kind == RowKind::csv) return parse_csv_row(row, path);
   try {
     return parse_json(row.text, path, ErrorKind::data, {}, row.line);
-  } catch (const Error& error) {
-    if (row.column == 1) throw;
-    throw Error(ErrorKind::data, shifted(error.what(), path, row));
+  } catch (const PlacedError& error) {
+    throw PlacedError(error.kind(), shifted(error.at(), row), error.problem(), error.hint());
   }
-}
-
-std::string place_text(int64_t line, int64_t column) {
-  return column == 0 ? "row " + std::to_string(line) : std::to_string(line) + ":" + std::to_string(column);
 }
 
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path) {
   if (row.column == 0) return place_text(row.line, 0);
   if (row.kind == RowKind::json) return place_of(row, pointer);
-  if (row.kind == RowKind::text) return place_of_byte(row, 0);
+  if (row.kind == RowKind::text) return place_text(row.line, row.column);
   const std::vector<CsvCell> cells = cells_of(row, path);
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string start = "/" + row.table->header[i];
     if (pointer == start || starts_with(pointer, start + "/"))
       return place_text(cells[i].line, cells[i].column);
   }
-  return place_of_byte(row, 0);
+  return place_text(row.line, row.column);
 }
 
 }  // namespace forge

@@ -15,13 +15,15 @@
 #include <optional>
 #include <string>
 
+#include "core/base/placed_error.h"
 #include "core/config/job.h"
 #include "core/io/csv.h"
 #include "core/io/json.h"
 
 namespace forge {
 
-constexpr int64_t kMaxRowBytes = int64_t{64} << 20;
+// A row takes some forty times its bytes while it is made into tokens.
+constexpr int64_t kMaxRowBytes = int64_t{16} << 20;
 constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
 
 enum class SourceKind { json_lines, json_array, csv, tsv, plain_text, parquet };
@@ -33,13 +35,15 @@ struct SourceRow {
   std::string text;
   RowKind kind = RowKind::json;
   std::shared_ptr<const CsvTable> table = nullptr;  // of a CSV row
+  int64_t too_long =
+      0;  // the bytes of a row longer than kMaxRowBytes, whose text is left out; parse_row refuses it
 };
 
 class RowSource {
  public:
   virtual ~RowSource() = default;
   // Fills `row` and says whether there was one. Throws Error(data) "file:line:col: what" when the file itself
-  // cannot be cut into rows (a broken array, a row of more than kMaxRowBytes, an unreadable file).
+  // cannot be cut into rows (a broken array, an unreadable file).
   virtual bool next(SourceRow& row) = 0;
   // How many bytes of the file itself were used, for progress.
   virtual int64_t file_position() const = 0;
@@ -53,12 +57,10 @@ SourceKind source_kind(const std::string& path);
 // is refused when rows need it.
 std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source = {});
 
-// The row as JSON, faults at their place in the file. A CSV row is an object of texts, with null for an empty
+// The row as JSON. Throws PlacedError(data) for what is none; one longer than kMaxRowBytes is a fault. A CSV row is an object of texts, with null for an empty
 // cell without quotes; a row of a text file is {"text": …}.
 Json parse_row(const SourceRow& row, const std::string& path);
 
-// A place as messages write it: "12:31", or "row 12" when `column` is 0.
-std::string place_text(int64_t line, int64_t column);
 // Finding a place reads the row again: of one row no more faults than this are placed.
 inline constexpr size_t kPlacedPerRow = 20;
 // Where the value at `pointer` ("/messages/2/role") stands in a row, as place_text of the file. A missing

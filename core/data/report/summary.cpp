@@ -1,4 +1,5 @@
 #include "core/base/text.h"
+#include "core/config/names.h"
 #include "core/data/dataset.h"
 #include "core/data/report/show.h"
 #include "core/io/members.h"
@@ -41,6 +42,12 @@ constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
                               {"tokens_dropped", &CutCounts::dropped_tokens},
                               {"unsaid", &CutCounts::unsaid}};
 
+RowFormat format_named(const std::string& name) {
+  const std::optional<RowFormat> format = enum_of<RowFormat>(name);
+  if (!format) throw MemberFault("formats: " + name + " is no format of rows");
+  return *format;
+}
+
 }  // namespace
 
 CutCounts& CutCounts::operator+=(const CutCounts& other) {
@@ -51,6 +58,8 @@ CutCounts& CutCounts::operator+=(const CutCounts& other) {
 Json to_json(const DataSummary& summary) {
   Json json = Json::object();
   for (const TextField& field : kTexts) json[field.key] = summary.*field.member;
+  json["formats"] = Json::array();
+  for (RowFormat format : summary.formats) json["formats"].push_back(name_of(format));
   for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
   for (const CutField& field : kCuts) json[field.key] = summary.cuts.*field.member;
   json["unsampled"] = summary.unsampled;
@@ -65,13 +74,17 @@ DataSummary data_summary_from_json(const Json& json) {
   MemberReader member{json};
   try {
     for (const TextField& field : kTexts) member(field.key, summary.*field.member, "");
+    std::vector<std::string> formats;
+    member.later("formats", formats, "");
+    for (const std::string& name : formats) summary.formats.push_back(format_named(name));
     for (const CountField& field : kCounts) member(field.key, summary.*field.member, "", at_least(0));
     for (const CutField& field : kCuts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
     member.later("unsampled", summary.unsampled, "", at_least(0));  // plans made before weights have none
     member.later("unread_keys", summary.unread_keys, "", at_least(0));
     member("estimated", summary.estimated, "");
   } catch (const MemberFault& fault) {
-    throw Error(ErrorKind::data, std::string("a data summary with a missing or wrong member: ") + fault.what());
+    throw Error(ErrorKind::data,
+                std::string("a data summary with a missing or wrong member: ") + fault.what());
   }
   return summary;
 }
@@ -80,7 +93,8 @@ std::string unread_text(const DataSummary& summary) {
   constexpr size_t kShown = 12;
   std::vector<std::string> parts;
   for (const auto& [key, rows] : summary.unread_keys) {
-    if (parts.size() < kShown) parts.push_back(printable(key) + " (" + format_count(rows) + (rows == 1 ? " row)" : " rows)"));
+    if (parts.size() < kShown)
+      parts.push_back(printable(key) + " (" + format_count(rows) + (rows == 1 ? " row)" : " rows)"));
   }
   const size_t others = summary.unread_keys.size() - parts.size();
   return join(parts, ", ") + (others > 0 ? " and " + std::to_string(others) + " more" : "");

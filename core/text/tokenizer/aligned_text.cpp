@@ -2,16 +2,41 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge::text {
+namespace {
+
+// A short text may grow thirtyfold and more, a long one fivefold.
+constexpr size_t kShortGrowth = 32, kLongGrowth = 4, kSmallest = size_t{64} << 10,
+                 kLargest = size_t{64} << 20;
+
+}  // namespace
+
+Growth::Growth(const std::string& tokenizer, size_t input_bytes)
+    : tokenizer(tokenizer),
+      input_bytes(input_bytes),
+      limit(kLongGrowth * input_bytes + std::min(kSmallest + kShortGrowth * input_bytes, kLargest)) {}
+
+void Growth::require(size_t bytes) const {
+  if (bytes <= limit) return;
+  const auto text = [](size_t count) { return format_bytes(static_cast<int64_t>(count)); };
+  throw Error(ErrorKind::environment,
+              tokenizer + ": its rules make more than " + text(limit) + " of a text of " + text(input_bytes))
+      .hint(
+          "a rule of its normalizer, pre_tokenizer or decoder lets texts grow without end; take the file "
+          "that came with the "
+          "model");
+}
 
 void AlignedText::transform(const std::vector<Change>& changes, int64_t skipped) {
   size_t at = 0;  // in the old text
   const auto skip = [&] { return at < text.size() ? (next_char(text, at), true) : false; };
   while (skipped-- > 0 && skip()) {
   }
-  AlignedText next;
+  AlignedText next{.growth = growth};
   next.text.reserve(text.size());
   for (const Change& change : changes) {
     Origin place;
@@ -31,12 +56,13 @@ void AlignedText::transform(const std::vector<Change>& changes, int64_t skipped)
 
 void AlignedText::prepend(std::string_view prefix) {
   if (text.empty()) return;
+  require(text.size() + prefix.size());
   text.insert(0, prefix);
   origin.insert(origin.begin(), prefix.size(), Origin(origin.front()));
 }
 
 void AlignedText::keep_if(const std::function<bool(uint32_t)>& keep) {
-  AlignedText kept;
+  AlignedText kept{.growth = growth};
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
     if (!keep(next_char(text, at))) continue;
@@ -48,7 +74,7 @@ void AlignedText::keep_if(const std::function<bool(uint32_t)>& keep) {
 }
 
 void AlignedText::map(const std::function<uint32_t(uint32_t)>& map) {
-  AlignedText mapped;
+  AlignedText mapped{.growth = growth};
   for (size_t at = 0; at < text.size();) {
     const Origin place = origin[at];
     append_utf8(mapped.text, map(next_char(text, at)));
@@ -68,7 +94,7 @@ Origin WorkText::origin_of(int64_t begin, int64_t end) const {
 }
 
 AlignedText WorkText::aligned(const Piece& piece) const {
-  AlignedText result{std::string(text_of(piece)), {}};
+  AlignedText result{std::string(text_of(piece)), {}, &growth_};
   if (!origin_.empty()) {
     result.origin.assign(origin_.begin() + piece.begin, origin_.begin() + piece.end);
     return result;
@@ -107,6 +133,7 @@ void WorkText::rewrite(const std::function<void(AlignedText& text)>& change) {
   for (Piece& piece : pieces) {
     AlignedText part = aligned(piece);
     if (piece.token < 0) change(part);
+    growth_.require(whole.text.size() + part.text.size());
     piece.begin = static_cast<int32_t>(whole.text.size());
     whole.text += part.text;
     whole.origin.insert(whole.origin.end(), part.origin.begin(), part.origin.end());

@@ -23,9 +23,26 @@ struct Change {
   int32_t change;
 };
 
+// How far a tokenizer's rules may make a text grow. They come from outside: a few that double a text make any memory
+// full. The known ones stay below 12 times (NFKC of one Arabic ligature), and long texts below twice.
+struct Growth {
+  Growth(const std::string& tokenizer, size_t input_bytes);
+  // Throws Error(environment) naming the tokenizer when `bytes` are more than its rules may make of the input.
+  void require(size_t bytes) const;
+
+  const std::string& tokenizer;
+  size_t input_bytes, limit;
+};
+
 struct AlignedText {
   std::string text;
-  std::vector<Origin> origin;  // one per byte of text
+  std::vector<Origin> origin;      // one per byte of text
+  const Growth* growth = nullptr;  // what bounds the text, if anything does
+
+  // Before the text grows to `bytes`.
+  void require(size_t bytes) const {
+    if (growth) growth->require(bytes);
+  }
 
   // Rewrites the whole text; `skipped` old characters are dropped at the front.
   void transform(const std::vector<Change>& changes, int64_t skipped = 0);
@@ -46,7 +63,9 @@ struct Piece {
 // `origin` is empty: a byte's origin is then the character that holds it.
 class WorkText {
  public:
-  explicit WorkText(std::string_view input) : input_(input), text_(input) {}
+  // `tokenizer` names whose rules will change the text; it must outlive this.
+  WorkText(std::string_view input, const std::string& tokenizer)
+      : input_(input), text_(input), growth_(tokenizer, input.size()) {}
   WorkText(const WorkText&) = delete;
   WorkText& operator=(const WorkText&) = delete;
 
@@ -62,7 +81,7 @@ class WorkText {
   // Cuts every piece that is no token. The splitter appends parts in order; empty ones are dropped.
   using Splitter = std::function<void(std::string_view text, std::vector<Piece>& parts)>;
   void split(const Splitter& splitter);
-  // Changes the text of every piece that is no token.
+  // Changes the text of every piece that is no token. Throws what Growth::require throws.
   void rewrite(const std::function<void(AlignedText& text)>& change);
 
   std::vector<Piece> pieces;
@@ -72,6 +91,7 @@ class WorkText {
   std::string_view text_;
   std::string changed_;  // owns text_ once something changed
   std::vector<Origin> origin_;
+  Growth growth_;
 };
 
 }  // namespace forge::text

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "core/base/text.h"
+#include "core/text/tokenizer/aligned_text.h"
 #include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/regex.h"
 #include "core/text/tokenizer/unicode.h"
@@ -21,6 +22,12 @@ class FunctionDecoder : public Decoder {
  private:
   Step step_;
 };
+
+size_t bytes_of(const Tokens& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
+}
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   if (from.empty()) return;
@@ -81,11 +88,13 @@ Step replace(const Json& spec, const std::string& where) {
   const PatternField pattern = pattern_member(spec, where);
   const Regex regex = pattern.is_regex ? Regex(pattern.text, where) : Regex::literal(pattern.text, where);
   const std::string content = string_member(spec, "content", where);
-  return [regex, content](Tokens& tokens) {
+  return [regex, content, where](Tokens& tokens) {
     for (std::string& token : tokens) {
+      const Growth growth(where, token.size());
       std::string out;
       size_t last = 0;
       regex.each_match(token, [&](size_t begin, size_t end) {
+        growth.require(out.size() + content.size());
         out.append(token, last, begin - last).append(content);
         last = end;
       });
@@ -173,8 +182,12 @@ Step sequence(const Json& spec, const std::string& where) {
   for (size_t k = 0; k < list.size(); ++k) {
     steps.push_back(make_decoder(list[k], where + ".decoders[" + std::to_string(k) + "]"));
   }
-  return [steps](Tokens& tokens) {
-    for (const auto& step : steps) step->apply(tokens);
+  return [steps, where](Tokens& tokens) {
+    const Growth growth(where, bytes_of(tokens));
+    for (const auto& step : steps) {
+      step->apply(tokens);
+      growth.require(bytes_of(tokens));
+    }
   };
 }
 

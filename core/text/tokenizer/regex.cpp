@@ -3,6 +3,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <fmt/format.h>
 #include <pcre2.h>
+#include <time.h>
+
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/text/tokenizer/unicode.h"
@@ -14,6 +17,8 @@ constexpr uint32_t kMatchLimit =
     10'000'000;  // steps of one match; the known patterns need a few per character
 constexpr uint32_t kDepthLimit = 100'000;
 constexpr size_t kPatternBytes = 100'000;
+constexpr size_t kWindow = 256;  // places where a match may begin that one call tries
+constexpr double kSeconds = 2, kSecondsPerMebibyte = 2;
 
 // What matching needs besides the pattern; one per thread, since PCRE2 writes to it.
 struct Scratch {
@@ -38,6 +43,12 @@ Scratch& scratch() {
   return instance;
 }
 
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 std::string message_of(int code) {
   unsigned char text[256];
   pcre2_get_error_message(code, text, sizeof(text));
@@ -59,9 +70,10 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
   int error = 0;
   size_t offset = 0;
   // Oniguruma's ^ and $ stand at every line.
-  code->code = pcre2_compile(reinterpret_cast<const unsigned char*>(translated.data()), translated.size(),
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
-                             &offset, nullptr);
+  code->code = pcre2_compile(
+      reinterpret_cast<const unsigned char*>(translated.data()), translated.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT, &error,
+      &offset, nullptr);
   if (code->code == nullptr) {
     throw Error(ErrorKind::environment, where + ": the regular expression " + pattern +
                                             " does not compile: " + message_of(error) + " at byte " +
@@ -86,17 +98,36 @@ size_t Regex::char_length(char lead) {
   return static_cast<size_t>(utf8_length(static_cast<unsigned char>(lead)));
 }
 
-bool Regex::find(std::string_view text, size_t from, size_t* begin, size_t* end) const {
+// The clock is cheap to read but goes on while other processes run; what counts is this thread's time.
+bool Regex::Patience::is_out(size_t text_bytes) {
+  const double granted = kSeconds + kSecondsPerMebibyte * static_cast<double>(text_bytes) / (1 << 20);
+  const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (waited < granted / 2) return false;
+  if (processor_start < 0) processor_start = processor_seconds();
+  return processor_seconds() - processor_start > granted / 2;
+}
+
+void Regex::give_up(std::string_view text, size_t from, const std::string& why) const {
+  throw Error(ErrorKind::data, code_->where + ": the regular expression gave up at byte " +
+                                   std::to_string(from) + " of a text of " + std::to_string(text.size()) +
+                                   " bytes: " + why)
+      .hint("the pattern needs too many steps on this text; shorten the text or simplify the pattern");
+}
+
+bool Regex::find(std::string_view text, size_t from, Patience& patience, size_t* begin, size_t* end) const {
   Scratch& use = scratch();
-  const int found = pcre2_match(code_->code, reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                                from, PCRE2_NO_UTF_CHECK, use.match, use.context);
-  if (found == PCRE2_ERROR_NOMATCH) return false;
-  if (found < 0) {
-    throw Error(ErrorKind::data, code_->where + ": the regular expression gave up at byte " +
-                                     std::to_string(from) + " of a text of " + std::to_string(text.size()) +
-                                     " bytes: " + message_of(found))
-        .hint("the pattern needs too many steps on this text; shorten the text or simplify the pattern");
+  int found = PCRE2_ERROR_NOMATCH;
+  for (size_t last = from;; from = last) {
+    if (patience.is_out(text.size())) give_up(text, from, "it takes too long");
+    last = std::min(from + kWindow, text.size());
+    while (last < text.size() && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) ++last;
+    pcre2_set_offset_limit(use.context, last);
+    found = pcre2_match(code_->code, reinterpret_cast<const unsigned char*>(text.data()), text.size(), from,
+                        PCRE2_NO_UTF_CHECK, use.match, use.context);
+    if (found != PCRE2_ERROR_NOMATCH) break;
+    if (last == text.size()) return false;
   }
+  if (found < 0) give_up(text, from, message_of(found));
   const size_t* range = pcre2_get_ovector_pointer(use.match);
   *begin = range[0];
   *end = range[1];
@@ -308,7 +339,8 @@ class Translator {
       if (first >= 0xD800 && last <= 0xDFFF) continue;
       const uint32_t low = first >= 0xD800 && first <= 0xDFFF ? 0xE000 : first;
       if (last >= 0xD800 && last <= 0xDFFF) last = 0xD7FF;
-      out_ += low == last ? fmt::format("\\x{{{:x}}}", low) : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", low, last);
+      out_ +=
+          low == last ? fmt::format("\\x{{{:x}}}", low) : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", low, last);
     }
     if (!in_class) out_ += ']';
     at_ += 2;

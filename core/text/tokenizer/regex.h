@@ -1,8 +1,9 @@
 #pragma once
 // Regular expressions of tokenizer files. They are written for Oniguruma and run on PCRE2 with its
 // just-in-time compiler; constructs that the two read differently are translated, or refused with a sentence.
-// A pattern comes from outside: matching is bounded in steps and depth, and giving up is an Error, never a
+// A pattern comes from outside: matching is bounded in steps, depth and time, and giving up is an Error, never a
 // wrong split.
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,11 +21,12 @@ class Regex {
   static Regex literal(const std::string& literal, const std::string& where);
 
   // Calls on_match(begin, end) for the matches from left to right. `text` must be valid UTF-8.
-  // Throws Error(data) when the pattern needs too many steps on it.
+  // Throws Error(data) when the pattern needs too many steps on it, or too long for all of it.
   template <class OnMatch>
   void each_match(std::string_view text, OnMatch on_match) const {
     size_t at = 0;
-    for (size_t begin, end; find(text, at, &begin, &end);) {
+    Patience patience;
+    for (size_t begin, end; find(text, at, patience, &begin, &end);) {
       // An empty match directly behind the last one is skipped, as Oniguruma's iterator does.
       on_match(begin, end);
       at = end > begin ? end : end + (end < text.size() ? char_length(text[end]) : 1);
@@ -34,7 +36,15 @@ class Regex {
 
  private:
   struct Code;
-  bool find(std::string_view text, size_t from, size_t* begin, size_t* end) const;
+  // Few steps at every place of a long text are as bad as many at one.
+  struct Patience {
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    double processor_start = -1;  // seconds of this thread, read only when the clock has gone on for long
+
+    bool is_out(size_t text_bytes);
+  };
+  bool find(std::string_view text, size_t from, Patience& patience, size_t* begin, size_t* end) const;
+  [[noreturn]] void give_up(std::string_view text, size_t from, const std::string& why) const;
   static size_t char_length(char lead);
   std::shared_ptr<const Code> code_;
 };

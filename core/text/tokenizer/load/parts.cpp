@@ -15,7 +15,8 @@ void TokenizerParts::add_token(const text::AddedToken& token) {
   }
   std::string pattern = token.content;
   if (token.normalized && normalizer) {
-    text::AlignedText content{token.content, std::vector<text::Origin>(token.content.size())};
+    const text::Growth growth(name, token.content.size());
+    text::AlignedText content{token.content, std::vector<text::Origin>(token.content.size()), &growth};
     normalizer->apply(content);
     pattern = content.text;
     if (pattern != token.content) added_normalized[token.id] = pattern;

@@ -39,6 +39,7 @@ class Precompiled : public Normalizer {
       const std::string_view cluster = all.substr(at, end - at);
       std::string_view replacement;
       if (cluster.size() < 6 && find(cluster, &replacement)) {
+        text.require(changes.size() + replacement.size());
         replace(cluster, replacement, changes);
         modified = true;
         at = end;
@@ -48,6 +49,7 @@ class Precompiled : public Normalizer {
         const size_t begin = at;
         const uint32_t code = next_char(all, at);
         if (find(all.substr(begin, at - begin), &replacement)) {
+          text.require(changes.size() + replacement.size());
           replace(all.substr(begin, at - begin), replacement, changes);
           modified = true;
         } else {

@@ -45,7 +45,7 @@ class Replace : public Normalizer {
   Replace(Regex regex, std::string content) : regex_(std::move(regex)), content_(std::move(content)) {}
   // What is put in stands where the last replaced byte stood.
   void apply(AlignedText& text) const override {
-    AlignedText next;
+    AlignedText next{.growth = text.growth};
     size_t last = 0;
     const auto copy = [&](size_t end) {
       next.text.append(text.text, last, end - last);
@@ -55,6 +55,7 @@ class Replace : public Normalizer {
     };
     regex_.each_match(text.text, [&](size_t begin, size_t end) {
       copy(begin);
+      next.require(next.text.size() + content_.size());
       next.text += content_;
       next.origin.resize(next.text.size(), end > 0 ? text.origin[end - 1] : Origin{});
       last = end;
@@ -102,7 +103,7 @@ class Nmt : public Normalizer {
 class ByteLevel : public Normalizer {
  public:
   void apply(AlignedText& text) const override {
-    AlignedText mapped;
+    AlignedText mapped{.growth = text.growth};
     for (size_t at = 0; at < text.text.size(); ++at) {
       append_utf8(mapped.text, byte_to_alphabet(static_cast<unsigned char>(text.text[at])));
       mapped.origin.resize(mapped.text.size(), text.origin[at]);

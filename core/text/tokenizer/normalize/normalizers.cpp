@@ -10,7 +10,10 @@ class Sequence : public Normalizer {
  public:
   explicit Sequence(std::vector<std::unique_ptr<Normalizer>> steps) : steps_(std::move(steps)) {}
   void apply(AlignedText& text) const override {
-    for (const auto& step : steps_) step->apply(text);
+    for (const auto& step : steps_) {
+      step->apply(text);
+      text.require(text.text.size());
+    }
   }
   bool leaves(std::string_view text) const override {
     for (const auto& step : steps_) {

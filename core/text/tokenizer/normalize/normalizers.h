@@ -11,6 +11,7 @@ namespace forge::text {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
+  // Asks text.require() before what it puts in, where the file decides how much that is.
   virtual void apply(AlignedText& text) const = 0;
   // Certainly changes nothing in this text; lets most text pass without being copied.
   virtual bool leaves(std::string_view) const { return false; }

@@ -33,7 +33,7 @@ class ByteLevel : public PreTokenizer {
   }
 
   static void to_alphabet(AlignedText& text) {
-    AlignedText mapped;
+    AlignedText mapped{.growth = text.growth};
     for (size_t at = 0; at < text.text.size(); ++at) {
       append_utf8(mapped.text, byte_to_alphabet(static_cast<unsigned char>(text.text[at])));
       mapped.origin.resize(mapped.text.size(), text.origin[at]);

@@ -1,0 +1,20 @@
+#pragma once
+// What it means when the engine ends without saying why.
+#include <string>
+
+#include "core/base/error.h"
+
+namespace forge {
+
+// How an engine ended, for explain_end.
+struct EngineEnd {
+  int status = 0;              // as waitpid gives it
+  std::string standard_error;  // its last lines
+  bool out_of_memory = false;  // the kernel's counter of kills for memory rose meanwhile
+  int stop_requests = 0;       // signals that asked it to stop
+  bool trains = true;          // else it writes no checkpoint to continue from
+};
+// The error that an end without an `error` event means.
+Error explain_end(const EngineEnd& end);
+
+}  // namespace forge

@@ -1,0 +1,49 @@
+#pragma once
+// Finding the engine and LibTorch, and the environment that they are started in.
+//
+//   EngineLocation location = find_engine("forge-engine");
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+struct EngineLocation {
+  std::string program;  // absolute path of forge-engine
+  std::string
+      torch_folder;  // the folder that holds torch/ and nvidia/; empty: the engine finds LibTorch by itself
+  std::string torch_version;                 // "2.11.0+cu130"
+  std::vector<std::string> library_folders;  // torch/lib and nvidia/*/lib
+};
+
+// The folder of the running program, from which its other files are found.
+std::string program_folder();
+
+// `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda", "forge-engine-cuda12". Looked for
+// as FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build,
+// python3's site-packages. Throws Error(environment) that lists where it looked and says what to install.
+EngineLocation find_engine(const std::string& name = "forge-engine");
+// The file of a plan's engine: cpu is forge-engine, cuda13 forge-engine-cuda13.
+std::string engine_file(const std::string& engine);
+// The same without throwing: what was found, and each fault in words (empty: none).
+struct EngineSearch {
+  EngineLocation location;
+  std::string engine_fault, engine_hint;
+  std::string torch_fault, torch_hint;
+};
+EngineSearch search_engine(const std::string& name = "forge-engine");
+
+struct EngineSettings {
+  int64_t threads = 0;         // 0: leave the environment's
+  bool deterministic = false;  // fixes cuBLAS' workspace
+  std::optional<int> lock;     // RunLock::descriptor(): the engine shares it as its descriptor kEngineLock
+};
+constexpr int kEngineLock = 3;
+
+// Variables that the engine is started with, on top of the program's own.
+std::map<std::string, std::string> engine_environment(const EngineLocation& location,
+                                                      const EngineSettings& settings);
+
+}  // namespace forge

@@ -1,0 +1,6 @@
+# The half without torch: what the program tells the plan of each provider.
+forge_library(forge_providers
+  SOURCES
+    providers/providers.cpp providers/fused/fused_plan.cpp providers/reference/reference_plan.cpp
+    providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
+  LINKS forge_plan)
