@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/io/decoder.h"
+#include "core/io/decompressor.h"
 
 namespace forge {
 namespace {
@@ -37,7 +37,7 @@ InputFile::InputFile(const std::string& path) : input_(kInputBytes) {
     ::close(descriptor_);
     throw Error(ErrorKind::data, path + ": " + error.what());
   }
-  decoder_ = decoder_for({input_.data(), end_});
+  decompressor_ = decompressor_for({input_.data(), end_});
 }
 
 InputFile::~InputFile() {
@@ -63,7 +63,7 @@ void InputFile::refill() {
 
 int64_t InputFile::read(char* into, int64_t size) {
   if (!problem_.empty()) throw Error(ErrorKind::data, problem_);
-  if (decoder_) return decode(into, size);
+  if (decompressor_) return decode(into, size);
   if (begin_ == end_) return read_raw(into, size);
   const size_t count = std::min(static_cast<size_t>(size), end_ - begin_);
   std::memcpy(into, input_.data() + begin_, count);
@@ -75,16 +75,16 @@ int64_t InputFile::decode(char* into, int64_t size) {
   int64_t made = 0;
   while (made < size && problem_.empty()) {
     if (begin_ == end_ && !at_end_) refill();
-    const Decoded step = decoder_->decode({input_.data() + begin_, end_ - begin_}, into + made,
+    const Decompressed step = decompressor_->decode({input_.data() + begin_, end_ - begin_}, into + made,
                                           static_cast<size_t>(size - made));
     begin_ += step.consumed;
     made += static_cast<int64_t>(step.produced);
     const std::string place = " at byte " + format_count(file_position()) + " of the compressed file";
     if (!step.problem.empty()) {
-      problem_ = "damaged " + std::string(decoder_->name()) + " data" + place + ": " + step.problem;
+      problem_ = "damaged " + std::string(decompressor_->name()) + " data" + place + ": " + step.problem;
     } else if (step.consumed == 0 && step.produced == 0 && begin_ == end_ && at_end_) {
-      if (!decoder_->complete())
-        problem_ = "the file ends inside its " + std::string(decoder_->name()) + " data" + place;
+      if (!decompressor_->complete())
+        problem_ = "the file ends inside its " + std::string(decompressor_->name()) + " data" + place;
       break;
     }
   }

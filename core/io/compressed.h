@@ -21,7 +21,7 @@ namespace forge {
 constexpr int64_t kMaxExpansion = 500;
 constexpr int64_t kExpansionFloor = int64_t{64} << 20;
 
-class Decoder;
+class Decompressor;
 
 class InputFile {
  public:
@@ -35,7 +35,7 @@ class InputFile {
   // is given out first. Throws Error(data) "what" without the path: the caller knows the line.
   int64_t read(char* into, int64_t size);
 
-  bool compressed() const { return decoder_ != nullptr; }
+  bool compressed() const { return decompressor_ != nullptr; }
   int64_t file_bytes() const { return file_bytes_; }
   // How much of the file itself was used.
   int64_t file_position() const { return raw_position_ - static_cast<int64_t>(end_ - begin_); }
@@ -50,7 +50,7 @@ class InputFile {
   std::vector<char> input_;
   size_t begin_ = 0, end_ = 0;  // what is read and not yet decoded
   bool at_end_ = false;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<Decompressor> decompressor_;
   std::string problem_;
 };
 

@@ -63,7 +63,7 @@ class Step {
  private:
   struct Kept {
     Held input, output;
-    std::vector<Node> nodes;
+    std::vector<SavedOp> nodes;
   };
 
   int64_t element() const { return bytes_of(shape_.precision); }
@@ -83,7 +83,7 @@ class Step {
                         8 * shape_.micro_batch_tokens + angles * element() + 20 * shape_.supervised_tokens);
   }
 
-  Held run(size_t i, const Held& input, Use use, std::vector<Node>* nodes) {
+  Held run(size_t i, const Held& input, Use use, std::vector<SavedOp>* nodes) {
     const Segment& s = segments_[i];
     return ops_.run(s.begin, s.end, s.input, input, s.output, use, nodes);
   }
@@ -96,7 +96,7 @@ class Step {
     kept[i].output = run(i, kept[i].input, Use::layer, &kept[i].nodes);
   }
 
-  Held final_norm(Node* node) {
+  Held final_norm(SavedOp* node) {
     const bool trained = learns(list_.ops[list_.ops.size() - 2]);
     return ops_.norm(Use::head, shape_.supervised_tokens, shape_.spec.hidden_size, 1, trained, node);
   }
@@ -105,7 +105,7 @@ class Step {
   Held head_backward() {
     const int64_t rows = shape_.supervised_tokens, e = element(), hidden = shape_.spec.hidden_size;
     Held picked = ledger_.hold(Use::head, row_bytes());
-    Node node;
+    SavedOp node;
     Held normed = final_norm(&node), d_normed = ledger_.hold(Use::head, row_bytes());
     {
       Held logits_held = logits(4 + (narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));

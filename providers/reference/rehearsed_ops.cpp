@@ -30,7 +30,7 @@ void RehearsedOps::multiply(const Product& product) {
 }
 
 Held RehearsedOps::run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
-                       std::vector<Node>* nodes) {
+                       std::vector<SavedOp>* nodes) {
   std::map<ValueId, size_t> last;
   for (size_t i = begin; i < end; ++i)
     for (ValueId in : list_.ops[i].in) last[in] = i;
@@ -47,7 +47,7 @@ Held RehearsedOps::run(size_t begin, size_t end, ValueId from, const Held& input
   return result;
 }
 
-Held RehearsedOps::pull(std::vector<Node> nodes, ValueId from, ValueId to, const Held& d_output) {
+Held RehearsedOps::pull(std::vector<SavedOp> nodes, ValueId from, ValueId to, const Held& d_output) {
   gradients_.clear();
   weight_grads_.clear();
   gradients_[to] = {d_output, true};
@@ -67,7 +67,7 @@ Held RehearsedOps::take(ValueId value) {
   return held;
 }
 
-void RehearsedOps::forward(const Op& op, Use use, Node* node) {
+void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
   switch (op.kind) {
     case OpKind::norm: {
       const ModuleUse& module = list_.module(op);
@@ -97,7 +97,7 @@ void RehearsedOps::forward(const Op& op, Use use, Node* node) {
   }
 }
 
-void RehearsedOps::backward(Node& node) {
+void RehearsedOps::backward(SavedOp& node) {
   const Op& op = *node.op;
   switch (op.kind) {
     case OpKind::norm: {
@@ -141,7 +141,7 @@ void RehearsedOps::backward(Node& node) {
 }
 
 // kernels/rms_norm
-Held RehearsedOps::norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, Node* node) {
+Held RehearsedOps::norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, SavedOp* node) {
   const int64_t fp32 = 4 * rows * width, own = element() * rows * width;
   Held input = narrow() ? ledger_.hold(use, fp32) : Held();
   ledger_.hold(use, fp32);  // the squares
@@ -153,7 +153,7 @@ Held RehearsedOps::norm(Use use, int64_t rows, int64_t width, int64_t heads, boo
   return out;
 }
 
-Held RehearsedOps::norm_backward(Use use, int64_t rows, int64_t width, bool trained, Node& node, Held grad,
+Held RehearsedOps::norm_backward(Use use, int64_t rows, int64_t width, bool trained, SavedOp& node, Held grad,
                                  bool residual) {
   const int64_t fp32 = 4 * rows * width, own = element() * rows * width;
   Held scaled = ledger_.hold(use, own);
@@ -183,13 +183,13 @@ void RehearsedOps::set_result(const Op& op, size_t module, const Held& y) {
     if (op.parts.size() != op.modules.size() || part == module) value(op.parts[part]) = y;
 }
 
-void RehearsedOps::linear(const Op& op, Use use, Node* node) {
+void RehearsedOps::linear(const Op& op, Use use, SavedOp* node) {
   if (node) node->modules.resize(op.modules.size());
   for (size_t i = 0; i < op.modules.size(); ++i)
     set_result(op, i, adapted(list_.module(op, i), value(op.in[0]), use, node ? &node->modules[i] : nullptr));
 }
 
-void RehearsedOps::dora(const Op& op, Use use, Node* node) {
+void RehearsedOps::dora(const Op& op, Use use, SavedOp* node) {
   if (node) node->modules.resize(op.modules.size());
   const Op& made = list_.ops[static_cast<size_t>(list_.producers[static_cast<size_t>(op.in[0])])];
   for (size_t i = 0; i < op.modules.size(); ++i) {
@@ -206,7 +206,7 @@ void RehearsedOps::dora(const Op& op, Use use, Node* node) {
   }
 }
 
-void RehearsedOps::dora_backward(Node& node) {
+void RehearsedOps::dora_backward(SavedOp& node) {
   const Op& op = *node.op;
   const Op& made = list_.ops[static_cast<size_t>(list_.producers[static_cast<size_t>(op.in[0])])];
   for (size_t i = op.modules.size(); i-- > 0;) {
@@ -250,7 +250,7 @@ Held RehearsedOps::module_gradient(const Op& op, size_t module) {
   return whole;
 }
 
-void RehearsedOps::linear_backward(Node& node) {
+void RehearsedOps::linear_backward(SavedOp& node) {
   const Op& op = *node.op;
   Held sum = gradients_.count(op.in[0]) ? take(op.in[0]) : Held();
   for (size_t i = op.modules.size(); i-- > 0;)
@@ -320,7 +320,7 @@ int64_t RehearsedOps::backward_scratch() const {
 }
 
 // LibTorch's attention has as many key heads as query heads; of several sequences each is called for.
-void RehearsedOps::attention(const Op& op, Use use, Node* node) {
+void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
   const Attributes& a = op.attributes;
   const int64_t q = width(op.in[0]);
   const bool grouped = a.heads != a.kv_heads;
@@ -333,7 +333,7 @@ void RehearsedOps::attention(const Op& op, Use use, Node* node) {
 
 // What attention with a mask or a cap keeps of every pair of tokens in a sequence: LibTorch's kernels know no cap, so scores are
 // capped, masked and made probabilities one after the other. Of the longest sequence more while it is at work.
-Held RehearsedOps::scores(const Op& op, Use use, const Node* node) {
+Held RehearsedOps::scores(const Op& op, Use use, const SavedOp* node) {
   const Attributes& a = op.attributes;
   const int64_t length = shape_.longest_sequence, e = element();
   const bool masked = a.softcap != 0 || (a.window > 0 && a.window < length);
@@ -344,7 +344,7 @@ Held RehearsedOps::scores(const Op& op, Use use, const Node* node) {
   return all;
 }
 
-void RehearsedOps::attention_backward(Node& node) {
+void RehearsedOps::attention_backward(SavedOp& node) {
   const Op& op = *node.op;
   const int64_t q = width(op.in[0]), kv = width(op.in[1]);
   Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = wide(Use::layer, q), dv = wide(Use::layer, q);

@@ -18,7 +18,7 @@ namespace forge {
 struct SavedModule {
   Held x, mask, s, unscaled;
 };
-struct Node {
+struct SavedOp {
   const Op* op = nullptr;
   std::vector<Held> saved;
   std::vector<SavedModule> modules;  // of a linear
@@ -36,13 +36,13 @@ class RehearsedOps {
   // Ops [begin, end) from `input`, the value that they read from before, to `output`. `nodes` null: without autograd. `use` is
   // what their results count as.
   Held run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
-           std::vector<Node>* nodes);
+           std::vector<SavedOp>* nodes);
   // d output → d input. Takes the nodes' tensors with it.
-  Held pull(std::vector<Node> nodes, ValueId from, ValueId to, const Held& d_output);
+  Held pull(std::vector<SavedOp> nodes, ValueId from, ValueId to, const Held& d_output);
 
   // The final norm, under autograd beside the list. `residual`: the input has another gradient, which is the caller's.
-  Held norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, Node* node);
-  Held norm_backward(Use use, int64_t rows, int64_t width, bool trained, Node& node, Held grad,
+  Held norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, SavedOp* node);
+  Held norm_backward(Use use, int64_t rows, int64_t width, bool trained, SavedOp& node, Held grad,
                      bool residual);
   // What LibTorch takes beside the result while it multiplies.
   void multiply(const Product& product);
@@ -62,22 +62,22 @@ class RehearsedOps {
   Held product(Use use, int64_t in, int64_t out);  // x W: [tokens, in] → [tokens, out]
   Held weight_grad(int64_t in, int64_t out);       // d Yᵀ X, [out, in]
 
-  void forward(const Op& op, Use use, Node* node);
-  void backward(Node& node);
+  void forward(const Op& op, Use use, SavedOp* node);
+  void backward(SavedOp& node);
   Held take(ValueId value);
   void set_result(const Op& op, size_t module, const Held& y);
-  void linear(const Op& op, Use use, Node* node);
+  void linear(const Op& op, Use use, SavedOp* node);
   Held adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved);
-  void linear_backward(Node& node);
-  void dora(const Op& op, Use use, Node* node);
-  void dora_backward(Node& node);
+  void linear_backward(SavedOp& node);
+  void dora(const Op& op, Use use, SavedOp* node);
+  void dora_backward(SavedOp& node);
   Held module_gradient(const Op& op, size_t module);
   Held adapted_backward(const ModuleUse& module, SavedModule& saved, Held grad, Held sum);
   Held turned(int64_t width, Use use);
   Held turned_backward(Held grad, int64_t width);
-  void attention(const Op& op, Use use, Node* node);
-  void attention_backward(Node& node);
-  Held scores(const Op& op, Use use, const Node* node);
+  void attention(const Op& op, Use use, SavedOp* node);
+  void attention_backward(SavedOp& node);
+  Held scores(const Op& op, Use use, const SavedOp* node);
   int64_t forward_scratch(const Attributes& a) const;
   int64_t backward_scratch() const;
 

@@ -81,6 +81,9 @@ def train(request):
             ("adapter/adapter_model.safetensors", "adapter/adapter_config.json"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
+    if not full:
+        config = {"peft_type": "LORA", "r": plan["job"]["adapter"]["rank"], "lora_alpha": 8, "target_modules": ["q_proj"]}
+        (folder / "adapter/adapter_config.json").write_text(json.dumps(config))
     (folder / "report.html").touch()
     report = {"version": 1, "name": folder.name, "state": "finished", "steps": steps, "planned_steps": steps}
     (folder / "report.json").write_text(json.dumps(report))

@@ -7,22 +7,22 @@
 
 namespace forge {
 
-struct Decoded {
+struct Decompressed {
   size_t consumed = 0, produced = 0;
   std::string problem;  // why the data cannot be decoded further; what was produced is good
 };
 
-class Decoder {
+class Decompressor {
  public:
-  virtual ~Decoder() = default;
+  virtual ~Decompressor() = default;
   virtual const char* name() const = 0;
   // Neither consumes nor produces anything only when it needs more input.
-  virtual Decoded decode(std::string_view input, char* into, size_t size) = 0;
+  virtual Decompressed decode(std::string_view input, char* into, size_t size) = 0;
   // Whether the data may end here: after a whole member or frame.
   virtual bool complete() const = 0;
 };
 
 // The decoder for a file that begins so; null when it is not compressed.
-std::unique_ptr<Decoder> decoder_for(std::string_view start);
+std::unique_ptr<Decompressor> decompressor_for(std::string_view start);
 
 }  // namespace forge

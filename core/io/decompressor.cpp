@@ -1,4 +1,4 @@
-#include "core/io/decoder.h"
+#include "core/io/decompressor.h"
 
 #include <zlib.h>
 #include <zstd.h>
@@ -13,17 +13,17 @@
 namespace forge {
 namespace {
 
-class GzipDecoder : public Decoder {
+class GzipDecompressor : public Decompressor {
  public:
-  GzipDecoder() {
+  GzipDecompressor() {
     constexpr int kGzipOnly = 16;
     FORGE_CHECK(inflateInit2(&stream_, kGzipOnly + MAX_WBITS) == Z_OK, "zlib did not start");
   }
-  ~GzipDecoder() override { inflateEnd(&stream_); }
+  ~GzipDecompressor() override { inflateEnd(&stream_); }
   const char* name() const override { return "gzip"; }
   bool complete() const override { return between_members_; }
 
-  Decoded decode(std::string_view input, char* into, size_t size) override {
+  Decompressed decode(std::string_view input, char* into, size_t size) override {
     if (between_members_) {
       if (input.empty()) return {};
       // Tapes and block devices pad with zeros.
@@ -40,7 +40,7 @@ class GzipDecoder : public Decoder {
     stream_.avail_out = static_cast<uInt>(std::min(size, kMost));
     const size_t offered = stream_.avail_in, room = stream_.avail_out;
     const int status = inflate(&stream_, Z_NO_FLUSH);
-    Decoded step{offered - stream_.avail_in, room - stream_.avail_out, ""};
+    Decompressed step{offered - stream_.avail_in, room - stream_.avail_out, ""};
     between_members_ = status == Z_STREAM_END;
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
       step.problem = stream_.msg ? stream_.msg : "not decodable";
@@ -52,21 +52,21 @@ class GzipDecoder : public Decoder {
   bool between_members_ = false;
 };
 
-class ZstdDecoder : public Decoder {
+class ZstdDecompressor : public Decompressor {
  public:
-  ZstdDecoder() : stream_(ZSTD_createDStream()) {
+  ZstdDecompressor() : stream_(ZSTD_createDStream()) {
     FORGE_CHECK(stream_, "zstd did not start");
     ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kWindowLog);
   }
-  ~ZstdDecoder() override { ZSTD_freeDStream(stream_); }
+  ~ZstdDecompressor() override { ZSTD_freeDStream(stream_); }
   const char* name() const override { return "zstd"; }
   bool complete() const override { return between_frames_; }
 
-  Decoded decode(std::string_view input, char* into, size_t size) override {
+  Decompressed decode(std::string_view input, char* into, size_t size) override {
     ZSTD_inBuffer in{input.data(), input.size(), 0};
     ZSTD_outBuffer out{into, size, 0};
     const size_t status = ZSTD_decompressStream(stream_, &out, &in);
-    Decoded step{in.pos, out.pos, ""};
+    Decompressed step{in.pos, out.pos, ""};
     if (ZSTD_isError(status))
       step.problem = ZSTD_getErrorCode(status) == ZSTD_error_frameParameter_windowTooLarge
                          ? "needs a window of more than 128 MiB; compress it without --long"
@@ -90,9 +90,9 @@ bool is_zstd(std::string_view start) {
 
 }  // namespace
 
-std::unique_ptr<Decoder> decoder_for(std::string_view start) {
-  if (starts_with(start, "\x1f\x8b")) return std::make_unique<GzipDecoder>();
-  if (is_zstd(start)) return std::make_unique<ZstdDecoder>();
+std::unique_ptr<Decompressor> decompressor_for(std::string_view start) {
+  if (starts_with(start, "\x1f\x8b")) return std::make_unique<GzipDecompressor>();
+  if (is_zstd(start)) return std::make_unique<ZstdDecompressor>();
   return nullptr;
 }
 
