@@ -1,5 +1,7 @@
 #include "kernels/lm_head/lm_head.h"
 
+#include "kernels/common/add_narrow.h"
+
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -175,8 +177,11 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     at::Tensor slice = d_hidden.narrow(0, begin, count);
     at::mm_out(slice, dz, weight);
     if (!weight_grad.defined()) continue;
-    if (hidden.scalar_type() == at::kFloat) weight_grad.addmm_(dz.t(), rows);
-    else weight_grad.add_(at::mm(dz.t(), rows));
+    at::Tensor grad = weight_grad;
+    if (hidden.scalar_type() == at::kFloat)
+      grad.addmm_(dz.t(), rows);
+    else
+      add_narrow(grad, at::mm(dz.t(), rows));
   }
   return d_hidden;
 }

@@ -11,6 +11,7 @@
 #include "core/graph/ops.h"
 #include "core/model/forward.h"
 #include "kernels/attention/attention_args.h"
+#include "kernels/common/add_narrow.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lora/lora_args.h"
@@ -374,20 +375,6 @@ void linear_input_gradient(const Run& r) {
     const bool add = r.op.attributes.accumulate || i > 0;
     at::addmm_out(d_x, d_x, part(r, r.in(0), i), base_weight(*r.module(i).linear, r.m.type), add ? 1 : 0, 1);
   }
-}
-
-// to += from, which is narrower.
-void add_narrow(at::Tensor& to, const at::Tensor& from) {
-  const auto visit = [&](auto* values) {
-    float* sums = to.data_ptr<float>();
-    at::parallel_for(0, to.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) sums[i] += static_cast<float>(values[i]);
-    });
-  };
-  if (from.scalar_type() == at::kBFloat16)
-    visit(from.const_data_ptr<at::BFloat16>());
-  else
-    visit(from.const_data_ptr<at::Half>());
 }
 
 // gradient += d yᵀ x. In 16 bits the product is rounded before it is added up: LibTorch has no product of theirs into fp32.

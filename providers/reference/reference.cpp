@@ -10,6 +10,7 @@
 #include "core/families/step.h"
 #include "core/model/forward.h"
 #include "core/model/neftune.h"
+#include "kernels/common/add_narrow.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "providers/reference/segments.h"
 
@@ -20,6 +21,13 @@ namespace {
 struct Kept {
   at::Tensor input, output;
 };
+
+void add_gradient(Trainable& item, const at::Tensor& gradient) {
+  if (gradient.scalar_type() == item.grad.scalar_type())
+    item.grad.add_(gradient);
+  else
+    add_narrow(item.grad, gradient.contiguous());
+}
 
 class ReferenceProvider : public StepProvider {
  public:
@@ -140,7 +148,7 @@ class ReferenceProvider : public StepProvider {
     auto grads = torch::autograd::grad({kept_[i].output}, inputs, {grad});
     c10::NoGradGuard no_grad;
     const size_t first = needs_input_grad ? 1 : 0;
-    for (size_t j = 0; j < items.size(); ++j) items[j]->grad.add_(grads[first + j]);
+    for (size_t j = 0; j < items.size(); ++j) add_gradient(*items[j], grads[first + j]);
     return needs_input_grad ? grads[0] : at::Tensor();
   }
 
@@ -150,7 +158,7 @@ class ReferenceProvider : public StepProvider {
     if (final_norm_) inputs.push_back(final_norm_->leaf);
     auto grads = torch::autograd::grad({normed_}, inputs, {d_rows});
     c10::NoGradGuard no_grad;
-    if (final_norm_) final_norm_->grad.add_(grads[1]);
+    if (final_norm_) add_gradient(*final_norm_, grads[1]);
     rows_ = normed_ = at::Tensor();
     return at::zeros({tokens_, d_rows.size(1)}, d_rows.options())
         .index_copy_(0, batch.loss_positions, grads[0]);

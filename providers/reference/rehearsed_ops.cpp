@@ -325,21 +325,24 @@ void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
   const int64_t q = width(op.in[0]);
   const bool grouped = a.heads != a.kv_heads;
   Held keys = grouped ? wide(use, q) : value(op.in[1]), values = grouped ? wide(use, q) : value(op.in[2]);
-  Held output = wide(use, q), logsumexp = ledger_.hold(use, 4 * tokens() * a.heads), pairs = scores(op, use, node);
+  Held output = wide(use, q), logsumexp = ledger_.hold(use, 4 * tokens() * a.heads);
+  const Pairs pairs = scores(op, use, node);
   ledger_.hold(Use::layer, forward_scratch(a));
   value(op.out[0]) = shape_.several_sequences ? wide(use, q) : output;
-  if (node) node->saved = {value(op.in[0]), keys, values, output, logsumexp, pairs};
+  if (node) node->saved = {value(op.in[0]), keys, values, output, logsumexp, pairs.scores, pairs.narrow};
 }
 
 // What attention with a mask or a cap keeps of every pair of tokens in a sequence: LibTorch's kernels know no cap, so scores are
-// capped, masked and made probabilities one after the other. Of the longest sequence more while it is at work.
-Held RehearsedOps::scores(const Op& op, Use use, const SavedOp* node) {
+// capped, masked, made probabilities and rounded one after the other. Of the longest sequence more while it is at work.
+RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* node) {
   const Attributes& a = op.attributes;
   const int64_t length = shape_.longest_sequence, e = element();
   const bool masked = a.softcap != 0 || (a.window > 0 && a.window < length);
   if (!masked) return {};
-  const int64_t mask = 1 + (a.softcap != 0 ? 0 : e), kept = a.softcap == 0 ? 0 : a.heads * (4 + e + (narrow() ? e : 0));
-  Held all = node ? ledger_.hold(use, tokens() * length * (mask + kept)) : Held();
+  const int64_t mask = a.softcap != 0 ? 1 : e, kept = a.softcap == 0 ? 0 : a.heads * (4 + e);
+  Pairs all;
+  if (node) all.scores = ledger_.hold(use, tokens() * length * (mask + kept));
+  if (node && a.softcap != 0 && narrow()) all.narrow = ledger_.hold(use, tokens() * length * a.heads * e);
   if (a.softcap != 0) ledger_.hold(Use::layer, length * length * a.heads * (2 * e + (node ? 0 : 4)));
   return all;
 }
@@ -349,8 +352,11 @@ void RehearsedOps::attention_backward(SavedOp& node) {
   const int64_t q = width(op.in[0]), kv = width(op.in[1]);
   Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = wide(Use::layer, q), dv = wide(Use::layer, q);
   ledger_.hold(Use::layer, backward_scratch());
-  if (op.attributes.softcap != 0)
-    ledger_.hold(Use::layer, shape_.longest_sequence * shape_.longest_sequence * op.attributes.heads * (4 + 3 * element()));
+  if (op.attributes.softcap != 0) {
+    // The softmax's two gradients, both in fp32.
+    node.saved.back().reset();
+    ledger_.hold(Use::layer, shape_.longest_sequence * shape_.longest_sequence * op.attributes.heads * 8);
+  }
   grad.reset();
   node.saved.clear();
   for (Held* part : {&dv, &dk, &dq})

@@ -14,7 +14,7 @@
 namespace forge {
 
 // What autograd keeps of an op until its backward has run. Of a norm: the input in fp32, 1 / rms, and the normed value where the
-// weight is trained. Of attention: queries, keys and values as heads, result and logsumexp. Of a gated activation: its three factors.
+// weight is trained. Of attention: queries, keys and values as heads, result and logsumexp, and what there is of pairs of tokens. Of a gated activation: its three factors.
 struct SavedModule {
   Held x, mask, s, unscaled;
 };
@@ -77,7 +77,10 @@ class RehearsedOps {
   Held turned_backward(Held grad, int64_t width);
   void attention(const Op& op, Use use, SavedOp* node);
   void attention_backward(SavedOp& node);
-  Held scores(const Op& op, Use use, const SavedOp* node);
+  struct Pairs {
+    Held scores, narrow;  // and the probabilities in 16 bits
+  };
+  Pairs scores(const Op& op, Use use, const SavedOp* node);
   int64_t forward_scratch(const Attributes& a) const;
   int64_t backward_scratch() const;
 
