@@ -137,8 +137,8 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
   return lines;
 }
 
-std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
-                                      bool tied_head, int64_t threads) {
+std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                      Precision precision, bool tied_head, int64_t threads) {
   // A tensor that is not held in fp32 is read in fp32 first.
   std::vector<int64_t> read_wide;
   int64_t held = 0;
@@ -156,6 +156,16 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   add(lines, "reading the model", held + reading - fixed,
       std::to_string(read_wide.size()) + " largest tensors in fp32 while they are converted");
   return lines;
+}
+
+int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph) {
+  int64_t largest = 0;
+  for (const ModuleUse& module : graph.modules) {
+    const bool quantized = module.kind == ModuleKind::linear && shape.quantization != Quantization::none;
+    const bool stored = module.kind != ModuleKind::norm && shape.storage != shape.precision;
+    if (quantized || stored) largest = std::max(largest, module.in * module.out);
+  }
+  return largest * bytes_of(shape.precision);
 }
 
 }  // namespace forge

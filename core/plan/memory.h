@@ -38,8 +38,8 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
 
 // What is alive beyond the fixed lines while the model is read, `threads` tensors at a time; empty when the fixed lines
 // hold it: gradients and optimizer state do not exist yet.
-std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job, Precision precision,
-                                      bool tied_head, int64_t threads);
+std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                      Precision precision, bool tied_head, int64_t threads);
 
 // Positions of the head taken at once. 512 rows keep the GEMM fast (64 rows reach a third of the rate) while the
 // logits stay near 100 MB for a vocabulary of 49,152.
@@ -56,14 +56,17 @@ struct ActivationShape {
   Recomputed recompute;
   bool cuda = false;
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
-  bool trains_base = false;        // adapter.type none
-  int64_t micro_batch_tokens = 0;  // the most tokens of one micro-batch
-  int64_t longest_sequence = 0;    // tokens
-  int64_t supervised_tokens = 0;   // the most supervised tokens of one micro-batch
-  bool several_sequences = true;   // a micro-batch may hold more than one example
-  int64_t threads = 1;             // attention's blocks on a CPU are each thread's own
+  bool trains_base = false;                                // adapter.type none
+  int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch
+  int64_t longest_sequence = 0;                            // tokens
+  int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
+  bool several_sequences = true;                           // a micro-batch may hold more than one example
+  int64_t threads = 1;  // attention's blocks on a CPU are each thread's own
   bool needs_entropy = false;
   bool training = true;  // dropout applies
 };
+
+// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
+int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph);
 
 }  // namespace forge

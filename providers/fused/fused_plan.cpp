@@ -29,8 +29,8 @@ int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
   const Attributes& a = op.attributes;
   int64_t floats = 0;
   const auto softcap = static_cast<float>(a.softcap);
-  attention_scratch({.heads = a.heads, .kv_heads = a.kv_heads, .head_dim = a.head_dim, .softcap = softcap}, nullptr,
-                    &floats);
+  attention_scratch({.heads = a.heads, .kv_heads = a.kv_heads, .head_dim = a.head_dim, .softcap = softcap},
+                    nullptr, &floats);
   return 64 + 4 * sizes.threads * floats;
 }
 
@@ -107,17 +107,6 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
       most = std::max(most, scratch.bytes(product) - (beside_gradient ? 0 : gradient));
     }
   return most;
-}
-
-// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
-int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph) {
-  int64_t largest = 0;
-  for (const ModuleUse& module : graph.modules) {
-    const bool quantized = module.kind == ModuleKind::linear && shape.quantization != Quantization::none;
-    const bool stored = module.kind != ModuleKind::norm && shape.storage != shape.precision;
-    if (quantized || stored) largest = std::max(largest, module.in * module.out);
-  }
-  return largest * bytes_of(shape.precision);
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ class Step {
     ops_.multiply({chunk(), shape_.spec.hidden_size, shape_.spec.vocab_size});
   }
 
+  const Graph& list() const { return list_; }
+
  private:
   struct Kept {
     Held input, output;
@@ -131,15 +133,6 @@ class Step {
   RehearsedOps ops_;
 };
 
-// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
-int64_t conversion_scratch(const ActivationShape& shape) {
-  const ModelSpec& s = shape.spec;
-  const int64_t linear = s.hidden_size * std::max(s.intermediate_size, s.num_heads * s.head_dim);
-  int64_t largest = shape.quantization != Quantization::none ? linear : 0;
-  if (shape.storage != shape.precision) largest = std::max({largest, linear, s.hidden_size * s.vocab_size});
-  return largest * bytes_of(shape.precision);
-}
-
 }  // namespace
 
 std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
@@ -170,7 +163,7 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
       format_number(100 * kUnrehearsedShare) + " % of the above and " + format_bytes(kUnrehearsedBytes) +
           ": small tensors, LibTorch's own buffers");
   add("batch", peak[Use::batch], tokens + ": ids, angles, targets");
-  add("weight conversion", conversion_scratch(shape),
+  add("weight conversion", conversion_bytes(shape, step.list()),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;
 }

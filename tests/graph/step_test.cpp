@@ -5,12 +5,12 @@
 
 #include "core/base/file.h"
 #include "core/families/config_spec.h"
+#include "core/families/model_spec.h"
 #include "core/graph/backward.h"
 #include "core/graph/check.h"
 #include "core/graph/ops.h"
 #include "core/graph/print.h"
 #include "core/graph/recompute.h"
-#include "core/families/model_spec.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -22,7 +22,8 @@ ModelSpec tiny() { return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/test
 ModelSpec variant(const std::string& name) {
   const std::string folder = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/";
   const auto read = [&](const std::string& path) {
-    return parse_json(read_file(folder + path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment);
+    return parse_json(read_file(folder + path, 1 << 20, ErrorKind::environment), path,
+                      ErrorKind::environment);
   };
   Json config = read("tiny-llama/config.json");
   const Json recipe = read("tiny-variants/" + name + ".json");
@@ -141,6 +142,18 @@ TEST_CASE("values are given up one by one: always sound, with ever less memory")
     }
     CHECK(last == least);
   }
+}
+
+TEST_CASE("a step is printed with layers that are alike once") {
+  const Graph list = step(lora(), Checkpointing::none);
+  const Layout layout = lay_out(list, kSizes, no_workspace);
+  const std::string text = print(list, kSizes, 50, &layout);
+  INFO(text);
+  for (const char* line : {"\nlayer 0\n", "\nlayer 1\n", "\nlayers 2 to 1, each like the first, backward\n",
+                           "q_proj, k_proj → q_turned [tokens, ", "norm.inverse [targets, 1] fp32"})
+    CHECK(text.find(line) != std::string::npos);
+  CHECK(text.find("layers.1.") == std::string::npos);  // names are those of the layer at hand
+  CHECK(std::count(text.begin(), text.end(), '\n') < static_cast<int64_t>(list.ops.size()));
 }
 
 TEST_CASE("layers are written as ranges") {
