@@ -247,11 +247,14 @@ KeptValues kept_values(const Graph& forward, const Recomputed& again) {
   return kept;
 }
 
-bool computed_again(const Graph& forward, size_t op, const Recomputed& again) {
-  if (forward.ops[op].out.empty()) return false;
+std::vector<bool> computed_again(const Graph& forward, const Recomputed& again) {
   const Groups groups(forward);
-  const Group* group = groups.of(forward.ops[op].out[0]);
-  return group && !group->always_kept && again.has(group->name, group->layer);
+  std::vector<bool> repeated;
+  for (const Op& op : forward.ops) {
+    const Group* group = op.out.empty() ? nullptr : groups.of(op.out[0]);
+    repeated.push_back(group && !group->always_kept && again.has(group->name, group->layer));
+  }
+  return repeated;
 }
 
 std::string layer_ranges(const std::set<int64_t>& layers) {

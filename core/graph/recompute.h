@@ -52,8 +52,8 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
 
 KeptValues kept_values(const Graph& forward, const Recomputed& again);
 
-// Whether what an op of the forward list makes is computed again.
-bool computed_again(const Graph& forward, size_t op, const Recomputed& again);
+// Of each op of the forward list, whether what it makes is computed again.
+std::vector<bool> computed_again(const Graph& forward, const Recomputed& again);
 
 // "gate_proj+up_proj in layers 0-11, mixed in layer 3", or "nothing".
 std::string describe(const Recomputed& again);

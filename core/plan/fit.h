@@ -1,6 +1,6 @@
 #pragma once
 // Memory against what the device has: chooses micro-batch and recomputation, or refuses with the remedy.
-#include "core/plan/plan.h"
+#include "core/plan/fullest.h"
 
 namespace forge {
 
@@ -10,17 +10,6 @@ struct Inventory {
   std::vector<AdapterSite> sites;
 };
 Inventory inventory_of(const Plan& plan);
-
-// Tokens and supervised tokens of each example of both splits; empty where only estimated.
-struct ExampleCounts {
-  std::vector<int64_t> train, train_supervised, eval, eval_supervised;
-};
-
-// The fullest micro-batch that a run will see: the most of each, not necessarily of the same one.
-struct Fullest {
-  int64_t tokens = 1, supervised = 1, longest = 1;
-  bool several = true;  // whether one may hold more than one example
-};
 
 // All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
 // evaluation. `eval.tokens` 0: nothing to evaluate.

@@ -3,6 +3,7 @@
 namespace forge {
 
 std::vector<Segment> segments_of(const Graph& list, const Recomputed& again) {
+  const std::vector<bool> repeats = computed_again(list, again);
   std::vector<Segment> segments;
   ValueId stream = list.ops[0].out[0];
   for (size_t i = 1; i < list.ops.size() && list.ops[i].kind != OpKind::gather; ++i) {
@@ -10,12 +11,11 @@ std::vector<Segment> segments_of(const Graph& list, const Recomputed& again) {
     if (segments.empty() || segments.back().end > 0) segments.push_back({.begin = i, .input = stream});
     Segment& segment = segments.back();
     for (size_t m = 0; m < op.modules.size(); ++m) segment.learns |= list.module(op, m).learns();
-    const bool repeated = computed_again(list, i, again);
-    segment.kept &= !repeated;
+    segment.kept &= !repeats[i];
     if (op.kind != OpKind::add) continue;
     segment.end = i + 1;
     segment.output = stream = op.out[0];
-    segment.keeps_output = !repeated;
+    segment.keeps_output = !repeats[i];
   }
   return segments;
 }

@@ -1,0 +1,109 @@
+#include "core/plan/fullest.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "core/data/batch/order.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kMostVisits =
+    200'000;  // examples whose batches are laid out exactly; beyond that a bound serves
+
+// The most tokens that one step can have: its examples cannot all be the longest of the data set.
+int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
+  if (plan.job.train.global_batch_tokens)
+    return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
+  const auto examples = static_cast<size_t>(*plan.job.train.global_batch_size);
+  if (lengths.empty()) return static_cast<int64_t>(examples) * longest_of(plan);
+  std::vector<int64_t> sorted = lengths;
+  const auto end = sorted.begin() + static_cast<int64_t>(std::min(examples, sorted.size()));
+  std::partial_sort(sorted.begin(), end, sorted.end(), std::greater<>());
+  return std::accumulate(sorted.begin(), end, int64_t{0});
+}
+
+// Supervised tokens of a micro-batch of which only the data set's share is known: a quarter more than that.
+int64_t supervised_bound(const DataSummary& data, int64_t tokens) {
+  const double share =
+      static_cast<double>(data.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, data.tokens));
+  return std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
+}
+
+void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
+           const std::vector<int64_t>& supervised) {
+  int64_t tokens = 0, targets = 0;
+  for (int64_t index : batch) {
+    const auto i = static_cast<size_t>(index);
+    tokens += lengths[i];
+    if (i < supervised.size()) targets += supervised[i];
+    fullest.longest = std::max(fullest.longest, lengths[i]);
+  }
+  fullest.tokens = std::max(fullest.tokens, tokens);
+  fullest.supervised = std::max(fullest.supervised, targets);
+  fullest.several |= batch.size() > 1;
+}
+
+}  // namespace
+
+int64_t longest_of(const Plan& plan) { return std::max<int64_t>(1, plan.train.longest); }
+
+// The order is a function of seed and data, so the fullest micro-batch can be looked up; while data are only
+// estimated a bound serves.
+Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
+  const TrainConfig& train = plan.job.train;
+  const std::vector<int64_t>& lengths = counts.train;
+  const int64_t epochs =
+      plan.steps == 0 ? 1
+                      : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
+  Fullest fullest;
+  if (!lengths.empty() && static_cast<int64_t>(lengths.size()) * epochs <= kMostVisits) {
+    fullest.several = false;
+    int64_t left = plan.steps == 0 ? INT64_MAX : plan.steps;
+    for (int64_t epoch = 0; epoch < epochs; ++epoch)
+      for (const auto& step : epoch_steps(lengths, plan.job, epoch)) {
+        if (left-- <= 0) break;
+        for (const auto& batch : micro_batches(step, lengths, plan.job))
+          visit(fullest, batch, lengths, counts.train_supervised);
+      }
+  } else {
+    int64_t budget = std::max(*train.micro_batch_tokens, longest_of(plan));
+    if (!plan.job.data.packing) budget = std::min(budget, *train.micro_batch_size * longest_of(plan));
+    fullest.tokens = std::min(budget, step_bound(plan, lengths));
+    fullest.longest = std::min(fullest.tokens, longest_of(plan));
+  }
+  if (counts.train_supervised.empty() || fullest.supervised <= 1)
+    fullest.supervised = supervised_bound(plan.train, fullest.tokens);
+  return fullest;
+}
+
+// As core/train/step.cpp cuts an evaluation: examples in order, as many as fit.
+Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
+  Fullest fullest;
+  if (plan.eval.examples == 0) return {0, 0, 0, false};
+  const int64_t budget = evaluation_tokens(plan);
+  if (counts.eval.empty()) {
+    fullest.tokens = std::max(budget, plan.eval.longest);
+    fullest.longest = plan.eval.longest;
+    fullest.supervised = supervised_bound(plan.eval, fullest.tokens);
+    return fullest;
+  }
+  fullest.several = false;
+  std::vector<int64_t> batch;
+  int64_t tokens = 0;
+  for (size_t i = 0; i < counts.eval.size(); ++i) {
+    if (!batch.empty() && tokens + counts.eval[i] > budget) {
+      visit(fullest, batch, counts.eval, counts.eval_supervised);
+      batch.clear();
+      tokens = 0;
+    }
+    batch.push_back(static_cast<int64_t>(i));
+    tokens += counts.eval[i];
+  }
+  visit(fullest, batch, counts.eval, counts.eval_supervised);
+  if (counts.eval_supervised.empty()) fullest.supervised = supervised_bound(plan.eval, fullest.tokens);
+  return fullest;
+}
+
+}  // namespace forge

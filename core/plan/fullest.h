@@ -1,0 +1,30 @@
+#pragma once
+// The fullest micro-batches of a run, which its memory is planned for.
+#include <cstdint>
+#include <vector>
+
+#include "core/plan/plan.h"
+
+namespace forge {
+
+// Tokens and supervised tokens of each example of both splits; empty where only estimated.
+struct ExampleCounts {
+  std::vector<int64_t> train, train_supervised, eval, eval_supervised;
+};
+
+// The fullest micro-batch that a run will see: the most of each, not necessarily of the same one.
+struct Fullest {
+  int64_t tokens = 1, supervised = 1, longest = 1;
+  bool several = true;  // whether one may hold more than one example
+};
+
+// Of a plan whose micro-batch is settled. Exact where every example's length is known and the steps are few enough to be laid out; else
+// a bound.
+Fullest fullest_training(const Plan& plan, const ExampleCounts& counts);
+// tokens 0: nothing to evaluate.
+Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts);
+
+// Tokens of the longest training example; at least 1.
+int64_t longest_of(const Plan& plan);
+
+}  // namespace forge
