@@ -39,7 +39,13 @@ def settings(layers: int) -> dict:
         "lora + lm_head": lora | {"modules_to_save": ["lm_head"]},
         "lora, dropout 0.1": lora | {"dropout": 0.1},
         "dora": lora | {"use_dora": True},
+        "full, adamw_8bit": {"type": "none"},
+        "full, lion": {"type": "none"},
     }
+
+
+def optimizer(setting: str) -> dict:
+    return {"type": setting.split(", ")[1]} if setting.startswith("full, ") else {}
 
 
 CHECKPOINTING = ("none", "selective", "full")
@@ -50,6 +56,7 @@ PROVIDERS = ("reference", "fused")
 FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
+        ("full, adamw_8bit", "full", "fp32", "packed"), ("full, lion", "selective", "bf16", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed")}
 
 
@@ -114,7 +121,7 @@ def job(cell: Cell, name: str, folder: Path) -> dict:
     return {
         "version": 1, "name": name, "output_dir": str(folder / "runs"), "model": {"path": str(model.path)},
         "adapter": settings(model.layers)[cell.setting],
-        "objective": {"type": "sft", "train_on": "all"},
+        "objective": {"type": "sft", "train_on": "all"}, "optimizer": optimizer(cell.setting),
         "data": {"train": [{"path": str(rows), "format": "tokens"}], "eval": [{"path": str(rows), "format": "tokens"}],
                  "max_length": 4096, "packing": True},
         "train": {"max_steps": 2, "global_batch_size": 2 if cell.rows == "long" else 16, "precision": cell.precision,

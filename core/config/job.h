@@ -35,7 +35,7 @@ enum class TruncationSide { right, left };
 enum class BadRow { error, skip };
 enum class Checkpointing { none, selective, full, chosen };
 enum class Precision { fp32, bf16, fp16 };
-enum class OptimizerType { adamw, sgd };
+enum class OptimizerType { adamw, adamw_8bit, lion, sgd };
 enum class ScheduleType { constant, linear, cosine, wsd };
 enum class OnNan { stop, skip };
 
@@ -124,7 +124,7 @@ struct TrainConfig {
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::adamw;
   double learning_rate = 2e-4;
-  std::vector<double> betas{0.9, 0.999};
+  Auto<std::vector<double>> betas;  // auto: default_betas()
   double eps = 1e-8;
   double weight_decay = 0.0;
   double momentum = 0.0;  // sgd

@@ -317,14 +317,18 @@ std::vector<Field> train_fields() {
 
 std::vector<Field> optimizer_fields() {
   return {
-      key("type", &OptimizerConfig::type, "The optimizer.")
-          .later({"adamw_8bit", "adam", "lion", "adafactor", "muon", "sophia", "paged_adamw_8bit"}),
+      key("type", &OptimizerConfig::type,
+          "The optimizer. adamw_8bit keeps its state in 8 bits; lion keeps one moment and wants a learning rate 3 to 10 times "
+          "smaller than adamw.")
+          .later({"adam", "adafactor", "muon", "sophia", "paged_adamw_8bit"}),
       key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.").above(0),
-      key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw).")
+      key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw, adamw_8bit), or of the update and the momentum (lion); auto: 0.9 and "
+          "0.999, for lion 0.9 and 0.99.")
           .at_least(0)
           .below(1)
-          .length(2),
-      key("eps", &OptimizerConfig::eps, "Term added to the denominator for numerical stability (adamw).")
+          .length(2)
+          .automatic(),
+      key("eps", &OptimizerConfig::eps, "Term added to the denominator for numerical stability (adamw, adamw_8bit).")
           .above(0),
       key("weight_decay", &OptimizerConfig::weight_decay,
           "Decoupled weight decay. Not applied to norms and biases.")

@@ -56,7 +56,7 @@ const Names& names(Precision) {
   return all;
 }
 const Names& names(OptimizerType) {
-  static const Names all{"adamw", "sgd"};
+  static const Names all{"adamw", "adamw_8bit", "lion", "sgd"};
   return all;
 }
 const Names& names(ScheduleType) {

@@ -271,12 +271,13 @@ class Rules {
 
   void optimizer() {
     const OptimizerConfig& optimizer = job_.optimizer;
-    if (optimizer.type == OptimizerType::adamw) {
-      no_effect("optimizer.momentum", "adamw has betas");
-    } else {
+    const std::string name = name_of(optimizer.type);
+    if (optimizer.type == OptimizerType::sgd)
       no_effect("optimizer.betas", "sgd has momentum");
-      no_effect("optimizer.eps", "sgd has none");
-    }
+    else
+      no_effect("optimizer.momentum", name + " has betas");
+    if (optimizer.type == OptimizerType::sgd || optimizer.type == OptimizerType::lion)
+      no_effect("optimizer.eps", name + " has none");
   }
 
   void schedule() {

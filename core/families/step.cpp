@@ -23,7 +23,23 @@ Graph record(const StepShape& shape, bool training) {
   return g.take();
 }
 
+// What follows the last micro-batch of a step.
+void add_update(Graph& step, const TrainedSize& trained) {
+  step.micro_batch_ops = step.ops.size();
+  if (trained.elements == 0) return;
+  for (const OpKind kind : {OpKind::gradient_norm, OpKind::update}) {
+    Op op{.kind = kind};
+    op.attributes.elements = trained.elements;
+    op.attributes.bytes = kind == OpKind::update ? trained.update_bytes : 4 * trained.elements;
+    step.ops.push_back(std::move(op));
+  }
+}
+
 }  // namespace
+
+TrainedSize trained_size(const TrainedLayout& layout, Precision precision) {
+  return {layout.elements, layout.update_bytes(precision == Precision::fp32 ? 0 : 2)};
+}
 
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
                                const std::vector<AdapterSite>& sites) {
@@ -44,6 +60,7 @@ Graph training_step(const StepShape& shape) {
   KeptValues kept = kept_values(forward, shape.recompute);
   Graph step = with_backward(std::move(forward), kept);
   fuse_additions(step);
+  add_update(step, shape.trained);
   return step;
 }
 
@@ -52,6 +69,7 @@ Graph forward_list(const StepShape& shape) { return record(shape, false); }
 Graph evaluation_step(const StepShape& shape) {
   Graph list = record(shape, false);
   fuse_additions(list);
+  list.micro_batch_ops = list.ops.size();
   return list;
 }
 

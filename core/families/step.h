@@ -7,7 +7,7 @@
 #include "core/config/job.h"
 #include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
-#include "core/families/parameters.h"
+#include "core/families/trained_layout.h"
 
 namespace forge {
 
@@ -15,17 +15,25 @@ namespace forge {
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
                                const std::vector<AdapterSite>& sites);
 
+// All that a run trains, as the optimizer sees it.
+struct TrainedSize {
+  int64_t elements = 0, update_bytes = 0;
+};
+// `precision`: the compute type, of which weights have a copy where it is not fp32.
+TrainedSize trained_size(const TrainedLayout& layout, Precision precision);
+
 // What decides the lists of a run.
 struct StepShape {
   ModelSpec spec;
   ModuleTraining training;
   Recomputed recompute;
+  TrainedSize trained;  // without elements: no update
 };
 
 // What a fixed choice computes again.
 Recomputed recomputed_by(const StepShape& shape, Checkpointing policy);
 
-// Embedding, layers, final norm and head, forward and backward.
+// Embedding, layers, final norm and head, forward and backward; and the update.
 Graph training_step(const StepShape& shape);
 // The forward list alone, which ends in the log-probabilities of the targets.
 Graph evaluation_step(const StepShape& shape);

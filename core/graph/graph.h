@@ -79,6 +79,8 @@ enum class OpKind {
   attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v
   glu_backward,            // d y, gate, up → d gate, d up, in the places of gate and up
   embed_backward,          // d h →                     into the embedding's gradient
+  gradient_norm,  // once a step, over all that is trained: the norm, and what the update multiplies gradients with
+  update,         // of weights and optimizer state
 };
 
 enum class GateKind { silu, gelu_tanh };
@@ -93,6 +95,7 @@ struct Attributes {
   GateKind gate = GateKind::silu;
   bool accumulate = false;  // adds to its last input instead of writing
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too
+  int64_t elements = 0, bytes = 0;  // gradient_norm, update: trained numbers, and the bytes read and written
 };
 
 struct Op {
@@ -111,7 +114,8 @@ struct Graph {
   std::vector<Op> ops;
   // The op that a forward value was computed by, for recomputation and gradients; −1 for others.
   std::vector<int32_t> producers;
-  size_t forward_ops = 0;  // ops[0 … forward_ops) are the forward list
+  size_t forward_ops = 0;      // ops[0 … forward_ops) are the forward list
+  size_t micro_batch_ops = 0;  // those before it run in each micro-batch, the rest once a step
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   const Buffer& buffer_of(ValueId id) const { return buffers[static_cast<size_t>(value(id).buffer)]; }

@@ -61,6 +61,11 @@ double elementwise(const Graph& graph, const Op& op, double rows, double) {
   return 8 * rows * static_cast<double>(graph.value(op.in[0]).width);
 }
 
+// Squares and sums; an update takes a few more, all hidden behind its bytes.
+double trained(const Graph&, const Op& op, double, double) {
+  return (op.kind == OpKind::gradient_norm ? 2 : 16) * static_cast<double>(op.attributes.elements);
+}
+
 struct Row {
   OpKind kind;
   const char* name;
@@ -90,7 +95,9 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::rope_backward, "rope backward", elementwise},
                             Row{OpKind::attention_backward, "attention backward", attention},
                             Row{OpKind::glu_backward, "glu backward", elementwise},
-                            Row{OpKind::embed_backward, "embed backward", none}};
+                            Row{OpKind::embed_backward, "embed backward", none},
+                            Row{OpKind::gradient_norm, "gradient norm", trained},
+                            Row{OpKind::update, "update", trained}};
 
 constexpr bool in_order() {
   for (size_t i = 0; i < kTable.size(); ++i)
@@ -105,10 +112,14 @@ const Row& row_of(OpKind kind) { return kTable[static_cast<size_t>(kind)]; }
 
 const char* name_of(OpKind kind) { return row_of(kind).name; }
 
+int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  if (op.in.empty() && op.out.empty()) return 0;
+  return sizes.rows(graph.buffer_of(op.in.empty() ? op.out[0] : op.in[0]).rows);
+}
+
 Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
-  const ValueId main = op.in.empty() ? op.out[0] : op.in[0];
-  const auto rows = static_cast<double>(sizes.rows(graph.buffer_of(main).rows));
-  Cost cost{.flops = row_of(op.kind).flops(graph, op, rows, mean_length)};
+  const auto rows = static_cast<double>(rows_of(graph, op, sizes));
+  Cost cost{row_of(op.kind).flops(graph, op, rows, mean_length), static_cast<double>(op.attributes.bytes)};
   for (const auto* values : {&op.in, &op.out})
     for (ValueId id : *values) {
       const Buffer& buffer = graph.buffer_of(id);

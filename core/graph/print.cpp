@@ -10,9 +10,11 @@ namespace {
 
 constexpr size_t kPlace = 5;  // the column that differs between layers
 
+enum class Phase { forward, backward, update };
+
 struct Line {
   int64_t layer = -1;
-  bool backward = false;
+  Phase phase = Phase::forward;
   std::vector<std::string> cells;  // number, op, values, FLOPs, bytes, place
 };
 
@@ -46,6 +48,7 @@ std::string values_of(const Graph& graph, const Op& op) {
   for (ValueId id : op.out) out.push_back(relative(graph.value(id).name, op.layer) + shape_of(graph, id));
   if (out.empty())
     for (size_t i = 0; i < op.modules.size(); ++i) out.push_back(relative(graph.module(op, i).path, -1));
+  if (op.attributes.elements > 0) return "all " + format_count(op.attributes.elements) + " trained numbers";
   return join(in, ", ") + (in.empty() ? "→ " : " → ") + join(out, ", ");
 }
 
@@ -64,7 +67,7 @@ using Block = std::vector<Line>;
 std::vector<Block> blocks_of(std::vector<Line> lines) {
   std::vector<Block> blocks;
   for (Line& line : lines) {
-    if (blocks.empty() || blocks.back()[0].layer != line.layer || blocks.back()[0].backward != line.backward)
+    if (blocks.empty() || blocks.back()[0].layer != line.layer || blocks.back()[0].phase != line.phase)
       blocks.emplace_back();
     blocks.back().push_back(std::move(line));
   }
@@ -72,15 +75,15 @@ std::vector<Block> blocks_of(std::vector<Line> lines) {
 }
 
 bool same(const Block& a, const Block& b) {
-  return a[0].layer >= 0 && b[0].layer >= 0 && a[0].backward == b[0].backward && a.size() == b.size() &&
+  return a[0].layer >= 0 && b[0].layer >= 0 && a[0].phase == b[0].phase && a.size() == b.size() &&
          std::equal(a.begin(), a.end(), b.begin(), [](const Line& x, const Line& y) { return same(x, y); });
 }
 
-std::string title(int64_t first, int64_t last, bool backward) {
+std::string title(int64_t first, int64_t last, Phase phase) {
   std::string text = first == last ? "layer " + std::to_string(first)
                                    : "layers " + std::to_string(first) + " to " + std::to_string(last) +
                                          ", each like the first";
-  return text + (backward ? ", backward" : "");
+  return text + (phase == Phase::backward ? ", backward" : "");
 }
 
 }  // namespace
@@ -94,7 +97,9 @@ std::string print(const Graph& graph, const StepSizes& sizes, double mean_length
         layout && !op.out.empty() ? layout->offsets[static_cast<size_t>(graph.value(op.out[0]).buffer)] : -1;
     lines.push_back(
         {op.layer,
-         t >= graph.forward_ops,
+         t < graph.forward_ops       ? Phase::forward
+         : t < graph.micro_batch_ops ? Phase::backward
+                                     : Phase::update,
          {std::to_string(t), name_of(op.kind), values_of(graph, op), flops_text(cost.flops),
           format_bytes(static_cast<int64_t>(cost.bytes)), place < 0 ? "" : "at " + format_bytes(place)}});
   }
@@ -104,7 +109,8 @@ std::string print(const Graph& graph, const StepSizes& sizes, double mean_length
     size_t end = i + 1;
     while (end < blocks.size() && same(blocks[i], blocks[end])) ++end;
     const Line& first = blocks[i][0];
-    if (first.layer >= 0) text += title(first.layer, blocks[end - 1][0].layer, first.backward) + "\n";
+    if (first.layer >= 0) text += title(first.layer, blocks[end - 1][0].layer, first.phase) + "\n";
+    if (first.phase == Phase::update) text += "once a step\n";
     std::vector<std::vector<std::string>> rows;
     for (const Line& line : blocks[i]) rows.push_back(line.cells);
     text += format_table(rows);

@@ -18,6 +18,13 @@ struct HeadRows {
   const Op* op = nullptr;
 };
 
+// The ops of a provider's list that follow the last micro-batch of a step, and memory for them.
+struct UpdateOps {
+  const Graph* list = nullptr;
+  const Op *norm = nullptr, *update = nullptr;
+  void* workspace = nullptr;  // of the norm; null: whoever runs it takes its own
+};
+
 class StepProvider {
  public:
   virtual ~StepProvider() = default;
@@ -27,6 +34,9 @@ class StepProvider {
 
   // d rows [targets, hidden] of the last forward with `keep`; adds the gradients of all that is trained to their fp32 buffers.
   virtual void backward(const at::Tensor& d_rows, const BatchTensors& batch) = 0;
+
+  // Of a provider that runs a list.
+  virtual UpdateOps update_ops() { return {}; }
 
   // Tells of every op from now on. Who runs no list of ops tells nothing.
   virtual void watch(const StepWatch&) {}

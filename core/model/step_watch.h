@@ -8,7 +8,7 @@
 namespace forge {
 
 struct StepSpan {
-  const char* name = "";          // of the op, or "update"
+  const char* name = "";          // of the op, or "step"
   const Graph* graph = nullptr;   // with op: what was run
   const Op* op = nullptr;         // or null
   int64_t tokens = 0, targets = 0;  // of the micro-batch

@@ -6,29 +6,21 @@
 namespace forge {
 
 namespace {
-constexpr int64_t kLineElements = 16;  // 64 bytes of fp32
-
-at::Tensor slice(const at::Tensor& flat, const Trainable& item) {
-  return flat.narrow(0, item.offset, item.parameter.count()).view(item.parameter.shape);
+at::Tensor slice_of(const at::Tensor& flat, const TrainedSlice& slice) {
+  return flat.narrow(0, slice.offset, slice.parameter.count()).view(slice.parameter.shape);
 }
 }  // namespace
 
-TrainableSet::TrainableSet(const std::vector<Parameter>& parameters, c10::ScalarType type, c10::Device device,
-                           bool master_weights) {
-  for (const Parameter& parameter : parameters) {
-    if (!parameter.trainable) continue;
-    items_.push_back({.parameter = parameter, .offset = elements_});
-    elements_ += (parameter.count() + kLineElements - 1) / kLineElements * kLineElements;
-  }
+TrainableSet::TrainableSet(const TrainedLayout& layout, c10::ScalarType type, c10::Device device, bool master_weights)
+    : layout_(layout) {
   auto options = at::TensorOptions().device(device);
   bool separate = type != at::kFloat && master_weights;
-  master_ = at::zeros({elements_}, options.dtype(master_weights ? at::kFloat : type));
-  if (separate) copy_ = at::zeros({elements_}, options.dtype(type));
-  for (Trainable& item : items_) {
-    item.master = slice(master_, item);
+  master_ = at::zeros({layout.elements}, options.dtype(master_weights ? at::kFloat : type));
+  if (separate) copy_ = at::zeros({layout.elements}, options.dtype(type));
+  for (const TrainedSlice& slice : layout_.slices)
     // detach(): a leaf of its own that shares the memory.
-    item.leaf = slice(separate ? copy_ : master_, item).detach().requires_grad_(true);
-  }
+    items_.push_back({slice.parameter, slice_of(master_, slice), {},
+                      slice_of(separate ? copy_ : master_, slice).detach().requires_grad_(true)});
 }
 
 Trainable* TrainableSet::find(const std::string& name) {
@@ -42,8 +34,8 @@ void TrainableSet::zero_grad() {
     grad_.zero_();
     return;
   }
-  grad_ = at::zeros({elements_}, master_.options().dtype(at::kFloat));
-  for (Trainable& item : items_) item.grad = slice(grad_, item);
+  grad_ = at::zeros({elements()}, master_.options().dtype(at::kFloat));
+  for (size_t i = 0; i < items_.size(); ++i) items_[i].grad = slice_of(grad_, layout_.slices[i]);
 }
 
 void TrainableSet::publish() {

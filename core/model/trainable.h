@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "core/families/parameters.h"
+#include "core/families/trained_layout.h"
 
 namespace forge {
 
 struct Trainable {
   Parameter parameter;
-  int64_t offset = 0;  // in elements; slices start on 64-byte lines
   at::Tensor master;   // fp32 view of the flat buffer, [shape]
   at::Tensor grad;     // fp32 view, [shape]; from the first zero_grad() on
   at::Tensor leaf;     // what the layers read; the master itself in fp32. Wants gradients.
@@ -20,26 +19,28 @@ struct Trainable {
 
 class TrainableSet {
  public:
-  // Allocates weights for the trainable ones among `parameters`, in their order, all zero. `type` is the compute
-  // type. `master_weights` false keeps the weights in `type` alone (no fp32 copy).
-  TrainableSet(const std::vector<Parameter>& parameters, c10::ScalarType type, c10::Device device, bool master_weights);
+  // Allocates the weights of `layout`, all zero. `type` is the compute type. `master_weights` false keeps the weights in `type`
+  // alone (no fp32 copy).
+  TrainableSet(const TrainedLayout& layout, c10::ScalarType type, c10::Device device, bool master_weights);
 
   std::vector<Trainable>& items() { return items_; }
   const std::vector<Trainable>& items() const { return items_; }
   Trainable* find(const std::string& name);
-  int64_t elements() const { return elements_; }
+  const TrainedLayout& layout() const { return layout_; }
+  int64_t elements() const { return layout_.elements; }
 
   at::Tensor& master() { return master_; }  // [elements]
   at::Tensor& grad() { return grad_; }      // fp32 [elements]; from the first zero_grad() on
+  at::Tensor& copy() { return copy_; }      // [elements] in the compute type; undefined where the masters are that
   // Allocates the gradients the first time, when the loaded model has let go of the weights that are trained.
   void zero_grad();
-  // Copies masters into the leaves where they are separate; after every optimizer step and after loading.
+  // Copies masters into the leaves where they are separate; after loading. An update does so itself.
   void publish();
 
  private:
-  std::vector<Trainable> items_;
+  TrainedLayout layout_;
+  std::vector<Trainable> items_;  // one for each slice
   at::Tensor master_, grad_, copy_;
-  int64_t elements_ = 0;
 };
 
 }  // namespace forge

@@ -1,76 +1,84 @@
 #include "core/optim/optimizer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <cmath>
 
+#include "kernels/optimizer/optimizer_args.h"
+
 namespace forge {
+namespace {
+
+// As kernels/optimizer has it, where no kernel runs.
+void measure_composed(const at::Tensor& grad, double unscale, double max_norm, GradientVerdict& verdict) {
+  const auto total = at::linalg_vector_norm(grad, 2, {}, false, at::kDouble).item<double>();
+  const double norm = total * unscale, clip = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1;
+  verdict.numbers = {static_cast<float>(norm), static_cast<float>(unscale * clip), std::isfinite(total) ? 1.0f : 0.0f};
+}
+
+}  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, TrainableSet& trainables)
-    : config_(config), trainables_(trainables) {
-  const auto& items = trainables.items();
-  for (size_t i = 0; i < items.size(); ++i) {
-    int64_t end = i + 1 < items.size() ? items[i + 1].offset : trainables.elements();
-    double factor = items[i].parameter.role == Role::lora_b ? lora_plus_ratio : 1;
-    bool decays = items[i].parameter.weight_decay && config.weight_decay > 0;
-    if (!ranges_.empty() && ranges_.back().rate_factor == factor && ranges_.back().decays == decays)
-      ranges_.back().end = end;
-    else
-      ranges_.push_back({items[i].offset, end, factor, decays});
-  }
-  auto zeros = [&] { return at::zeros({trainables.elements()}, trainables.master().options().dtype(at::kFloat)); };
-  if (config.type == OptimizerType::adamw) states_ = {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}};
-  else if (config.momentum > 0) states_ = {{"momentum", zeros()}};
-}
-
-void Optimizer::update(double learning_rate, double grad_scale, int64_t updates) {
-  c10::NoGradGuard no_grad;
-  if (grad_scale != 1) trainables_.grad().mul_(grad_scale);
-  for (const Range& range : ranges_) update_range(range, learning_rate * range.rate_factor, updates);
-  trainables_.publish();
-}
-
-void Optimizer::update_range(const Range& range, double learning_rate, int64_t updates) {
-  int64_t begin = range.begin, count = range.end - range.begin;
-  at::Tensor stored = trainables_.master().narrow(0, begin, count);
-  // Without fp32 masters the update still happens in fp32, on a copy.
-  at::Tensor weights = stored.to(at::kFloat);
-  at::Tensor grad = trainables_.grad().narrow(0, begin, count);
-  double decay = range.decays ? config_.weight_decay : 0;
-  if (config_.type == OptimizerType::adamw) {
-    at::Tensor mean = states_[0].flat.narrow(0, begin, count), square = states_[1].flat.narrow(0, begin, count);
-    // The operator increments nothing itself: it is told which update this is.
-    at::Tensor step = at::full({}, static_cast<double>(updates), weights.options());
-    at::_fused_adamw_({weights}, {grad}, {mean}, {square}, {}, {step}, learning_rate, config_.betas[0], config_.betas[1],
-                      decay, config_.eps, /*amsgrad=*/false, /*maximize=*/false);
-  } else {
-    if (decay > 0) grad.add_(weights, decay);
-    if (!states_.empty()) grad = states_[0].flat.narrow(0, begin, count).mul_(config_.momentum).add_(grad);
-    weights.add_(grad, -learning_rate);
-  }
-  if (!weights.is_same(stored)) stored.copy_(weights);
-}
-
-double gradient_norm(const at::Tensor& flat) {
-  if (!flat.device().is_cpu()) return at::linalg_vector_norm(flat, 2, {}, false, at::kDouble).item<double>();
-  // Blocks of fixed size, summed in order: the number of threads cannot change the result.
-  constexpr int64_t kBlock = 1 << 16;
-  int64_t count = flat.numel(), blocks = (count + kBlock - 1) / kBlock;
-  std::vector<double> partial(static_cast<size_t>(blocks));
-  const float* values = flat.const_data_ptr<float>();
-  at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
-    for (int64_t block = first; block < last; ++block) {
-      double sums[8] = {};
-      int64_t end = std::min(count, (block + 1) * kBlock);
-      for (int64_t i = block * kBlock; i < end; ++i) sums[i & 7] += static_cast<double>(values[i]) * values[i];
-      for (double sum : sums) partial[static_cast<size_t>(block)] += sum;
+    : trainables_(trainables), rule_(rule_of(config)) {
+  const TrainedLayout& layout = trainables.layout();
+  const auto options = trainables.master().options();
+  for (const StatePart& part : layout.state)
+    states_.push_back(at::zeros({part.values}, options.dtype(part.bytes_only ? at::kByte : at::kFloat)));
+  for (const TrainedSlice& slice : layout.slices) {
+    if (stretches_.empty() || stretches_.back().update.coded != slice.coded)
+      stretches_.push_back({.begin = slice.offset, .state_begin = slice.state_offset, .update = {.coded = slice.coded}});
+    Stretch& stretch = stretches_.back();
+    UpdateStretch& update = stretch.update;
+    const auto factor = static_cast<float>(slice.parameter.role == Role::lora_b ? lora_plus_ratio : 1);
+    const auto decay = static_cast<float>(slice.parameter.weight_decay ? config.weight_decay : 0);
+    const int64_t end = slice.offset + slice.padded - stretch.begin;
+    if (!update.ends.empty() && update.rate_factors.back() == factor && update.decays.back() == decay) {
+      update.ends.back() = end;
+    } else {
+      update.ends.push_back(end), update.rate_factors.push_back(factor), update.decays.push_back(decay);
     }
-  });
-  double total = 0;
-  for (double sum : partial) total += sum;
-  return std::sqrt(total);
+  }
+  for (Stretch& stretch : stretches_)
+    for (size_t i = 0; i < layout.state.size(); ++i) {
+      const StatePart& part = layout.state[i];
+      if (part.coded == stretch.update.coded)
+        stretch.update.state.push_back(
+            states_[i].narrow(0, stretch.state_begin / part.block, stretch.update.ends.back() / part.block));
+    }
+}
+
+int64_t Optimizer::norm_workspace() const {
+  return gradient_norm_cpu_workspace({.count = trainables_.elements()});
+}
+
+const GradientVerdict& Optimizer::measure(double unscale, double max_norm, void* workspace) {
+  const at::Tensor& grad = trainables_.grad();
+  if (!grad.device().is_cpu()) {
+    measure_composed(grad, unscale, max_norm, verdict_);
+    return verdict_;
+  }
+  gradient_norm_cpu({.count = grad.numel(),
+                     .grad = grad.const_data_ptr<float>(),
+                     .unscale = static_cast<float>(unscale),
+                     .max_norm = static_cast<float>(max_norm),
+                     .verdict = verdict_.numbers.data(),
+                     .workspace = workspace});
+  return verdict_;
+}
+
+void Optimizer::update(double learning_rate, int64_t updates) {
+  c10::NoGradGuard no_grad;
+  const UpdateStep step{learning_rate, updates, verdict_.numbers.data()};
+  const bool cpu = trainables_.master().device().is_cpu();
+  for (Stretch& stretch : stretches_) {
+    UpdateStretch& update = stretch.update;
+    const int64_t count = update.ends.back();
+    update.weight = trainables_.master().narrow(0, stretch.begin, count);
+    update.grad = trainables_.grad().narrow(0, stretch.begin, count);
+    if (trainables_.copy().defined()) update.copy = trainables_.copy().narrow(0, stretch.begin, count);
+    (cpu ? update_by_kernels : update_composed)(rule_, step, update);
+  }
 }
 
 }  // namespace forge

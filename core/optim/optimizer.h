@@ -1,48 +1,53 @@
 #pragma once
-// The update of the flat trainable buffers: clipping by the global norm, then AdamW (Loshchilov & Hutter, 2019) or SGD
-// with momentum. State is fp32 and flat like the parameters.
+// The update of the flat trainable buffers: the gradients' norm and what it decides, then AdamW, AdamW with 8-bit state, Lion or
+// SGD with momentum. State is flat like the parameters (core/families/trained_layout.h).
 #include <ATen/core/Tensor.h>
 
-#include <string>
+#include <array>
 #include <vector>
 
 #include "core/config/job.h"
 #include "core/model/trainable.h"
+#include "core/optim/rules.h"
 
 namespace forge {
+
+// What the gradients of a step come to.
+struct GradientVerdict {
+  std::array<float, 3> numbers{0, 1, 1};
+
+  float norm() const { return numbers[0]; }          // ‖gradients‖₂ · unscale
+  float scale() const { return numbers[1]; }         // what the update multiplies them with: unscale, and the clipping
+  bool finite() const { return numbers[2] != 0; }    // none of them is infinite or NaN
+};
 
 class Optimizer {
  public:
   // `lora_plus_ratio` multiplies the learning rate of every lora_b.
   Optimizer(const OptimizerConfig& config, double lora_plus_ratio, TrainableSet& trainables);
 
-  // One update with gradients · `grad_scale`; `learning_rate` is the schedule's value; `updates` counts updates from 1.
-  void update(double learning_rate, double grad_scale, int64_t updates);
+  // The norm of the gradients times `unscale`, clipped to `max_norm` as torch.nn.utils.clip_grad_norm_ does; ≤ 0: not clipped.
+  // The next update obeys it. In a fixed order: threads do not change it. `workspace` has norm_workspace() bytes.
+  const GradientVerdict& measure(double unscale, double max_norm, void* workspace);
+  int64_t norm_workspace() const;
 
-  // Flat state buffers with the names they are saved under: exp_avg and exp_avg_sq, or momentum.
-  struct State {
-    std::string name;
-    at::Tensor flat;
-  };
-  std::vector<State>& states() { return states_; }
-  const std::vector<State>& states() const { return states_; }
+  // One update; `learning_rate` is the schedule's value; `updates` counts updates from 1.
+  void update(double learning_rate, int64_t updates);
+
+  // Flat buffers, in the order of the layout's parts.
+  std::vector<at::Tensor>& states() { return states_; }
 
  private:
-  // Neighbouring parameters with the same settings are updated as one range.
-  struct Range {
-    int64_t begin = 0, end = 0;
-    double rate_factor = 1;
-    bool decays = false;
-  };
-  void update_range(const Range& range, double learning_rate, int64_t updates);
-
-  OptimizerConfig config_;
   TrainableSet& trainables_;
-  std::vector<Range> ranges_;
-  std::vector<State> states_;
+  OptimizerRule rule_;
+  std::vector<at::Tensor> states_;
+  // The flat buffers cut where the kind of state changes; gradients and weights are put in at each update.
+  struct Stretch {
+    int64_t begin = 0, state_begin = 0;
+    UpdateStretch update;
+  };
+  std::vector<Stretch> stretches_;
+  GradientVerdict verdict_;
 };
-
-// ‖gradients‖₂ over all parameters, accumulated in fp64 in a fixed order.
-double gradient_norm(const at::Tensor& flat);
 
 }  // namespace forge

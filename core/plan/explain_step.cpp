@@ -2,15 +2,14 @@
 
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/families/step.h"
 #include "core/graph/print.h"
 #include "core/plan/explain.h"
+#include "core/plan/fit.h"
 
 namespace forge {
 
 std::string explain_step(const Plan& plan, const Provider& provider) {
-  const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
-  const StepShape shape{plan.model, module_training(plan.model, plan.job.adapter, sites), plan.recompute};
+  const StepShape shape = step_shape(plan, inventory_of(plan));
   const StepSizes sizes{plan.training_batch.tokens, plan.training_batch.targets, bytes_of(*plan.job.train.precision),
                         plan.device.cuda ? 1 : *plan.job.train.threads};
   const double length =

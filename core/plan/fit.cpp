@@ -25,6 +25,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.storage = plan.storage;
   shape.quantization = job.model.quantization;
   shape.recompute = plan.recompute;
+  shape.trained = inventory.trained;
   shape.cuda = plan.device.cuda;
   shape.instructions = instructions_of(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
@@ -77,7 +78,7 @@ class Recomputation {
  public:
   Recomputation(Plan& plan, const Search& search, const Inventory& inventory)
       : plan_(plan), search_(search), inventory_(inventory) {
-    const StepShape shape{plan.model, module_training(plan.model, plan.job.adapter, inventory.sites)};
+    const StepShape shape = step_shape(plan, inventory);
     forward_ = forward_list(shape);
     const double length = static_cast<double>(plan.train.tokens) /
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
@@ -372,8 +373,13 @@ void complete_fixed_batch(Plan& plan) {
 
 Inventory inventory_of(const Plan& plan) {
   const Job& job = plan.job;
-  return {run_parameters(plan.model, job.adapter, job.model.quantization),
-          adapter_sites(plan.model, job.adapter)};
+  Inventory inventory{run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
+  inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
+  return inventory;
+}
+
+StepShape step_shape(const Plan& plan, const Inventory& inventory) {
+  return {plan.model, module_training(plan.model, plan.job.adapter, inventory.sites), plan.recompute, inventory.trained};
 }
 
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,

@@ -8,8 +8,11 @@ namespace forge {
 struct Inventory {
   std::vector<Parameter> parameters;
   std::vector<AdapterSite> sites;
+  TrainedSize trained;
 };
 Inventory inventory_of(const Plan& plan);
+// What a training step of the plan is.
+StepShape step_shape(const Plan& plan, const Inventory& inventory);
 
 // All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
 // evaluation. `eval.tokens` 0: nothing to evaluate.

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/families/trained_layout.h"
 
 namespace forge {
 namespace {
@@ -15,14 +16,12 @@ namespace {
 constexpr int64_t kBlock = 64;        // weights that share one absmax
 constexpr int64_t kOuterBlock = 256;  // absmax values that share one fp32 scale in double quantisation
 
-// Slices of the flat buffers start on 64-byte lines (core/model/trainable.h).
-constexpr int64_t kTrainableAlignment = 16;
-
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Counts {
   int64_t frozen = 0, quantized = 0, quantized_bytes = 0;
-  int64_t base_trainable = 0, adapter = 0, factors = 0;  // with the padding between slices; factors without
+  int64_t factors = 0;  // of adapters
+  bool adapted = false;
 };
 
 bool is_adapter(const Parameter& p) { return base_name(p) != p.name; }
@@ -42,8 +41,7 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
   Counts counts;
   for (const Parameter& p : parameters) {
     if (p.trainable) {
-      (is_adapter(p) ? counts.adapter : counts.base_trainable) +=
-          ceil_div(p.count(), kTrainableAlignment) * kTrainableAlignment;
+      counts.adapted |= is_adapter(p);
       if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.count();
     } else if (gone.count(p.name)) {
       continue;
@@ -73,6 +71,14 @@ std::string quantized_formula(const Counts& counts, const ModelConfig& model) {
          format_number(static_cast<double>(static_cast<int64_t>(bits * 1000 + 0.5)) / 1000) + " bits each";
 }
 
+// "exp_avg 4,884,480 × 4 B, exp_avg_8bit …"
+std::string state_formula(const TrainedLayout& layout) {
+  std::vector<std::string> parts;
+  for (const StatePart& part : layout.state)
+    parts.push_back(part.name + " " + times(part.values, part.bytes_only ? 1 : 4));
+  return join(parts, ", ");
+}
+
 }  // namespace
 
 int64_t total_bytes(const std::vector<MemoryLine>& lines) {
@@ -99,24 +105,22 @@ int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_qu
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
                                     Precision precision, Precision storage, bool tied_head) {
   const Counts counts = count(parameters, job.model, tied_head);
-  const int64_t trained = counts.base_trainable + counts.adapter, wide = 4, narrow = bytes_of(precision);
+  const TrainedLayout layout = trained_layout(parameters, job.optimizer);
+  const int64_t trained = layout.elements, wide = 4, narrow = bytes_of(precision);
   const bool master = job.train.master_weights || precision == Precision::fp32;
   std::vector<MemoryLine> lines;
   if (counts.quantized > 0)
     add(lines, "quantised weights", counts.quantized_bytes, quantized_formula(counts, job.model));
   add(lines, "frozen weights", counts.frozen * bytes_of(storage),
       times(counts.frozen, bytes_of(storage)) + " (" + name_of(storage) + ")");
-  add(lines, counts.adapter > 0 ? "adapter weights" : "trained weights", trained * (master ? wide : narrow),
+  add(lines, counts.adapted ? "adapter weights" : "trained weights", trained * (master ? wide : narrow),
       times(trained, master ? wide : narrow) +
           (master ? " (fp32 masters)" : " (" + name_of(precision) + ", no masters)"));
   if (master && precision != Precision::fp32)
     add(lines, "trained weights, cast", trained * narrow,
         times(trained, narrow) + " (" + name_of(precision) + " copy for the layers)");
   add(lines, "gradients", trained * wide, times(trained, wide) + " (fp32)");
-  if (job.optimizer.type == OptimizerType::adamw)
-    add(lines, "optimizer state", trained * 2 * wide, times(trained, 2 * wide) + " (two fp32 moments)");
-  else if (job.optimizer.momentum > 0)
-    add(lines, "optimizer state", trained * wide, times(trained, wide) + " (fp32 momentum)");
+  add(lines, "optimizer state", layout.state_bytes(), state_formula(layout));
   if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
     add(lines, "PiSSA start", counts.factors * wide,
         times(counts.factors, wide) + " (the first A and B, which the saved adapter subtracts)");
@@ -126,7 +130,7 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
 std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
                                      Precision precision, bool tied_head) {
   const Counts counts = count(parameters, job.model, tied_head);
-  const int64_t trained = counts.base_trainable + counts.adapter;
+  const int64_t trained = trained_layout(parameters, job.optimizer).elements;
   std::vector<MemoryLine> lines;
   if (!job.train.master_weights && precision != Precision::fp32)
     add(lines, "trained weights in fp32", trained * 4,

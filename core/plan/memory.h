@@ -6,8 +6,7 @@
 
 #include "core/base/instruction_set.h"
 #include "core/config/job.h"
-#include "core/families/parameters.h"
-#include "core/graph/recompute.h"
+#include "core/families/step.h"
 
 namespace forge {
 
@@ -54,6 +53,7 @@ struct ActivationShape {
   Precision storage = Precision::fp32;
   Quantization quantization = Quantization::none;
   Recomputed recompute;
+  TrainedSize trained;
   bool cuda = false;
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool trains_base = false;                                // adapter.type none

@@ -31,6 +31,7 @@ Plan make_plan(const PlanInput& input) {
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_limits(plan);
   resolve_global_batch(plan);
+  resolve_optimizer(plan);
   const Parts first_epoch =
       input.train_lengths.empty() ? Parts{} : epoch_steps(input.train_lengths, plan.job, 0);
   resolve_steps(plan, input.train_lengths, first_epoch);

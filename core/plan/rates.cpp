@@ -70,8 +70,7 @@ RatePoint point_from_json(const Json& json) {
 }  // namespace
 
 std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
-  const ValueId main = op.in.empty() ? op.out[0] : op.in[0];
-  const auto rows = static_cast<double>(sizes.rows(graph.buffer_of(main).rows));
+  const auto rows = static_cast<double>(rows_of(graph, op, sizes));
   std::vector<Work> work;
   const auto product = [&](const char* kind, double times, bool trained_only = false) {
     const Product p = together(graph, op, trained_only);
@@ -112,11 +111,6 @@ std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& siz
 Work batch_work(const StepSizes& sizes) {
   const auto tokens = static_cast<double>(sizes.tokens);
   return {"batch", {tokens, 1, 1}, tokens};
-}
-
-Work update_work(int64_t trained_elements) {
-  const auto elements = static_cast<double>(trained_elements);
-  return {"update", {elements, 1, 1}, elements};
 }
 
 Machine machine_of(const Device& device, int64_t threads) {

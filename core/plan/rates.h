@@ -29,9 +29,8 @@ struct Work {
 
 // `mean_length`: Σ length² / Σ length over the sequences, tokens. Of a product over modules that lie side by side: one.
 std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length);
-// What a step does beside its list: the micro-batch's tensors, and the update.
+// What a micro-batch takes beside its list: its tensors.
 Work batch_work(const StepSizes& sizes);
-Work update_work(int64_t trained_elements);
 
 // What rates are of; a file of another machine is foreign.
 struct Machine {

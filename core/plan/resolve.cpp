@@ -14,6 +14,8 @@
 #include "core/data/batch/order.h"
 #include "core/data/prepare.h"
 #include "core/families/modules.h"
+#include "core/families/trained_layout.h"
+#include "core/plan/fit.h"
 
 namespace forge {
 namespace {
@@ -192,6 +194,13 @@ void resolve_global_batch(Plan& plan) {
   plan.origins["train.global_batch_size"] = {"default", "32 examples a step"};
 }
 
+void resolve_optimizer(Plan& plan) {
+  OptimizerConfig& optimizer = plan.job.optimizer;
+  if (optimizer.betas) return;
+  optimizer.betas = default_betas(optimizer.type);
+  plan.origins["optimizer.betas"] = {"default", "those of " + name_of(optimizer.type)};
+}
+
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   const TrainConfig& train = plan.job.train;
   plan.steps_per_epoch = std::max<int64_t>(1, steps_of_epoch(plan, lengths, first_epoch));
@@ -224,10 +233,9 @@ void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Part
 
 void resolve_disk(Plan& plan) {
   const Job& job = plan.job;
-  const bool adamw = job.optimizer.type == OptimizerType::adamw;
-  const int64_t state = adamw ? 8 : job.optimizer.momentum > 0 ? 4 : 0;
+  const TrainedLayout trained = trained_layout(inventory_of(plan).parameters, job.optimizer);
   constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
-  plan.checkpoint_bytes = plan.parameters.trainable * (4 + state) + kSmallFiles;
+  plan.checkpoint_bytes = plan.parameters.trainable * 4 + trained.state_bytes() + kSmallFiles;
   // One more than is kept: the new one is whole before the old one goes.
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;

@@ -18,6 +18,7 @@ void resolve_threads(Plan& plan);
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
+void resolve_optimizer(Plan& plan);
 // Steps per epoch and of the run, from the examples' lengths where they are known.
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch);
 // Needs the micro-batch.

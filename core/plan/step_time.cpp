@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "core/config/names.h"
-#include "core/families/step.h"
-#include "core/plan/plan.h"
+#include "core/plan/fit.h"
 
 namespace forge {
 namespace {
@@ -51,11 +50,8 @@ double mean_attended_length(const std::vector<int64_t>& lengths) {
 PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, const Rates* rates) {
   PlannedTime time{.reason = unknown(plan, rates)};
   if (!time.reason.empty()) return time;
-  const Job& job = plan.job;
-  const Precision precision = *job.train.precision;
-  const auto sites = job.adapter.type == AdapterType::lora ? adapter_sites(plan.model, job.adapter) : std::vector<AdapterSite>{};
-  const Graph step =
-      training_step({plan.model, module_training(plan.model, job.adapter, sites), plan.recompute});
+  const Precision precision = *plan.job.train.precision;
+  const Graph step = training_step(step_shape(plan, inventory_of(plan)));
   const MeanBatch batch = mean_batch(plan);
   const double length = mean_attended_length(lengths);
   double micro_batch = 0, update = 0;
@@ -67,10 +63,10 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
     else
       missing = work.kind;
   };
-  for (const Op& op : step.ops)
-    for (const Work& work : work_of(step, op, batch.sizes, length)) add(micro_batch, work);
+  for (size_t i = 0; i < step.ops.size(); ++i)
+    for (const Work& work : work_of(step, step.ops[i], batch.sizes, length))
+      add(i < step.micro_batch_ops ? micro_batch : update, work);
   add(micro_batch, batch_work(batch.sizes));
-  add(update, update_work(plan.parameters.trainable));
   if (!missing.empty()) {
     time.reason = "unmeasured: the rates hold nothing of \"" + missing + "\" in " + name_of(precision) +
                   "; forge bench JOB --kernels measures it";

@@ -23,6 +23,7 @@ DType dtype_of(c10::ScalarType type) {
     case at::kBFloat16: return DType::bf16;
     case at::kLong: return DType::i64;
     case at::kInt: return DType::i32;
+    case at::kByte: return DType::u8;
     default: break;
   }
   FORGE_CHECK(false, "no file type for LibTorch's " << c10::toString(type));
@@ -43,6 +44,19 @@ at::Tensor to_device(const std::vector<float>& values, c10::Device device) {
   at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kFloat);
   std::copy(values.begin(), values.end(), host.data_ptr<float>());
   return host.to(device);
+}
+
+Element element_of(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Float:
+      return Element::f32;
+    case c10::ScalarType::BFloat16:
+      return Element::bf16;
+    case c10::ScalarType::Half:
+      return Element::f16;
+    default:
+      FORGE_CHECK(false, "no kernel computes in " << type);
+  }
 }
 
 }  // namespace forge

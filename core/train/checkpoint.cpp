@@ -13,17 +13,32 @@
 namespace forge {
 namespace {
 
-at::Tensor slice_of(const at::Tensor& flat, const Trainable& item) {
-  return flat.narrow(0, item.offset, item.parameter.count()).view(item.parameter.shape);
+// What an optimizer keeps of one parameter.
+struct SavedState {
+  std::string name;  // "exp_avg.model.layers.0.…"
+  at::Tensor tensor;
+};
+std::vector<SavedState> saved_states(const Session& session) {
+  const TrainedLayout& layout = session.trainables->layout();
+  std::vector<SavedState> saved;
+  for (const TrainedSlice& slice : layout.slices)
+    for (size_t i = 0; i < layout.state.size(); ++i) {
+      const StatePart& part = layout.state[i];
+      if (part.coded != slice.coded) continue;
+      at::Tensor state = session.optimizer->states()[i].narrow(0, part.begin(slice), part.count(slice));
+      saved.push_back({part.name + "." + slice.parameter.name, part.block == 1 ? state.view(slice.parameter.shape) : state});
+    }
+  return saved;
 }
 
-// Named fp32 tensors as one safetensors file; the host copies live until the file is written.
+// Named tensors as one safetensors file, bytes as they are and all else in fp32; the host copies live until the file is written.
 void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
-    host.push_back(tensor.to(at::kCPU, at::kFloat).contiguous());
-    entries.push_back({{name, host.back().sizes().vec(), DType::f32}, tensor_bytes(host.back())});
+    const c10::ScalarType type = tensor.scalar_type() == at::kByte ? at::kByte : at::kFloat;
+    host.push_back(tensor.to(at::kCPU, type).contiguous());
+    entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
   write_safetensors(path, entries, {{"format", "pt"}});
 }
@@ -34,6 +49,12 @@ void read_tensor(const TensorFile& file, const std::string& path, const std::str
   const TensorInfo& info = file.tensors()[static_cast<size_t>(index)];
   if (info.count() != target.numel())
     throw Error(ErrorKind::environment, path + ": " + name + " has another size than this run's");
+  if (target.scalar_type() == at::kByte) {
+    const std::string_view bytes = file.bytes(static_cast<size_t>(index));
+    if (info.dtype != DType::u8) throw Error(ErrorKind::environment, path + ": " + name + " does not hold bytes");
+    target.copy_(at::from_blob(const_cast<char*>(bytes.data()), target.sizes(), at::kByte));
+    return;
+  }
   at::Tensor host = at::empty(target.sizes(), at::kFloat);
   file.read_f32(static_cast<size_t>(index), host.data_ptr<float>());
   target.copy_(host);
@@ -47,11 +68,9 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   c10::NoGradGuard no_grad;
   CheckpointWriter writer(run_folder, state.step);
   std::vector<std::pair<std::string, at::Tensor>> weights, moments;
-  for (const Trainable& item : session.trainables->items()) {
+  for (const Trainable& item : session.trainables->items())
     weights.emplace_back(item.parameter.name, item.master);
-    for (const Optimizer::State& moment : session.optimizer->states())
-      moments.emplace_back(moment.name + "." + item.parameter.name, slice_of(moment.flat, item));
-  }
+  for (const SavedState& state : saved_states(session)) moments.emplace_back(state.name, state.tensor);
   if (full(session))
     write_tensors(writer.path() + "/model.safetensors", weights);
   else
@@ -94,9 +113,7 @@ TrainState load_checkpoint(Session& session, const std::string& path) {
   subtract_residual(session.model, session.sites, session.residual);
   std::string file_path = path + "/optimizer.safetensors";
   auto file = open_safetensors(file_path);
-  for (const Trainable& item : session.trainables->items())
-    for (Optimizer::State& moment : session.optimizer->states())
-      read_tensor(*file, file_path, moment.name + "." + item.parameter.name, slice_of(moment.flat, item));
+  for (const SavedState& state : saved_states(session)) read_tensor(*file, file_path, state.name, state.tensor);
   return read_state(path + "/state.json");
 }
 

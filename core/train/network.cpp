@@ -22,6 +22,28 @@ double Network::forward_backward(const BatchTensors& batch, double normalizer, d
   return loss;
 }
 
+const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, double max_norm) {
+  const auto begin = std::chrono::steady_clock::now();
+  const UpdateOps ops = provider_.update_ops();
+  if (!ops.workspace) norm_workspace_.resize(static_cast<size_t>(optimizer.norm_workspace()));
+  const GradientVerdict& verdict =
+      optimizer.measure(unscale, max_norm, ops.workspace ? ops.workspace : norm_workspace_.data());
+  tell("gradient norm", ops, ops.norm, begin);
+  return verdict;
+}
+
+void Network::update(Optimizer& optimizer, double learning_rate, int64_t updates) {
+  const auto begin = std::chrono::steady_clock::now();
+  optimizer.update(learning_rate, updates);
+  const UpdateOps ops = provider_.update_ops();
+  tell("update", ops, ops.update, begin);
+}
+
+void Network::tell(const char* name, const UpdateOps& ops, const Op* op,
+                   std::chrono::steady_clock::time_point begin) const {
+  if (watch_) watch_({name, ops.list, op, 0, 0, begin, std::chrono::steady_clock::now()});
+}
+
 void Network::watch(const StepWatch& watch) {
   watch_ = watch;
   provider_.watch(watch);

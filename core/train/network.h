@@ -7,6 +7,7 @@
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
+#include "core/optim/optimizer.h"
 
 namespace forge {
 
@@ -24,7 +25,11 @@ class Network {
   // loss_scale. → Σ w loss. `batch.training` turns dropout and NEFTune on.
   double forward_backward(const BatchTensors& batch, double normalizer, double loss_scale);
 
-  // Tells of the provider's ops and of the head from now on.
+  // After the last micro-batch of a step; see Optimizer.
+  const GradientVerdict& measure(Optimizer& optimizer, double unscale, double max_norm);
+  void update(Optimizer& optimizer, double learning_rate, int64_t updates);
+
+  // Tells of the provider's ops, of the head and of the update from now on.
   void watch(const StepWatch& watch);
 
   // −logp of the supervised tokens of each sequence, without smoothing, noise or dropout.
@@ -35,10 +40,13 @@ class Network {
   at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, double normalizer,
                            double loss_scale, double* loss);
 
+  void tell(const char* name, const UpdateOps& ops, const Op* op, std::chrono::steady_clock::time_point begin) const;
+
   Model& model_;
   StepProvider& provider_;
   const Job& job_;
   StepWatch watch_;
+  std::vector<char> norm_workspace_;  // where the provider has none
   Trainable* head_ = nullptr;  // null: frozen; the embedding's when tied and trained
 };
 

@@ -102,7 +102,7 @@ class Measurement {
     job_.adapter.rank = 16;
     const c10::ScalarType type = scalar_type(precision);
     model_ = random_model(spec_, type);
-    trainables_ = std::make_unique<TrainableSet>(run_parameters(spec_, job_.adapter, Quantization::none), type,
+    trainables_ = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec_, job_.adapter, Quantization::none)), type,
                                                  model_.device, true);
     if (lora) {
       sites_ = adapter_sites(spec_, job_.adapter);
@@ -128,21 +128,29 @@ class Measurement {
     tensors.training = true;
     network_->forward_backward(tensors, static_cast<double>(batch.supervised_tokens()), 1);
     const auto computed = Clock::now();
+    const double seconds = std::chrono::duration<double>(computed - prepared).count();
+    const std::vector<StepSpan> micro_batch = std::move(spans_);
+    spans_.clear();
     trainables_->zero_grad();
-    gradient_norm(trainables_->grad());
-    optimizer_->update(1e-5, 1, 1);
+    network_->measure(*optimizer_, 1, 1);
+    network_->update(*optimizer_, 1e-5, 1);
     const auto end = Clock::now();
     if (note) {
-      note_ops(std::chrono::duration<double>(computed - prepared).count(), batch);
-      points_.add(precision_, update_work(trainables_->elements()), std::chrono::duration<double>(end - computed).count());
+      note_ops(seconds, micro_batch, batch);
+      const StepSizes sizes = sizes_of(batch);
+      for (const StepSpan& span : spans_) note_op(span, sizes);
     }
     return std::chrono::duration<double>(end - start).count();
   }
 
  private:
-  void note_ops(double seconds, const Batch& batch) {
-    const StepSizes sizes{batch.tokens(), batch.supervised_tokens(), bytes_of(precision_), 1};
-    for (const StepSpan& span : spans_) {
+  StepSizes sizes_of(const Batch& batch) const {
+    return {batch.tokens(), batch.supervised_tokens(), bytes_of(precision_), 1};
+  }
+
+  void note_ops(double seconds, const std::vector<StepSpan>& spans, const Batch& batch) {
+    const StepSizes sizes = sizes_of(batch);
+    for (const StepSpan& span : spans) {
       seconds -= span.seconds();
       if (span.op) note_op(span, sizes);
     }

@@ -83,7 +83,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   s.model = load_base(s.job.model, plan.model, parameters, *s.job.train.precision, plan.storage, s.device);
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
   s.trainables =
-      std::make_unique<TrainableSet>(parameters, s.model.type, s.device, s.job.train.master_weights);
+      std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
@@ -123,7 +123,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   loaded.model = load_base(model, spec, parameters, precision, precision, device);
   if (adapter_folder.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
-  loaded.trainables = std::make_unique<TrainableSet>(parameters, loaded.model.type, device, true);
+  loaded.trainables = std::make_unique<TrainableSet>(trained_layout(parameters), loaded.model.type, device, true);
   if (adapter_folder.empty()) return loaded;
   adopt_trained_weights(loaded.model, *loaded.trainables, spec.tie_word_embeddings);
   attach_adapter(loaded.model, *loaded.trainables, sites, adapter);

@@ -83,16 +83,15 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
     loss_sum += session.network->forward_backward(training_tensors(session, batch, state.step), normalizer, state.loss_scale);
   }
   stats.loss = loss_sum / normalizer;
-  stats.grad_norm = gradient_norm(session.trainables->grad()) / state.loss_scale;
+  const GradientVerdict& verdict =
+      session.network->measure(*session.optimizer, 1 / state.loss_scale, session.job.train.max_grad_norm);
+  stats.grad_norm = verdict.norm();
   double factor = rate_factor(session, state);
   stats.learning_rate = session.job.optimizer.learning_rate * factor;
-  if (!std::isfinite(stats.loss) || !std::isfinite(stats.grad_norm)) {
+  if (!std::isfinite(stats.loss) || !verdict.finite()) {
     skip_step(session, state, stats);
   } else {
-    // As torch.nn.utils.clip_grad_norm_: the factor is max_norm / (norm + 1e-6), at most 1.
-    double limit = session.job.train.max_grad_norm;
-    double clip = limit > 0 ? std::min(1.0, limit / (stats.grad_norm + 1e-6)) : 1.0;
-    session.optimizer->update(stats.learning_rate, clip / state.loss_scale, state.updates + 1);
+    session.network->update(*session.optimizer, stats.learning_rate, state.updates + 1);
     ++state.updates;
     state.consecutive_skips = 0;
     if (fp16 && ++state.steps_since_overflow >= kScaleGrowthSteps) {

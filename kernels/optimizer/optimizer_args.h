@@ -110,7 +110,10 @@ struct LossScaleUpdate {
   int32_t interval = 2000;
 };
 
-int64_t gradient_norm_cpu_workspace(const FlatNorm& args);
+constexpr int64_t kNormBlock = 1 << 16;  // gradients with a partial sum of their own, added in order: threads change nothing
+inline int64_t gradient_norm_cpu_workspace(const FlatNorm& args) {
+  return 8 * ((args.count + kNormBlock - 1) / kNormBlock) + 8;
+}
 void gradient_norm_cpu(const FlatNorm& args, CpuLevel level = cpu_level());
 void adamw_cpu(const AdamWUpdate& args, CpuLevel level = cpu_level());
 void lion_cpu(const LionUpdate& args, CpuLevel level = cpu_level());

@@ -177,8 +177,6 @@ bool unscale_range(const Unscale& a, int64_t begin, int64_t end) {
 namespace forge {
 namespace {
 
-constexpr int64_t kNormBlock = 1 << 16;  // a partial sum each, added in order: threads change nothing
-
 int64_t blocks_of(int64_t count) { return (count + kNormBlock - 1) / kNormBlock; }
 
 template <class Args, class Range>
@@ -188,8 +186,6 @@ void update(const Args& args, int64_t grain, Range range) {
 }
 
 }  // namespace
-
-int64_t gradient_norm_cpu_workspace(const FlatNorm& args) { return 8 * blocks_of(args.count) + 8; }
 
 void gradient_norm_cpu(const FlatNorm& args, CpuLevel level) {
   auto squares = FORGE_PICK(level, squares_of);

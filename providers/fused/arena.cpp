@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "core/base/error.h"
 
 namespace forge {
 
@@ -20,19 +19,6 @@ void* StepMemory::workspace(size_t op) const {
 at::Tensor StepMemory::tensor(ValueId id) const {
   const auto scalar = graph.buffer_of(id).type == ValueType::compute ? type : c10::ScalarType::Float;
   return at::from_blob(data(id), {rows(id), width(id)}, {stride(id), 1}, at::TensorOptions().dtype(scalar));
-}
-
-Element element_of(c10::ScalarType type) {
-  switch (type) {
-    case c10::ScalarType::Float:
-      return Element::f32;
-    case c10::ScalarType::BFloat16:
-      return Element::bf16;
-    case c10::ScalarType::Half:
-      return Element::f16;
-    default:
-      FORGE_CHECK(false, "no kernel computes in " << type);
-  }
 }
 
 }  // namespace forge

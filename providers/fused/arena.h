@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/graph/layout.h"
-#include "kernels/common/element.h"
+#include "core/tensor/dtype.h"
 
 namespace forge {
 
@@ -31,7 +31,5 @@ struct StepMemory {
   // The value as a tensor that borrows its memory. [rows, width]
   at::Tensor tensor(ValueId id) const;
 };
-
-Element element_of(c10::ScalarType type);
 
 }  // namespace forge

@@ -50,8 +50,15 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(training_.graph);
     at::Tensor place = training_.tensor(training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
-    for (size_t i = head + 1; i < training_.graph.ops.size(); ++i) run(training_, i);
+    for (size_t i = head + 1; i < training_.graph.micro_batch_ops; ++i) run(training_, i);
     batch_ = {};
+  }
+
+  UpdateOps update_ops() override {
+    const Graph& list = training_.graph;
+    const size_t norm = list.micro_batch_ops;
+    FORGE_CHECK(norm + 2 == list.ops.size(), "an update of a list that trains nothing");
+    return {&list, &list.ops[norm], &list.ops[norm + 1], training_.arena ? training_.workspace(norm) : nullptr};
   }
 
   void watch(const StepWatch& watch) override { watch_ = watch; }

@@ -9,6 +9,7 @@
 #include "kernels/attention/attention_tiles.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 #include "kernels/lora/lora_space.h"
+#include "kernels/optimizer/optimizer_args.h"
 
 namespace forge {
 namespace {
@@ -127,6 +128,8 @@ int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
     case OpKind::head:
     case OpKind::evaluate:
       return head_workspace(graph, op, sizes);
+    case OpKind::gradient_norm:
+      return gradient_norm_cpu_workspace({.count = op.attributes.elements});
     default:
       return 0;
   }
@@ -139,7 +142,8 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
-  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute};
+  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute,
+                       shape.trained};
   const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
   const Layout layout = lay_out(graph, sizes_of(shape), cpu_workspace);
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";

@@ -144,6 +144,26 @@ def a_damaged_checkpoint_is_passed_over(lab: Lab):
     assert [e["step"] for e in lab.events("step")] == list(range(1, 13))
 
 
+def every_optimizer_learns_and_resumes(lab: Lab):
+    # Wide enough factors that adamw_8bit keeps their state in 8 bits.
+    adapter = {"adapter": {"rank": 160, "alpha": 160}}
+    for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5)):
+        optimizer = {"type": kind, "learning_rate": rate} | ({"momentum": 0.9} if kind == "sgd" else {})
+        lab.run(name=kind, optimizer=optimizer, **adapter)
+        whole, losses = lab.adapter(kind), lab.losses(kind)
+        assert losses[-1] < losses[0] - 0.05, (kind, losses)
+        state = (lab.folder / kind / "checkpoints/step-000012/optimizer.safetensors").read_bytes()
+        assert (b"exp_avg_8bit." in state) == (kind == "adamw_8bit")
+        lab.run("--fresh", name=kind, optimizer=optimizer, **adapter)
+        assert lab.adapter(kind) == whole, kind
+        # The last checkpoint goes, and the run continues from the one before it.
+        (lab.folder / kind / "report.json").unlink()
+        shutil.rmtree(lab.folder / kind / "adapter")
+        shutil.rmtree(lab.folder / kind / "checkpoints/step-000012")
+        lab.run(name=kind, optimizer=optimizer, **adapter)
+        assert lab.adapter(kind) == whole and lab.losses(kind) == losses, kind
+
+
 def settings_that_do_not_matter_may_change(lab: Lab):
     lab.run(train={"max_steps": 6})
     (lab.folder / "run/report.json").unlink()
@@ -697,7 +717,7 @@ def a_refused_resource_is_a_sentence(lab: Lab):
 
 
 CASES = [early_stopping_exports_the_best, retention_keeps_last_and_best, a_seed_repeats_every_bit,
-         a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over,
+         a_loss_that_is_not_finite_ends_the_run, skipped_steps_are_counted_and_bounded, a_damaged_checkpoint_is_passed_over, every_optimizer_learns_and_resumes,
          settings_that_do_not_matter_may_change, an_extended_run_goes_on, two_processes_never_share_a_folder,
          bf16_learns_like_fp32, a_full_disk_is_said_and_leaves_no_litter, no_file_of_a_run_ends_in_a_bug,
          other_weights_are_another_run, limits_in_tokens_and_time_end_a_run,

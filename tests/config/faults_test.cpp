@@ -151,7 +151,7 @@ const Case kCases[] = {
      "job.yaml:4:17: adapter.type: \"dora\" is not one of none, lora or qlora (write lora, with adapter.use_dora: "
      "true)"},
     {"optimizer: adamw_torch\n",
-     "job.yaml:4:12: optimizer.type: \"adamw_torch\" is not one of adamw or sgd (write adamw)"},
+     "job.yaml:4:12: optimizer.type: \"adamw_torch\" is not one of adamw, adamw_8bit, lion or sgd (write adamw)"},
     {"schedule: [linear]\n",
      "job.yaml:4:11: schedule: a list, expected keys (known here: type, warmup_steps, warmup_ratio, "
      "min_lr_ratio, "

@@ -31,7 +31,7 @@ struct Loaded {
     job.adapter.rank = 5;
     model = load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU));
     c10::NoGradGuard no_grad;
-    trainables = std::make_unique<TrainableSet>(run_parameters(spec, job.adapter, Quantization::none), type,
+    trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, job.adapter, Quantization::none)), type,
                                                 model.device, true);
     const auto sites = adapter_sites(spec, job.adapter);
     attach_adapter(model, *trainables, sites, job.adapter);

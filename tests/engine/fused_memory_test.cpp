@@ -45,7 +45,7 @@ struct Fixture {
     c10::NoGradGuard no_grad;
     job.adapter = adapter;
     model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
-    trainables = std::make_unique<TrainableSet>(run_parameters(spec, adapter, Quantization::none), at::kFloat,
+    trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, adapter, Quantization::none)), at::kFloat,
                                                 model.device, true);
     const auto sites = adapter_sites(spec, adapter);
     for (Trainable& item : trainables->items())

@@ -105,7 +105,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   std::vector<Parameter> parameters = run_parameters(spec, job.adapter, Quantization::none);
   c10::NoGradGuard no_grad;
   at::manual_seed(5);
-  TrainableSet trainables(parameters, type, model.device, true);
+  TrainableSet trainables(trained_layout(parameters), type, model.device, true);
   for (Trainable& item : trainables.items()) {
     at::Tensor* slot = find_weight(model, base_name(item.parameter));
     if (!slot) continue;

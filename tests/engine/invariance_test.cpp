@@ -53,7 +53,7 @@ Run run(const std::vector<std::vector<int64_t>>& cut, const How& how) {
     job.adapter.dropout = 0.2;
   }
   Model model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
-  TrainableSet trainables(run_parameters(spec, job.adapter, Quantization::none), at::kFloat, model.device, true);
+  TrainableSet trainables(trained_layout(run_parameters(spec, job.adapter, Quantization::none)), at::kFloat, model.device, true);
   c10::NoGradGuard no_grad;
   std::vector<AdapterSite> sites;
   if (how.lora) {
@@ -134,7 +134,7 @@ TEST_CASE("packing on and off give the same loss of every token") {
   Model model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
   job.adapter.type = AdapterType::lora;
   job.adapter.rank = 4;
-  TrainableSet trainables(run_parameters(spec, job.adapter, Quantization::none), at::kFloat, model.device, true);
+  TrainableSet trainables(trained_layout(run_parameters(spec, job.adapter, Quantization::none)), at::kFloat, model.device, true);
   c10::NoGradGuard no_grad;
   auto sites = adapter_sites(spec, job.adapter);
   attach_adapter(model, trainables, sites, job.adapter);

@@ -78,7 +78,7 @@ Batch small_batch(int64_t vocab) {
 Trained train(Model& model, const Job& job, Checkpointing checkpointing,
               const std::string& provider_name = "reference") {
   c10::NoGradGuard no_grad;
-  TrainableSet trainables(run_parameters(model.spec, job.adapter, job.model.quantization), model.type,
+  TrainableSet trainables(trained_layout(run_parameters(model.spec, job.adapter, job.model.quantization)), model.type,
                           model.device, true);
   auto sites = adapter_sites(model.spec, job.adapter);
   attach_adapter(model, trainables, sites, job.adapter);

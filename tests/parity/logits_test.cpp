@@ -56,7 +56,7 @@ float largest(const Matrix& matrix) {
 }
 
 std::unique_ptr<Decoder> decoder_of(const Model& model, const std::string& provider) {
-  static TrainableSet nothing({}, at::kFloat, c10::Device(c10::DeviceType::CPU), true);
+  static TrainableSet nothing(TrainedLayout(), at::kFloat, c10::Device(c10::DeviceType::CPU), true);
   return make_decoder(provider, model, nothing, step_options(model.spec, {}, {}, Checkpointing::none));
 }
 

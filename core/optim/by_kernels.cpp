@@ -1,0 +1,93 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/optim/rules.h"
+#include "core/tensor/dtype.h"
+#include "kernels/optimizer/optimizer_args.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kNarrowChunk = 1 << 16;  // weights without masters that are fp32 at once
+
+float* numbers(const at::Tensor& tensor) { return tensor.data_ptr<float>(); }
+
+// What every rule's arguments share.
+template <class Args>
+Args common(const UpdateStep& step, const UpdateStretch& s) {
+  Args args{.count = s.weight.numel(), .weight = numbers(s.weight), .grad = numbers(s.grad)};
+  if (s.copy.defined()) {
+    args.copy_type = element_of(s.copy.scalar_type());
+    args.copy = s.copy.data_ptr();
+  }
+  args.verdict = step.verdict;
+  args.lr = step.learning_rate;
+  args.ranges = {s.ends.data(), s.rate_factors.data(), s.decays.data()};
+  return args;
+}
+
+void update(const AdamW& rule, const UpdateStep& step, const UpdateStretch& s) {
+  auto args = common<AdamWUpdate>(step, s);
+  args.mean = numbers(s.state[0]), args.square = numbers(s.state[1]);
+  args.beta1 = rule.beta1, args.beta2 = rule.beta2, args.eps = rule.eps;
+  args.step = step.number;
+  adamw_cpu(args);
+}
+
+void update(const AdamW8bit& rule, const UpdateStep& step, const UpdateStretch& s) {
+  if (!s.coded) return update(AdamW{rule.beta1, rule.beta2, rule.eps}, step, s);
+  auto args = common<AdamW8bitUpdate>(step, s);
+  args.mean = s.state[0].data_ptr<uint8_t>(), args.square = s.state[1].data_ptr<uint8_t>();
+  args.mean_absmax = numbers(s.state[2]), args.square_absmax = numbers(s.state[3]);
+  args.signed_map = state_map(true), args.unsigned_map = state_map(false);
+  args.beta1 = rule.beta1, args.beta2 = rule.beta2, args.eps = rule.eps;
+  args.step = step.number;
+  adamw_8bit_cpu(args);
+}
+
+void update(const Lion& rule, const UpdateStep& step, const UpdateStretch& s) {
+  auto args = common<LionUpdate>(step, s);
+  args.mean = numbers(s.state[0]);
+  args.beta1 = rule.beta1, args.beta2 = rule.beta2;
+  lion_cpu(args);
+}
+
+// No kernel: one pass of ATen for each of its operations.
+void update(const Sgd& rule, const UpdateStep& step, const UpdateStretch& s) { update_composed(rule, step, s); }
+
+void update_fp32(const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
+  std::visit([&](const auto& r) { update(r, step, stretch); }, rule);
+}
+
+// `count` elements of range i.
+UpdateStretch part_of(const UpdateStretch& s, size_t i, int64_t begin, int64_t count) {
+  UpdateStretch part{s.weight.narrow(0, begin, count), s.grad.narrow(0, begin, count), {}, {}, s.coded};
+  for (const at::Tensor& state : s.state) {
+    const int64_t block = s.weight.numel() / state.numel();
+    part.state.push_back(state.narrow(0, begin / block, count / block));
+  }
+  part.ends = {count}, part.rate_factors = {s.rate_factors[i]}, part.decays = {s.decays[i]};
+  return part;
+}
+
+}  // namespace
+
+void update_by_kernels(const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
+  if (stretch.weight.scalar_type() == at::kFloat) return update_fp32(rule, step, stretch);
+  FORGE_CHECK(!stretch.copy.defined(), "weights without masters have no copy");
+  const at::Tensor wide = at::empty({std::min(kNarrowChunk, stretch.weight.numel())}, at::kFloat);
+  int64_t begin = 0;
+  for (size_t i = 0; i < stretch.ends.size(); ++i)
+    for (int64_t end = stretch.ends[i]; begin < end;) {
+      const int64_t count = std::min(kNarrowChunk, end - begin);
+      UpdateStretch part = part_of(stretch, i, begin, count);
+      part.copy = part.weight;
+      part.weight = wide.narrow(0, 0, count).copy_(part.copy);
+      update_fp32(rule, step, part);
+      begin += count;
+    }
+}
+
+}  // namespace forge

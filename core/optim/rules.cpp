@@ -1,0 +1,22 @@
+#include "core/optim/rules.h"
+
+#include "core/families/trained_layout.h"
+
+namespace forge {
+
+OptimizerRule rule_of(const OptimizerConfig& config) {
+  const std::vector<double> betas = config.betas.value_or(default_betas(config.type));
+  switch (config.type) {
+    case OptimizerType::adamw:
+      return AdamW{betas[0], betas[1], config.eps};
+    case OptimizerType::adamw_8bit:
+      return AdamW8bit{betas[0], betas[1], config.eps};
+    case OptimizerType::lion:
+      return Lion{betas[0], betas[1]};
+    case OptimizerType::sgd:
+      break;
+  }
+  return Sgd{config.momentum};
+}
+
+}  // namespace forge
