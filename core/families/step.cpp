@@ -19,7 +19,7 @@ Graph record(const StepShape& shape, bool training) {
   }
   g.leave_layer();
   ValueId rows = g.norm(g.gather(h), "model.norm", m.rms_norm_eps, m.norm_offset);
-  g.head(rows, "lm_head", m.vocab_size, m.logit_softcap, training);
+  g.head(rows, "lm_head", m.vocab_size, m.logit_softcap, shape.fused_head, training);
   return g.take();
 }
 

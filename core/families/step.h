@@ -27,7 +27,8 @@ struct StepShape {
   ModelSpec spec;
   ModuleTraining training;
   Recomputed recompute;
-  TrainedSize trained;  // without elements: no update
+  TrainedSize trained;      // without elements: no update
+  bool fused_head = false;  // no logits: kernels/lm_head
 };
 
 // What a fixed choice computes again.

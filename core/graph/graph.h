@@ -93,6 +93,7 @@ struct Attributes {
   int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
   int64_t window = 0;                             // attention: tokens back that are seen; 0: all
   GateKind gate = GateKind::silu;
+  bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
   bool accumulate = false;  // adds to its last input instead of writing
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too
   int64_t elements = 0, bytes = 0;  // gradient_norm, update: trained numbers, and the bytes read and written

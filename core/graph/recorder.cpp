@@ -182,12 +182,14 @@ ValueId Recorder::gather(ValueId h) {
 }
 
 void Recorder::head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap,
-                    bool training) {
+                    bool fused, bool training) {
   std::vector<ValueId> out;
   const int64_t width = graph_.value(rows).width;
   if (training) out.push_back(like("d head", rows, width));
   const int32_t at = module_at(module, ModuleKind::head, width, vocabulary);
-  push(training ? OpKind::head : OpKind::evaluate, {rows}, out, {at}).attributes.softcap = softcap;
+  Attributes& attributes = push(training ? OpKind::head : OpKind::evaluate, {rows}, out, {at}).attributes;
+  attributes.softcap = softcap;
+  attributes.fused_head = fused;
 }
 
 }  // namespace forge

@@ -72,7 +72,7 @@ class Recorder {
   ValueId glu(ValueId gate, ValueId up, GateKind kind);
   ValueId gather(ValueId h);
   // Ends a step: what objectives take from the head, with the gradient of its input; or for an evaluation without.
-  void head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool training);
+  void head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);
 
   Graph take() { return std::move(graph_); }
 

@@ -169,7 +169,8 @@ Table model_rows(const Plan& plan) {
                                           ? "; the tied head's reaches it"
                                           : "")});
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
-                                name_of(plan.storage) + ", loss scaling " + plan.loss_scaling});
+                                name_of(plan.storage) + ", loss scaling " + plan.loss_scaling +
+                                (plan.fused_head ? ", head without logits" : "")});
   return rows;
 }
 

@@ -26,6 +26,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.quantization = job.model.quantization;
   shape.recompute = plan.recompute;
   shape.trained = inventory.trained;
+  shape.fused_head = plan.fused_head;
   shape.cuda = plan.device.cuda;
   shape.instructions = instructions_of(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
@@ -36,6 +37,20 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;
   shape.training = training;
   return shape;
+}
+
+// The fuller of two moments. What is held has the size that the larger asks for, in both.
+std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine> b) {
+  std::vector<MemoryLine> result;
+  for (const bool held : {true, false}) {
+    const auto others = [&](const MemoryLine& line) { return line.held != held; };
+    std::vector<MemoryLine> of_a = a, of_b = b;
+    std::erase_if(of_a, others);
+    std::erase_if(of_b, others);
+    std::vector<MemoryLine>& more = total_bytes(of_a) >= total_bytes(of_b) ? of_a : of_b;
+    result.insert(result.end(), more.begin(), more.end());
+  }
+  return result;
 }
 
 int64_t available_bytes(const Plan& plan, const Profile& profile) {
@@ -201,6 +216,7 @@ bool narrow(Plan& plan, Search& search) {
   const bool cuda = plan.device.cuda;
   if (cuda ? plan.device.gpu.compute_capability < 80 : plan.profile != "cpu_bf16") return false;
   plan.job.train.precision = plan.storage = Precision::bf16;
+  resolve_head(plan);
   return true;
 }
 
@@ -379,7 +395,8 @@ Inventory inventory_of(const Plan& plan) {
 }
 
 StepShape step_shape(const Plan& plan, const Inventory& inventory) {
-  return {plan.model, module_training(plan.model, plan.job.adapter, inventory.sites), plan.recompute, inventory.trained};
+  return {plan.model, module_training(plan.model, plan.job.adapter, inventory.sites), plan.recompute, inventory.trained,
+          plan.fused_head};
 }
 
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
@@ -387,10 +404,11 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision,
                                               plan.storage, plan.model.tie_word_embeddings);
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
+  if (eval.tokens > 0)
+    moving = fuller(std::move(moving), provider.activation_lines(shape_of(plan, inventory, eval, false)));
   const auto consider = [&](std::vector<MemoryLine> other) {
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
-  if (eval.tokens > 0) consider(provider.activation_lines(shape_of(plan, inventory, eval, false)));
   std::vector<MemoryLine> update =
       update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings);
   if (provider.workspace)

@@ -14,6 +14,7 @@ struct MemoryLine {
   std::string name;
   int64_t bytes = 0;
   std::string formula;  // with the numbers put in
+  bool held = false;    // from the first step to the last, by training and evaluation in turn
 };
 
 int64_t total_bytes(const std::vector<MemoryLine>& lines);
@@ -54,6 +55,7 @@ struct ActivationShape {
   Quantization quantization = Quantization::none;
   Recomputed recompute;
   TrainedSize trained;
+  bool fused_head = false;
   bool cuda = false;
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool trains_base = false;                                // adapter.type none

@@ -29,6 +29,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_precision(plan, input.profile);
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
+  resolve_head(plan);
   resolve_limits(plan);
   resolve_global_batch(plan);
   resolve_optimizer(plan);

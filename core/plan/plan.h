@@ -52,6 +52,7 @@ struct Plan {
   std::string provider;                 // fused | reference
   Precision storage = Precision::fp32;  // of frozen weights that are not quantised
   std::string attention, loss_scaling;
+  bool fused_head = false;  // the head holds no logits (kernels/lm_head)
   ModelSpec model;
   std::string model_hash;   // TensorFile::header_hash
   int64_t model_bytes = 0;  // TensorFile::file_bytes

@@ -74,6 +74,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("storage", plan.storage, "type of frozen weights that are not quantised");
   member("attention", plan.attention, "the attention that the profile asks for");
   member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
+  member.later("fused_head", plan.fused_head, "whether the head holds no logits");
   member("targets", plan.targets, "what the adapter changes");
   member("device", plan.device, "where the run computes");
   member("model", plan.model, "the model's shape");

@@ -92,7 +92,11 @@ std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& siz
       add_adapters(work, "adapter backward", rows, graph, op);
       break;
     case OpKind::head:
-      graph.module(op).trained ? product("trained head", 3) : product("head", 2);
+      // Without logits a trained weight takes a second visit.
+      if (op.attributes.fused_head)
+        graph.module(op).trained ? product("fused trained head", 4) : product("fused head", 2);
+      else
+        graph.module(op).trained ? product("trained head", 3) : product("head", 2);
       break;
     case OpKind::evaluate:
       product("evaluate", 1);

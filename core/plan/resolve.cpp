@@ -175,6 +175,16 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
   throw KeyError(ErrorKind::job, "provider", "none can do this job" + passed_over);
 }
 
+bool head_without_logits(Precision precision, InstructionSet instructions) {
+  return precision != Precision::bf16 || instructions < InstructionSet::avx512_bf16;
+}
+
+void resolve_head(Plan& plan) {
+  const Precision precision = *plan.job.train.precision;
+  plan.fused_head = plan.provider == "fused" && !plan.device.cuda && plan.storage == precision &&
+                    head_without_logits(precision, instructions_of(plan.device.cpu));
+}
+
 void resolve_limits(Plan& plan) {
   TrainConfig& train = plan.job.train;
   if (train.epochs || train.max_steps || train.max_tokens || train.max_time) return;

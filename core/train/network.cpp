@@ -7,6 +7,9 @@
 #include "core/plan/memory.h"
 
 namespace forge {
+namespace {
+bool runs_fused(const HeadRows& head) { return head.op && head.op->attributes.fused_head; }
+}  // namespace
 
 Network::Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job)
     : model_(model), provider_(provider), job_(job) {
@@ -20,6 +23,14 @@ double Network::forward_backward(const BatchTensors& batch, double normalizer, d
       head_backward(provider_.forward(batch, true), batch, normalizer, loss_scale, &loss);
   provider_.backward(d_rows, batch);
   return loss;
+}
+
+FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }
+
+void Network::tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const {
+  if (watch_)
+    watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin,
+            std::chrono::steady_clock::now()});
 }
 
 const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, double max_norm) {
@@ -58,22 +69,29 @@ at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batc
     *loss += result.loss_sum;
     return result.grads;
   };
+  if (runs_fused(head)) {
+    *loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.loss_weights, job_.objective,
+                                loss_scale / normalizer, head_ ? head_->grad : at::Tensor());
+    tell_head(head, batch, begin);
+    return head.d_rows;
+  }
   const at::Tensor d_rows = head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
                                                   likelihood_needs(job_.objective), cotangents,
                                                   {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows, .softcap = model_.spec.logit_softcap},
                                                   head_ ? head_->grad : at::Tensor());
-  if (watch_)
-    watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin,
-            std::chrono::steady_clock::now()});
+  tell_head(head, batch, begin);
   return d_rows;
 }
 
 std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
   c10::NoGradGuard no_grad;
   const HeadRows head = provider_.forward(batch, false);
-  at::Tensor logp = head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
-                                 {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
-                        .logp;
+  at::Tensor logp =
+      runs_fused(head)
+          ? fused_head_logp(fused_head(), head, batch.loss_targets)
+          : head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
+                         {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
+                .logp;
   std::vector<ExampleLoss> losses(batch.cu_seqlens.size() - 1);
   if (!logp.defined()) return losses;
   logp = logp.cpu();

@@ -8,6 +8,7 @@
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
 #include "core/optim/optimizer.h"
+#include "core/train/fused_head.h"
 
 namespace forge {
 
@@ -40,6 +41,8 @@ class Network {
   at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, double normalizer,
                            double loss_scale, double* loss);
 
+  FusedHead fused_head() const;
+  void tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const;
   void tell(const char* name, const UpdateOps& ops, const Op* op, std::chrono::steady_clock::time_point begin) const;
 
   Model& model_;

@@ -10,6 +10,8 @@
 #include "core/base/error.h"
 #include "core/config/names.h"
 #include "core/model/random_model.h"
+#include "core/plan/hardware.h"
+#include "core/plan/resolve.h"
 #include "core/tensor/dtype.h"
 #include "providers/engine_providers.h"
 
@@ -95,7 +97,7 @@ class Points {
 
 class Measurement {
  public:
-  Measurement(const Shape& shape, Precision precision, bool lora, Points& points)
+  Measurement(const Shape& shape, Precision precision, bool lora, bool fused_head, Points& points)
       : shape_(shape), precision_(precision), spec_(spec_of(shape)), points_(points) {
     c10::NoGradGuard no_grad;
     job_.adapter.type = lora ? AdapterType::lora : AdapterType::none;
@@ -112,8 +114,9 @@ class Measurement {
     trainables_->publish();
     trainables_->zero_grad();
     optimizer_ = std::make_unique<Optimizer>(job_.optimizer, 1.0, *trainables_);
-    provider_ = make_step_provider("fused", model_, *trainables_,
-                                   step_options(spec_, job_, sites_, Checkpointing::none));
+    StepOptions options = step_options(spec_, job_, sites_, Checkpointing::none);
+    options.shape.fused_head = fused_head;
+    provider_ = make_step_provider("fused", model_, *trainables_, options);
     network_ = std::make_unique<Network>(model_, *trainables_, *provider_, job_);
     network_->watch([this](const StepSpan& span) { spans_.push_back(span); });
   }
@@ -197,7 +200,7 @@ void measure_rates(const RatesRequest& request, const EventSink& emit, const Sto
     for (const Shape& shape : kShapes)
       for (const bool lora : {false, true}) {
         if (&shape != kShapes && late()) continue;
-        Measurement measurement(shape, precision, lora, points);
+        Measurement measurement(shape, precision, lora, head_without_logits(precision, instructions_of(probe_cpu())), points);
         double spent = measurement.step(false);
         for (int64_t i = 0; i < kMost && (i < kLeast || spent < each); ++i) {
           if (stop.requested) throw Error(ErrorKind::interrupted, "interrupted");

@@ -97,6 +97,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   }
   s.optimizer = std::make_unique<Optimizer>(s.job.optimizer, s.job.adapter.lora_plus_ratio, *s.trainables);
   StepOptions options = step_options(plan.model, s.job, s.sites, plan.recompute);
+  options.shape.fused_head = plan.fused_head;
   options.training = plan.training_batch;
   options.evaluation = plan.evaluation_batch;
   s.provider = make_step_provider(plan.provider_name(), s.model, *s.trainables, options);

@@ -308,10 +308,10 @@ void clear_row(const LmHead& a, int64_t row) {
 
 }  // namespace
 
-int64_t lm_head_cpu_workspace(const LmHead& args) { return head_space(args, nullptr).bytes; }
+int64_t lm_head_cpu_workspace(const LmHead& args) { return head_space(args, nullptr, task_threads()).bytes; }
 
 void lm_head_cpu(const LmHead& args, CpuLevel level) {
-  HeadSpace space = head_space(args, args.workspace);
+  HeadSpace space = head_space(args, args.workspace, task_threads());
   for (int64_t row = 0; row < args.positions; ++row) {
     if (args.targets[row] >= 0)
       space.rows[space.valid++] = row;

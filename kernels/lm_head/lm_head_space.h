@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/parallel.h"
 #include "kernels/lm_head/lm_head_args.h"
 
 namespace forge {
@@ -50,9 +49,10 @@ struct HeadSpace {
   bool second_or_weight = false;
 };
 
-inline HeadSpace head_space(const LmHead& a, void* workspace) {
+// For `threads` that share the positions.
+inline HeadSpace head_space(const LmHead& a, void* workspace, int64_t threads) {
   HeadSpace space;
-  int64_t threads = task_threads(), share = (a.positions + threads - 1) / threads;
+  int64_t share = (a.positions + threads - 1) / threads;
   auto round16 = [](int64_t n) { return (n + 15) / 16 * 16; };
   space.block = std::clamp<int64_t>(round16(share), 16, 128);
   // Tile, block, logits and sum together fit a second-level cache of 1 MiB for widths up to 600; wider ones

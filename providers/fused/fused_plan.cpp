@@ -8,6 +8,7 @@
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_tiles.h"
 #include "kernels/lm_head/lm_head_scratch.h"
+#include "kernels/lm_head/lm_head_space.h"
 #include "kernels/lora/lora_space.h"
 #include "kernels/optimizer/optimizer_args.h"
 
@@ -36,6 +37,12 @@ int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
 }
 
 int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  if (op.attributes.fused_head) {
+    const ModuleUse& head = graph.module(op);
+    LmHead args{.positions = sizes.targets, .width = head.in, .vocab = head.out};
+    // 64 B to align them, and the loss and weight of each position.
+    return head_space(args, nullptr, sizes.threads).bytes + 64 + 8 * sizes.targets;
+  }
   return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
                             op.attributes.softcap != 0);
 }
@@ -78,6 +85,7 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
     if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, module.out, in});
     if (op.kind == OpKind::linear_weight_gradient && module.trained)
       products.push_back({module.out, sizes.tokens, in, true});
+    if (op.attributes.fused_head) continue;
     if (op.kind == OpKind::head || op.kind == OpKind::evaluate) products.push_back({chunk, in, module.out});
     if (op.kind == OpKind::head) products.push_back({chunk, module.out, in});
     if (op.kind == OpKind::head && module.trained) products.push_back({module.out, chunk, in, true});
@@ -91,7 +99,7 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
 int64_t head_gradient_bytes(const Graph& graph, const StepSizes& sizes) {
   if (sizes.compute_bytes == 4) return 0;
   for (const Op& op : graph.ops)
-    if (op.kind == OpKind::head && graph.module(op).trained)
+    if (op.kind == OpKind::head && !op.attributes.fused_head && graph.module(op).trained)
       return sizes.compute_bytes * graph.module(op).in * graph.module(op).out;
   return 0;
 }
@@ -143,7 +151,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute,
-                       shape.trained};
+                       shape.trained, shape.fused_head};
   const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
   const Layout layout = lay_out(graph, sizes_of(shape), cpu_workspace);
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
@@ -156,13 +164,16 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
           ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
   add("layer workspace", layout.bytes - layout.kept_bytes,
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
+  for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");
   add("products", product_bytes(shape, graph, sizes_of(shape)),
       product_formula(shape.precision, shape.instructions, shape.threads));
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
-  // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss.
-  add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens),
-      "48 B for each position of a chunk of the head");
+  // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss; an evaluation's log-probabilities.
+  if (shape.fused_head)
+    add("objective", shape.training ? 0 : 4 * shape.supervised_tokens, "4 B for each position");
+  else
+    add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
   add("weight conversion", conversion_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;

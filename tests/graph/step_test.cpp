@@ -209,7 +209,7 @@ TEST_CASE("a stream that two branches read gets the sum of their gradients") {
   ValueId h = g.embed("embed", 50, 8);
   ValueId one = g.linear(g.norm(h, "n", 1e-6), {"a", 8}), two = g.linear(g.norm(h, "n", 1e-6), {"b", 8});
   h = g.add(g.add(h, one), two);
-  g.head(g.gather(h), "head", 50, 0, true);
+  g.head(g.gather(h), "head", 50, 0, false, true);
   Graph forward = g.take();
   Graph list = with_backward(forward, kept_values(forward, {}));
   INFO(print(list));
