@@ -39,8 +39,10 @@ TEST_CASE("a word, a reward and a list of both") {
 }
 
 TEST_CASE("a job with rewards comes back from JSON as it was") {
-  const Job job =
+  Job job =
       load("rewards: [{type: command, command: judge.py, workers: 3, timeout: 1m, environment: [A]}]").job;
+  job.model.path = "m";
+  job.data.train = {{.path = "t.jsonl"}};
   const Json json = to_json(job);
   CHECK(dump_json(to_json(job_from_json(json, "plan.json"))) == dump_json(json));
 }

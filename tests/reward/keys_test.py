@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROWS = [
     {"prompt": "p", "answer": "4", "other": "5", "n": 3, "completions": ["it is 4 or\n#### 5", "A b", " x ", "<a>1</a> 4.1"]},
-    {"prompt": "q", "answer": "5", "other": "4", "n": 5, "completions": ["the the the the", '{"a": 1}', "(5)", "5%"]},
+    {"prompt": "q", "answer": "5", "other": "4", "n": 5, "completions": ["the the the the", 'so {"a": 1}', "(5)", "5%"]},
 ]
 JUDGE = """import json, os, resource, sys
 json.loads(sys.stdin.readline())
@@ -52,7 +52,7 @@ KEYS = {
     "rewards.none": (["the"], {"type": "contains", "all": ["a"]}),
     "rewards.pattern": ("A", {"type": "regex", "pattern": "4"}),
     "rewards.match": ("full", {"type": "regex", "pattern": "A"}),
-    "rewards.schema": ("lists.json", {"type": "json_schema", "schema": "objects.json"}),
+    "rewards.schema": ("lists.json", {"type": "json_schema", "where": "last", "schema": "objects.json"}),
     "rewards.where": ("last", {"type": "json_schema", "schema": "anything.json"}),
     "rewards.tags": (["b"], {"type": "tags", "tags": ["a"]}),
     "rewards.strict": (True, {"type": "tags", "tags": ["a"]}),
