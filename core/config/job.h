@@ -38,6 +38,13 @@ enum class Precision { fp32, bf16, fp16 };
 enum class OptimizerType { adamw, adamw_8bit, lion, sgd };
 enum class ScheduleType { constant, linear, cosine, wsd };
 enum class OnNan { stop, skip };
+enum class RewardType {
+  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command,
+};
+enum class RegexMatch { full, search };
+enum class JsonWhere { whole, fenced, last };
+enum class LengthUnit { tokens, words, characters };
+enum class OnRewardError { stop, unscored };
 
 struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
@@ -167,6 +174,51 @@ struct HardwareConfig {
   std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
 };
 
+// One reward: a verifier and how much it counts. Which keys belong to which type: core/config/reward_keys.h.
+struct RewardConfig {
+  std::string name;  // empty: the type's name
+  RewardType type = RewardType::exact;
+  double weight = 1;                 // 0: measured only
+  std::optional<std::string> needs;  // key `requires`: counts only where that reward is above 0
+  OnRewardError on_error = OnRewardError::stop;
+  double max_unscored = 0.1;  // share of a batch
+  // What is compared with what.
+  std::optional<std::string> answer;  // column of the reference answer, a dotted path; not set: "answer"
+  std::string extract = "auto";   // where in the completion the answer stands
+  bool strip = true;
+  bool casefold = false;
+  double tolerance = 0;  // relative
+  double partial = 0;    // the score of an answer that can be read and is wrong
+  std::vector<std::string> choices{"A", "B", "C", "D"};
+  std::vector<std::string> all, none;  // contains
+  std::optional<std::string> pattern;
+  RegexMatch match = RegexMatch::search;
+  std::optional<std::string> schema;  // a file
+  JsonWhere where = JsonWhere::whole;
+  std::vector<std::string> tags;
+  bool strict = false;
+  // Lengths.
+  LengthUnit unit = LengthUnit::tokens;
+  std::optional<int64_t> min, max;
+  std::optional<std::string> target;  // column of the wanted length
+  double slack = 0;                   // in the unit: how far outside the score falls to 0
+  int64_t ngram = 3;
+  int64_t buffer = 0;  // tokens before max in which the penalty grows
+  double penalty = 1;
+  // A process.
+  std::vector<std::string> command;
+  int64_t workers = 1;
+  double timeout = 60;  // seconds an item
+  std::optional<int64_t> memory_limit;
+  std::vector<std::string> environment;  // names of variables that the process gets
+  std::optional<std::string> directory;  // absolute after load_job
+};
+
+struct RewardMixConfig {
+  bool normalize_each = false;
+  std::optional<double> clip;
+};
+
 struct Job {
   int64_t version = 1;
   std::string name;  // default: the file's stem
@@ -183,6 +235,8 @@ struct Job {
   EvalConfig eval;
   LogConfig log;
   HardwareConfig hardware;
+  std::vector<RewardConfig> rewards;
+  RewardMixConfig reward_mix;
   std::string provider = "auto";
   std::vector<std::string> allow;  // what is refused by default: foreign_template
 };

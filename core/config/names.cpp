@@ -67,5 +67,26 @@ const Names& names(OnNan) {
   static const Names all{"stop", "skip"};
   return all;
 }
+const Names& names(RewardType) {
+  static const Names all{"exact",       "contains", "regex",  "numeric",    "math",     "choice",
+                         "json_schema", "tags",     "length", "repetition", "overlong", "command"};
+  return all;
+}
+const Names& names(RegexMatch) {
+  static const Names all{"full", "search"};
+  return all;
+}
+const Names& names(JsonWhere) {
+  static const Names all{"whole", "fenced", "last"};
+  return all;
+}
+const Names& names(LengthUnit) {
+  static const Names all{"tokens", "words", "characters"};
+  return all;
+}
+const Names& names(OnRewardError) {
+  static const Names all{"stop", "unscored"};
+  return all;
+}
 
 }  // namespace forge

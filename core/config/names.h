@@ -28,6 +28,11 @@ const std::vector<std::string>& names(Precision);
 const std::vector<std::string>& names(OptimizerType);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(OnNan);
+const std::vector<std::string>& names(RewardType);
+const std::vector<std::string>& names(RegexMatch);
+const std::vector<std::string>& names(JsonWhere);
+const std::vector<std::string>& names(LengthUnit);
+const std::vector<std::string>& names(OnRewardError);
 
 template <class Enum>
 concept JobEnum = requires(Enum e) {

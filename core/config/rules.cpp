@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/names.h"
+#include "core/config/reward_rules.h"
 #include "core/config/row_template.h"
 
 namespace forge {
@@ -35,6 +36,8 @@ class Rules {
     if (sound({"schedule"})) schedule();
     if (sound({"hardware"})) device();
     if (sound({"allow"})) allowances();
+    if (sound({"rewards"})) check_rewards(job_, parsed_, file_, faults_);
+    if (sound({"objective", "rewards"})) rewards();
   }
 
  private:
@@ -299,6 +302,13 @@ class Rules {
     if (device == "auto" || device == "cpu" || device == "cuda" || numbered) return;
     fault("hardware.device", "\"" + device + "\" is not auto, cpu, cuda or cuda:N",
           device == "gpu" ? "write cuda" : "");
+  }
+
+  // An objective that draws completions has nothing to draw them for without rewards, and no other has completions.
+  void rewards() {
+    const std::string why = "objective.type " + name_of(job_.objective.type) + " draws no completions to score";
+    no_effect("rewards", why, "remove it; forge score --rewards JOB FILE tries rewards without training");
+    for (const char* key : {"reward_mix.normalize_each", "reward_mix.clip"}) no_effect(key, why);
   }
 
   void allowances() {

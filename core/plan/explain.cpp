@@ -59,9 +59,7 @@ Table value_rows(const Plan& plan, bool all) {
   Table rows;
   for (const std::string& key : dotted_keys(job_fields())) {
     const Field* field = find_field(key);
-    if (!field || field->kind == FieldKind::section || key.find("data.train.") == 0 ||
-        key.find("data.eval.") == 0)
-      continue;
+    if (!field || field->kind == FieldKind::section || inside_list(key)) continue;
     if (field->kind == FieldKind::sections) continue;
     const auto found = plan.origins.find(key);
     const ValueOrigin origin = found == plan.origins.end() ? ValueOrigin{"default", ""} : found->second;

@@ -19,13 +19,15 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/io", {"core/base"}},
     {"core/text", {"core/base", "core/io"}},
     {"core/data", {"core/base", "core/config", "core/io", "core/text"}},
+    {"core/reward", {"core/base", "core/config", "core/io", "core/text", "core/data"}},
+    {"core/reinforce", {"core/base"}},
     {"core/graph", {"core/base", "core/config"}},
     {"core/families", {"core/base", "core/config", "core/io", "core/graph"}},
     {"core/plan",
      {"core/base", "core/config", "core/io", "core/text", "core/data", "core/graph", "core/families"}},
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan"}},
     {"cli",
-     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "providers"}},
+     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/reward", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
     {"core/model",
@@ -55,7 +57,7 @@ std::string folder_of(const std::string& path) {
 
 bool torch_free(const std::string& path) {
   static const std::set<std::string> kFree{"core/base", "core/config", "core/io",  "core/text",
-                                           "core/data", "core/graph", "core/families", "core/plan",   "core/run", "cli"};
+                                           "core/data", "core/reward", "core/reinforce", "core/graph", "core/families", "core/plan", "core/run", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 
