@@ -138,8 +138,9 @@ Case make_case(std::string op, std::string name, std::vector<Operand> operands,
 // The case's outputs as the oracle has them, float64; the same for every backend.
 Tensors expected_outputs(const Case& c);
 // Faults, one line each; none when the backend is right: values, untouched guards and gaps, unchanged inputs,
-// every output written.
-std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected);
+// every output written. `bytes`: the outputs as they lie in memory, also in gaps and guards, for who compares runs.
+std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected,
+                                  std::vector<unsigned char>* bytes = nullptr);
 // The outputs as they lie in memory: what must be the same bit for bit from run to run.
 std::vector<unsigned char> output_bytes(const Case& c, const Backend& backend);
 

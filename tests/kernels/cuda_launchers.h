@@ -1,5 +1,5 @@
 #pragma once
-// Every launcher that has cases, added to a backend; wrap(action) runs one call. A new launcher is one more
+// Every launcher that has cases, on one stream, added to a backend; wrap(action) runs one call. A new launcher is one more
 // line here.
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
@@ -17,11 +17,11 @@
 namespace forge::kernel_test {
 
 template <class Wrap>
-void add_cuda_launchers(Backend& backend, Wrap wrap) {
+void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap) {
   auto add = [&]<class Args>(void (*launcher)(const Args&, CudaStream),
                              std::function<int64_t(const Args&)> workspace = {},
                              bool rounds_between = false) {
-    backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, nullptr); }); }, workspace,
+    backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, stream); }); }, workspace,
                       rounds_between);
   };
   add(rms_norm_forward_cuda);

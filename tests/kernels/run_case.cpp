@@ -195,7 +195,8 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
         row_size = std::max(row_size, std::abs(want[row * image.width + c]));
     for (int64_t c = 0; c < image.width; ++c) {
       int64_t i = row * image.width + c;
-      double expect = exact ? want[i] : in_type(operand.store, want[i]), found = get(operand.store, image.at(row, c));
+      double expect = exact ? want[i] : in_type(operand.store, want[i]),
+             found = get(operand.store, image.at(row, c));
       double sums = size.defined() ? size.const_data_ptr<double>()[i] : row_size;
       double roundings = rounded.defined() ? rounded.const_data_ptr<double>()[i] : sums;
       double allowed = is_float(operand.store) && !exact
@@ -293,8 +294,8 @@ void place(Image& image, Memory& memory) {
   int64_t bytes = static_cast<int64_t>(image.bytes.size());
   image.device = static_cast<unsigned char*>(memory.allocate(bytes));
   memory.write(image.device, image.bytes.data(), bytes);
-  memory.expose(
-      {image.operand->name, image.device + image.begin, image.span, image.operand->role != Role::in});
+  memory.expose({image.operand->name, image.device + image.begin, image.span, image.operand->role != Role::in,
+                 image.element_bytes});
 }
 
 void fetch(Image& image, Memory& memory) {
@@ -329,9 +330,22 @@ void execute(const Case& c, const Backend& backend, Execution& execution) {
 
 }  // namespace
 
-std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected) {
+namespace {
+
+std::vector<unsigned char> bytes_of(const Execution& execution) {
+  std::vector<unsigned char> bytes;
+  for (const Image& image : execution.images)
+    if (image.operand->role != Role::in) bytes.insert(bytes.end(), image.bytes.begin(), image.bytes.end());
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected,
+                                  std::vector<unsigned char>* bytes) {
   Execution execution;
   execute(c, backend, execution);
+  if (bytes) *bytes = bytes_of(execution);
   std::vector<std::string> faults;
   if (!execution.fault.empty()) faults.push_back(execution.fault);
   if (execution.workspace.device) check_untouched(execution.workspace, faults);
@@ -351,10 +365,7 @@ std::vector<std::string> run_case(const Case& c, const Backend& backend, const T
 std::vector<unsigned char> output_bytes(const Case& c, const Backend& backend) {
   Execution execution;
   execute(c, backend, execution);
-  std::vector<unsigned char> bytes;
-  for (const Image& image : execution.images)
-    if (image.operand->role != Role::in) bytes.insert(bytes.end(), image.bytes.begin(), image.bytes.end());
-  return bytes;
+  return bytes_of(execution);
 }
 
 }  // namespace forge::kernel_test
