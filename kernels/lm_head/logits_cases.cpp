@@ -117,6 +117,14 @@ void add_logits_cases(std::vector<Case>& cases) {
           if (setting.vocab > 4000 && layout.row_gap == 0 && layout.offset != 0) continue;
           cases.push_back(logits_case(type, setting, gradient, layout));
         }
+  for (Store type : kFloats) {
+    const Setting setting{.positions = 4, .vocab = 64, .softcap = 5, .smoothing = 0.1};
+    for (bool gradient : {false, true}) {
+      const Case c = logits_case(type, setting, gradient, kDense);
+      add_alone(cases, c);
+      for (const char* name : kHeadNumbers) cases.push_back(not_wanted(c, name));
+    }
+  }
   cases.push_back(not_finite_case());
 }
 

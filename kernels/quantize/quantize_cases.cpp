@@ -190,6 +190,12 @@ void add_quantize_cases(std::vector<Case>& cases) {
     for (const Format& format : formats)
       for (bool nested : {false, true})
         for (const Shape& shape : shapes) cases.push_back(dequantize_case(type, format, nested, shape));
+  for (const Format& format : formats) {
+    // Only codes and result: the small tables are read one by one.
+    add_alone(cases, dequantize_case(Store::bf16, format, true, {5, 64, kDense}));
+  }
+  // More rows than a grid is high.
+  cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }
 
 }  // namespace forge::kernel_test

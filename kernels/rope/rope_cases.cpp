@@ -85,6 +85,7 @@ void add_rope_cases(std::vector<Case>& cases) {
         bad[2][9] = HUGE_VAL;
         bad[0].mul_(1000);
         cases.push_back(rope_case(type, layout, backward, {3, 2, 1, 16, 16}, kDense, true, bad));
+        add_alone(cases, rope_case(type, layout, backward, {3, 2, 1, 32, 32}, kDense, true));
       }
 }
 

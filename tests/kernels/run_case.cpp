@@ -254,6 +254,7 @@ Operand in_out(std::string name, Store store, at::Tensor value, Tolerance tolera
 Operand laid(Operand operand, const Layout& layout) {
   operand.row_gap = layout.row_gap;
   operand.offset = layout.offset;
+  operand.has_stride = true;
   return operand;
 }
 
@@ -263,12 +264,24 @@ Store narrowest(const std::vector<Operand>& operands) {
   return Store::f32;
 }
 
-Pointers placeholders(const std::vector<Operand>& operands) {
+namespace {
+
+void place_over(const Case& c, Pointers& pointers) {
+  for (const auto& [name, under] : c.placed_over)
+    pointers.placed[name] = under.empty() ? Pointers::Placed{nullptr, 0} : pointers.placed.at(under);
+}
+
+}  // namespace
+
+std::string Case::refusal(const Backend& backend) const {
+  if (!backend.name().starts_with(only)) return "too large a case for it";
+  // Only sizes are asked for, and which pointers are null.
   Pointers pointers;
   void* nothing = reinterpret_cast<void*>(uintptr_t{256});
   for (const Operand& operand : operands)
     pointers.placed[operand.name] = {nothing, width_of(operand) + operand.row_gap};
-  return pointers;
+  place_over(*this, pointers);
+  return refuses(backend, pointers);
 }
 
 Tensors expected_outputs(const Case& c) {
@@ -310,6 +323,7 @@ void execute(const Case& c, const Backend& backend, Execution& execution) {
     place(image, memory);
     pointers.placed[image.operand->name] = {image.device + image.begin, image.stride};
   }
+  place_over(c, pointers);
   Image& workspace = execution.workspace;
   pointers.new_workspace = [&](int64_t bytes) -> void* {
     if (bytes == 0) return nullptr;

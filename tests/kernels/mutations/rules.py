@@ -91,7 +91,7 @@ RULES = [
 # Arithmetic is everywhere: of these kinds one in so many is taken, the same ones until their line changes; of a CPU's
 # sources, where oracles and bounds are the same and compiling takes longer, fewer of all.
 THINNED = {"sign": 5, "index": 2, "off by one": 2, "divisor": 2}
-CPU_THINNED = 4
+CPU_THINNED = 3
 
 COMPILED = [(kind, re.compile(pattern, re.S if kind == "alignments" else 0), to) for kind, pattern, to in RULES]
 
