@@ -82,7 +82,11 @@ void add_dora_cases(std::vector<Case>& cases) {
     add_alone(cases, backward);
     cases.push_back(over(forward, "y", "x"));
     cases.push_back(over(backward, "d_x", "d_y"));
+    cases.push_back(forward_case(type, 4, 61, kRagged, true));
   }
+  // More columns than a few blocks hold, and more rows than a grid is high.
+  cases.push_back(backward_case(Store::f32, 9, 4200, kDense));
+  cases.push_back(forward_case(Store::f32, kPastGrid, 1, kDense, true));
 }
 
 }  // namespace forge::kernel_test

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/base/random.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_args.h"
@@ -14,6 +16,8 @@ constexpr int64_t kStep = 12;
 RowKeys row_keys(int64_t count) {
   RowKeys keys{
       .seed = kSeed, .step = kStep, .example = {5, int64_t{1} << 40, 0}, .position = {0, 7, 2000000000}};
+  keys.example.resize(static_cast<size_t>(std::min<int64_t>(count, 3)));
+  keys.position.resize(keys.example.size());
   for (int64_t i = 3; i < count; ++i)
     keys.example.push_back(i), keys.position.push_back(static_cast<int32_t>(i % 100));
   return keys;
@@ -57,9 +61,11 @@ void add_dropout_cases(std::vector<Case>& cases) {
       for (const Layout& layout : kLayouts) cases.push_back(dropout_case(type, features, layout));
     const Case wide = dropout_case(type, 64, kDense);
     add_alone(cases, wide);
+    cases.push_back(dropout_case(type, 61, kRagged));
     cases.push_back(over(wide, "y", "x"));
     cases.push_back(over(dropout_case(type, 1030, kDense), "y", "x"));
   }
+  cases.push_back(dropout_case(Store::f32, 8, kDense, 0));
   cases.push_back(dropout_case(Store::f32, 2, kDense, kPastGrid));
 }
 

@@ -83,7 +83,11 @@ void add_embedding_cases(std::vector<Case>& cases) {
       }
   for (Store type : kFloats) {
     add_alone(cases, forward_case(type, 7, 48, 5, kDense, 1));
-    for (bool sorted : {true, false}) add_alone(cases, backward_case(type, 7, 48, 5, kDense, sorted, 1));
+    cases.push_back(forward_case(type, 7, 61, 5, kRagged, 1));
+    for (bool sorted : {true, false}) {
+      add_alone(cases, backward_case(type, 7, 48, 5, kDense, sorted, 1));
+      cases.push_back(backward_case(type, 7, 61, 5, kRagged, sorted, 1));
+    }
   }
   // More tokens than a grid is high.
   cases.push_back(forward_case(Store::f32, kPastGrid, 1, 9, kDense, 1));

@@ -12,7 +12,8 @@ struct Setting {
   int64_t positions, width, vocab;
   double temperature = 1, softcap = 0, smoothing = 0, z_loss = 0;
   bool loss = true, cotangents = false, entropy = false, weight = false, gradient = true, ignored = false;
-  double scale = 1;  // of hidden
+  double scale = 1;      // of hidden
+  Layout rows = kDense;  // of hidden and weight
 };
 
 at::Tensor logits(const at::Tensor& hidden, const at::Tensor& weight, const Setting& s) {
@@ -34,9 +35,10 @@ Case head_case(Store type, const Setting& s) {
                  .sums = 24,
                  .reason = "one rounding; softmax in fp32 with its logits' error, a sum over the vocabulary",
                  .between = 2};
-  std::vector<Operand> operands{input("hidden", type, normal({s.positions, s.width}, 1, s.scale)),
-                                input("weight", type, normal({s.vocab, s.width}, 2, 0.3)),
-                                input("targets", Store::i64, targets)};
+  std::vector<Operand> operands{
+      laid(input("hidden", type, normal({s.positions, s.width}, 1, s.scale)), s.rows),
+      laid(input("weight", type, normal({s.vocab, s.width}, 2, 0.3)), s.rows),
+      input("targets", Store::i64, targets)};
   for (const char* name : kHeadNumbers) operands.push_back(output(name, Store::f32, {s.positions}, number));
   std::vector<std::string> given;
   if (s.loss && s.gradient)
@@ -142,7 +144,8 @@ void add_allowed_cases(std::vector<Case>& cases) {
                          .cotangents = true,
                          .entropy = true,
                          .weight = true,
-                         .ignored = true};
+                         .ignored = true,
+                         .rows = kLayouts[1]};
     const Case c = head_case(type, chunks);
     cases.push_back(c);
     cases.push_back(over(c, "d_hidden", "hidden"));

@@ -144,6 +144,11 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
              gradient = backward_case(type, {"6x64", x, false, 1, kDense}, false, false),
              accumulated = backward_case(type, {"6x64", x, false, 1, kDense}, true, true);
   for (const Case& c : {alone, added, gradient, accumulated}) add_alone(cases, c);
+  // More rows than the weight's gradient takes at once.
+  cases.push_back(backward_case(type, {"70x48", normal({70, 48}, 2), false, 1, kDense}, false, true));
+  const at::Tensor ragged = normal({4, 61}, 2);
+  cases.push_back(forward_case(type, {"4x61", ragged, true, 0, kRagged}));
+  cases.push_back(backward_case(type, {"4x61", ragged, false, 0, kRagged}, true, true));
   cases.push_back(over(alone, "y", "x"));
   cases.push_back(not_wanted(alone, "inverse"));
   cases.push_back(not_wanted(added, "inverse"));

@@ -87,6 +87,9 @@ void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cas
              backward = backward_case(type, function, "4x48", gate, kDense, true);
   add_alone(cases, forward);
   add_alone(cases, backward);
+  const at::Tensor ragged = normal({4, 61}, 3, 3);
+  cases.push_back(forward_case(type, function, "4x61", ragged, kRagged));
+  cases.push_back(backward_case(type, function, "4x61", ragged, kRagged, true));
   cases.push_back(over(forward, "y", "gate"));
   cases.push_back(over(forward, "y", "up"));
   cases.push_back(over(backward, "y", "d_y"));
@@ -126,6 +129,10 @@ void add_swiglu_cases(std::vector<Case>& cases) {
       add_allowed_cases(type, function, cases);
       if (function == GateFunction::silu) add_past_the_caches(type, function, cases);
     }
+  // More columns than a few blocks hold.
+  const at::Tensor wide = normal({1, 33001}, 3);
+  cases.push_back(forward_case(Store::f32, GateFunction::silu, "wide", wide, kDense));
+  cases.push_back(backward_case(Store::f32, GateFunction::silu, "wide", wide, kDense, true));
   // More rows than a grid is high.
   const at::Tensor high = normal({kPastGrid, 1}, 3);
   cases.push_back(forward_case(Store::f32, GateFunction::silu, "high", high, kDense));

@@ -50,7 +50,7 @@ RULES = [
     ("nulls", r"[\w.]+ != nullptr(?= \?|\))", "true"),
     ("nulls", r"[\w.]+ == nullptr(?=\))", "false"),
     ("nulls", r"(?<=if \()(?:a\.|args\.)?(?:y|bias|inverse|copy|d_x|d_weight|d_hidden|d_b|logp|lse|residual|d_w)(?=\))", "true"),
-    ("order", r"\? ([^:?;{}]+?) : ([^:?;{}]+?)(?=;|\)[;,])", r"? \2 : \1"),
+    ("order", r"\? ([\w.\[\]+* -]+) : ([\w.\[\]+* -]+)(?=;|\)[;,])", r"? \2 : \1"),
     ("order", r"\b(std::)?max\(", r"\1min("),
     ("order", r"\bfmaxf\(", "fminf("),
     ("order", r"\bfminf\(", "fmaxf("),
@@ -65,21 +65,19 @@ RULES = [
     ("off by one", r"(?<=[;(] )int (\w+) = 0(?=; \1 <)", r"int \1 = 1"),
     ("off by one", r"int64_t (\w+) = (first|begin|0)(?=; \1 <)", r"int64_t \1 = \2 + 1"),
     ("type widths", r"\bdouble (?=sum|total|own|running|before|goal|norm)", "float "),
-    ("type widths", r"\bfloat sum = ", "T sum{}; sum = "),
     ("type widths", r"\buint64_t\b(?!,| (?:seed|stream))", "uint32_t"),
     ("type widths", r"\bint64_t\((?=blockIdx|blockDim|gridDim|threadIdx)", "int8_t("),
     ("type widths", r"\bwiden\((\w+\[k\])\)", r"widen(narrow<fp16>(widen(\1)))"),
     ("seeds", r"\b(?:a|args)\.(?:seed|stream|streams\[r\]|indices\[r\])(?=[ ,)])", "1"),
     ("seeds", r"(<<|>>) (\d+)", r"\1 (\2 - 1)"),
-    ("strides", r"\b(a|args)\.(?:\w+_)?stride(?=[;)\] ])", r"\1.width"),
-    ("alignments", r"(?<=[{,])\s?(?:args|a)\.\w+,(?=[^;{}]*\}[,)][^;]*?(?:\)[;,)]| launch))", ""),
+    ("strides", r"\b(a|args)\.(?:\w+_)?stride(?=[;)\] ])", r"\1.SIZE"),
     ("launch bounds", r"__launch_bounds__\(([^()]+)\)", "__launch_bounds__(16)"),
-    ("launch bounds", r"(?<=, )(1024|512|256|kBackwardThreads|kSamplingThreads)(?=\)[;},])", "2048"),
+    ("launch bounds", r"(threads_for\(.*, )(?:1024|512|256|k\w+Threads)(?=\)[;},])", r"\g<1>2048"),
     ("launch bounds", r"(?<=, )(256|kWeightWarps \* kWarp)(?=\};)", "1056"),
     ("grid limits", r"(?:rows|args\.rows) < 65535 \? (?:args\.)?rows : 65535", "200000"),
     ("grid limits", r"std::min<int64_t>\(rows, 65535\)", "200000"),
     ("grid limits", r"(row|token|sorted) = blockIdx\.y", r"\1 = blockIdx.y / 2"),
-    ("grid limits", r"ceil_div\(([^,()]+(?:\([^()]*\))?), ([^()]+)\)", r"(ceil_div(\1, \2) + 1) / 2"),
+    ("grid limits", r"(?<!threads_for\()(?<!shape_of\()(?<!int64_t )ceil_div\(([^,()]+(?:\([^()]*\))?), ([^()]+)\)", r"(ceil_div(\1, \2) + 1) / 2"),
     ("atomics", r"atomicAdd\((.+?), (a\.scale[^;]*)\);", r"*(\1) += \2;"),
     ("atomics", r"atomicOr\((\w+), (\w+)\);", r"if (threadIdx.x == 0) *\1 = \2;"),
     ("epsilon", r" \+ (?:a\.|r\.)?(?:eps|1e-6f?)\b", ""),
@@ -90,10 +88,12 @@ RULES = [
 ]
 # Arithmetic is everywhere: of these kinds one in so many is taken, the same ones until their line changes; of a CPU's
 # sources, where oracles and bounds are the same and compiling takes longer, fewer of all.
-THINNED = {"sign": 5, "index": 2, "off by one": 2, "divisor": 2}
+THINNED = {"sign": 10, "index": 4, "type widths": 4, "off by one": 3, "divisor": 3, "order": 2, "zeros": 2, "tails": 2}
 CPU_THINNED = 3
 
-COMPILED = [(kind, re.compile(pattern, re.S if kind == "alignments" else 0), to) for kind, pattern, to in RULES]
+COMPILED = [(kind, re.compile(pattern), to) for kind, pattern, to in RULES]
+# Where a launcher asks whether everything lies at 16 bytes: each pointer and stride that it asks about.
+ASKED = re.compile(r"(?:sixteen_byte<\w+>\(|dispatch_four\(|update<\w+>\([^{}]*)(\{[^{}]*\})(?:,\s*(\{[^{}]*\}))?")
 
 
 def masked(text):
@@ -122,9 +122,15 @@ def taken(mutation):
 
 def mutations_of(path, text):
     shown, result, seen, changes = masked(text), [], {}, set()
+    # A row's stride that is taken for its length.
+    size = next((s for s in ("width", "vocab", "columns", "features") if re.search(rf"\b{s};|\b{s},|int64_t[^;]*\b{s}\b", shown)), "stride + 1")
+    for list_of in (g for m in ASKED.finditer(shown) for g in (m.span(1), m.span(2)) if g[0] >= 0):
+        for match in re.finditer(r"(?<=[{ ])\w[\w.]*(?:, |(?=\}))", shown[list_of[0] : list_of[1]]):
+            begin = list_of[0] + match.start()
+            result.append(made(path, text, "alignments", begin, list_of[0] + match.end(), "", seen))
     for kind, pattern, to in COMPILED:
         for match in pattern.finditer(shown):
-            replacement = match.expand(to)
+            replacement = match.expand(to).replace("SIZE", size)
             change = (match.start(), match.end(), replacement)
             if replacement == match[0] or change in changes or "\0" in match[0]:
                 continue
