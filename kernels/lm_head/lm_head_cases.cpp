@@ -143,7 +143,7 @@ void add_allowed_cases(std::vector<Case>& cases) {
                          .vocab = 5,
                          .cotangents = true,
                          .entropy = true,
-                         .weight = true,
+                         .weight = type == Store::f32,
                          .ignored = true,
                          .rows = kLayouts[1]};
     const Case c = head_case(type, chunks);

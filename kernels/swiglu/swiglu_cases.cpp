@@ -102,6 +102,10 @@ void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& c
                         normal({64, width}, 8, 3).repeat({rows / 64, 1}), kDense);
   c.only = "cpu/";
   cases.push_back(c);
+  if (type != Store::f32) return;
+  c.name += ", rows off a line of the cache";
+  for (Operand& operand : c.operands) operand.row_gap = 5;
+  cases.push_back(c);
 }
 
 }  // namespace
