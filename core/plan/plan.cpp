@@ -30,6 +30,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_limits(plan);
+  resolve_objective(plan);
   resolve_global_batch(plan);
   resolve_optimizer(plan);
   const Parts first_epoch =

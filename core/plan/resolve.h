@@ -16,6 +16,8 @@ void resolve_precision(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);
 // Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);
+// What the job leaves to its objective: weights, the reference and its cost, the learning rate. Needs the limits.
+void resolve_objective(Plan& plan);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 void resolve_optimizer(Plan& plan);
