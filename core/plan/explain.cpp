@@ -7,6 +7,7 @@
 #include "core/config/field.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
+#include "core/data/report/pairs_text.h"
 #include "core/objective/objective.h"
 
 namespace forge {
@@ -145,23 +146,9 @@ std::string objective_text(const Plan& plan) {
                       : ", one forward more of every micro-batch");
 }
 
-std::vector<std::string> pair_row(const PairCounts& pairs, int64_t count) {
-  const auto mean = [&](int64_t tokens) { return format_count((tokens + count / 2) / std::max<int64_t>(1, count)); };
-  std::string text = "answers of " + mean(pairs.chosen_tokens) + " (chosen) and " + mean(pairs.rejected_tokens) +
-                     " tokens (rejected) in the mean; the chosen one is longer in " + format_count(pairs.chosen_longer) +
-                     ", the rejected one in " + format_count(pairs.rejected_longer);
-  const auto add = [&](int64_t n, const char* what) {
-    if (n > 0) text += "; " + format_count(n) + what;
-  };
-  add(pairs.equal, " dropped whose answers are equal");
-  add(pairs.one_side_cut, " with one answer cut");
-  add(pairs.prompts_differ, " whose prompts end in another token");
-  return {"pairs", text};
-}
-
 Table run_rows(const Plan& plan) {
   Table rows{data_row("training data", plan.train)};
-  if (plan.train.pairs.longest > 0) rows.push_back(pair_row(plan.train.pairs, plan.train.examples));
+  if (plan.train.pairs.longest > 0) rows.push_back({"pairs", pairs_text(plan.train.pairs, plan.train.examples)});
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   if (plan.packing.micro_batches_per_step > 0) rows.push_back(packing_row(plan));
   rows.push_back({"objective", objective_text(plan)});

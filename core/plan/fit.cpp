@@ -404,11 +404,6 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
   return lines;
 }
 
-bool computes_reference(const Plan& plan) {
-  const ObjectiveConfig& objective = plan.job.objective;
-  return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
-}
-
 // Log-probabilities and cotangents of answers, and rows that are multiplied by them.
 void add_answer_lines(const Plan& plan, const Fullest& train, std::vector<MemoryLine>& lines) {
   if (objective_of(plan.job.objective.type).coupling == Coupling::token) return;
@@ -419,6 +414,11 @@ void add_answer_lines(const Plan& plan, const Fullest& train, std::vector<Memory
 }
 
 }  // namespace
+
+bool computes_reference(const Plan& plan) {
+  const ObjectiveConfig& objective = plan.job.objective;
+  return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
+}
 
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
                                      const Fullest& train, const Fullest& eval) {
