@@ -20,14 +20,17 @@ using Auto = std::optional<T>;  // written `auto` in the file
 enum class Quantization { none, nf4, fp4, int8 };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
-enum class ObjectiveType { sft, pretrain };
+enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto };
+// What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
+enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
+enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
 // A value whose type the file decides: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
 
 enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
 enum class RowFormat {
   automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
-  preference, kto, reward, prompt,  // shown by `forge data`; no objective trains on them yet
+  preference, kto, reward, prompt,  // core/objective says which objective trains on which
 };
 enum class SampleBy { document, paragraph, line };
 enum class Overlong { truncate, drop, split, error };
@@ -77,6 +80,16 @@ struct ObjectiveConfig {
   TrainOn train_on = TrainOn::assistant;
   double label_smoothing = 0;
   double z_loss = 0;  // coefficient of logsumexp², averaged like the loss
+  // Of objectives that compare answers. What is not set is decided by the type (core/objective/objective.h).
+  DpoLoss loss = DpoLoss::sigmoid;
+  std::optional<double> beta;
+  double label_flip = 0;             // share of pairs that are taken to be the wrong way round
+  std::optional<double> nll_weight;  // of the chosen answer's mean negative log-likelihood
+  double gamma = 1;                  // simpo: the margin that is asked for
+  double odds_weight = 0.1;          // orpo
+  double desirable_weight = 1, undesirable_weight = 1;  // kto
+  Auto<ReferenceModel> reference;
+  Auto<bool> reference_cache;  // log-probabilities of the reference once, before the first step
 };
 
 struct DataSource {

@@ -87,8 +87,10 @@ std::vector<Field> adapter_fields() {
 std::vector<Field> objective_fields() {
   return {
       key("type", &ObjectiveConfig::type,
-          "What is minimized: the loss on the answers (sft) or on all text (pretrain).")
-          .later({"dpo", "orpo", "simpo", "kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"})
+          "What is minimized: the loss on the answers (sft) or on all text (pretrain); or, from pairs of a "
+          "chosen and a rejected answer, a loss that prefers the chosen one: against a reference model (dpo) or "
+          "without one (simpo, orpo, cpo).")
+          .later({"kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -102,6 +104,30 @@ std::vector<Field> objective_fields() {
       key("z_loss", &ObjectiveConfig::z_loss,
           "Coefficient of the z-loss, logsumexp², which keeps logits small.")
           .at_least(0),
+      key("loss", &ObjectiveConfig::loss, "dpo: the loss of a pair. forge plan prints its formula."),
+      key("beta", &ObjectiveConfig::beta,
+          "dpo, simpo, cpo: how strongly answers are told apart. In dpo a smaller value lets the model move farther "
+          "from the reference.")
+          .above(0)
+          .when_unset("0.1; simpo 2"),
+      key("label_flip", &ObjectiveConfig::label_flip,
+          "dpo: share of the pairs that are taken to be the wrong way round (loss sigmoid, robust or exo_pair).")
+          .at_least(0)
+          .below(0.5),
+      key("nll_weight", &ObjectiveConfig::nll_weight,
+          "Weight of the chosen answer's negative log-likelihood, the mean over its tokens, beside the preference.")
+          .at_least(0)
+          .when_unset("0; orpo and cpo 1"),
+      key("gamma", &ObjectiveConfig::gamma, "simpo: the margin that is asked for between the two answers.").at_least(0),
+      key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds ratio.").above(0),
+      key("reference", &ObjectiveConfig::reference,
+          "dpo: the model that answers are compared with: the base model without the adapter (base), or the model as "
+          "training begins (start). They differ where adapter.init_from continues an adapter; auto then takes start, and "
+          "base for a new one.")
+          .automatic(),
+      key("reference_cache", &ObjectiveConfig::reference_cache,
+          "dpo: compute the reference's log-probabilities once, before the first step, instead of in each step.")
+          .automatic(),
   };
 }
 
@@ -114,8 +140,8 @@ std::vector<Field> source_fields() {
           .path(),
       key("format", &DataSource::format,
           "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
-          "preference, kto, reward and prompt rows can be inspected with forge data, but no objective trains "
-          "on them yet.")
+          "dpo, simpo, orpo and cpo train on preference rows, sft and pretrain on the rest; kto, reward and prompt rows "
+          "can be inspected with forge data, but no objective trains on them yet.")
           .makes_examples(),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
           .at_least(1)

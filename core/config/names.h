@@ -17,6 +17,8 @@ const std::vector<std::string>& names(Quantization);
 const std::vector<std::string>& names(AdapterType);
 const std::vector<std::string>& names(LoraInit);
 const std::vector<std::string>& names(ObjectiveType);
+const std::vector<std::string>& names(DpoLoss);
+const std::vector<std::string>& names(ReferenceModel);
 const std::vector<std::string>& names(TrainOn);
 const std::vector<std::string>& names(RowFormat);
 const std::vector<std::string>& names(SampleBy);

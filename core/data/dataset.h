@@ -25,8 +25,9 @@ struct DataSummary {
   std::vector<RowFormat> formats;  // the same, to decide by
   std::string lost_rows_path;  // JSON lines: source, line, reason of each row not kept; empty when all were
   int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of
-  int64_t examples = 0;        // kept
+  int64_t examples = 0;        // kept; a pair of answers counts once where an objective compares them
   int64_t tokens = 0, supervised_tokens = 0, longest = 0;
+  PairCounts pairs;
   int64_t truncated = 0;  // rows cut to max_length or to the limits of prompt and completion
   int64_t split = 0;      // rows cut into several examples
   int64_t dropped = 0;    // rows left out because they are longer than a limit
@@ -63,6 +64,10 @@ class DataSet {
   // What the example is of answers to judge: "chosen", "rejected", "desirable", "score 0.5"; else empty.
   std::string label(int64_t index) const;
   const std::vector<int64_t>& lengths() const;
+  // What a micro-batch cannot divide: an example, or the pair of a chosen and the rejected answer behind it.
+  int64_t atoms() const;
+  const std::vector<int64_t>& atom_lengths() const;    // tokens of each
+  std::vector<int64_t> examples_of(int64_t atom) const;  // their indices
   const std::string& path() const;
   // Hash of ids and masks in order: the identity of the data in a job.
   const std::string& content_hash() const;
@@ -76,7 +81,7 @@ class DataSet {
   std::shared_ptr<const State> state_;
 };
 
-// The examples as one batch, in this order.
-Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices);
+// The examples of these atoms as one batch, in this order.
+Batch make_batch(const DataSet& data, const std::vector<int64_t>& atoms);
 
 }  // namespace forge

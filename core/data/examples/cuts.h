@@ -1,5 +1,6 @@
 #pragma once
-// What was taken from rows: by data.overlong, and by a chat template that does not write all of an answer.
+// What was taken from rows: by data.overlong, and by a chat template that does not write all of an answer. And what
+// pairs of answers are like.
 #include <cstdint>
 
 namespace forge {
@@ -11,6 +12,18 @@ struct CutCounts {
   int64_t dropped_tokens = 0;  // of rows that were dropped
   int64_t unsaid = 0;  // parts of trained answers that the chat template leaves out: a thought, a tool call
   CutCounts& operator+=(const CutCounts& other);
+};
+
+// Of pairs of answers, where the objective compares them.
+struct PairCounts {
+  int64_t longest = 0;              // tokens of both sides together; 0: there are no pairs
+  int64_t equal = 0;                // dropped: both answers are the same tokens. Part of DataSummary::dropped
+  int64_t one_side_cut = 0;         // one answer was cut, the other not
+  int64_t prompts_differ = 0;       // the last token of the prompt is another one beside one of the answers
+  int64_t chosen_longer = 0;        // answers of equal length count for neither
+  int64_t rejected_longer = 0;
+  int64_t chosen_tokens = 0, rejected_tokens = 0;  // of the answers
+  PairCounts& operator+=(const PairCounts& more);
 };
 
 }  // namespace forge
