@@ -286,7 +286,7 @@ std::string foreign_hint(const ForeignRow& row, const std::string& name, const N
     key += "." + field->shorthand;
     field = find_field(key);
   }
-  std::string hint = name + " is " + key + " here";
+  std::string hint = name == key ? "it is " + key + ", at the top of the file" : name + " is " + key + " here";
   std::string change;
   if (const ValueRule* rule = rule_for(row.rules, words_of(value)))
     change = said(*rule);

@@ -266,7 +266,7 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
     std::string key = prefix + member.key;
     const Field* field = field_of(fields, member.key);
     if (!field) {
-      refuse_unknown_key(member, prefix, faults);
+      refuse_unknown_key(member, node, prefix, faults);
       continue;
     }
     const Node& value = member.value;

@@ -183,8 +183,8 @@ TEST_CASE("the environment fills in, and secrets are never shown") {
   CHECK(error_of([&] { read("seed: ${env:NONE}\n"); }) ==
         "job.yaml:4:7: the environment variable NONE is not set (set it, or write ${env:NONE:-default})");
   CHECK(error_of([&] { read("seed: ${NONE}\n"); }) ==
-        "job.yaml:4:7: ${NONE} is not a reference (write ${env:NAME} or ${env:NAME:-default}, or $${ for the "
-        "text ${)");
+        "job.yaml:4:7: ${NONE} does not name an environment variable (write the value itself, or ${env:NAME} or "
+        "${env:NAME:-default}; $${ is the text ${)");
 }
 
 TEST_CASE("paths are relative to what states them") {
