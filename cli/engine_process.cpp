@@ -17,6 +17,7 @@
 #include "cli/memory_kills.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"
+#include "core/run/request_fields.h"
 
 extern char** environ;
 
@@ -26,7 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr int kProtocol = 1;
 constexpr auto kLeaveAfterLastEvent = 10s;  // an engine that has said its last word may take this long to end
 constexpr size_t kStandardErrorBytes = 32768;
 constexpr int64_t kLongestEvent = 64 << 20;
