@@ -41,7 +41,7 @@ void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnosti
     const Node* old = model->find(key);
     if (old && !old->is_null()) return;
     imply(*model, key, scalar_node(value, at, Quoting::plain));
-    derived["model." + key] = {"derived: adapter.type is qlora (" + at.text() + ")"};
+    derived["model." + key] = {OriginKind::derived, {}, "adapter.type is qlora (" + at.text() + ")"};
   };
   derive("quantization", "nf4");
   derive("double_quantization", "true");
@@ -54,7 +54,7 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
   Position file{path, 1, 1};
   if (job.name.empty()) {
     job.name = std::filesystem::path(path).stem().string();
-    loaded.origins["name"] = {"default: the job file's name"};
+    loaded.origins["name"] = {OriginKind::unset, {}, "the job file's name"};
   }
   if (!parsed.given.contains("output_dir")) job.output_dir = resolve(job.output_dir, file);
   if (names_a_template_file(job.data.template_name) && parsed.given.contains("data.template"))
@@ -108,9 +108,9 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
     const Field* field = find_field(key);
     if (field->kind != FieldKind::section && key.rfind("data.train.", 0) != 0 &&
         key.rfind("data.eval.", 0) != 0)
-      loaded.origins[key] = {"default"};
+      loaded.origins[key] = {};
   }
-  for (const auto& [key, at] : parsed.given) loaded.origins[key] = {at.text()};
+  for (const auto& [key, at] : parsed.given) loaded.origins[key] = {OriginKind::given, at};
   for (auto& [key, origin] : derived) loaded.origins[key] = std::move(origin);
   fill_defaults(loaded, path, resolve, parsed);
   if (layers.complete) check_rules(loaded.job, parsed, layers.root.at, faults);

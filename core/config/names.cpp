@@ -67,5 +67,9 @@ const Names& names(OnNan) {
   static const Names all{"stop", "skip"};
   return all;
 }
+const Names& names(OriginKind) {
+  static const Names all{"default", "given", "profile", "derived"};
+  return all;
+}
 
 }  // namespace forge

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/config/origin.h"
 
 namespace forge {
 
@@ -28,6 +29,7 @@ const std::vector<std::string>& names(Precision);
 const std::vector<std::string>& names(OptimizerType);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(OnNan);
+const std::vector<std::string>& names(OriginKind);
 
 template <class Enum>
 concept JobEnum = requires(Enum e) {

@@ -284,10 +284,32 @@ class Explainer {
 
 }  // namespace
 
+namespace {
+
+// `target_modules: q_proj, v_proj` within braces is a key v_proj without a value. The member before it, when a list
+// belongs there; nullptr otherwise.
+const Member* list_without_brackets(const Member& member, const Node& map, const std::string& section) {
+  const auto at = std::find_if(map.members.begin(), map.members.end(),
+                               [&](const Member& other) { return &other == &member; });
+  if (!member.value.is_null() || at == map.members.begin() || at == map.members.end()) return nullptr;
+  const Member& before = *std::prev(at);
+  const Field* field = find_field((section.empty() ? "" : section + ".") + before.key);
+  if (!field || !before.value.is_scalar()) return nullptr;
+  const bool list = field->kind == FieldKind::texts || field->kind == FieldKind::numbers ||
+                    field->kind == FieldKind::integers || field->kind == FieldKind::targets;
+  return list && before.key_at.line == member.key_at.line ? &before : nullptr;
+}
+
+}  // namespace
+
 void refuse_unknown_key(const Member& member, const Node& map, const std::string& prefix,
                         Diagnostics& faults) {
   std::string section = without_numbers(prefix);
   if (!section.empty()) section.pop_back();
+  if (const Member* before = list_without_brackets(member, map, section))
+    return faults.add(
+        member.key_at, prefix + member.key, "unknown key",
+        "a list stands in brackets: " + before->key + ": [" + before->value.scalar + ", " + member.key + "]");
   const Place place{.path = section, .section = section, .other_peft_method = has_other_peft_method(map)};
   Explainer(faults).explain(member, place, prefix, true);
 }

@@ -1,5 +1,7 @@
-// Which linear layers an adapter changes. The rules are PEFT's (tuners_utils.check_target_module_exists and
-// get_pattern_key), so that a saved adapter_config.json selects the same modules there.
+// The rules are PEFT's (tuners_utils.check_target_module_exists and get_pattern_key), so that a saved
+// adapter_config.json selects the same modules there.
+#include "core/families/adapter_sites.h"
+
 #include <algorithm>
 #include <cmath>
 

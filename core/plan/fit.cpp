@@ -357,7 +357,7 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
     derived(plan, key,
             first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
                   : "the most that fits below the knee of " + knee + " tokens: " + room_text(plan));
-  if (plan.origins.count(other) == 0 || plan.origins[other].source == "default")
+  if (plan.origins.count(other) == 0 || plan.origins[other].kind == OriginKind::unset)
     derived(plan, other,
             plan.job.data.packing ? "about as many examples; with packing tokens decide"
                                   : "examples of at most " + format_count(longest_of(plan)) + " tokens");

@@ -4,7 +4,7 @@
 //
 //   Plan plan = make_plan(input);
 //   plan.job.train.precision            // resolved
-//   plan.origins["train.precision"]     // {"profile ampere", "…"}
+//   plan.origins["train.precision"]     // {OriginKind::profile, "profile ampere", "…"}
 //   write_file_durably(path, to_json(plan).dump(2));
 #include <map>
 #include <optional>
@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/config/origin.h"
 #include "core/data/dataset.h"
+#include "core/families/adapter_sites.h"
 #include "core/plan/device.h"
 #include "core/plan/memory.h"
 #include "core/families/modules.h"
@@ -25,8 +27,9 @@
 namespace forge {
 
 struct ValueOrigin {
-  std::string source;  // "default", "job.yaml:9:9", "--set …", "profile hopper", "derived"
-  std::string reason;  // for profile and derived values
+  OriginKind kind = OriginKind::unset;
+  std::string source;  // to be shown: "default", "job.yaml:9:9", "--set …", "profile hopper", "derived"
+  std::string reason;  // for values that no person chose
 };
 using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
 
@@ -103,10 +106,6 @@ struct PlanInput {
 
 // Tokens of one batch of an evaluation: those of a training micro-batch, so that it needs no more memory.
 int64_t evaluation_tokens(const Plan& plan);
-
-// What make_plan refuses before it looks at data: settings that contradict each other, the model or the device. Throws
-// Error(job) with all of them.
-void check_job(const Job& job, const ModelSpec& model, const Device& device);
 
 // A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs
 // …, … available" naming the largest line and the cheapest remedy that would fit.

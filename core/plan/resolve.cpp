@@ -26,14 +26,6 @@ int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
 }
 
-bool names_a_linear(const ModelSpec& model, const std::string& name) {
-  const std::vector<Module> modules = modules_of(model);
-  return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
-    return (module.role == Role::linear || module.role == Role::head) &&
-           ends_with("." + module.path, "." + name);
-  });
-}
-
 // `lengths` may be a sample's.
 int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   if (!lengths.empty())
@@ -46,62 +38,11 @@ int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, co
 }  // namespace
 
 void derived(Plan& plan, const std::string& key, const std::string& reason) {
-  plan.origins[key] = {"derived", reason};
+  plan.origins[key] = {OriginKind::derived, "derived", reason};
 }
 
 void from_profile(Plan& plan, const std::string& key, const std::string& reason) {
-  plan.origins[key] = {"profile " + plan.profile, reason};
-}
-
-namespace {
-
-std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
-  std::vector<KeyFault> faults;
-  if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
-    faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
-  if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
-      !job.adapter.init_from)
-    faults.push_back({"adapter.init",
-                      "pissa takes its factors out of the base weights, which quantised blocks cannot "
-                      "follow; take default, or model.quantization: none"});
-  for (const std::string& name : job.adapter.exclude_modules)
-    if (!names_a_linear(model, name))
-      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
-  if (job.train.precision == Precision::fp16 && !device.cuda)
-    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU takes bf16 or fp32"});
-  if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
-    faults.push_back({"train.precision",
-                      device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32"});
-  return faults;
-}
-
-std::vector<KeyFault> faults_of_data(const Plan& plan) {
-  std::vector<KeyFault> faults;
-  if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
-    faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
-                                             " tokens, the model knows " +
-                                             format_count(plan.model.max_position_embeddings) +
-                                             " positions; set it to that, or leave it out"});
-  if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});
-  return faults;
-}
-
-void throw_if_any(std::vector<KeyFault> faults) {
-  if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
-}
-
-}  // namespace
-
-void check_job(const Job& job, const ModelSpec& model, const Device& device) {
-  throw_if_any(faults_of_job(job, model, device));
-}
-
-void refuse_contradictions(const Plan& plan) {
-  require_trainable(plan.train, "data.train");
-  require_trainable(plan.eval, "data.eval");
-  std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
-  for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
-  throw_if_any(faults);
+  plan.origins[key] = {OriginKind::profile, "profile " + plan.profile, reason};
 }
 
 void resolve_device(Plan& plan) {
@@ -189,7 +130,7 @@ void resolve_limits(Plan& plan) {
   TrainConfig& train = plan.job.train;
   if (train.epochs || train.max_steps || train.max_tokens || train.max_time) return;
   train.epochs = 1;
-  plan.origins["train.epochs"] = {"default", "1 unless another limit is set"};
+  plan.origins["train.epochs"] = {OriginKind::unset, "default", "1 unless another limit is set"};
 }
 
 void resolve_global_batch(Plan& plan) {
@@ -201,14 +142,14 @@ void resolve_global_batch(Plan& plan) {
     return;
   }
   train.global_batch_size = 32;
-  plan.origins["train.global_batch_size"] = {"default", "32 examples a step"};
+  plan.origins["train.global_batch_size"] = {OriginKind::unset, "default", "32 examples a step"};
 }
 
 void resolve_optimizer(Plan& plan) {
   OptimizerConfig& optimizer = plan.job.optimizer;
   if (optimizer.betas) return;
   optimizer.betas = default_betas(optimizer.type);
-  plan.origins["optimizer.betas"] = {"default", "those of " + name_of(optimizer.type)};
+  plan.origins["optimizer.betas"] = {OriginKind::unset, "default", "those of " + name_of(optimizer.type)};
 }
 
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {

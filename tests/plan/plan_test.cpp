@@ -309,7 +309,7 @@ TEST_CASE("contradictions with model, device and data are found together") {
 TEST_CASE("plan.json is an exact round trip") {
   for (PlanInput asked : {input("smollm2-135m", cpu()), qlora("llama-3.1-8b", card("RTX 4070"))}) {
     asked.eval = data(10, 100, 300);
-    asked.origins["seed"] = {"job.yaml:3:7", ""};
+    asked.origins["seed"] = {OriginKind::given, "job.yaml:3:7", ""};
     const Plan plan = make_plan(asked);
     const Json json = to_json(plan);
     const Plan read = plan_from_json(parse_json(json.dump(2), "plan.json", ErrorKind::environment));

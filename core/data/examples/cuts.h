@@ -10,7 +10,11 @@ struct CutCounts {
   int64_t tokens = 0;          // taken from rows that were kept, by truncate
   int64_t dropped_tokens = 0;  // of rows that were dropped
   int64_t unsaid = 0;  // parts of trained answers that the chat template leaves out: a thought, a tool call
-  CutCounts& operator+=(const CutCounts& other);
+  CutCounts& operator+=(const CutCounts& other) {
+    prompts += other.prompts, completions += other.completions, tokens += other.tokens;
+    dropped_tokens += other.dropped_tokens, unsaid += other.unsaid;
+    return *this;
+  }
 };
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/json_fields.h"
+#include "core/text/tokenizer/models/bpe.h"
 
 namespace forge::text {
 

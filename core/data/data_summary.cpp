@@ -1,6 +1,7 @@
+#include "core/data/data_summary.h"
+
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/data/dataset.h"
 #include "core/data/report/show.h"
 #include "core/io/members.h"
 
@@ -49,11 +50,6 @@ RowFormat format_named(const std::string& name) {
 }
 
 }  // namespace
-
-CutCounts& CutCounts::operator+=(const CutCounts& other) {
-  for (const CutField& field : kCuts) this->*field.member += other.*field.member;
-  return *this;
-}
 
 Json to_json(const DataSummary& summary) {
   Json json = Json::object();
