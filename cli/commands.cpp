@@ -88,7 +88,7 @@ std::string meant_command(const std::string& name, const std::vector<std::string
 
 std::string where_to_go(const std::string& name) {
   for (const char* ending : {".yaml", ".yml", ".json"})
-    if (ends_with(name, ending)) return "a job file stands behind a command: forge run " + name;
+    if (ends_with(name, ending)) return "a job file comes after a command: forge run " + name;
   for (const NoCommand& none : kNoCommands)
     if (lower(name) == none.word) return none.instead;
   if (name == "version" || name == "-v") return "forge --version prints it";

@@ -21,7 +21,7 @@ bool source_is_there(const DataSource& source) {
       if (!is_there(file.path)) return false;
     return true;
   } catch (const Error&) {
-    return is_there(source.path);  // a folder without data files is told of when it is read
+    return is_there(source.path);  // a folder without data files is reported when it is read
   }
 }
 

@@ -155,7 +155,7 @@ class PlanParts {
       input_.model = read_model_spec(job().model.path);
     });
     if (model) read_model(machine);
-    // What is no model, or a broken file, would be told of twice.
+    // Otherwise a path that is no model, or a broken file, would be reported twice.
     const bool has_text = (model || is_directory(job().model.path)) &&
                           attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
     find_data();

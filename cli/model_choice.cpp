@@ -32,7 +32,7 @@ std::string run_meant(const std::string& name) {
       if (has(above, "plan.json"))
         return "name the run, " + above.string() +
                ", or this adapter with its model: --model MODEL --adapter " + name;
-    return "an adapter stands beside its model: --model MODEL --adapter " + name;
+    return "an adapter goes with its model: --model MODEL --adapter " + name;
   }
   if (has(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
   for (const char* ending : {".yaml", ".yml", ".json"})
@@ -47,7 +47,7 @@ std::string way_to_result(const std::string& folder, const RunState& state, cons
                           bool full) {
   const std::string finish = "run its job again to finish it";
   if (full || !state.last_step) return finish;
-  return finish + ", or take its last checkpoint: --model " + choice.run->job.model.path + " --adapter " +
+  return finish + ", or use its last checkpoint: --model " + choice.run->job.model.path + " --adapter " +
          RunPaths{folder}.checkpoint(*state.last_step);
 }
 
@@ -60,7 +60,7 @@ ModelChoice from_run(const std::string& folder) {
   RunState state = inspect_run(folder);
   if (!state.exists)
     throw Error(ErrorKind::environment, RunPaths{folder}.plan() + ": is not whole")
-        .hint("run its job again: it starts anew");
+        .hint("run its job again: it starts over");
   unseal(state, folder);
   ModelChoice choice;
   choice.run = plan_from_json(state.plan, folder + "/plan.json");

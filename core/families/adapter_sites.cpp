@@ -174,7 +174,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
       faults.push_back(
           {"adapter.target_modules",
            "" + module.path +
-               (module.role == Role::head ? " takes no low-rank adapter" : " is not a linear layer") +
+               (module.role == Role::head ? " cannot have a low-rank adapter" : " is not a linear layer") +
                " (modules_to_save trains it whole)"});
       selection.matches[target] += 1;
       continue;

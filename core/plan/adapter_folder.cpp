@@ -152,7 +152,7 @@ bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const Adapt
   }
   throw KeyError(
       ErrorKind::job, std::move(faults),
-      "leave them out to take the adapter's own, or leave out adapter.init_from to train a new adapter");
+      "leave them out to use the adapter's own, or leave out adapter.init_from to train a new adapter");
 }
 
 }  // namespace

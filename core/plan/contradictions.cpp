@@ -25,16 +25,16 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
   if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
       !job.adapter.init_from)
     faults.push_back({"adapter.init",
-                      "pissa takes its factors out of the base weights, which quantised blocks cannot "
-                      "follow; take default, or model.quantization: none"});
+                      "pissa subtracts its factors from the base weights, which quantised blocks cannot "
+                      "hold; use default, or model.quantization: none"});
   for (const std::string& name : job.adapter.exclude_modules)
     if (!names_a_linear(model, name))
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
   if (job.train.precision == Precision::fp16 && !device.cuda)
-    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU takes bf16 or fp32"});
+    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU uses bf16 or fp32"});
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
     faults.push_back({"train.precision",
-                      device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32"});
+                      device.gpu.name + " has no bf16 (it starts with Ampere); use auto, fp16 or fp32"});
   return faults;
 }
 

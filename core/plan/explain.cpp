@@ -121,7 +121,7 @@ std::vector<std::string> packing_row(const Plan& plan) {
             format_count(*train.global_batch_tokens) + " tokens";
   else if (plan.job.data.packing && plan.packing.micro_batch_fill < 0.98)
     text += "; a step of " + format_count(*train.global_batch_size) +
-            " examples does not fill its last micro-batch, train.global_batch_tokens would";
+            " examples does not fill its last micro-batch; train.global_batch_tokens would fill it";
   return {plan.job.data.packing ? "packing" : "batches (no packing)", text};
 }
 

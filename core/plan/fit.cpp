@@ -334,7 +334,7 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
           largest.formula + ")" +
           (none ? ""
                 : "; the cheapest remedy: " + remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")"))
-      .hint(none ? "no single setting makes it fit: take a smaller model or a device with more memory"
+      .hint(none ? "no single setting makes it fit: use a smaller model or a device with more memory"
                  : "set " + remedy.text());
 }
 
@@ -359,7 +359,7 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
                   : "the most that fits below the knee of " + knee + " tokens: " + room_text(plan));
   if (plan.origins.count(other) == 0 || plan.origins[other].kind == OriginKind::unset)
     derived(plan, other,
-            plan.job.data.packing ? "about as many examples; with packing tokens decide"
+            plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
                                   : "examples of at most " + format_count(longest_of(plan)) + " tokens");
 }
 
@@ -380,7 +380,7 @@ void complete_fixed_batch(Plan& plan) {
       train.micro_batch_size = train.global_batch_tokens ? std::min(tokens, kMostExamples)
                                                          : std::min(tokens, *train.global_batch_size);
     derived(plan, "train.micro_batch_size",
-            plan.job.data.packing ? "about as many examples; with packing tokens decide"
+            plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
                                   : "as many examples in order as train.micro_batch_tokens holds");
   }
 }

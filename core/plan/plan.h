@@ -115,7 +115,7 @@ Plan make_plan(const PlanInput& input);
 // rest. Reading throws Error(environment) naming the first member that is missing, of another type or out of its range.
 Json to_json(const Plan& plan);
 Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
-// States the hash anew: to_json does, and whoever changes what it wrote.
+// Sets the hash again: to_json does, and so must any caller that changes its result.
 void set_plan_hash(Json& plan);
 // Takes "hash" out of a plan that was read. Throws Error(environment) where it is not that of the rest: somebody edited
 // the file. Plans of older versions state none.

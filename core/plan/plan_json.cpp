@@ -41,7 +41,7 @@ constexpr auto kRoomMembers = [](auto& room, auto&& member) {
 constexpr auto kTimeMembers = [](auto& time, auto&& member) {
   member("step_seconds", time.step_seconds, "of a step; 0: not known", at_least(0));
   member("run_seconds", time.run_seconds, "of all steps; 0: not known", at_least(0));
-  member("reason", time.reason, "what it stands on, or why it is not known and what to do");
+  member("reason", time.reason, "what it is based on, or why it is not known and what to do");
 };
 
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
@@ -221,7 +221,7 @@ void take_plan_hash(Json& plan, const std::string& name) {
 Plan plan_from_json(const Json& json, const std::string& name) {
   const auto refuse = [&](const std::string& what) -> Error {
     return Error(ErrorKind::environment, name + ": not a plan of this forge: " + what)
-        .hint("--fresh starts the run anew");
+        .hint("--fresh starts the run over");
   };
   if (!json.is_object() || json.value("version", Json()) != kVersion)
     throw refuse("expected version " + std::to_string(kVersion));

@@ -274,7 +274,7 @@ void add_warnings(Plan& plan, const PlanInput& input) {
          ", the engine needs 13.0: install driver 580 or newer");
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
     warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
-         ", which takes " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+         ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
 }
 
 }  // namespace forge

@@ -31,9 +31,9 @@ MeanBatch mean_batch(const Plan& plan) {
 
 // Why rates would not tell; empty where they do.
 std::string unknown(const Plan& plan, const Rates* rates) {
-  if (plan.provider != "fused") return "unmeasured: rates are known of provider fused only, so far";
+  if (plan.provider != "fused") return "unmeasured: so far, rates are measured for provider fused only";
   if (plan.job.model.quantization != Quantization::none || plan.storage != *plan.job.train.precision)
-    return "unmeasured: weights that are converted as they are used are not among the measured rates";
+    return "unmeasured: the rates do not cover weights that are converted on use";
   if (!rates)
     return "unmeasured: forge bench JOB --kernels measures this machine once, for all jobs of this "
            "output_dir";
@@ -72,7 +72,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
       add(i < step.micro_batch_ops ? micro_batch : update, work);
   add(micro_batch, batch_work(batch.sizes));
   if (!missing.empty()) {
-    time.reason = "unmeasured: the rates hold nothing of \"" + missing + "\" in " + name_of(precision) +
+    time.reason = "unmeasured: the rates have no entry for \"" + missing + "\" in " + name_of(precision) +
                   "; forge bench JOB --kernels measures it";
     return time;
   }

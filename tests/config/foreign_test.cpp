@@ -127,7 +127,7 @@ const Case kTransformers[] = {
     {"push_to_hub: true", "has no counterpart: forge uploads nothing"},
     {"hub_model_id: me/model", "has no counterpart: forge uploads nothing"},
     {"gradient_checkpointing_kwargs: {use_reentrant: false}",
-     "is train.activation_checkpointing here; none, selective or full is all it takes"},
+     "is train.activation_checkpointing here; it accepts only none, selective or full"},
     {"torch_dtype: bfloat16", "is train.precision here; write bf16"},
     {"attn_implementation: flash_attention_2", "has no counterpart: provider chooses the kernels"},
     {"training_args: {learning_rate: 1e-4}", "training_args.learning_rate: it is optimizer.learning_rate"},
