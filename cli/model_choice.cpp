@@ -93,7 +93,7 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
   progress.clear();
   for (const std::string& name : changed_files(before, now))
     progress.warn(path_of_start_file(choice.run->job, name) +
-                  " is not what the run was trained with: it changed since");
+                  " has changed since the run was trained with it");
 }
 
 }  // namespace
