@@ -262,7 +262,7 @@ TEST_CASE("a step of few examples that cannot fill its micro-batches is told so"
   asked.train.longest = 250;
   CHECK_THAT(explain(make_plan(asked), false),
              Catch::Contains("62.5 % of 1,000 tokens used; a step of 5 examples does not fill its last "
-                             "micro-batch, train.global_batch_tokens would"));
+                             "micro-batch; train.global_batch_tokens would fill it"));
 }
 
 TEST_CASE("known lengths make the prediction exact where the bound is loose") {
