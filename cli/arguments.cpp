@@ -1,10 +1,13 @@
 #include "cli/arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/commands.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
+#include "core/config/foreign.h"
 
 namespace forge {
 namespace {
@@ -36,6 +39,53 @@ std::string owners_of(const std::string& option) {
   return " (" + join(owners, ", ") + (owners.size() > 1 ? " have it)" : " has it)");
 }
 
+// Options of other tools for what needs none here.
+struct OtherOption {
+  const char* name;
+  const char* instead;
+};
+constexpr OtherOption kOtherOptions[] = {
+    {"--resume", "forge run continues an unfinished run by itself"},
+    {"--resume-from-checkpoint", "forge run continues an unfinished run by itself"},
+    {"--continue", "forge run continues an unfinished run by itself"},
+    {"--config", "the job file needs no option: forge run job.yaml"},
+    {"--config-file", "the job file needs no option: forge run job.yaml"},
+    {"--job", "the job file needs no option: forge run job.yaml"},
+    {"--overwrite-output-dir", "--fresh starts over"},
+    {"--verbose", "forge plan JOB --all shows every value; a run's own log is RUN/log.txt"},
+    {"-v", "forge plan JOB --all shows every value; a run's own log is RUN/log.txt"},
+};
+
+// `text` with every `from` as `to`.
+std::string with(std::string text, char from, char to) {
+  std::replace(text.begin(), text.end(), from, to);
+  return text;
+}
+
+// An option that names a key of the job, by forge's name or by another tool's: "write --set train.epochs=2".
+std::string key_help(const std::string& option) {
+  const std::string name = with(option.substr(option.find_first_not_of('-')), '-', '_');
+  std::vector<std::string> keys;
+  for (const std::string& key : dotted_keys(job_fields()))
+    if (key == name || key.substr(key.rfind('.') + 1) == name) keys.push_back(key);
+  if (keys.empty())
+    if (const ForeignRow* row = find_foreign_row({name});
+        row && !row->key.empty() && row->key.find("[]") == std::string::npos)
+      keys.push_back(row->key);
+  if (keys.size() != 1 || find_field(keys[0])->kind == FieldKind::section) return "";
+  return "a value of the job is changed by --set " + keys[0] + "=VALUE";
+}
+
+// What to do instead of an option that no command has; empty when unknown.
+std::string instead_of(const Command& command, const std::string& option) {
+  const std::string plain = with(option, '_', '-');
+  for (const OtherOption& other : kOtherOptions)
+    if (plain == other.name) return other.instead;
+  const bool sets = std::any_of(command.options.begin(), command.options.end(),
+                                [](const Option& own) { return std::string(own.name) == "--set"; });
+  return sets && option.starts_with("--") && option.size() > 2 ? key_help(option) : "";
+}
+
 void reject_unknown(const Command& command, const std::vector<std::string>& unknown) {
   if (unknown.empty()) return;
   if (unknown[0][0] != '-') throw usage_error(command, "unexpected argument \"" + unknown[0] + "\"");
@@ -44,7 +94,10 @@ void reject_unknown(const Command& command, const std::vector<std::string>& unkn
   std::string name = unknown[0].substr(0, unknown[0].find('='));
   std::string help = owners_of(name);
   if (help.empty()) help = did_you_mean(name, names);
-  throw usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + help);
+  const std::string instead = help.empty() ? instead_of(command, name) : "";
+  Error error =
+      usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + help);
+  throw instead.empty() ? error : Error(error).hint(instead);
 }
 
 void check_operands(const Command& command, const std::vector<std::string>& operands) {
@@ -109,7 +162,10 @@ std::string help_text(const Command& command) {
   std::vector<std::vector<std::string>> rows;
   for (const Option& option : all_options(command))
     rows.push_back({"  " + option_usage(option), option.help});
-  return text + format_table(rows);
+  const std::vector<Option> options = all_options(command);
+  const bool repeats =
+      std::any_of(options.begin(), options.end(), [](const Option& option) { return option.repeats; });
+  return text + format_table(rows) + (repeats ? "\n… after an option: it may be given several times.\n" : "");
 }
 
 bool Arguments::has(const std::string& name) const { return !texts(name).empty(); }

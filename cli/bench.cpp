@@ -22,8 +22,8 @@ constexpr Option kOptions[] = {
     {"--ladder", "", "the optimisations one by one, from the plainest settings to the job's"},
     {"--kernels", "", "measure this machine's rates, from which plans of this output_dir tell their time"},
     {"--trace", "FILE", "write the measured steps, op by op, for Chrome's trace viewer (chrome://tracing, Perfetto)"},
-    {"--steps", "N", "steps measured at each point at least, behind one that warms up (default 3)"},
-    {"--seconds", "S", "time after which a point begins no further step (default 60)"},
+    {"--steps", "N", "steps measured at each point at least, after one that warms up (default 3)"},
+    {"--seconds", "S", "start no further step of a point after this time (default 60)"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.precision=fp32", true},
 };
 

@@ -44,7 +44,7 @@ std::optional<std::string> answer(const Json& messages, const ModelText& text, c
 int run(const Arguments& args) {
   Progress progress(false, args.quiet());
   ModelChoice choice = choose_model(args, progress);
-  sampling_request(args);  // a wrong option is said before the conversation begins
+  sampling_request(args);  // reports a wrong option before the conversation starts
   ModelText text = open_model_text(choice.model, choice.chat_template);
   Json messages = Json::array();
   if (std::optional<std::string> system = args.text("--system"))

@@ -45,17 +45,39 @@ struct OtherName {
   const char* command;
 };
 constexpr OtherName kOtherNames[] = {
-    {"train", "run"},           {"finetune", "run"},     {"fine-tune", "run"},     {"fit", "run"},
-    {"sft", "run"},             {"start", "run"},        {"resume", "run"},        {"continue", "run"},
-    {"check", "validate"},      {"lint", "validate"},    {"verify", "validate"},   {"estimate", "plan"},
-    {"explain", "plan"},        {"dry-run", "plan"},     {"memory", "plan"},       {"preprocess", "data"},
-    {"prepare", "data"},        {"tokenize", "data"},    {"dataset", "data"},      {"benchmark", "bench"},
-    {"evaluate", "eval"},       {"evaluation", "eval"},  {"test", "eval"},         {"perplexity", "eval"},
-    {"infer", "generate"},      {"inference", "generate"}, {"predict", "generate"}, {"sample", "generate"},
-    {"complete", "generate"},   {"talk", "chat"},        {"new", "init"},          {"create", "init"},
-    {"config", "init"},         {"docs", "schema"},      {"env", "doctor"},        {"info", "doctor"},
-    {"reward", "score"},         {"rewards", "score"},    {"grade", "score"},
-    {"hardware", "profile"},    {"device", "profile"},   {"gpu", "profile"},       {"show", "list"},
+    {"train", "run"},         {"finetune", "run"},       {"fine-tune", "run"},    {"fit", "run"},
+    {"sft", "run"},           {"start", "run"},          {"resume", "run"},       {"continue", "run"},
+    {"check", "validate"},    {"lint", "validate"},      {"verify", "validate"},  {"estimate", "plan"},
+    {"explain", "plan"},      {"dry-run", "plan"},       {"memory", "plan"},      {"preprocess", "data"},
+    {"prepare", "data"},      {"tokenize", "data"},      {"dataset", "data"},     {"benchmark", "bench"},
+    {"evaluate", "eval"},     {"evaluation", "eval"},    {"test", "eval"},        {"perplexity", "eval"},
+    {"infer", "generate"},    {"inference", "generate"}, {"predict", "generate"}, {"sample", "generate"},
+    {"complete", "generate"}, {"talk", "chat"},          {"new", "init"},         {"create", "init"},
+    {"config", "init"},       {"docs", "schema"},        {"env", "doctor"},       {"info", "doctor"},
+    {"reward", "score"},      {"rewards", "score"},      {"grade", "score"},
+    {"hardware", "profile"},  {"device", "profile"},     {"gpu", "profile"},      {"show", "list"},
+};
+
+// What other tools have commands for and forge has none.
+struct NoCommand {
+  const char* word;
+  const char* instead;
+};
+constexpr NoCommand kNoCommands[] = {
+    {"merge",
+     "forge has no merge yet; of a run's adapter folder, PEFT's merge_and_unload() makes whole weights"},
+    {"export",
+     "forge has no export yet; RUN/adapter (RUN/model of full fine-tuning) is what PEFT, transformers and "
+     "vLLM load"},
+    {"convert",
+     "forge has no conversion yet; RUN/adapter (RUN/model of full fine-tuning) is what PEFT, transformers "
+     "and vLLM load"},
+    {"import", "forge validate says for each key of another tool's config what it is here"},
+    {"serve", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
+    {"deploy", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
+    {"report", "each run has its report: RUN/report.html"},
+    {"runs", "runs are the folders below output_dir, each with its report.html"},
+    {"diff", "report.json of two runs can be compared; their jobs are in job.yaml"},
 };
 
 // ` (did you mean "run"?)`, or nothing.
@@ -67,8 +89,10 @@ std::string meant_command(const std::string& name, const std::vector<std::string
 
 std::string where_to_go(const std::string& name) {
   for (const char* ending : {".yaml", ".yml", ".json"})
-    if (ends_with(name, ending)) return "a job file stands behind a command: forge run " + name;
-  if (name == "version") return "forge --version prints it";
+    if (ends_with(name, ending)) return "a job file comes after a command: forge run " + name;
+  for (const NoCommand& none : kNoCommands)
+    if (lower(name) == none.word) return none.instead;
+  if (name == "version" || name == "-v") return "forge --version prints it";
   if (starts_with(name, "-")) return "the command comes first: forge COMMAND " + name;
   return "see forge --help";
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Where words go: data to stdout, everything that is said to people to stderr.
+// Where words go: data to stdout, everything for people to stderr.
 #include <string>
 #include <string_view>
 

@@ -17,6 +17,7 @@
 #include "cli/memory_kills.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"
+#include "core/run/request_fields.h"
 
 extern char** environ;
 
@@ -26,7 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr int kProtocol = 1;
 constexpr auto kLeaveAfterLastEvent = 10s;  // an engine that has said its last word may take this long to end
 constexpr size_t kStandardErrorBytes = 32768;
 constexpr int64_t kLongestEvent = 64 << 20;
@@ -281,7 +281,7 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
   ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);   // a checkpoint on its way is whole or does not exist
   ++stop_requests;
   const char* text = stop_requests > 1 ? "leaving"
-                     : trains          ? "stopping after a checkpoint; once more to leave without"
+                     : trains          ? "stopping after a checkpoint; once more to stop without one"
                                        : "stopping; once more to leave at once";
   on_event({{"event", "notice"}, {"level", "info"}, {"text", text}});
 }
@@ -302,7 +302,7 @@ void EngineProcess::State::check_greeting(const Json& event) {
   ::kill(pid, SIGKILL);
   throw Error(ErrorKind::environment, "the engine speaks another protocol than this program (" +
                                           std::to_string(kProtocol) + "): " + dump_json(event).substr(0, 200))
-      .hint("program and engine must come from one build; unset FORGE_ENGINE or build both anew");
+      .hint("program and engine must come from one build; unset FORGE_ENGINE or rebuild both");
 }
 
 void EngineProcess::State::throw_end(const std::optional<Json>& error) {

@@ -1,7 +1,5 @@
 #include "cli/faults.h"
 
-#include <charconv>
-
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/diagnostics.h"
@@ -9,17 +7,6 @@
 
 namespace forge {
 namespace {
-
-// The last number of "job.yaml:3:9", cut off; 0 where there is none.
-int64_t take_number(std::string& place) {
-  const size_t colon = place.rfind(':');
-  int64_t number = 0;
-  if (colon == std::string::npos) return 0;
-  const char *begin = place.data() + colon + 1, *end = place.data() + place.size();
-  if (std::from_chars(begin, end, number).ptr != end || begin == end) return 0;
-  place.erase(colon);
-  return number;
-}
 
 std::string indented_hint(const Error& error) {
   std::string text;
@@ -30,13 +17,6 @@ std::string indented_hint(const Error& error) {
 
 }  // namespace
 
-Position position_of(std::string place) {
-  if (starts_with(place, "--set ")) return {place, 0, 0};
-  const int64_t column = take_number(place);
-  const int64_t line = column > 0 ? take_number(place) : 0;
-  return {place, line, column};
-}
-
 std::vector<Fault> faults_of(const Error& error) {
   if (const auto* several = dynamic_cast<const FaultError*>(&error)) return several->faults();
   std::vector<Fault> faults;
@@ -45,7 +25,7 @@ std::vector<Fault> faults_of(const Error& error) {
       faults.push_back({error.kind(), {fault.file, fault.line, fault.column}, fault.key, fault.message, fault.hint});
   else if (const auto* keyed = dynamic_cast<const KeyError*>(&error))
     for (const KeyFault& fault : keyed->faults())
-      faults.push_back({error.kind(), position_of(fault.place), fault.key, fault.message, error.hint()});
+      faults.push_back({error.kind(), fault.place, fault.key, fault.message, error.hint()});
   else
     faults.push_back({error.kind(), {}, "", error.what(), error.hint()});
   return faults;

@@ -23,8 +23,6 @@ struct Fault {
   std::string message;
   std::string hint;  // what to do
 };
-// "job.yaml:3:9" in its parts.
-Position position_of(std::string place);
 std::vector<Fault> faults_of(const Error& error);
 // {"kind", "file", "line", "column", "key", "message", "hint"}; a line of 0 is none.
 Json to_json(const Fault& fault);
@@ -40,7 +38,7 @@ class FaultError : public Error {
   std::vector<Fault> faults_;
 };
 
-// Goes on behind what fails, so that one look shows all that is wrong.
+// Continues after a failure, so that one report shows everything that is wrong.
 class FaultCollector {
  public:
   // Whether `work` threw no Error. Anything else that it throws ends the command.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/base/text.h"
+#include "core/config/foreign.h"
 #include "core/data/read/expand.h"
 
 namespace forge {
@@ -20,11 +21,12 @@ bool source_is_there(const DataSource& source) {
       if (!is_there(file.path)) return false;
     return true;
   } catch (const Error&) {
-    return is_there(source.path);  // a folder without data files is told of when it is read
+    return is_there(source.path);  // a folder without data files is reported when it is read
   }
 }
 
-void add_missing(const std::vector<DataSource>& sources, const std::string& list, std::vector<MissingPath>& missing) {
+void add_missing(const std::vector<DataSource>& sources, const std::string& list,
+                 std::vector<MissingPath>& missing) {
   for (size_t i = 0; i < sources.size(); ++i)
     if (!source_is_there(sources[i]))
       missing.push_back({list + "[" + std::to_string(i) + "].path", sources[i].path});
@@ -50,13 +52,29 @@ std::vector<MissingPath> missing_paths(const Job& job) {
   return missing;
 }
 
-std::string place_of(const LoadedJob& loaded, const std::string& key, const std::string& file) {
+std::string hub_hint(const LoadedJob& loaded, const MissingPath& missing) {
+  const Position at = place_of(loaded, missing.key, "");
+  std::filesystem::path folder = std::filesystem::current_path();
+  if (!is_option(at)) folder /= std::filesystem::path(at.file).parent_path();
+  const std::string written =
+      std::filesystem::path(missing.path).lexically_relative(folder.lexically_normal()).string();
+  return hub_hint(missing.key, written);
+}
+
+std::string missing_hint(const LoadedJob& loaded, const MissingPath& missing) {
+  const std::string hint = hub_hint(loaded, missing);
+  if (!hint.empty()) return hint;
+  return missing.key == "model.path"
+             ? "model.path is a Hugging Face folder with config.json, or a .gguf file; "
+               "relative paths start at the folder of the file that states them"
+             : "relative paths start at the folder of the file that states them";
+}
+
+Position place_of(const LoadedJob& loaded, const std::string& key, const std::string& file) {
   auto origin = loaded.origins.find(key);
   if (origin == loaded.origins.end()) origin = loaded.origins.find(key + "[0].path");
-  if (origin == loaded.origins.end()) return file;
-  const std::string& source = origin->second.source;
-  const bool unwritten = starts_with(source, "default") || starts_with(source, "derived");
-  return unwritten ? file + ":1:1" : source;
+  if (origin == loaded.origins.end()) return {file};
+  return origin->second.kind == OriginKind::given ? origin->second.at : Position{file, 1, 1};
 }
 
 }  // namespace forge

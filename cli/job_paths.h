@@ -16,7 +16,12 @@ struct MissingPath {
 std::vector<MissingPath> missing_paths(const Job& job);
 std::vector<MissingPath> missing_data(const Job& job);
 
+// What to do about a path that is not there: how a name of the hub becomes a folder, where it looks like one.
+std::string missing_hint(const LoadedJob& loaded, const MissingPath& missing);
+// Only that of a name of the hub; else empty.
+std::string hub_hint(const LoadedJob& loaded, const MissingPath& missing);
+
 // Where the job states a key, or its file's beginning.
-std::string place_of(const LoadedJob& loaded, const std::string& key, const std::string& file);
+Position place_of(const LoadedJob& loaded, const std::string& key, const std::string& file);
 
 }  // namespace forge

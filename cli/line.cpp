@@ -7,8 +7,10 @@
 #include "core/base/text.h"
 #include "core/io/model_file.h"
 #include "core/plan/adapter_folder.h"
+#include "core/plan/contradictions.h"
 #include "core/plan/model_file.h"
 #include "core/run/output_dir.h"
+#include "core/run/run_folder.h"
 #include "core/text/chat_template.h"
 #include "providers/providers.h"
 
@@ -17,9 +19,23 @@ namespace {
 
 constexpr int64_t kShownBytes = int64_t{1} << 30;  // less is read at once
 
+std::string shown_source(const Origin& origin) {
+  switch (origin.kind) {
+    case OriginKind::unset:
+      return "default";
+    case OriginKind::given:
+      return origin.at.text();
+    case OriginKind::profile:
+      return "profile";
+    case OriginKind::derived:
+      return "derived";
+  }
+  return "";
+}
+
 Origins origins_of(const LoadedJob& loaded) {
   Origins origins;
-  for (const auto& [key, origin] : loaded.origins) origins[key] = {origin.source, ""};
+  for (const auto& [key, origin] : loaded.origins) origins[key] = {origin.kind, shown_source(origin), origin.reason};
   return origins;
 }
 
@@ -52,9 +68,9 @@ std::map<std::string, std::vector<std::string>> choices() {
 
 KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
   const auto* keyed = dynamic_cast<const KeyError*>(&error);
-  std::vector<KeyFault> faults = keyed ? keyed->faults() : std::vector<KeyFault>{{"", error.what(), ""}};
+  std::vector<KeyFault> faults = keyed ? keyed->faults() : std::vector<KeyFault>{{"", error.what(), {}}};
   for (KeyFault& fault : faults)
-    if (!fault.key.empty() && fault.place.empty()) fault.place = place_of(loaded, fault.key, file);
+    if (!fault.key.empty() && fault.place.file.empty()) fault.place = place_of(loaded, fault.key, file);
   return KeyError(error.kind(), std::move(faults), error.hint());
 }
 
@@ -101,6 +117,12 @@ Device pick_device(const Job& job, const std::optional<std::string>& gpu) {
 }
 
 LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets) {
+  if (is_directory(file)) {
+    const bool run = file_exists(RunPaths{file}.plan());
+    throw Error(ErrorKind::job, file + ": is a folder, expected a job file")
+        .hint(run ? "the run continues by the job file that it was started with; forge eval, generate and chat take the folder"
+                  : "forge init writes a job to start from");
+  }
   LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});
   inherit_adapter(loaded);
   return loaded;
@@ -109,11 +131,11 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
 void limit_length(LoadedJob& loaded, const ModelSpec& model) {
   int64_t& length = loaded.job.data.max_length;
   Origin& origin = loaded.origins["data.max_length"];
-  if (origin.source != "default") return;
+  if (origin.kind != OriginKind::unset) return;
   const auto limit = [&](int64_t most, const char* why) {
     if (length <= most) return;
     length = most;
-    origin.source = std::string("derived: the model's ") + why;
+    origin = {OriginKind::derived, {}, std::string("the model's ") + why};
   };
   if (model.rope.type != RopeType::dynamic) limit(model.max_position_embeddings, "max_position_embeddings");
 }
@@ -131,12 +153,16 @@ class PlanParts {
       line_.device = pick_device(job(), options_.gpu);
       line_.profile = pick_profile(line_.device, job().hardware);
     });
-    const bool model = attempt([&] { input_.model = read_model_spec(job().model.path); });
+    const bool model = attempt([&] {
+      require_model();
+      input_.model = read_model_spec(job().model.path);
+    });
     if (model) read_model(machine);
-    // What is no model, or a broken file, would be told of twice.
+    // Otherwise a path that is no model, or a broken file, would be reported twice.
     const bool has_text = (model || is_directory(job().model.path)) &&
                           attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
-    has_text ? read_data() : find_data();
+    find_data();
+    if (has_text) read_data();
     faults_.throw_if_any();
     return finish();
   }
@@ -179,15 +205,26 @@ class PlanParts {
     // For a plan that cannot be made a look at the data is enough.
     if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
     const bool train =
-        attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
-    if (!has_eval_data(job()) || (!train && job().data.eval.empty())) return;
+        train_there_ && attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
+    if (!eval_there_ || !has_eval_data(job()) || (!train && job().data.eval.empty())) return;
     attempt([&] { line_.data.eval = prepare_split(job(), Split::eval, *text_, progress_, options); });
   }
 
-  // Without a tokenizer: at least whether the data are there.
+  void require_model() const {
+    for (const MissingPath& missing : missing_paths(job()))
+      if (missing.key == "model.path") refuse(ErrorKind::environment, missing);
+  }
+
+  // Which is worth knowing without a tokenizer too.
   void find_data() {
-    for (const MissingPath& missing : missing_data(job()))
-      attempt([&] { throw KeyError(ErrorKind::data, missing.key, missing.path + ": no such file"); });
+    for (const MissingPath& missing : missing_data(job())) {
+      attempt([&] { refuse(ErrorKind::data, missing); });
+      (starts_with(missing.key, "data.eval") ? eval_there_ : train_there_) = false;
+    }
+  }
+
+  [[noreturn]] void refuse(ErrorKind kind, const MissingPath& missing) const {
+    throw KeyError(kind, missing.key, missing.path + ": there is no such file or folder", missing_hint(line_.loaded, missing));
   }
 
   PlanInput finish() {
@@ -226,6 +263,7 @@ class PlanParts {
   FaultCollector faults_;
   PlanInput input_;
   std::optional<ModelText> text_;
+  bool train_there_ = true, eval_there_ = true;
 };
 
 }  // namespace

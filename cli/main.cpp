@@ -100,7 +100,7 @@ int main(int count, char** words) {
   } catch (const ReaderGone&) {
     return kReaderGoneCode;
   } catch (const Error& error) {
-    return report(error, json);  // as it is: it may hold faults of its own kind
+    return report(error, json);  // not converted: it may be a subclass with its own faults
   } catch (const std::exception& exception) {
     return report(as_error(exception), json);
   }

@@ -23,13 +23,16 @@ std::string absolute(const std::string& path) { return fs::absolute(path).lexica
 // What to name instead of something that is no run folder.
 std::string run_meant(const std::string& name) {
   const fs::path path = fs::path(name).lexically_normal();
-  const auto has = [&](const fs::path& folder, const char* file) { return file_exists((folder / file).string()); };
+  const auto has = [&](const fs::path& folder, const char* file) {
+    return file_exists((folder / file).string());
+  };
   if (has(path, "adapter_config.json")) {
     for (fs::path above = path.parent_path(); !above.empty() && above != above.parent_path();
          above = above.parent_path())
       if (has(above, "plan.json"))
-        return "name the run, " + above.string() + ", or this adapter with its model: --model MODEL --adapter " + name;
-    return "an adapter stands beside its model: --model MODEL --adapter " + name;
+        return "name the run, " + above.string() +
+               ", or this adapter with its model: --model MODEL --adapter " + name;
+    return "an adapter goes with its model: --model MODEL --adapter " + name;
   }
   if (has(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
   for (const char* ending : {".yaml", ".yml", ".json"})
@@ -44,19 +47,20 @@ std::string way_to_result(const std::string& folder, const RunState& state, cons
                           bool full) {
   const std::string finish = "run its job again to finish it";
   if (full || !state.last_step) return finish;
-  return finish + ", or take its last checkpoint: --model " + choice.run->job.model.path + " --adapter " +
+  return finish + ", or use its last checkpoint: --model " + choice.run->job.model.path + " --adapter " +
          RunPaths{folder}.checkpoint(*state.last_step);
 }
 
 ModelChoice from_run(const std::string& folder) {
   if (!file_exists(RunPaths{folder}.plan()))
-    throw Error(ErrorKind::environment, folder + (fs::exists(folder) ? ": is no run folder: it holds no plan.json"
-                                                                     : ": there is no such run folder"))
+    throw Error(ErrorKind::environment,
+                folder + (fs::exists(folder) ? ": is no run folder: it holds no plan.json"
+                                             : ": there is no such run folder"))
         .hint(run_meant(folder));
   RunState state = inspect_run(folder);
   if (!state.exists)
     throw Error(ErrorKind::environment, RunPaths{folder}.plan() + ": is not whole")
-        .hint("run its job again: it starts anew");
+        .hint("run its job again: it starts over");
   unseal(state, folder);
   ModelChoice choice;
   choice.run = plan_from_json(state.plan, folder + "/plan.json");
@@ -89,7 +93,7 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
   progress.clear();
   for (const std::string& name : changed_files(before, now))
     progress.warn(path_of_start_file(choice.run->job, name) +
-                  " is not what the run was trained with: it changed since");
+                  " has changed since the run was trained with it");
 }
 
 }  // namespace
@@ -98,7 +102,8 @@ ModelChoice choose_model(const Arguments& args, Progress& progress) {
   bool names_run = !args.operands().empty();
   if (names_run == args.has("--model"))
     throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
-                                            : "expected a run folder or --model");
+                                            : "expected a run folder or --model")
+        .hint(names_run ? "" : "name a folder like runs/NAME, or a model with --model");
   if (names_run && args.has("--adapter"))
     throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
   ModelChoice choice;

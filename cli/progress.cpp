@@ -156,10 +156,10 @@ void Progress::show_json(const Json& event) {
   try {
     return print_json(event);
   } catch (const ReaderGone&) {
-    say("nobody reads stdout any more: the run goes on, and its events are in metrics.jsonl");
+    say("nothing reads stdout any more: the run continues, and its events are in metrics.jsonl");
   } catch (const Error& error) {
     stdout_fault_ = error.what();
-    say(stdout_fault_ + ": the run goes on, and its events are in metrics.jsonl");
+    say(stdout_fault_ + ": the run continues, and its events are in metrics.jsonl");
   }
   stdout_lost_ = true;
 }

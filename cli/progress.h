@@ -28,7 +28,7 @@ class Progress {
   // Values that nothing shown may hold: a job's secrets.
   void hide(std::vector<Secret> secrets) { secrets_ = std::move(secrets); }
 
-  // With --json a stdout that takes no more is said once and left alone: the run has its events in metrics.jsonl.
+  // With --json, a stdout that can no longer be written to is reported once and then ignored: the events are in metrics.jsonl.
   void show(const Json& event);
   // Why stdout did not take all events; empty where it did, or where its reader left.
   const std::string& stdout_fault() const { return stdout_fault_; }

@@ -78,17 +78,24 @@ int show_finished(const Arguments& args, const std::string& folder, const std::s
   return 0;
 }
 
+// What the run came to. Metrics that were lost are missing from its counts, so the last step tells how far it went.
 void show_result(Progress& progress, const std::string& folder, const Json& report) {
   std::string text = "finished " + shown_path(folder);
-  if (report.contains("steps") && report["steps"].is_number())
-    text += ": " + format_count(report["steps"].get<int64_t>()) + " steps";
-  if (report.contains("tokens_per_second") && report["tokens_per_second"].is_number())
-    text +=
-        ", " + format_count(static_cast<int64_t>(report["tokens_per_second"].get<double>())) + " tokens/s";
+  const auto number = [&](const char* key) {
+    const auto found = report.find(key);
+    return found != report.end() && found->is_number() ? found->get<double>() : 0;
+  };
+  const auto steps = static_cast<int64_t>(std::max(number("steps"), number("step")));
+  if (steps > 0) text += ": " + format_count(steps) + " steps";
+  if (number("tokens_per_second") > 0)
+    text += ", " + format_count(static_cast<int64_t>(number("tokens_per_second"))) + " tokens/s";
   if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number())
     text += ", eval loss " +
             format_number(std::round(report["eval"]["last"]["eval_loss"].get<double>() * 1e4) / 1e4);
   progress.line(text);
+  if (report.contains("exported"))
+    progress.line("  result: " + shown_path(report["exported"].value("path", "")) +
+                  ", report: " + shown_path(folder + "/report.html"));
 }
 
 using Clock = std::chrono::steady_clock;

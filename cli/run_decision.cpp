@@ -42,7 +42,7 @@ bool has_file(const Plan& plan, const std::string& name) {
 // "models/llama/config.json changed since the run began"
 std::string changed_file_text(const Plan& before, const Plan& wanted, const std::string& name) {
   const char* what = !has_file(before, name)   ? " was not there when the run began"
-                     : !has_file(wanted, name) ? " is gone since the run began"
+                     : !has_file(wanted, name) ? " has disappeared since the run started"
                                                : " changed since the run began";
   return path_of_start_file(wanted.job, name) + what;
 }
@@ -110,7 +110,7 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
     return std::find(files.begin(), files.end(), key) != files.end();
   });
   std::string message =
-      folder + (only_files ? ": began from other files" : ": holds another job of this name");
+      folder + (only_files ? ": was started from other files" : ": holds another job of this name");
   for (const std::string& key : keys) message += difference(key, before, wanted);
   throw Error(ErrorKind::job, message).hint(way_out(state, before, wanted, keys, only_files, extend));
 }

@@ -1,16 +1,17 @@
-// forge schema: the JSON Schemas of what forge reads and writes, and the manual of the job file.
+// forge schema: the JSON Schemas of what forge reads and writes, and their manuals.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/text.h"
 #include "core/config/emit.h"
 #include "core/plan/plan.h"
 #include "core/run/event_fields.h"
+#include "core/run/protocol_docs.h"
 
 namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--docs", "", "the manual of job files (docs/job.md) instead"},
+    {"--docs", "", "the same for people: docs/job.md, or with event docs/engine-protocol.md"},
 };
 
 std::string plan_schema_json() { return plan_schema().dump(2) + "\n"; }
@@ -20,25 +21,24 @@ std::string report_schema_json() { return report_schema().dump(2) + "\n"; }
 struct SchemaRow {
   const char* name;
   std::string (*make)();
+  std::string (*make_docs)() = nullptr;
 };
 constexpr SchemaRow kSchemas[] = {
-    {"job", job_schema_json},
+    {"job", job_schema_json, job_reference_markdown},
     {"plan", plan_schema_json},
-    {"event", event_schema_json},
+    {"event", event_schema_json, protocol_markdown},
     {"report", report_schema_json},
 };
 
 int run(const Arguments& args) {
-  if (args.has("--docs")) {
-    print(job_reference_markdown());
-    return 0;
-  }
   std::string name = args.operands().empty() ? "job" : args.operands()[0];
   std::vector<std::string> names;
   for (const SchemaRow& row : kSchemas) {
     names.push_back(row.name);
     if (name != row.name) continue;
-    print(row.make());
+    if (args.has("--docs") && !row.make_docs)
+      throw Error(ErrorKind::usage, "there is no manual of " + name).hint("--docs is for job and event");
+    print(args.has("--docs") ? row.make_docs() : row.make());
     return 0;
   }
   throw Error(ErrorKind::usage, "unknown schema \"" + name + "\"" + did_you_mean(name, names))

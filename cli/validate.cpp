@@ -34,12 +34,13 @@ void add_fault(Verdict& verdict, const Error& error) {
 void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Verdict& verdict) {
   for (const MissingPath& missing : missing_paths(loaded.job)) {
     const std::string text = hide_secrets(missing.path, loaded) + ": there is no such file or folder";
-    const std::string place = place_of(loaded, missing.key, file);
+    const Position place = place_of(loaded, missing.key, file);
     const bool data = starts_with(missing.key, "data.") && missing.key != "data.template";
-    verdict.warnings.push_back(to_json(Fault{data ? ErrorKind::data : ErrorKind::environment, position_of(place),
-                                             missing.key, text,
-                                             "relative paths start at the folder of the file that states them"}));
-    verdict.text += (verdict.text.empty() ? "" : "\n") + place + ": warning: " + missing.key + ": " + text;
+    verdict.warnings.push_back(to_json(Fault{data ? ErrorKind::data : ErrorKind::environment, place,
+                                             missing.key, text, missing_hint(loaded, missing)}));
+    verdict.text +=
+        (verdict.text.empty() ? "" : "\n") + place.text() + ": warning: " + missing.key + ": " + text;
+    if (const std::string hint = hub_hint(loaded, missing); !hint.empty()) verdict.text += "\n  " + hint;
   }
 }
 

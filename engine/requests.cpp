@@ -9,7 +9,9 @@
 
 #include "core/config/names.h"
 #include "core/config/secrets.h"
+#include "core/base/text.h"
 #include "core/model/generate.h"
+#include "core/run/request_fields.h"
 #include "core/tensor/device.h"
 #include "core/train/measure.h"
 #include "core/train/rates.h"
@@ -19,7 +21,7 @@
 namespace forge {
 namespace {
 
-constexpr int kProtocol = 1;
+constexpr int64_t kEvalBatchTokens = 2048;
 
 void hello(const EventSink& emit, const std::string& device) {
   emit({{"event", "hello"},
@@ -103,8 +105,7 @@ void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
                                      step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   Network network(loaded.model, *loaded.trainables, *provider, job);
   DataSet data = DataSet::open(request.at("tokens"));
-  const EvalStats stats =
-      evaluate(network, loaded.model, data, field<int64_t>(request, "batch_tokens", 2048), stop);
+  const EvalStats stats = evaluate(network, loaded.model, data, kEvalBatchTokens, stop);
   for (int64_t i = 0; i < data.size(); ++i) {
     const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
     emit({{"event", "example"},
@@ -191,10 +192,12 @@ constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &mea
 }  // namespace
 
 void answer(const Json& request, const EventSink& emit, StopFlag& stop) {
-  std::string command = request.value("command", "");
+  if (const std::vector<std::string> faults = request_faults(request); !faults.empty())
+    throw Error(ErrorKind::internal, "the request is not one of docs/engine-protocol.md: " + join(faults, "; "));
+  const std::string command = request["command"];
   for (const Row& row : kRequests)
     if (command == row.command) return row.run(request, emit, stop);
-  throw Error(ErrorKind::internal, "the engine does not know the request \"" + command + "\"");
+  throw Error(ErrorKind::internal, "nothing answers the request " + command);
 }
 
 }  // namespace forge

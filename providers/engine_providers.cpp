@@ -25,22 +25,6 @@ const Row& row_named(const std::string& name) {
 
 }  // namespace
 
-StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
-                         Recomputed recompute) {
-  const TrainedLayout trained =
-      trained_layout(run_parameters(spec, job.adapter, job.model.quantization), job.optimizer);
-  return {.shape = {spec, module_training(spec, job.adapter, sites), std::move(recompute),
-                    trained_size(trained, job.train.precision.value_or(Precision::fp32))},
-          .neftune_alpha = job.train.neftune_alpha};
-}
-
-StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
-                         Checkpointing policy) {
-  StepOptions options = step_options(spec, job, sites, Recomputed());
-  options.shape.recompute = recomputed_by(options.shape, policy);
-  return options;
-}
-
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
                                                  TrainableSet& trainables, const StepOptions& options) {
   return row_named(name).step(model, trainables, options);

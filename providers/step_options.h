@@ -1,5 +1,6 @@
 #pragma once
 // What a provider is made for.
+#include "core/families/adapter_sites.h"
 #include "core/families/step.h"
 #include "core/plan/plan.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/adapter/lora.h"
+#include "core/families/adapter_sites.h"
 
 namespace forge {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/families/adapter_sites.h"
 #include "core/model/model.h"
 #include "core/model/trainable.h"
 #include "core/families/parameters.h"

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/position.h"
 
 namespace forge {
 
 struct KeyFault {
   std::string key;      // dotted; empty: about no single one
   std::string message;  // what about it, without the key
-  std::string place;    // "job.yaml:3:9"; empty while it is not known
+  Position place;       // in the job; without a file while it is not known
   std::string text() const;  // "job.yaml:3:9: hardware.profile: unknown …"
 };
 

@@ -38,9 +38,10 @@ class Substitution {
       result += text.substr(at, open - at) + value_of(text.substr(open + 2, close - open - 2));
       at = close + 1;
     }
+    if (node_.faulty) return;  // stays as written: it is no empty value
     node_.scalar = result + text.substr(at);
     node_.quoting = Quoting::either;
-    if (node_.scalar.empty() && !node_.faulty) node_.kind = NodeKind::null;
+    if (node_.scalar.empty()) node_.kind = NodeKind::null;
   }
 
  private:
@@ -52,8 +53,8 @@ class Substitution {
                            : "";
     if (!is_variable_name(name)) {
       node_.faulty = true;
-      faults_.add(node_.at, "", "${" + reference + "} is not a reference",
-                  "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
+      faults_.add(node_.at, "", "${" + reference + "} does not name an environment variable",
+                  "write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${");
       return "";
     }
     std::optional<std::string> value = environment_(name);

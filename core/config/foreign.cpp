@@ -198,12 +198,16 @@ std::string said(const ValueRule& rule) {
   return rule.text.empty() ? "leave it out" : "write " + rule.text;
 }
 
-// OWNER/NAME, which may also be a folder: so it is said what a hub's name would need.
+// OWNER/NAME, which may also be a folder: so it is said what a hub's name would need. Some owners are nobody's names.
 bool could_be_a_hub_name(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == 0 || slash == std::string::npos || slash + 1 == text.size() || text[0] == '.' ||
       text.find('/', slash + 1) != std::string::npos)
     return false;
+  static const std::vector<std::string> folders{"model", "models",  "base",    "weights", "data",   "dataset", "datasets",
+                                                "runs",  "results", "outputs", "output",  "out",    "checkpoints", "adapters",
+                                                "tmp",   "src",     "tests",   "examples"};
+  if (std::find(folders.begin(), folders.end(), text.substr(0, slash)) != folders.end()) return false;
   const bool plain = text.find_first_not_of(
                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                          "0123456789-_./") == std::string::npos;
@@ -272,6 +276,11 @@ std::string carried_value_hint(const std::string& key, const Node& value) {
   return misfit(*field, key, value);
 }
 
+std::string hub_hint(const std::string& key, const std::string& written) {
+  const Field* field = find_field(rules_key(key));
+  return field ? download_hint(*field, key, {written}) : "";
+}
+
 std::string foreign_hint(const ForeignRow& row, const std::string& name, const Node& value) {
   if (row.kind != ForeignRow::Kind::counterpart) {
     const ValueRule* rule = rule_for(row.rules, words_of(value));
@@ -286,7 +295,7 @@ std::string foreign_hint(const ForeignRow& row, const std::string& name, const N
     key += "." + field->shorthand;
     field = find_field(key);
   }
-  std::string hint = name + " is " + key + " here";
+  std::string hint = name == key ? "it is " + key + ", at the top of the file" : name + " is " + key + " here";
   std::string change;
   if (const ValueRule* rule = rule_for(row.rules, words_of(value)))
     change = said(*rule);

@@ -47,6 +47,9 @@ std::string foreign_value_hint(const std::string& key, const std::string& value)
 // why it does not fit. Empty when nothing.
 std::string carried_value_hint(const std::string& key, const Node& value);
 
+// "a name of the hub is downloaded first: …" where `written`, the value of forge's `key`, looks like one; else empty.
+std::string hub_hint(const std::string& key, const std::string& written);
+
 // What to say about a key of another tool with this value.
 std::string foreign_hint(const ForeignRow& row, const std::string& name, const Node& value);
 

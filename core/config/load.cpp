@@ -43,7 +43,7 @@ void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnosti
     const Node* old = model->find(key);
     if (old && !old->is_null()) return;
     imply(*model, key, scalar_node(value, at, Quoting::plain));
-    derived["model." + key] = {"derived: adapter.type is qlora (" + at.text() + ")"};
+    derived["model." + key] = {OriginKind::derived, {}, "adapter.type is qlora (" + at.text() + ")"};
   };
   derive("quantization", "nf4");
   derive("double_quantization", "true");
@@ -56,7 +56,7 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
   Position file{path, 1, 1};
   if (job.name.empty()) {
     job.name = std::filesystem::path(path).stem().string();
-    loaded.origins["name"] = {"default: the job file's name"};
+    loaded.origins["name"] = {OriginKind::unset, {}, "the job file's name"};
   }
   if (!parsed.given.contains("output_dir")) job.output_dir = resolve(job.output_dir, file);
   if (names_a_template_file(job.data.template_name) && parsed.given.contains("data.template"))
@@ -138,9 +138,9 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   for (const std::string& key : dotted_keys(job_fields())) {
     const Field* field = find_field(key);
     if (field->kind != FieldKind::section && !inside_list(key))
-      loaded.origins[key] = {"default"};
+      loaded.origins[key] = {};
   }
-  for (const auto& [key, at] : parsed.given) loaded.origins[key] = {at.text()};
+  for (const auto& [key, at] : parsed.given) loaded.origins[key] = {OriginKind::given, at};
   for (auto& [key, origin] : derived) loaded.origins[key] = std::move(origin);
   fill_defaults(loaded, path, resolve, parsed);
   if (layers.complete && options.rewards_only) check_rewards(loaded.job, parsed, layers.root.at, faults);

@@ -3,8 +3,8 @@
 //
 //   LoadedJob loaded = load_job("job.yaml", {.sets = {"train.epochs=2"}});
 //   loaded.job.train.epochs;                       // 2
-//   loaded.origins["train.epochs"].source;         // "--set train.epochs=2"
-//   loaded.origins["adapter.rank"].source;         // "job.yaml:9:9", "base.yaml:3:9" or "default"
+//   loaded.origins["train.epochs"].at.text();      // "--set train.epochs=2"
+//   loaded.origins["adapter.rank"].at.text();      // "job.yaml:9:9" or "base.yaml:3:9"; .kind tells of defaults
 //
 // Reads job files only: no model, no data. Precedence: default < extends < job < --set; `auto` waits for the
 // plan.
@@ -14,6 +14,7 @@
 
 #include "core/config/job.h"
 #include "core/config/layers.h"
+#include "core/config/origin.h"
 
 namespace forge {
 
@@ -25,11 +26,6 @@ struct LoadOptions {
   bool rewards_only = false;
   // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "fused", "reference"}}.
   std::map<std::string, std::vector<std::string>> choices;
-};
-
-// Where a value comes from: "default", "file:line:column", "--set key=value" or "derived: …".
-struct Origin {
-  std::string source;
 };
 
 struct LoadedJob {

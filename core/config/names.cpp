@@ -76,6 +76,10 @@ const Names& names(OnNan) {
   static const Names all{"stop", "skip"};
   return all;
 }
+const Names& names(OriginKind) {
+  static const Names all{"default", "given", "profile", "derived"};
+  return all;
+}
 const Names& names(RewardType) {
   static const Names all{"exact",       "contains", "regex",  "numeric",    "math",     "choice",
                          "json_schema", "tags",     "length", "repetition", "overlong", "command"};

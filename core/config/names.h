@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/config/origin.h"
 
 namespace forge {
 
@@ -30,6 +31,7 @@ const std::vector<std::string>& names(Precision);
 const std::vector<std::string>& names(OptimizerType);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(OnNan);
+const std::vector<std::string>& names(OriginKind);
 const std::vector<std::string>& names(RewardType);
 const std::vector<std::string>& names(RegexMatch);
 const std::vector<std::string>& names(JsonWhere);

@@ -6,11 +6,6 @@
 
 namespace forge {
 
-std::string Position::text() const {
-  if (line == 0) return file;
-  return file + ":" + std::to_string(line) + ":" + std::to_string(column);
-}
-
 const Node* Node::find(std::string_view key) const {
   for (const Member& member : members)
     if (member.key == key) return &member.value;

@@ -17,15 +17,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace forge {
+#include "core/base/position.h"
 
-struct Position {
-  std::string file;
-  int64_t line = 0;    // from 1; 0: the place has no lines (a --set, a plan)
-  int64_t column = 0;  // from 1, in characters
-  // "job.yaml:3:9", or the file's name alone.
-  std::string text() const;
-};
+namespace forge {
 
 enum class NodeKind { null, scalar, list, map };
 

@@ -73,7 +73,7 @@ class ValueReader {
   template <class Value>
   std::optional<FieldValue> take(Reading<Value> reading, const Node& node) {
     if (reading.value) return FieldValue(std::move(*reading.value));
-    return refuse(node.at, reading.problem, reading.hint.empty() ? elsewhere(node) : reading.hint);
+    return refuse(node.at, reading.message(), reading.hint.empty() ? elsewhere(node) : reading.hint);
   }
   template <class Value>
   std::optional<FieldValue> in_range(Reading<Value> reading, const Node& node) {
@@ -83,8 +83,7 @@ class ValueReader {
       if (share && !field_.share_key.empty())
         reading.hint = "a share of all steps is " + sibling(field_.share_key);
       if (field_.automatic)
-        reading.problem +=
-            reading.problem.find("expected") == std::string::npos ? ", expected auto or one" : " or auto";
+        reading.expected = reading.expected.empty() ? "auto or one" : reading.expected + " or auto";
       return take(std::move(reading), node);
     }
     if (inside(field_, static_cast<double>(*reading.value))) return FieldValue(*reading.value);
@@ -250,6 +249,18 @@ void check_required(const Node& node, const std::vector<Field>& fields, const st
   }
 }
 
+// For a value where a section's keys belong: the key that it probably is, or the keys there are.
+std::string section_hint(const Field& section, const Node& value) {
+  for (const Field& field : section.fields)
+    if (field.required && !value.is_map()) {
+      const std::string shown = value.is_scalar() ? value.scalar : "[…]";
+      return "write " + section.key + ": {" + field.key + ": " + shown + "}";
+    }
+  std::vector<std::string> names;
+  for (const Field& field : section.fields) names.push_back(field.key);
+  return "known here: " + join(names, ", ");
+}
+
 const Field* field_of(const std::vector<Field>& fields, const std::string& key) {
   for (const Field& field : fields)
     if (field.key == key) return &field;
@@ -272,7 +283,7 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
     std::string key = prefix + member.key;
     const Field* field = field_of(fields, member.key);
     if (!field) {
-      refuse_unknown_key(member, prefix, faults);
+      refuse_unknown_key(member, node, prefix, faults);
       continue;
     }
     const Node& value = member.value;
@@ -288,9 +299,7 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
     } else if (value.is_map()) {
       parse_section(value, field->fields, field->member(object), key + ".", resolve, parsed, faults);
     } else {
-      std::vector<std::string> names;
-      for (const Field& inner : field->fields) names.push_back(inner.key);
-      faults.add(value.at, key, describe(value) + ", expected keys", "known here: " + join(names, ", "));
+      faults.add(value.at, key, describe(value) + ", expected keys", section_hint(*field, value));
     }
   }
   if (!parsed.complete) return;

@@ -71,7 +71,7 @@ class Rules {
     std::vector<int64_t> layers = adapter.layers_to_transform;
     std::sort(layers.begin(), layers.end());
     auto twice = std::adjacent_find(layers.begin(), layers.end());
-    if (twice != layers.end()) fault("adapter.layers_to_transform", std::to_string(*twice) + " stands twice");
+    if (twice != layers.end()) fault("adapter.layers_to_transform", std::to_string(*twice) + " appears twice");
   }
 
   void quantization() {

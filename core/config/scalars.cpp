@@ -65,16 +65,17 @@ std::string hint_for_number(const std::string& text) {
 // The scalar's text, or why it cannot be a number.
 template <class Value>
 std::optional<std::string> number_text(const Node& node, const char* expected, Reading<Value>& reading) {
-  auto refuse = [&](std::string problem, std::string hint) {
+  auto refuse = [&](std::string problem, std::string hint, const char* instead = "") {
     reading.problem = std::move(problem);
     reading.hint = std::move(hint);
+    reading.expected = instead;
     return std::nullopt;
   };
-  if (!node.is_scalar()) return refuse(describe(node) + ", expected " + expected, "");
+  if (!node.is_scalar()) return refuse(describe(node), "", expected);
   const std::string& text = node.scalar;
   NumberShape shape = shape_of(text);
   if (node.quoting == Quoting::quoted)
-    return refuse(describe(node) + " is text, expected " + expected, shape.number ? "remove the quotes" : "");
+    return refuse(describe(node) + " is text", shape.number ? "remove the quotes" : "", expected);
   if (!shape.number) return refuse(describe(node) + " is not " + expected, hint_for_number(text));
   if (shape.leading_zero)
     return refuse(text + " begins with a zero, which some YAML readers take as base 8",
@@ -126,7 +127,7 @@ Reading<int64_t> read_integer(const Node& node) {
     return accepted(value);
   }
   Reading<double> number = read_number(node);
-  if (!number.value) return refused<int64_t>(number.problem, number.hint);
+  if (!number.value) return refused<int64_t>(number.message(), number.hint);
   // Above 2^53 a double no longer holds every whole number.
   if (*number.value != std::floor(*number.value) || std::abs(*number.value) > 9007199254740992.0)
     return refused<int64_t>(node.scalar + " is not a whole number");

@@ -13,6 +13,8 @@ template <class Value>
 struct Reading {
   std::optional<Value> value;
   std::string problem, hint;  // why there is no value
+  std::string expected;       // "a number"; empty where the problem says it
+  std::string message() const { return problem + (expected.empty() ? "" : ", expected " + expected); }
 };
 
 // 12, -3, 1e3. Not 010, 0x10, 1_000, 1.5, "12".

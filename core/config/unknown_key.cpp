@@ -17,7 +17,32 @@ struct Place {
   std::string
       section;        // forge's section that it stands for: "data.train[]"; empty: the top, or the whole job
   bool known = true;  // false: nobody knows the section
+  bool other_peft_method = false;  // the section is PEFT's configuration of a method that is not LoRA
 };
+
+// `map` is what PEFT writes as adapter_config.json, of another method than LoRA.
+bool has_other_peft_method(const Node& map) {
+  const Node* type = map.find("peft_type");
+  return type && type->is_scalar() && lower(type->scalar) != "lora";
+}
+
+// Whether a key means in every method of PEFT what it means in LoRA's configuration; block_size, alpha or random_seed
+// do not.
+bool every_peft_method_has(const std::string& key) {
+  static const std::set<std::string> keys{"peft_type",
+                                          "task_type",
+                                          "auto_mapping",
+                                          "peft_version",
+                                          "base_model_name_or_path",
+                                          "revision",
+                                          "inference_mode",
+                                          "target_modules",
+                                          "exclude_modules",
+                                          "modules_to_save",
+                                          "layers_to_transform",
+                                          "layers_pattern"};
+  return keys.count(key) > 0;
+}
 
 const std::vector<Field>& fields_of(const std::string& section) {
   if (section.empty()) return job_fields();
@@ -111,16 +136,52 @@ struct Help {
   bool guess = false;  // the name is taken for a misspelling
 };
 
-// The name in the same section that `key` is probably a misspelling of. A section's name is only meant when one of its
-// keys stands below: what looks like a section may be any tool's.
+bool has_key_of(const Field& section, const Node& map) {
+  const std::vector<std::string> own = names_of(section.fields);
+  return std::any_of(map.members.begin(), map.members.end(), [&](const Member& member) {
+    return std::find(own.begin(), own.end(), member.key) != own.end();
+  });
+}
+
+// Whether the value of a misspelt key has the shape of `field`: what looks like a section may be any tool's, so one of
+// the field's own keys must stand in it.
+bool has_shape_of(const Field& field, const Node& value) {
+  if (value.is_null()) return true;
+  switch (field.kind) {
+    case FieldKind::section:
+      return value.is_map() ? has_key_of(field, value) : value.is_scalar() && !field.shorthand.empty();
+    case FieldKind::sections: {
+      const Node& item = value.is_list() && !value.items.empty() ? value.items[0] : value;
+      return !item.is_map() || has_key_of(field, item);
+    }
+    case FieldKind::texts:
+    case FieldKind::numbers:
+    case FieldKind::integers:
+    case FieldKind::targets:
+      return !value.is_map();
+    case FieldKind::integer_map:
+    case FieldKind::number_map:
+    case FieldKind::text_map:
+    case FieldKind::scalar_map:
+      return value.is_map();
+    default:
+      return value.is_scalar();
+  }
+}
+
+// The name in the same section that `key` is probably a misspelling of.
 std::string misspelt(const std::string& key, const Node& value, const Place& place) {
   if (!place.known) return "";
-  const std::string meant = likely_meant(key, names_of(fields_of(place.section)));
-  const std::string dotted = (place.section.empty() ? "" : place.section + ".") + meant;
-  return is_section_of_a_job(dotted) && value.is_map() && !is_section_of_a_job(dotted, value) ? "" : meant;
+  const std::vector<Field>& fields = fields_of(place.section);
+  const std::string meant = likely_meant(key, names_of(fields));
+  const auto field =
+      std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.key == meant; });
+  return field != fields.end() && has_shape_of(*field, value) ? meant : "";
 }
 
 Help help(const std::string& key, const Node& value, const Place& place) {
+  if (place.other_peft_method && !every_peft_method_has(key))
+    return {foreign_hint(*find_foreign_row({"peft_type.other"}), key, value)};
   const std::string prefix = place.section.empty() ? "" : place.section + ".";
   if (size_t dot = key.rfind('.'); dot != std::string::npos && find_field(prefix + key))
     return {"write it as " + key.substr(dot + 1) + ": below " + key.substr(0, dot) + ":"};
@@ -175,6 +236,7 @@ class Explainer {
     if (!holds_maps(member.value)) return false;
     inner.path =
         (place.path.empty() ? "" : place.path + ".") + member.key + (member.value.is_list() ? "[]" : "");
+    inner.other_peft_method = has_other_peft_method(member.value);
     const std::vector<std::string> names = lookup_names(member.key, place);
     const ForeignRow* row = find_foreign_row(names, true);
     if (!row) {
@@ -223,10 +285,34 @@ class Explainer {
 
 }  // namespace
 
-void refuse_unknown_key(const Member& member, const std::string& prefix, Diagnostics& faults) {
+namespace {
+
+// `target_modules: q_proj, v_proj` within braces is a key v_proj without a value. The member before it, when a list
+// belongs there; nullptr otherwise.
+const Member* list_without_brackets(const Member& member, const Node& map, const std::string& section) {
+  const auto at = std::find_if(map.members.begin(), map.members.end(),
+                               [&](const Member& other) { return &other == &member; });
+  if (!member.value.is_null() || at == map.members.begin() || at == map.members.end()) return nullptr;
+  const Member& before = *std::prev(at);
+  const Field* field = find_field((section.empty() ? "" : section + ".") + before.key);
+  if (!field || !before.value.is_scalar()) return nullptr;
+  const bool list = field->kind == FieldKind::texts || field->kind == FieldKind::numbers ||
+                    field->kind == FieldKind::integers || field->kind == FieldKind::targets;
+  return list && before.key_at.line == member.key_at.line ? &before : nullptr;
+}
+
+}  // namespace
+
+void refuse_unknown_key(const Member& member, const Node& map, const std::string& prefix,
+                        Diagnostics& faults) {
   std::string section = without_numbers(prefix);
   if (!section.empty()) section.pop_back();
-  Explainer(faults).explain(member, {section, section}, prefix, true);
+  if (const Member* before = list_without_brackets(member, map, section))
+    return faults.add(
+        member.key_at, prefix + member.key, "unknown key",
+        "a list stands in brackets: " + before->key + ": [" + before->value.scalar + ", " + member.key + "]");
+  const Place place{.path = section, .section = section, .other_peft_method = has_other_peft_method(map)};
+  Explainer(faults).explain(member, place, prefix, true);
 }
 
 }  // namespace forge

@@ -9,8 +9,10 @@
 
 namespace forge {
 
-// Adds the fault of a key that the section `prefix` ("", "optimizer.", "data.train[0].") does not have, and those of the keys below it: what each is here, or why forge has none, or the name in the same
-// section that it is probably a misspelling of.
-void refuse_unknown_key(const Member& member, const std::string& prefix, Diagnostics& faults);
+// Adds the fault of a key of `map` that the section `prefix` ("", "optimizer.", "data.train[0].") does not have, and those
+// of the keys below it: what each is here, or why forge has none, or the name in the same section that it is probably a
+// misspelling of.
+void refuse_unknown_key(const Member& member, const Node& map, const std::string& prefix,
+                        Diagnostics& faults);
 
 }  // namespace forge

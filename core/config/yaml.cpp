@@ -196,7 +196,7 @@ class Builder : public YAML::EventHandler {
     for (const Member& member : map.node.members)
       if (member.key == key.scalar)
         fail(key.at,
-             "the key \"" + key.scalar + "\" stands twice, first in line " +
+             "the key \"" + key.scalar + "\" appears twice, first in line " +
                  std::to_string(member.key_at.line),
              "remove one of them");
     map.key = std::move(key.scalar);

@@ -285,8 +285,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   if (options.progress) options.progress(progress);
   require_unchanged(paths, hashes);
   lost.throw_if_any(progress.rows, options.source_name.empty()
-                                       ? "mend them, or set data.on_bad_row: skip to leave them out"
-                                       : "mend them, or leave them out of the file");
+                                       ? "fix them, or set data.on_bad_row: skip to leave them out"
+                                       : "fix them, or leave them out of the file");
 
   DataSummary& summary = prepared.summary;
   for (size_t i = 0; i < sources.size(); ++i) {

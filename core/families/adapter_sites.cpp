@@ -1,5 +1,7 @@
-// Which linear layers an adapter changes. The rules are PEFT's (tuners_utils.check_target_module_exists and
-// get_pattern_key), so that a saved adapter_config.json selects the same modules there.
+// The rules are PEFT's (tuners_utils.check_target_module_exists and get_pattern_key), so that a saved
+// adapter_config.json selects the same modules there.
+#include "core/families/adapter_sites.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -172,7 +174,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
       faults.push_back(
           {"adapter.target_modules",
            "" + module.path +
-               (module.role == Role::head ? " takes no low-rank adapter" : " is not a linear layer") +
+               (module.role == Role::head ? " cannot have a low-rank adapter" : " is not a linear layer") +
                " (modules_to_save trains it whole)"});
       selection.matches[target] += 1;
       continue;

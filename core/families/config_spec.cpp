@@ -40,7 +40,7 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
   settings.must_be("add_cross_attention", false, "a decoder");
   if (settings.find("quantization_config"))
     settings.unsupported("quantization_config",
-                         "says that the weights are already quantised; take the original weights and set "
+                         "says that the weights are already quantised; use the original weights and set "
                          "model.quantization");
 }
 

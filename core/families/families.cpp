@@ -11,7 +11,7 @@ namespace {
       architecture.empty() ? "no architecture is named"
                            : "the architecture " + architecture + architecture_refusal(architecture, known);
   throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
-      .hint("take a model of one of these architectures");
+      .hint("use a model of one of these architectures");
 }
 
 }  // namespace

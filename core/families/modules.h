@@ -24,11 +24,4 @@ std::vector<Module> modules_of(const ModelSpec& spec);
 // naming every entry that matches nothing, or that names something other than a module with weights.
 std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);
 
-// How many modules each target matches, for the plan's table: "q_proj" → 32.
-struct TargetMatch {
-  std::string target;
-  int64_t modules = 0;
-};
-std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter);
-
 }  // namespace forge

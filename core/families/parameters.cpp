@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/base/text.h"
+#include "core/families/adapter_sites.h"
 #include "core/families/modules.h"
 
 namespace forge {

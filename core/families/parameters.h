@@ -27,22 +27,6 @@ struct Parameter {
 // (absent when tied).
 std::vector<Parameter> base_parameters(const ModelSpec& spec);
 
-// One adapted linear layer.
-struct AdapterSite {
-  std::string module;  // "model.layers.0.self_attn.q_proj"
-  int64_t layer = -1;
-  int64_t in_features = 0, out_features = 0;
-  int64_t rank = 0;
-  double alpha = 0;
-  double scale = 0;  // alpha / rank, or alpha / sqrt(rank) with rslora
-};
-
-// The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name
-// matches the whole path or its end after a dot; a regex must match the whole path; rank_pattern and
-// alpha_pattern keys match as regexes anchored at the end on a dot boundary. Throws Error(job) naming every
-// target that matches nothing and the modules there are.
-std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
-
 // All parameters of a run: base (frozen unless adapter.type is none), then the adapter's, then
 // modules_to_save, which are trainable copies named as PEFT saves them.
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,

@@ -132,7 +132,7 @@ void Settings::finish(bool (*harmless)(const std::string& key)) {
   }
   if (unsupported_.empty()) return;
   throw KeyError(ErrorKind::job, unsupported_,
-                 "take another model, or remove a setting from config.json if it does not change what the "
+                 "use another model, or remove a setting from config.json if it does not change what the "
                  "model computes");
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/families/adapter_sites.h"
 #include "core/graph/recompute.h"
 #include "core/graph/recorder.h"
 #include "core/families/trained_layout.h"

@@ -29,7 +29,7 @@ constexpr Signature kRefused[] = {
     {{"ARROW1\0", 7}, "an Arrow file, expected text", "write it as JSONL: Dataset.to_json(…)"},
     {"\xff\xfe", "UTF-16, expected UTF-8", "iconv -f UTF-16 -t UTF-8"},
     {"\xfe\xff", "UTF-16, expected UTF-8", "iconv -f UTF-16 -t UTF-8"},
-    {kGitLfsPointer, "a Git LFS pointer, expected the file that it stands for", kGitLfsHint},
+    {kGitLfsPointer, "a Git LFS pointer, expected the file that it points to", kGitLfsHint},
     {"<!DOCTYPE html", "a web page, expected data", "download the file itself: the page shows it"},
     {"<!doctype html", "a web page, expected data", "download the file itself: the page shows it"},
 };

@@ -96,7 +96,7 @@ class CellParser {
           continue;
         }
         if (position_ < text_.size() && !at(delimiter_))
-          fail("text behind a closing quote, expected the end of the cell",
+          fail("text after a closing quote, expected the end of the cell",
                "double the quotes inside a cell");
         return cell;
       }
@@ -147,10 +147,10 @@ void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::
     if (trim(cell.text).empty())
       faults.push_back(place(cell) + "a column without a name, expected a name for each column");
     else if (!is_new)
-      faults.push_back(place(cell) + "the column \"" + cell.text + "\" stands twice, first at column " +
+      faults.push_back(place(cell) + "the column \"" + cell.text + "\" appears twice, first at column " +
                        std::to_string(first->second->column));
   }
-  if (!faults.empty()) throw Error(ErrorKind::data, join(faults, "\n")).hint("mend the header");
+  if (!faults.empty()) throw Error(ErrorKind::data, join(faults, "\n")).hint("fix the header");
   if (cells.size() == 1 && cells[0].text.find_first_of(",;\t|") != std::string::npos)
     throw Error(ErrorKind::data, place(cells[0]) + "one column called \"" + cells[0].text +
                                      "\", expected columns with " + (delimiter == ',' ? "commas" : "tabs") +

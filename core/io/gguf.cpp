@@ -82,7 +82,7 @@ std::vector<GgufTensor> read_table(GgufCursor& cursor, int64_t count, Faults& un
     GgufTensor tensor;
     tensor.name = read_name(cursor, kLongestName, "the name of a tensor");
     if (!names.insert(tensor.name).second)
-      cursor.fail("tensor " + show_name(tensor.name) + " stands twice in the table");
+      cursor.fail("tensor " + show_name(tensor.name) + " appears twice in the table");
     tensor.shape = read_shape(cursor, tensor.name);
     auto number = cursor.scalar<uint32_t>("the type of a tensor");
     auto begin = cursor.scalar<uint64_t>("the offset of a tensor");
@@ -134,7 +134,7 @@ Gguf::Gguf(const std::string& path, Data data) : file_(path) {
   for (int64_t i = 0; i < num_keys; ++i) {
     std::string key(read_name(cursor, kLongestKey, "a key"));
     GgufValue value = cursor.value(cursor.type("a value"));
-    if (!values_.emplace(key, value).second) cursor.fail("the key " + show_name(key) + " stands twice");
+    if (!values_.emplace(key, value).second) cursor.fail("the key " + show_name(key) + " appears twice");
     keys_.push_back(std::move(key));
   }
   if (get_int("split.count", 1) > 1)

@@ -61,7 +61,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) return fail("the key \"" + name + "\" stands twice in one object");
+    if (!keys_.back().insert(name).second) return fail("the key \"" + name + "\" appears twice in one object");
     key_ = std::move(name);
     return true;
   }

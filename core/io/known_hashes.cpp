@@ -82,7 +82,7 @@ void KnownHashes::save() {
   try {
     make_directories(fs::path(path_).parent_path().string());
     write_file_durably(path_, list.dump(1) + "\n");
-  } catch (const Error&) {  // a folder that cannot be written is told of where that matters
+  } catch (const Error&) {  // an unwritable folder is reported where it matters
   }
   changed_ = false;
 }

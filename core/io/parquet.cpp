@@ -20,7 +20,7 @@ void check_magic(const std::string& path) {
   const std::string_view start(bytes, static_cast<size_t>(count));
   if (starts_with(start, "PAR1")) return;
   if (starts_with(start, kGitLfsPointer))
-    throw Error(ErrorKind::data, path + ": is a Git LFS pointer, expected the file that it stands for").hint(kGitLfsHint);
+    throw Error(ErrorKind::data, path + ": is a Git LFS pointer, expected the file that it points to").hint(kGitLfsHint);
   if (starts_with(start, "PARE")) throw Error(ErrorKind::data, path + ": is encrypted Parquet, expected plain Parquet");
   throw Error(ErrorKind::data, path + ": is not Parquet: it does not begin with PAR1");
 }

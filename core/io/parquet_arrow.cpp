@@ -100,7 +100,7 @@ class ArrowRows : public ParquetFile {
     for (const auto& column : reader_->manifest().schema_fields) {
       const std::string& name = column.field->name();
       if (std::find(names.begin(), names.end(), name) != names.end())
-        throw std::runtime_error("the column " + name + " stands twice");
+        throw std::runtime_error("the column " + name + " appears twice");
       names.push_back(name);
       if (const std::string type = type_without_json(*column.field->type()); !type.empty())
         left_out_.push_back({name, type});

@@ -152,7 +152,7 @@ bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const Adapt
   }
   throw KeyError(
       ErrorKind::job, std::move(faults),
-      "leave them out to take the adapter's own, or leave out adapter.init_from to train a new adapter");
+      "leave them out to use the adapter's own, or leave out adapter.init_from to train a new adapter");
 }
 
 }  // namespace
@@ -201,9 +201,9 @@ void inherit_adapter(LoadedJob& loaded) {
   const AdapterFile file = read_adapter_config(*adapter.init_from);
   for (const Decided& decided : kDecided) {
     Origin& origin = loaded.origins[decided.key];
-    if (origin.source != "default") continue;
+    if (origin.kind != OriginKind::unset) continue;
     decided.copy(file.config, adapter);
-    origin.source = "derived: the adapter of adapter.init_from";
+    origin = {OriginKind::derived, {}, "the adapter of adapter.init_from"};
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/config/load.h"
+#include "core/families/adapter_sites.h"
 #include "core/io/tensor_file.h"
 #include "core/families/parameters.h"
 

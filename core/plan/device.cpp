@@ -54,7 +54,7 @@ Device choose_device(const Hardware& hardware, const HardwareConfig& config) {
   if (config.device == "cuda") {
     if (!hardware.gpus.empty()) return gpu_device(hardware, most_free(hardware.gpus));
     throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
-                   "hardware.device: auto takes the CPU where there is no GPU");
+                   "hardware.device: auto uses the CPU where there is no GPU");
   }
   const std::string number = starts_with(config.device, "cuda:") ? config.device.substr(5) : "";
   if (!whole_number(number))

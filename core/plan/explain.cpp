@@ -8,6 +8,7 @@
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/data/report/pairs_text.h"
+#include "core/families/adapter_sites.h"
 #include "core/objective/objective.h"
 
 namespace forge {
@@ -64,8 +65,9 @@ Table value_rows(const Plan& plan, bool all) {
     if (!field || field->kind == FieldKind::section || inside_list(key)) continue;
     if (field->kind == FieldKind::sections) continue;
     const auto found = plan.origins.find(key);
-    const ValueOrigin origin = found == plan.origins.end() ? ValueOrigin{"default", ""} : found->second;
-    if (!all && origin.source == "default" && origin.reason.empty()) continue;
+    const ValueOrigin origin =
+        found == plan.origins.end() ? ValueOrigin{OriginKind::unset, "default", ""} : found->second;
+    if (!all && origin.kind == OriginKind::unset && origin.reason.empty()) continue;
     rows.push_back({key, shown(value_of(plan.job, key)), origin.source, origin.reason});
   }
   return rows;
@@ -110,22 +112,24 @@ std::string percent(double share) { return format_number(std::round(share * 1000
 // "packed: 3.2 micro-batches a step, 97.1 % of 4,096 tokens used"
 std::vector<std::string> packing_row(const Plan& plan) {
   const TrainConfig& train = plan.job.train;
-  std::string text = format_number(std::round(plan.packing.micro_batches_per_step * 10) / 10) +
-                     " micro-batches a step, " + percent(plan.packing.micro_batch_fill) + " of " +
+  const double batches = std::round(plan.packing.micro_batches_per_step * 10) / 10;
+  std::string text = format_number(batches) + (batches == 1 ? " micro-batch" : " micro-batches") +
+                     " a step, " + percent(plan.packing.micro_batch_fill) + " of " +
                      format_count(*train.micro_batch_tokens) + " tokens used";
   if (train.global_batch_tokens)
     text += "; steps use " + percent(plan.packing.step_fill) + " of " +
             format_count(*train.global_batch_tokens) + " tokens";
   else if (plan.job.data.packing && plan.packing.micro_batch_fill < 0.98)
     text += "; a step of " + format_count(*train.global_batch_size) +
-            " examples does not fill its last micro-batch, train.global_batch_tokens would";
+            " examples does not fill its last micro-batch; train.global_batch_tokens would fill it";
   return {plan.job.data.packing ? "packing" : "batches (no packing)", text};
 }
 
 std::string time_text(const PlannedTime& time) {
   if (time.step_seconds <= 0) return time.reason;
   return format_seconds(time.step_seconds) + " a step" +
-         (time.run_seconds > 0 ? ", " + format_seconds(time.run_seconds) + " for all steps" : "") + " (" + time.reason + ")";
+         (time.run_seconds > 0 ? ", " + format_seconds(time.run_seconds) + " for all steps" : "") + " (" +
+         time.reason + ")";
 }
 
 // "dpo −log σ(βz); β 0.1; over 32 pairs of each step; reference: …"
@@ -169,10 +173,10 @@ std::string window_of(const ModelSpec& m) {
 Table model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
   Table rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
-                          format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size) +
-                          window_of(m)},
-            {"parameters", format_count(plan.parameters.total) + ", " +
-                               format_count(plan.parameters.trainable) + " trainable"}};
+                           format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size) +
+                           window_of(m)},
+             {"parameters", format_count(plan.parameters.total) + ", " +
+                                format_count(plan.parameters.trainable) + " trainable"}};
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers"});
   const std::vector<Module> trained = plan.job.adapter.type == AdapterType::none
@@ -181,11 +185,12 @@ Table model_rows(const Plan& plan) {
   const bool embedding = std::any_of(trained.begin(), trained.end(),
                                      [](const Module& module) { return module.role == Role::embedding; });
   if (const int64_t row = frozen_embedding_row(plan.model); embedding && row >= 0)
-    rows.push_back({"embedding", "token " + format_count(row) +
-                                     " (pad_token_id) gets no gradient, as in transformers (padding_idx)" +
-                                     (plan.model.tie_word_embeddings && plan.job.adapter.type == AdapterType::none
-                                          ? "; the tied head's reaches it"
-                                          : "")});
+    rows.push_back(
+        {"embedding", "token " + format_count(row) +
+                          " (pad_token_id) gets no gradient, as in transformers (padding_idx)" +
+                          (plan.model.tie_word_embeddings && plan.job.adapter.type == AdapterType::none
+                               ? "; the tied head's reaches it"
+                               : "")});
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
                                 name_of(plan.storage) + ", loss scaling " + plan.loss_scaling +
                                 (plan.fused_head ? ", head without logits" : "")});
@@ -203,7 +208,9 @@ Table warning_rows(const Plan& plan) {
 std::string explain(const Plan& plan, bool all) {
   return "plan of " + plan.job.name + "\n" + section("device", device_rows(plan.device)) +
          section("model", model_rows(plan)) + section("run", run_rows(plan)) +
-         section("values (key, value, from, why)", value_rows(plan, all)) +
+         section(all ? "values (key, value, from, why)"
+                     : "values (key, value, from, why; --all shows the other defaults too)",
+                 value_rows(plan, all)) +
          section("memory", memory_rows(plan)) + section("warnings", warning_rows(plan));
 }
 

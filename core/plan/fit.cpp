@@ -335,7 +335,7 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
           largest.formula + ")" +
           (none ? ""
                 : "; the cheapest remedy: " + remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")"))
-      .hint(none ? "no single setting makes it fit: take a smaller model or a device with more memory"
+      .hint(none ? "no single setting makes it fit: use a smaller model or a device with more memory"
                  : "set " + remedy.text());
 }
 
@@ -358,9 +358,9 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
     derived(plan, key,
             first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
                   : "the most that fits below the knee of " + knee + " tokens: " + room_text(plan));
-  if (plan.origins.count(other) == 0 || plan.origins[other].source == "default")
+  if (plan.origins.count(other) == 0 || plan.origins[other].kind == OriginKind::unset)
     derived(plan, other,
-            plan.job.data.packing ? "about as many examples; with packing tokens decide"
+            plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
                                   : "examples of at most " + format_count(longest_of(plan)) + " tokens");
 }
 
@@ -381,7 +381,7 @@ void complete_fixed_batch(Plan& plan) {
       train.micro_batch_size = train.global_batch_tokens ? std::min(tokens, kMostExamples)
                                                          : std::min(tokens, *train.global_batch_size);
     derived(plan, "train.micro_batch_size",
-            plan.job.data.packing ? "about as many examples; with packing tokens decide"
+            plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
                                   : "as many examples in order as train.micro_batch_tokens holds");
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Memory against what the device has: chooses micro-batch and recomputation, or refuses with the remedy.
+#include "core/families/adapter_sites.h"
 #include "core/plan/fullest.h"
 
 namespace forge {

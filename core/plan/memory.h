@@ -6,6 +6,7 @@
 
 #include "core/base/instruction_set.h"
 #include "core/config/job.h"
+#include "core/families/adapter_sites.h"
 #include "core/families/step.h"
 
 namespace forge {

@@ -4,6 +4,7 @@
 
 #include "core/base/hash.h"
 #include "core/data/batch/order.h"
+#include "core/plan/contradictions.h"
 #include "core/plan/fit.h"
 #include "core/plan/resolve.h"
 

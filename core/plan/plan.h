@@ -4,7 +4,7 @@
 //
 //   Plan plan = make_plan(input);
 //   plan.job.train.precision            // resolved
-//   plan.origins["train.precision"]     // {"profile ampere", "…"}
+//   plan.origins["train.precision"]     // {OriginKind::profile, "profile ampere", "…"}
 //   write_file_durably(path, to_json(plan).dump(2));
 #include <map>
 #include <optional>
@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/config/origin.h"
 #include "core/data/dataset.h"
+#include "core/families/adapter_sites.h"
 #include "core/plan/device.h"
 #include "core/plan/memory.h"
 #include "core/families/modules.h"
@@ -25,8 +27,9 @@
 namespace forge {
 
 struct ValueOrigin {
-  std::string source;  // "default", "job.yaml:9:9", "--set …", "profile hopper", "derived"
-  std::string reason;  // for profile and derived values
+  OriginKind kind = OriginKind::unset;
+  std::string source;  // to be shown: "default", "job.yaml:9:9", "--set …", "profile hopper", "derived"
+  std::string reason;  // for values that no person chose
 };
 using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
 
@@ -104,10 +107,6 @@ struct PlanInput {
 // Tokens of one batch of an evaluation: those of a training micro-batch, so that it needs no more memory.
 int64_t evaluation_tokens(const Plan& plan);
 
-// What make_plan refuses before it looks at data: settings that contradict each other, the model or the device. Throws
-// Error(job) with all of them.
-void check_job(const Job& job, const ModelSpec& model, const Device& device);
-
 // A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs
 // …, … available" naming the largest line and the cheapest remedy that would fit.
 Plan make_plan(const PlanInput& input);
@@ -116,7 +115,7 @@ Plan make_plan(const PlanInput& input);
 // rest. Reading throws Error(environment) naming the first member that is missing, of another type or out of its range.
 Json to_json(const Plan& plan);
 Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
-// States the hash anew: to_json does, and whoever changes what it wrote.
+// Sets the hash again: to_json does, and so must any caller that changes its result.
 void set_plan_hash(Json& plan);
 // Takes "hash" out of a plan that was read. Throws Error(environment) where it is not that of the rest: somebody edited
 // the file. Plans of older versions state none.

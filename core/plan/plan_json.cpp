@@ -4,6 +4,7 @@
 #include "core/config/emit.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
+#include "core/families/adapter_sites.h"
 #include "core/io/members.h"
 #include "core/plan/plan.h"
 
@@ -21,6 +22,7 @@ constexpr auto kDeviceMembers = [](auto& device, auto&& member) {
 };
 
 constexpr auto kOriginMembers = [](auto& origin, auto&& member) {
+  member.later("kind", origin.kind, "who decided");
   member("source", origin.source, "default, derived, a file's line, --set, or a profile");
   member("reason", origin.reason, "why, for values that no person chose");
 };
@@ -39,7 +41,7 @@ constexpr auto kRoomMembers = [](auto& room, auto&& member) {
 constexpr auto kTimeMembers = [](auto& time, auto&& member) {
   member("step_seconds", time.step_seconds, "of a step; 0: not known", at_least(0));
   member("run_seconds", time.run_seconds, "of all steps; 0: not known", at_least(0));
-  member("reason", time.reason, "what it stands on, or why it is not known and what to do");
+  member("reason", time.reason, "what it is based on, or why it is not known and what to do");
 };
 
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
@@ -146,13 +148,20 @@ static void to_json(Json& json, const TargetMatch& match) { json = write_members
 static void from_json(const Json& json, TargetMatch& match) { read_members(json, match, kTargetMembers); }
 static Json schema_of(const TargetMatch& match) { return members_schema(match, kTargetMembers); }
 
-static void to_json(Json& json, Precision precision) { json = name_of(precision); }
-static void from_json(const Json& json, Precision& precision) {
-  const auto found = json.is_string() ? enum_of<Precision>(json.get<std::string>()) : std::nullopt;
-  if (!found) throw MemberFault(": expected " + join(names(precision), ", ") + ", found " + found_text(json));
-  precision = *found;
+template <JobEnum Enum>
+static void to_json(Json& json, Enum value) {
+  json = name_of(value);
 }
-static Json schema_of(Precision precision) { return {{"enum", names(precision)}}; }
+template <JobEnum Enum>
+static void from_json(const Json& json, Enum& value) {
+  const auto found = json.is_string() ? enum_of<Enum>(json.get<std::string>()) : std::nullopt;
+  if (!found) throw MemberFault(": expected " + join(names(value), ", ") + ", found " + found_text(json));
+  value = *found;
+}
+template <JobEnum Enum>
+static Json schema_of(Enum value) {
+  return {{"enum", names(value)}};
+}
 
 static void to_json(Json& json, const DataSummary& summary) { json = to_json(summary); }
 static void from_json(const Json& json, DataSummary& summary) { summary = data_summary_from_json(json); }
@@ -212,7 +221,7 @@ void take_plan_hash(Json& plan, const std::string& name) {
 Plan plan_from_json(const Json& json, const std::string& name) {
   const auto refuse = [&](const std::string& what) -> Error {
     return Error(ErrorKind::environment, name + ": not a plan of this forge: " + what)
-        .hint("--fresh starts the run anew");
+        .hint("--fresh starts the run over");
   };
   if (!json.is_object() || json.value("version", Json()) != kVersion)
     throw refuse("expected version " + std::to_string(kVersion));

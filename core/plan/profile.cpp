@@ -72,7 +72,7 @@ class ProfileReader {
 
   template <class Value>
   Value checked(const Node& node, const std::string& key, const Reading<Value>& reading) {
-    if (!reading.value) faults_.add(node.at, key_path(key), reading.problem, reading.hint);
+    if (!reading.value) faults_.add(node.at, key_path(key), reading.message(), reading.hint);
     return reading.value.value_or(Value());
   }
 

@@ -157,7 +157,7 @@ Json to_json(const Rates& rates) {
 std::optional<Rates> read_rates(const std::string& path, const Machine& machine, std::string* warning) {
   if (!file_exists(path)) return std::nullopt;
   const auto ignored = [&](const std::string& why) -> std::optional<Rates> {
-    *warning = path + ": " + why + ", and is left alone: forge bench JOB --kernels measures anew";
+    *warning = path + ": " + why + ", and is ignored: forge bench JOB --kernels measures again";
     return std::nullopt;
   };
   try {

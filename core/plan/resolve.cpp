@@ -27,14 +27,6 @@ int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
 }
 
-bool names_a_linear(const ModelSpec& model, const std::string& name) {
-  const std::vector<Module> modules = modules_of(model);
-  return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
-    return (module.role == Role::linear || module.role == Role::head) &&
-           ends_with("." + module.path, "." + name);
-  });
-}
-
 // `lengths` may be a sample's.
 int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   if (!lengths.empty())
@@ -47,62 +39,11 @@ int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, co
 }  // namespace
 
 void derived(Plan& plan, const std::string& key, const std::string& reason) {
-  plan.origins[key] = {"derived", reason};
+  plan.origins[key] = {OriginKind::derived, "derived", reason};
 }
 
 void from_profile(Plan& plan, const std::string& key, const std::string& reason) {
-  plan.origins[key] = {"profile " + plan.profile, reason};
-}
-
-namespace {
-
-std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
-  std::vector<KeyFault> faults;
-  if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
-    faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
-  if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
-      !job.adapter.init_from)
-    faults.push_back({"adapter.init",
-                      "pissa takes its factors out of the base weights, which quantised blocks cannot "
-                      "follow; take default, or model.quantization: none"});
-  for (const std::string& name : job.adapter.exclude_modules)
-    if (!names_a_linear(model, name))
-      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
-  if (job.train.precision == Precision::fp16 && !device.cuda)
-    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU takes bf16 or fp32"});
-  if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
-    faults.push_back({"train.precision",
-                      device.gpu.name + " has no bf16 (it begins with Ampere); take auto, fp16 or fp32"});
-  return faults;
-}
-
-std::vector<KeyFault> faults_of_data(const Plan& plan) {
-  std::vector<KeyFault> faults;
-  if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
-    faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
-                                             " tokens, the model knows " +
-                                             format_count(plan.model.max_position_embeddings) +
-                                             " positions; set it to that, or leave it out"});
-  if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});
-  return faults;
-}
-
-void throw_if_any(std::vector<KeyFault> faults) {
-  if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
-}
-
-}  // namespace
-
-void check_job(const Job& job, const ModelSpec& model, const Device& device) {
-  throw_if_any(faults_of_job(job, model, device));
-}
-
-void refuse_contradictions(const Plan& plan) {
-  require_trainable(plan.train, plan.job.objective.type, "data.train");
-  require_trainable(plan.eval, plan.job.objective.type, "data.eval");
-  std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
-  for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
-  throw_if_any(faults);
+  plan.origins[key] = {OriginKind::profile, "profile " + plan.profile, reason};
 }
 
 void resolve_device(Plan& plan) {
@@ -227,24 +168,24 @@ void resolve_objective(Plan& plan) {
   ObjectiveConfig& objective = plan.job.objective;
   const Objective& row = objective_of(objective.type);
   const std::string whose = "of " + name_of(objective.type);
-  if (row.beta > 0 && !objective.beta) plan.origins["objective.beta"] = {"default", whose};
-  if (row.coupling == Coupling::pair && !objective.nll_weight) plan.origins["objective.nll_weight"] = {"default", whose};
+  if (row.beta > 0 && !objective.beta) plan.origins["objective.beta"] = {OriginKind::unset, "default", whose};
+  if (row.coupling == Coupling::pair && !objective.nll_weight) plan.origins["objective.nll_weight"] = {OriginKind::unset, "default", whose};
   objective = with_defaults(objective);
   if (row.has_reference) resolve_reference(plan);
   const auto rate = plan.origins.find("optimizer.learning_rate");
-  const bool open = rate == plan.origins.end() || rate->second.source == "default";
+  const bool open = rate == plan.origins.end() || rate->second.kind == OriginKind::unset;
   const bool full = plan.job.adapter.type == AdapterType::none;
   const double own = full ? row.full_learning_rate : row.adapter_learning_rate;
   if (!open || own == 0) return;
   plan.job.optimizer.learning_rate = own;
-  plan.origins["optimizer.learning_rate"] = {"default", whose + (full ? " for all weights" : " for an adapter")};
+  plan.origins["optimizer.learning_rate"] = {OriginKind::unset, "default", whose + (full ? " for all weights" : " for an adapter")};
 }
 
 void resolve_limits(Plan& plan) {
   TrainConfig& train = plan.job.train;
   if (train.epochs || train.max_steps || train.max_tokens || train.max_time) return;
   train.epochs = 1;
-  plan.origins["train.epochs"] = {"default", "1 unless another limit is set"};
+  plan.origins["train.epochs"] = {OriginKind::unset, "default", "1 unless another limit is set"};
 }
 
 void resolve_global_batch(Plan& plan) {
@@ -256,14 +197,14 @@ void resolve_global_batch(Plan& plan) {
     return;
   }
   train.global_batch_size = 32;
-  plan.origins["train.global_batch_size"] = {"default", "32 examples a step"};
+  plan.origins["train.global_batch_size"] = {OriginKind::unset, "default", "32 examples a step"};
 }
 
 void resolve_optimizer(Plan& plan) {
   OptimizerConfig& optimizer = plan.job.optimizer;
   if (optimizer.betas) return;
   optimizer.betas = default_betas(optimizer.type);
-  plan.origins["optimizer.betas"] = {"default", "those of " + name_of(optimizer.type)};
+  plan.origins["optimizer.betas"] = {OriginKind::unset, "default", "those of " + name_of(optimizer.type)};
 }
 
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
@@ -388,7 +329,7 @@ void add_warnings(Plan& plan, const PlanInput& input) {
          ", the engine needs 13.0: install driver 580 or newer");
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
     warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
-         ", which takes " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+         ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
 }
 
 }  // namespace forge

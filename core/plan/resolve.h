@@ -9,8 +9,6 @@ namespace forge {
 void derived(Plan& plan, const std::string& key, const std::string& reason);
 void from_profile(Plan& plan, const std::string& key, const std::string& reason);
 
-// Contradictions between job, model, device and data, all at once: Error(job).
-void refuse_contradictions(const Plan& plan);
 void resolve_device(Plan& plan);
 void resolve_precision(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);

@@ -19,9 +19,11 @@ MeanBatch mean_batch(const Plan& plan) {
   MeanBatch batch;
   const auto step_tokens = static_cast<double>(plan.train.tokens) / static_cast<double>(plan.steps_per_epoch);
   const auto most = static_cast<double>(*plan.job.train.micro_batch_tokens);
-  batch.count = plan.packing.micro_batches_per_step > 0 ? plan.packing.micro_batches_per_step : std::ceil(step_tokens / most);
+  batch.count = plan.packing.micro_batches_per_step > 0 ? plan.packing.micro_batches_per_step
+                                                        : std::ceil(step_tokens / most);
   const double tokens = std::max(1.0, step_tokens / std::max(1.0, batch.count));
-  const double share = static_cast<double>(plan.train.supervised_tokens) / std::max<double>(1, static_cast<double>(plan.train.tokens));
+  const double share = static_cast<double>(plan.train.supervised_tokens) /
+                       std::max<double>(1, static_cast<double>(plan.train.tokens));
   batch.sizes = {std::llround(tokens), std::max<int64_t>(1, std::llround(tokens * share)),
                  bytes_of(*plan.job.train.precision), *plan.job.train.threads};
   return batch;
@@ -29,10 +31,12 @@ MeanBatch mean_batch(const Plan& plan) {
 
 // Why rates would not tell; empty where they do.
 std::string unknown(const Plan& plan, const Rates* rates) {
-  if (plan.provider != "fused") return "unmeasured: forge bench --kernels measures the ops of provider fused";
+  if (plan.provider != "fused") return "unmeasured: so far, rates are measured for provider fused only";
   if (plan.job.model.quantization != Quantization::none || plan.storage != *plan.job.train.precision)
-    return "unmeasured: weights that are converted as they are used are not among the rates";
-  if (!rates) return "unmeasured: forge bench JOB --kernels measures this machine once, for all jobs of this output_dir";
+    return "unmeasured: the rates do not cover weights that are converted on use";
+  if (!rates)
+    return "unmeasured: forge bench JOB --kernels measures this machine once, for all jobs of this "
+           "output_dir";
   return "";
 }
 
@@ -77,13 +81,14 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   micro_batch += reference;
   add(micro_batch, batch_work(batch.sizes));
   if (!missing.empty()) {
-    time.reason = "unmeasured: the rates hold nothing of \"" + missing + "\" in " + name_of(precision) +
+    time.reason = "unmeasured: the rates have no entry for \"" + missing + "\" in " + name_of(precision) +
                   "; forge bench JOB --kernels measures it";
     return time;
   }
   time.step_seconds = batch.count * micro_batch + update;
   time.run_seconds = time.step_seconds * static_cast<double>(plan.steps);
-  time.reason = "from the rates of " + rates->date + ", " + std::to_string(rates->machine.threads) + " threads; steps alone";
+  time.reason = "from the rates of " + rates->date + ", " + std::to_string(rates->machine.threads) +
+                " threads; steps alone";
   return time;
 }
 

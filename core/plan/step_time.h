@@ -10,7 +10,7 @@ namespace forge {
 struct PlannedTime {
   double step_seconds = 0;  // 0: not known
   double run_seconds = 0;   // of all steps, without evaluations, checkpoints and loading; 0: not known
-  std::string reason;       // what it stands on, or why it is not known and what to do
+  std::string reason;       // what it is based on, or why it is not known and what to do
 };
 
 struct Plan;

@@ -39,7 +39,8 @@ constexpr EventField kStep[] = {
     {"supervised_tokens", integer, true, "of them those whose prediction was trained"},
     {"tokens_per_second", number, true, "real tokens / step time without evaluation and saving"},
     {"step_seconds", number, true, "time of the steps since the last line"},
-    {"run_seconds", number, false, "time of the whole run so far: loading, steps, evaluation, saving, all its parts"},
+    {"run_seconds", number, false,
+     "time of the whole run so far: loading, steps, evaluation, saving, all its parts"},
     {"data_wait_seconds", number, true, "part of it spent waiting for data"},
     {"peak_memory_bytes", integer, true, "peak of the counting allocator so far"},
     {"mfu", number, false, "arithmetic done / what the device can do in the time, from 0 to 1"},
@@ -54,6 +55,7 @@ constexpr EventField kStep[] = {
     {"logp_chosen_change", number, false, "the chosen answer's log-probability less the reference's"},
     {"logp_rejected_change", number, false, "the rejected answer's"},
     {"nll", number, false, "negative log-likelihood of the chosen answer, the mean over its tokens"},
+    {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kMeasured[] = {
     {"step", integer, true, "from 0"},
@@ -68,6 +70,7 @@ constexpr EventField kEval[] = {
     {"step", integer, false, "optimizer steps done before the evaluation"},
     {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split, or over its pairs"},
     {"tokens", integer, false, "real tokens"},
+    {"supervised_tokens", integer, false, "of them those that count"},
     {"seconds", number, false, "time it took"},
     {"eval_reward_chosen", number, false, "as reward_chosen of a step, over the pairs of the evaluation split"},
     {"eval_reward_rejected", number, false, "as of a step"},
@@ -78,6 +81,16 @@ constexpr EventField kEval[] = {
     {"eval_logp_chosen_change", number, false, "as of a step"},
     {"eval_logp_rejected_change", number, false, "as of a step"},
     {"eval_nll", number, false, "as of a step"},
+    {"time", number, false, "when, in seconds since 1970"},
+};
+constexpr EventField kProgress[] = {
+    {"done", integer, true, "shapes timed so far"},
+    {"of", integer, true, "all shapes"},
+};
+constexpr EventField kRate[] = {
+    {"precision", text, true, "fp32, bf16 or fp16"}, {"kind", text, true, "of the op"},
+    {"shape", list, true, "three numbers"},          {"amount", number, true, "operations or bytes"},
+    {"seconds", number, true, "median time"},
 };
 constexpr EventField kExample[] = {
     {"index", integer, true, "number of the example in its split, from 0"},
@@ -105,20 +118,27 @@ constexpr EventField kTextEnd[] = {
     {"tokens", integer, false, "tokens generated"},
     {"seconds", number, false, "time it took"},
 };
-constexpr EventField kAmendment[] = {
-    {"kind", text, true, "out_of_memory, rewind, live, extend or settings"},
-    {"changes", object, true, "planned values by dotted key that hold from here on"},
-    {"reason", text, true, "why, in one sentence"},
-};
 constexpr EventField kDone[] = {
-    {"report", object, false, "report.json of a training run"},
+    {"report", object, false, "train: report.json"},
+    {"eval_loss", number, false, "eval: mean over the supervised tokens"},
+    {"tokens", integer, false, "eval: real tokens; generate: tokens generated"},
+    {"supervised_tokens", integer, false, "eval: those that count"},
+    {"seconds", number, false, "eval: time it took"},
+    {"prompt_tokens", integer, false, "generate: tokens of the prompts"},
+    {"prompt_seconds", number, false, "generate: time spent on prompts"},
+    {"token_seconds", number, false, "generate: time of all other steps"},
+    {"torch", text, false, "info: version of LibTorch"},
+    {"threads", integer, false, "info: threads that arithmetic uses"},
+    {"cuda", text, false, "info: what CUDA this engine has"},
+    {"cuda_devices", integer, false, "info: GPUs that it sees"},
 };
 constexpr EventField kError[] = {
     {"kind", text, true,
      "usage, job, fit, environment, data, diverged, gate, internal, stopped or interrupted"},
     {"message", text, true, "what happened, where, and what was expected"},
     {"hint", text, false, "what to do"},
-    {"faults", list, false, "of the program's errors: each fault's kind, file, line, column, key, message, hint"},
+    {"faults", list, false,
+     "of the program's errors: each fault's kind, file, line, column, key, message, hint"},
 };
 
 constexpr EventShape kShapes[] = {
@@ -128,13 +148,14 @@ constexpr EventShape kShapes[] = {
     {"resumed", "the run continues from a checkpoint", kResumed},
     {"step", "one optimizer step", kStep},
     {"measured", "one step of `forge bench`", kMeasured},
+    {"progress", "of `forge bench --kernels`", kProgress},
+    {"rate", "one measurement of `forge bench --kernels`", kRate},
     {"eval", "one evaluation", kEval},
     {"example", "one example of `forge eval`", kExample},
     {"checkpoint", "a checkpoint is whole", kCheckpoint},
     {"notice", "something worth a line", kNotice},
     {"token", "one generated token", kToken},
     {"text_end", "one generated text is complete", kTextEnd},
-    {"amendment", "a planned value changed", kAmendment},
     {"done", "the work is done", kDone},
     {"error", "the work failed", kError},
 };
@@ -185,12 +206,6 @@ Json schema_type(FieldType type) {
       return "array";
   }
   return nullptr;
-}
-
-const char* name_of(FieldType type) {
-  constexpr const char* kNames[] = {"a whole number", "a number or null", "a text",
-                                    "true or false",  "an object",        "a list"};
-  return kNames[static_cast<int>(type)];
 }
 
 bool has_type(const Json& value, FieldType type) {
@@ -248,23 +263,32 @@ Json report_schema() {
   return schema;
 }
 
+const char* name_of(FieldType type) {
+  constexpr const char* kNames[] = {"a whole number", "a number or null", "a text",
+                                    "true or false",  "an object",        "a list"};
+  return kNames[static_cast<int>(type)];
+}
+
+std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,
+                                      const Json& object) {
+  std::vector<std::string> faults;
+  for (const EventField& field : fields) {
+    auto found = object.find(field.name);
+    if (found == object.end()) {
+      if (field.required) faults.push_back(name + ": " + field.name + " is missing");
+    } else if (!has_type(*found, field.type) && (field.required || !found->is_null())) {
+      faults.push_back(name + ": " + field.name + " is not " + name_of(field.type));
+    }
+  }
+  return faults;
+}
+
 std::vector<std::string> event_faults(const Json& event) {
   if (!event.is_object() || !event.contains("event") || !event["event"].is_string())
     return {"an event is an object with the text \"event\""};
   const std::string name = event["event"].get<std::string>();
-  for (const EventShape& shape : kShapes) {
-    if (name != shape.name) continue;
-    std::vector<std::string> faults;
-    for (const EventField& field : shape.fields) {
-      auto found = event.find(field.name);
-      if (found == event.end()) {
-        if (field.required) faults.push_back(name + ": " + field.name + " is missing");
-      } else if (!has_type(*found, field.type)) {
-        faults.push_back(name + ": " + field.name + " is not " + name_of(field.type));
-      }
-    }
-    return faults;
-  }
+  for (const EventShape& shape : kShapes)
+    if (name == shape.name) return field_faults(name, shape.fields, event);
   return {"unknown event \"" + name + "\""};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What stands in metrics.jsonl and on the engine's stdout, and in report.json: one table each, from which the
-// schemas are written and against which events are checked.
+// What stands in metrics.jsonl and on the engine's stdout, and in report.json: one table each, from which schemas and
+// docs/engine-protocol.md are written and against which events are checked.
 #include <span>
 #include <string>
 #include <vector>
@@ -33,5 +33,12 @@ Json report_schema();
 
 // What is wrong with an event, one sentence each; empty for a good one. Additional fields are allowed.
 std::vector<std::string> event_faults(const Json& event);
+
+// Of an object with these fields, one sentence each: "NAME: FIELD is missing". Null is the value of a field that is
+// not required.
+std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,
+                                      const Json& object);
+// "a whole number": a field's type in a sentence.
+const char* name_of(FieldType type);
 
 }  // namespace forge

@@ -210,8 +210,8 @@ void require_own_tokens(const Job& job, const ModelText& text) {
       ErrorKind::job, "data.template",
       text.chat_template->name() + " writes " + join(foreign, ", ") +
           ", expected tokens of the model: these would be trained as plain pieces of text",
-      (others.empty() ? "take the model's own template (auto)"
-                      : "take the model's own (auto), or one of those that fit: " + join(others, ", ")) +
+      (others.empty() ? "use the model's own template (auto)"
+                      : "use the model's own (auto), or one of those that fit: " + join(others, ", ")) +
           "; allow: foreign_template trains it as it is");
 }
 

@@ -20,7 +20,7 @@ namespace forge {
 struct ModelText {
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat_template;  // nothing when the model brings none and none was asked for
-  int64_t embedding_rows = 0;                 // ModelSpec::vocab_size, set by whoever read it; 0: not known
+  int64_t embedding_rows = 0;                 // ModelSpec::vocab_size, set by the caller that read it; 0: not known
 };
 
 // data.template and data.template_variables.

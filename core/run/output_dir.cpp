@@ -86,7 +86,7 @@ void remove_output_litter(const std::string& output_dir) {
     const std::string name = entry->path().filename().string();
     if (!starts_with(name, ".") || !ends_with(name, kDiscarded)) continue;
     try {
-      RunLock lock(entry->path().string());  // whoever removes it now holds it
+      RunLock lock(entry->path().string());  // held by another process while it removes the folder
       std::error_code ignored;
       fs::remove_all(entry->path(), ignored);
     } catch (const Error&) {

@@ -36,7 +36,7 @@ std::string fault_in(const std::string& path, int64_t bytes) {
   if (::access(path.c_str(), R_OK | W_OK) != 0)
     return std::string("cannot be written: ") + std::strerror(errno);
   if (file_size(path) < bytes)
-    return "has " + format_count(file_size(path)) + " bytes where the checkpoint knows " +
+    return "has " + format_count(file_size(path)) + " bytes where the checkpoint expects " +
            format_count(bytes);
   std::ifstream file(path, std::ios::binary);
   int64_t read = 0, number = 1;
@@ -92,7 +92,7 @@ std::string cut_metrics(const std::string& path, TrainState& state) {
   }
   write_file_durably(path, readable);
   state.metrics_bytes = static_cast<int64_t>(readable.size());
-  return fault + ", and curves and report lack what is not readable of it; what is trained is not concerned";
+  return fault + ", and curves and the report lack what could not be read; training itself is not affected";
 }
 
 MetricsLog::MetricsLog(const std::string& path) : path_(path) {

@@ -9,6 +9,7 @@
 #include "core/adapter/lora.h"
 #include "core/base/error.h"
 #include "core/config/names.h"
+#include "core/families/adapter_sites.h"
 #include "core/model/random_model.h"
 #include "core/plan/hardware.h"
 #include "core/plan/resolve.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/adapter/lora.h"
+#include "core/families/adapter_sites.h"
 #include "core/optim/optimizer.h"
 #include "core/plan/plan.h"
 #include "core/train/network.h"

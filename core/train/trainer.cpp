@@ -250,7 +250,7 @@ class Trainer {
     divisor_ *= 2;
     append({.kind = AmendmentKind::out_of_memory, .step = state_.step + 1, .micro_batch_divisor = divisor_});
     notice("warning", "out of memory: micro-batches are now 1/" + std::to_string(divisor_) +
-                          " of the planned size, with as much more accumulation (the result is the same)");
+                          " of the planned size, with correspondingly more accumulation (the result is the same)");
   }
 
   // Sums and the mean loss of the steps since the last line; `stats` are of the newest.

@@ -45,8 +45,8 @@ const std::map<std::string, std::set<std::string>> kMay{
      {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
       "core/model", "core/adapter", "core/objective", "core/optim", "providers", "kernels"}},
     {"engine",
-     {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/tensor", "core/model",
-      "core/train", "providers"}},
+     {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
+      "core/model", "core/train", "providers"}},
 };
 
 std::string folder_of(const std::string& path) {

@@ -106,7 +106,7 @@ const Case kCases[] = {
     {"optimizer: {learning_rate: 2e-4x}\n", "job.yaml:4:28: optimizer.learning_rate: 2e-4x is not a number"},
     {"optimizer: {learning_rate: 1e400}\n",
      "job.yaml:4:28: optimizer.learning_rate: 1e400 is outside what a number can hold"},
-    {"data: 5\n", "job.yaml:4:1: the key \"data\" stands twice, first in line 2 (remove one of them)"},
+    {"data: 5\n", "job.yaml:4:1: the key \"data\" appears twice, first in line 2 (remove one of them)"},
     {"optimizer: {betas: [0.9]}\n", "job.yaml:4:20: optimizer.betas: a list of 1, expected 2"},
     {"optimizer: {betas: [0.9, 1.0]}\n",
      "job.yaml:4:26: optimizer.betas: 1.0 is out of range, expected 0 to below 1"},
@@ -217,7 +217,7 @@ const Case kCases[] = {
     {"adapter: {type: lora, rank_pattern: {q_proj: 0}}\n",
      "job.yaml:4:46: adapter.rank_pattern: 0 is out of range, expected 1 to 65536"},
     {"adapter: {type: lora, layers_to_transform: [1, 2, 1]}\n",
-     "job.yaml:4:44: adapter.layers_to_transform: 1 stands twice"},
+     "job.yaml:4:44: adapter.layers_to_transform: 1 appears twice"},
     {"adapter: {type: lora, init: pissa, init_from: x}\n",
      "job.yaml:4:29: adapter.init: has no effect: adapter.init_from gives the adapter's weights (remove it)"},
     // batch, data, evaluation, schedule

@@ -131,7 +131,7 @@ const Case kTransformers[] = {
     {"push_to_hub: true", "has no counterpart: forge uploads nothing"},
     {"hub_model_id: me/model", "has no counterpart: forge uploads nothing"},
     {"gradient_checkpointing_kwargs: {use_reentrant: false}",
-     "is train.activation_checkpointing here; none, selective or full is all it takes"},
+     "is train.activation_checkpointing here; it accepts only none, selective or full"},
     {"torch_dtype: bfloat16", "is train.precision here; write bf16"},
     {"attn_implementation: flash_attention_2", "has no counterpart: provider chooses the kernels"},
     {"training_args: {learning_rate: 1e-4}", "training_args.learning_rate: it is optimizer.learning_rate"},
@@ -237,6 +237,24 @@ const Case kOthers[] = {
     {"lora_config: {target_modules: all-linear, init_lora_weights: true}",
      "is adapter.init here; write default"},
     {"lora_config: {task_type: CAUSAL_LM}", "has no counterpart: leave it out"},
+    // What a name means in another of PEFT's methods is not what it means in other tools.
+    {"peft_type: BOFT\nblock_size: 64", "has no counterpart yet: it belongs to another of PEFT's methods; forge has LoRA"},
+    {"peft_type: LOHA\nmodule_dropout: 0.1", "it belongs to another of PEFT's methods"},
+    {"peft_config: {peft_type: VERA, random_seed: 3}", "peft_config.random_seed: random_seed has no counterpart yet: it belongs"},
+    {"peft_config: {peft_type: VERA, target_modules: [q_proj]}", "it is adapter.target_modules"},
+    {"peft_type: LORA\nr: 8", "r is adapter.rank here"},
+    // References of Hydra and OmegaConf are values, only not forge's.
+    {"checkpointer: {checkpoint_dir: '${base}'}", ": write the value itself, or ${env:NAME}"},
+    {"training_type: sft", "is objective.type here"},
+    {"training_type: lora", "is objective.type here; it is adapter.type: lora, qlora or none"},
+    {"training_type: vlm_grpo", "kto, reward models and RL are not in this version"},
+    {"training_type: dpo", "is objective.type here"},
+    {"async_eval: {server_port: 8100}", "it belongs to a server"},
+    {"backend: {gpu_memory_utilization: 0.9}", "it is vLLM's share of the card"},
+    {"experiment: {tags: [a, b]}", "experiment: "},
+    {"use_onebitllms: true", "forge quantizes to nf4, fp4 or int8 itself"},
+    {"curriculum_sampling: true", "is data.shuffle here; false keeps the order of the rows"},
+    {"data: {init_args: {ignore_index: -100}}", "objective.train_on says which tokens are trained"},
 };
 
 // Values of other tools in forge's own keys.
@@ -345,6 +363,13 @@ TEST_CASE("sections of other tools are walked into, lists said once") {
   CHECK(hints("student: {model: a, path: b}\n").size() == 1);
   // A whole job below a key.
   CHECK(hint("trainer: {optimizer: {lr: 1}}").find("trainer.optimizer.lr: lr is") == 0);
+  CHECK(hints("checkpointer: {checkpoint_dir: '${base}', output_dir: out}\n") ==
+        std::vector<std::string>{
+            "checkpointer: checkpointer is model here; model says what it loads, checkpoint what it saves",
+            "checkpointer.checkpoint_dir: checkpoint_dir is model.path here",
+            ": write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${",
+            "checkpointer.output_dir: it is output_dir, at the top of the file",
+        });
   // What one reason explains is not repeated for each key below.
   CHECK(hints("fsdp_config: {a: 1, b: 2}\n").size() == 1);
 }
@@ -355,7 +380,8 @@ TEST_CASE("a guess is only made for a likely misspelling in the same section") {
        {"checkpoints_x: 1", "train: {learing_rate: 1}", "lossy: 1", "adapter: {path: x, patience: 3}",
         "eval: {max_tokns: 3}", "modal: {gpu: a100}", "keeper: 1", "optimizer: {initial: 1}", "teach: 1",
         "data: {max_margins: 1}", "train: {min_steps: 1}", "cache_file: x",
-        "lora: {adalora: {total_step: 3}}", "lora: {total_step: 3}"}) {
+        "lora: {adalora: {total_step: 3}}", "lora: {total_step: 3}", "providers: {a: 1}", "long: [1, 2]",
+        "train: {epoch: {count: 3}}", "data: {evals: {a: 1}}"}) {
     INFO(text);
     CHECK_THAT(hint(text), !Catch::Contains("did you mean"));
   }

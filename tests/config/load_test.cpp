@@ -30,9 +30,9 @@ TEST_CASE("the shortest job gets every default") {
   CHECK(job.data.train[0].path == folder.path("a.jsonl"));
   CHECK(job.train.epochs == 1.0);
   CHECK(!job.train.micro_batch_size);
-  CHECK(loaded.origins.at("model.path").source == "job.yaml:1:8");
-  CHECK(loaded.origins.at("train.epochs").source == "default");
-  CHECK(loaded.origins.at("data.train[0].path").source == "job.yaml:3:10");
+  CHECK(loaded.origins.at("model.path").at.text() == "job.yaml:1:8");
+  CHECK((loaded.origins.at("train.epochs").kind == OriginKind::unset));
+  CHECK(loaded.origins.at("data.train[0].path").at.text() == "job.yaml:3:10");
   CHECK(loaded.text == kSmall);
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("qlora is lora on nf4 with double quantization") {
   CHECK(loaded.job.adapter.type == AdapterType::lora);
   CHECK(loaded.job.model.quantization == Quantization::nf4);
   CHECK(loaded.job.model.double_quantization);
-  CHECK(loaded.origins.at("model.quantization").source == "derived: adapter.type is qlora (job.yaml:4:17)");
+  CHECK(loaded.origins.at("model.quantization").reason == "adapter.type is qlora (job.yaml:4:17)");
   Job kept =
       load(folder, "model: {path: m, double_quantization: false}\ndata: {train: a}\nadapter: qlora\n").job;
   CHECK_FALSE(kept.model.double_quantization);
@@ -130,10 +130,10 @@ TEST_CASE("extends merges maps, replaces lists and remembers files") {
   CHECK(loaded.job.adapter.target_modules == std::vector<std::string>{"v_proj"});
   CHECK(loaded.job.train.epochs == 7.0);
   CHECK(loaded.job.data.train[0].path == folder.path("x.jsonl"));
-  CHECK(loaded.origins.at("model.path").source == "bases/a.yaml:1:8");
-  CHECK(loaded.origins.at("seed").source == "bases/b.yaml:2:7");
-  CHECK(loaded.origins.at("adapter.rank").source == "job.yaml:2:17");
-  CHECK(loaded.origins.at("train.epochs").source == "--set train.epochs=7");
+  CHECK(loaded.origins.at("model.path").at.text() == "bases/a.yaml:1:8");
+  CHECK(loaded.origins.at("seed").at.text() == "bases/b.yaml:2:7");
+  CHECK(loaded.origins.at("adapter.rank").at.text() == "job.yaml:2:17");
+  CHECK(loaded.origins.at("train.epochs").at.text() == "--set train.epochs=7");
   CHECK(loaded.files == std::vector<std::string>{"job.yaml", "bases/b.yaml", "bases/a.yaml"});
 }
 
@@ -183,8 +183,8 @@ TEST_CASE("the environment fills in, and secrets are never shown") {
   CHECK(error_of([&] { read("seed: ${env:NONE}\n"); }) ==
         "job.yaml:4:7: the environment variable NONE is not set (set it, or write ${env:NONE:-default})");
   CHECK(error_of([&] { read("seed: ${NONE}\n"); }) ==
-        "job.yaml:4:7: ${NONE} is not a reference (write ${env:NAME} or ${env:NAME:-default}, or $${ for the "
-        "text ${)");
+        "job.yaml:4:7: ${NONE} does not name an environment variable (write the value itself, or ${env:NAME} or "
+        "${env:NAME:-default}; $${ is the text ${)");
 }
 
 TEST_CASE("paths are relative to what states them") {
@@ -231,5 +231,5 @@ TEST_CASE("a JSON job is the same job") {
                R"({"model": "m", "adapter": {"type": "lora", "rank": 8}, "data": {"train": ["a.jsonl"]}})");
   LoadedJob loaded = load_job("job.json", {.cwd = folder.path()});
   CHECK(loaded.job.adapter.rank == 8);
-  CHECK(loaded.origins.at("adapter.rank").source == "job.json:1:52");
+  CHECK(loaded.origins.at("adapter.rank").at.text() == "job.json:1:52");
 }

@@ -44,9 +44,9 @@ TEST_CASE("YAML knows null from text") {
 
 TEST_CASE("a duplicate key is refused with both places") {
   CHECK(yaml("a: 1\nb: 2\na: 3\n") ==
-        "a.yaml:3:1: the key \"a\" stands twice, first in line 1 (remove one of them)");
+        "a.yaml:3:1: the key \"a\" appears twice, first in line 1 (remove one of them)");
   CHECK(yaml("x: {a: 1, a: 2}\n") ==
-        "a.yaml:1:11: the key \"a\" stands twice, first in line 1 (remove one of them)");
+        "a.yaml:1:11: the key \"a\" appears twice, first in line 1 (remove one of them)");
 }
 
 TEST_CASE("a quote that swallows the next key is refused where it opens") {
@@ -147,7 +147,7 @@ TEST_CASE("JSON nodes have the places of the text") {
 }
 
 TEST_CASE("JSON files are strict JSON") {
-  CHECK(json("{\"a\": 1, \"a\": 2}") == "a.json:1:12: the key \"a\" stands twice in one object");
+  CHECK(json("{\"a\": 1, \"a\": 2}") == "a.json:1:12: the key \"a\" appears twice in one object");
   CHECK_THAT(json("{a: 1}"), Catch::StartsWith("a.json:1:2: "));
   CHECK_THAT(json("{\"a\": 1,}"), Catch::StartsWith("a.json:1:9: "));
   CHECK_THAT(json("{\"a\": 1} x"), Catch::StartsWith("a.json:1:10: "));

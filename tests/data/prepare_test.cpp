@@ -197,7 +197,7 @@ TEST_CASE("all bad rows are named at once, with file, line and column") {
         "literal\n"
         "a.jsonl:5:1: no token of the row is trained\n"
         "a.jsonl:6:1: messages is missing, expected a list of messages\n"
-        "a.jsonl:7:27: the key \"messages\" stands twice in one object\n"
+        "a.jsonl:7:27: the key \"messages\" appears twice in one object\n"
         "a.jsonl:8:44: not valid UTF-8\n"
         "a.jsonl:9:1: the row is a list, expected an object\n"
         "7 of 9 rows cannot be used");

@@ -114,7 +114,7 @@ TEST_CASE("CSV rows have texts, empty cells are absent, and faults stand at thei
   CHECK(set.problem() ==
         "a.csv:4:4: completion is null, expected a text\n"
         "a.csv:5:1: 2 cells, expected 3 as in the header\n"
-        "a.csv:6:8: text behind a closing quote, expected the end of the cell\n"
+        "a.csv:6:8: text after a closing quote, expected the end of the cell\n"
         "a.csv:7:5: not valid UTF-8\n"
         "4 of 5 rows cannot be used");
   set.folder.write("a.csv",
@@ -122,7 +122,7 @@ TEST_CASE("CSV rows have texts, empty cells are absent, and faults stand at thei
                    "\"\"assistant\"\", \"\"content\"\": \"\"a\"\"}]\"\n");
   CHECK_THAT(set.texts(), Catch::Contains("user\nq<|im_end|>"));
   set.folder.write("a.csv", "messages\n\"[{\"\n");
-  CHECK(set.problem() == "a.csv:2:1: messages begins like JSON and is none, expected a list");
+  CHECK(set.problem() == "a.csv:2:1: messages starts like JSON but is not valid JSON, expected a list");
 }
 
 TEST_CASE("a text file is a document, its paragraphs or its lines") {

@@ -170,5 +170,5 @@ TEST_CASE("a row is parsed at its place") {
   CHECK_THAT(error_of([&] { parse_row({4, 9, "{\"a\": nul}"}, "f.json"); }), Catch::StartsWith("f.json:4:1"));
   CHECK(error_of([&] {
           parse_row({4, 9, "{\"a\": 1, \"a\": 2}"}, "f.json");
-        }) == "f.json:4:20: the key \"a\" stands twice in one object");
+        }) == "f.json:4:20: the key \"a\" appears twice in one object");
 }

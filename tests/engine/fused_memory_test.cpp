@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "core/adapter/lora.h"
+#include "core/families/adapter_sites.h"
 #include "core/io/model_file.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/train/network.h"

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "core/adapter/lora.h"
+#include "core/families/adapter_sites.h"
 #include "core/io/model_file.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"

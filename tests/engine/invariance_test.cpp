@@ -5,6 +5,7 @@
 
 #include "core/adapter/lora.h"
 #include "core/data/batch/order.h"
+#include "core/families/adapter_sites.h"
 #include "core/io/model_file.h"
 #include "core/train/network.h"
 #include "core/train/step.h"

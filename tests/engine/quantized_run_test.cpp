@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/adapter/lora.h"
+#include "core/families/adapter_sites.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
 #include "core/plan/memory.h"

@@ -1,4 +1,5 @@
 // The lists of a step: sound for every policy and adapter, laid out without overlap, and caught when they are not.
+#include "core/families/adapter_sites.h"
 #include "core/families/step.h"
 
 #include <algorithm>

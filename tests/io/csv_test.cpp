@@ -63,7 +63,7 @@ TEST_CASE("a broken CSV file is refused at the exact place") {
   CHECK(problem("") == ":1:1: empty, expected a header of column names");
   CHECK(problem("\n \n") == ":1:1: empty, expected a header of column names");
   CHECK(problem("a,b\n1,é\"x\n") == ":2:4: a quote inside a cell that does not begin with one");
-  CHECK(problem("a,b\n1,\"x\"y\n") == ":2:6: text behind a closing quote, expected the end of the cell");
+  CHECK(problem("a,b\n1,\"x\"y\n") == ":2:6: text after a closing quote, expected the end of the cell");
   CHECK(problem("a,b\n1,2\n3,\"x\ny\n") == ":3:3: a quote that is never closed");
   CHECK(problem("a,b\n\"") == ":2:1: a quote that is never closed");
   CHECK(problem("a,\"b\n") == ":1:3: a quote that is never closed");
@@ -73,7 +73,7 @@ TEST_CASE("a broken CSV file is refused at the exact place") {
   CHECK(problem("a,b\n1,\"\nx\xff\"\n") == ":3:2: not valid UTF-8");
   CHECK(problem("a,,a, \n") ==
         ":1:3: a column without a name, expected a name for each column\n"
-        ":1:4: the column \"a\" stands twice, first at column 1\n"
+        ":1:4: the column \"a\" appears twice, first at column 1\n"
         ":1:6: a column without a name, expected a name for each column");
   CHECK(problem("a;b|c\n1;2\n") ==
         ":1:1: one column called \"a;b|c\", expected columns with commas between them");

@@ -169,7 +169,7 @@ TEST_CASE("value and element types are checked before they are used") {
   CHECK(problem(GgufBytes().key("k", 9, nested).bytes()) == "no error");
   CHECK_THAT(problem(GgufBytes().key("k", 9, array(9, 1, nested)).bytes()), Contains("nested deeper than 4"));
   CHECK_THAT(problem(GgufBytes().u32_key("k", 1).u32_key("k", 1).bytes()),
-             Contains("the key \"k\" stands twice"));
+             Contains("the key \"k\" appears twice"));
   CHECK_THAT(problem(GgufBytes().u32_key(std::string(65536, 'k'), 1).bytes()),
              Contains("the limit is 65535"));
   CHECK_THAT(problem(GgufBytes().u32_key("\xff", 1).bytes()), Contains("a key is not text: \"\\xff\""));
@@ -220,7 +220,7 @@ TEST_CASE("tensors whose sizes lie are refused") {
   CHECK_THAT(problem(overlap.bytes()), Contains("tensor \"b\" begins at 0 of the data, expected 64"));
   GgufBytes twice;
   twice.entry("a", {16}, 0, 0).entry("a", {16}, 0, 64);
-  CHECK_THAT(problem(twice.bytes()), Contains("tensor \"a\" stands twice"));
+  CHECK_THAT(problem(twice.bytes()), Contains("tensor \"a\" appears twice"));
   GgufBytes dimensions;
   dimensions.table = GgufBytes::text("t") + little(0xffffffffu) + std::string(64, '\1');
   dimensions.num_tensors = 1;

@@ -17,7 +17,7 @@ TEST_CASE("JSON keeps the order of keys and reads numbers exactly") {
 }
 
 TEST_CASE("JSON that nlohmann accepts silently is refused with its place") {
-  CHECK(problem("{\"a\": 1,\n \"a\": 2}") == "a.json:2:4: the key \"a\" stands twice in one object");
+  CHECK(problem("{\"a\": 1,\n \"a\": 2}") == "a.json:2:4: the key \"a\" appears twice in one object");
   CHECK_THAT(problem("[18446744073709551616]"), Catch::Contains("does not fit 64 bits"));
   CHECK_THAT(problem("[1] [2]"), Catch::StartsWith("a.json:1:5: "));
   CHECK_THAT(problem("{\"a\": \xFF}"), Catch::StartsWith("a.json:1:7: not valid UTF-8"));

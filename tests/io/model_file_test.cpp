@@ -92,7 +92,7 @@ TEST_CASE("index and shards agree on every tensor") {
   CHECK_THAT(
       with(R"({"a":"s1.safetensors","b":"s3.safetensors","c":"s4.safetensors"})"),
       Contains("the shard s3.safetensors is not in the folder") && Contains("the shard s4.safetensors"));
-  CHECK_THAT(with(R"({"a":"s1.safetensors","a":"s2.safetensors"})"), Contains("stands twice"));
+  CHECK_THAT(with(R"({"a":"s1.safetensors","a":"s2.safetensors"})"), Contains("appears twice"));
   CHECK_THAT(with(R"({"a":3})"), Contains("expected the name of a shard"));
   CHECK_THAT(with("{}"), Contains("weight_map names no tensor"));
   CHECK_THAT(with("[]"), Contains("expected an object with \"weight_map\""));

@@ -140,7 +140,7 @@ TEST_CASE("offsets follow each other from 0 without hole or overlap") {
 TEST_CASE("a header's keys, types and lists are what the format says") {
   using Catch::Contains;
   std::string a = entry("a", "F32", "[0]", 0, 0);
-  CHECK_THAT(header_problem("{" + a + "," + a + "}"), Contains("\"a\" stands twice"));
+  CHECK_THAT(header_problem("{" + a + "," + a + "}"), Contains("\"a\" appears twice"));
   CHECK_THAT(header_problem(" {" + a + "}"), Contains("does not begin with '{'"));
   CHECK(header_problem("{" + a + "}     ") == "no error");
   CHECK_THAT(header_problem("{" + a + "}{}"), Contains("(header):1:"));

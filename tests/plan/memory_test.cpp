@@ -1,3 +1,4 @@
+#include "core/families/adapter_sites.h"
 #include "core/families/step.h"
 #include "core/plan/memory.h"
 

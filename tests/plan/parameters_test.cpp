@@ -1,3 +1,4 @@
+#include "core/families/adapter_sites.h"
 #include "core/families/parameters.h"
 
 #include "core/plan/model_file.h"

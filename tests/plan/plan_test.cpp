@@ -262,7 +262,7 @@ TEST_CASE("a step of few examples that cannot fill its micro-batches is told so"
   asked.train.longest = 250;
   CHECK_THAT(explain(make_plan(asked), false),
              Catch::Contains("62.5 % of 1,000 tokens used; a step of 5 examples does not fill its last "
-                             "micro-batch, train.global_batch_tokens would"));
+                             "micro-batch; train.global_batch_tokens would fill it"));
 }
 
 TEST_CASE("known lengths make the prediction exact where the bound is loose") {
@@ -309,7 +309,7 @@ TEST_CASE("contradictions with model, device and data are found together") {
 TEST_CASE("plan.json is an exact round trip") {
   for (PlanInput asked : {input("smollm2-135m", cpu()), qlora("llama-3.1-8b", card("RTX 4070"))}) {
     asked.eval = data(10, 100, 300);
-    asked.origins["seed"] = {"job.yaml:3:7", ""};
+    asked.origins["seed"] = {OriginKind::given, "job.yaml:3:7", ""};
     const Plan plan = make_plan(asked);
     const Json json = to_json(plan);
     const Plan read = plan_from_json(parse_json(json.dump(2), "plan.json", ErrorKind::environment));

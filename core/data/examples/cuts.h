@@ -1,6 +1,7 @@
 #pragma once
 // What was taken from rows: by data.overlong, and by a chat template that does not write all of an answer. And what
 // pairs of answers are like.
+#include <algorithm>
 #include <cstdint>
 
 namespace forge {
@@ -11,7 +12,11 @@ struct CutCounts {
   int64_t tokens = 0;          // taken from rows that were kept, by truncate
   int64_t dropped_tokens = 0;  // of rows that were dropped
   int64_t unsaid = 0;  // parts of trained answers that the chat template leaves out: a thought, a tool call
-  CutCounts& operator+=(const CutCounts& other);
+  CutCounts& operator+=(const CutCounts& other) {
+    prompts += other.prompts, completions += other.completions, tokens += other.tokens;
+    dropped_tokens += other.dropped_tokens, unsaid += other.unsaid;
+    return *this;
+  }
 };
 
 // Of pairs of answers, where the objective compares them.
@@ -23,7 +28,13 @@ struct PairCounts {
   int64_t chosen_longer = 0;        // answers of equal length count for neither
   int64_t rejected_longer = 0;
   int64_t chosen_tokens = 0, rejected_tokens = 0;  // of the answers
-  PairCounts& operator+=(const PairCounts& more);
+  PairCounts& operator+=(const PairCounts& more) {
+    longest = std::max(longest, more.longest);
+    equal += more.equal, one_side_cut += more.one_side_cut, prompts_differ += more.prompts_differ;
+    chosen_longer += more.chosen_longer, rejected_longer += more.rejected_longer;
+    chosen_tokens += more.chosen_tokens, rejected_tokens += more.rejected_tokens;
+    return *this;
+  }
 };
 
 }  // namespace forge

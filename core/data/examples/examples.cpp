@@ -184,7 +184,7 @@ void ExampleMaker::require_embedded(const Example& example) const {
                                        dump_json(tokenizer_.token_of(id).value_or("")) +
                                        ") has no row in the model's embedding, which ends at " +
                                        std::to_string(embedding_rows_ - 1))
-          .hint("resize the model to its tokenizer, or take the tokenizer that it was trained with");
+          .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
 // drop and error: `tokens` exceed `limit` ("data.max_length 1,024") in a row of `whole` tokens.

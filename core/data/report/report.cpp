@@ -145,7 +145,7 @@ void DataReport::find_duplicates() {
     for (size_t i = 1; i < group.size(); ++i) {
       const SeenRow &first = seen_[group[0]], &row = seen_[group[i]];
       const bool leaked = row.eval && !first.eval;
-      note(leaked ? "overlap" : "duplicate", row, "says what " + place_of_row(first) + " says");
+      note(leaked ? "overlap" : "duplicate", row, "repeats " + place_of_row(first));
     }
   });
 }
@@ -155,7 +155,7 @@ void DataReport::find_conflicts() {
     for (size_t i = 1; i < group.size(); ++i)
       if (seen_[group[i]].answer != seen_[group[0]].answer)
         note("conflict", seen_[group[i]],
-             "answers the prompt of " + place_of_row(seen_[group[0]]) + " otherwise");
+             "answers the prompt of " + place_of_row(seen_[group[0]]) + " differently");
   });
 }
 

@@ -9,7 +9,7 @@
 //
 // Memory: about 50 bytes a row for exact duplicates of the first two million rows, 128 more for near
 // duplicates of the first half million, and what the notes take of which the first thousand of each check are
-// kept. What is beyond is said in limits().
+// kept. limits() says what was left out.
 #include <cstdint>
 #include <map>
 #include <string>

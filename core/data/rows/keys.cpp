@@ -12,7 +12,7 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-// What a model is told beside the question, under the names of public data sets.
+// What a model is given besides the question, under the names of public data sets.
 constexpr std::string_view kContext[] = {"system", "system_prompt", "system_message", "context", "history",
                                          "tools",  "functions",     "choices",        "options"};
 constexpr std::string_view kMedia[] = {"image", "images", "video", "videos", "audio", "audios"};
@@ -276,7 +276,7 @@ bool asks_with_picture(const TokensRow&) { return false; }
 }  // namespace
 
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults) {
-  // The other keys of a prompt are for whoever rewards its answers.
+  // The other keys of a prompt are read by reward functions.
   if (rules.format != RowFormat::prompt) KeyCheck(row, rules, unread, faults).run();
 }
 

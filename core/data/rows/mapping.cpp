@@ -44,7 +44,7 @@ void parse_structured_cells(Json& row, RowFaults& faults) {
     } catch (const Error&) {
       if (!may_be_text(key))
         faults.push_back(
-            {std::string("/") + key, std::string(key) + " begins like JSON and is none, expected a list"});
+            {std::string("/") + key, std::string(key) + " starts like JSON but is not valid JSON, expected a list"});
     }
   }
 }

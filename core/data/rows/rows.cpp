@@ -205,9 +205,7 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
   if (is_weak(most))
     if (const std::string proposal = answered_prompt_proposal(rows); !proposal.empty())
       throw Error(ErrorKind::data,
-                  path +
-                      ": a prompt and, under another name, its answer: expected to be told how "
-                      "they are written")
+                  path + ": rows have a prompt, and its answer under a name that forge does not guess")
           .hint(proposal);
   Detected detected = counted(most->format, static_cast<size_t>(votes(most)), rows.size(), most->keys);
   add_further_columns(rows, detected);

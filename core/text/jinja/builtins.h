@@ -39,4 +39,18 @@ const Builtin* find_method(const Value& object, std::string_view name);
 bool is_forbidden_method(const Value& object, std::string_view name);
 Value bound_method(const Value& object, const Builtin& builtin);
 
+// --- what several tables use ---
+// str(value), paid for.
+MarkedText printed(Interpreter& interpreter, const Value& value);
+std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& value);
+// The same for a range-based `for`, which must keep the sequence alive.
+struct Items {
+  std::shared_ptr<const Sequence> sequence;
+  auto begin() const { return sequence->items.begin(); }
+  auto end() const { return sequence->items.end(); }
+};
+Items walk(Interpreter& interpreter, const Value& value);
+Value list_of(std::vector<Value> items);
+Value generator_of(std::vector<Value> items);
+
 }  // namespace forge::jinja

@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/text/jinja/builtin_tables.h"
+#include "core/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "core/text/jinja/builtin_tables.h"
+#include "core/text/jinja/format_text.h"
+#include "core/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {

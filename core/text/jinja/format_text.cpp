@@ -1,9 +1,12 @@
 // 'x is %s' % y and 'x is {}'.format(y): the conversions that templates use, the others refused by name.
+#include "core/text/jinja/format_text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-#include "core/text/jinja/builtin_tables.h"
+#include "core/text/jinja/builtins.h"
+#include "core/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {

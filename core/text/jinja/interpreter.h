@@ -111,9 +111,5 @@ Value get_attribute(const Value& object, const std::string& name);
 Value get_item(const Value& object, const Value& key);
 Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop,
             const Value& step);
-// The text with the five characters of HTML as entities, unless it is safe already; the result is safe.
-MarkedText html_escaped(const MarkedText& text);
-// 'format % arguments' of Python.
-MarkedText percent_format(Interpreter& interpreter, const MarkedText& format, const Value& arguments);
 
 }  // namespace forge::jinja

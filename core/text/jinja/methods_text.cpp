@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "core/text/jinja/builtin_tables.h"
+#include "core/text/jinja/format_text.h"
+#include "core/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {

@@ -1,7 +1,9 @@
 // Arithmetic with Python's rules; integers are 64 bits wide and overflow is a fault, not a wrong number.
 #include <cmath>
 
+#include "core/text/jinja/format_text.h"
 #include "core/text/jinja/interpreter.h"
+#include "core/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {

@@ -1,7 +1,9 @@
 // String operations on marked text: each byte of the result keeps the mark of the byte it comes from.
+#include "core/text/jinja/text_operations.h"
+
 #include <algorithm>
 
-#include "core/text/jinja/builtin_tables.h"
+#include "core/text/jinja/builtins.h"
 
 namespace forge::jinja {
 

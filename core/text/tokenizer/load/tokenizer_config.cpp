@@ -35,7 +35,7 @@ bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
     const auto twin = parts.added.find(token.id);
     if (twin != parts.added.end() && twin->second.content != token.content) {
       throw Error(ErrorKind::environment, name_ + ": added_tokens_decoder: the id " + std::to_string(token.id) +
-                                              " stands twice, for \"" + twin->second.content + "\" and for \"" +
+                                              " appears twice, for \"" + twin->second.content + "\" and for \"" +
                                               token.content + "\"");
     }
     const auto known = parts.id_of(token.content);

@@ -21,5 +21,8 @@ struct BpeSpec {
 // Words that come from a ByteLevel step are read as raw bytes where the vocabulary has a token for every
 // byte: then nothing needs to be mapped to the alphabet and back. Sets `raw_bytes` accordingly.
 std::shared_ptr<const Model> make_bpe(BpeSpec spec, bool byte_level, bool* raw_bytes);
+// The same from the "model" of a tokenizer.json.
+std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::string& where, bool byte_level,
+                                                bool* raw_bytes);
 
 }  // namespace forge::text

@@ -2,6 +2,7 @@
 
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/json_fields.h"
+#include "core/text/tokenizer/models/bpe.h"
 
 namespace forge::text {
 
@@ -22,7 +23,7 @@ void Vocabulary::add(const std::string& token, int64_t id, const std::string& wh
   if (by_id_.size() <= static_cast<size_t>(id)) by_id_.resize(static_cast<size_t>(id) + 1, nullptr);
   const std::string*& owner = by_id_[static_cast<size_t>(id)];
   if (owner != nullptr && *owner != token) {
-    throw Error(ErrorKind::environment, where + ": the id " + std::to_string(id) + " stands twice, for \"" +
+    throw Error(ErrorKind::environment, where + ": the id " + std::to_string(id) + " appears twice, for \"" +
                                             owner->substr(0, 80) + "\" and for \"" + token.substr(0, 80) + "\"");
   }
   owner = &place->first;

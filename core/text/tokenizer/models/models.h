@@ -71,8 +71,6 @@ std::shared_ptr<const Model> make_model(const Json& spec, const std::string& whe
                                         bool* raw_bytes);
 
 // One component per file.
-std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::string& where, bool byte_level,
-                                                bool* raw_bytes);
 std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& where);
 std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string& where);
 // BERT's settings: ## before what continues a word, words of at most 100 characters.

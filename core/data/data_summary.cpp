@@ -1,8 +1,7 @@
-#include <algorithm>
+#include "core/data/data_summary.h"
 
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/data/dataset.h"
 #include "core/data/report/show.h"
 #include "core/io/members.h"
 
@@ -63,17 +62,6 @@ RowFormat format_named(const std::string& name) {
 }
 
 }  // namespace
-
-CutCounts& CutCounts::operator+=(const CutCounts& other) {
-  for (const CutField& field : kCuts) this->*field.member += other.*field.member;
-  return *this;
-}
-
-PairCounts& PairCounts::operator+=(const PairCounts& more) {
-  for (const PairField& field : kPairs) this->*field.member += more.*field.member;
-  longest = std::max(longest, more.longest);
-  return *this;
-}
 
 Json to_json(const DataSummary& summary) {
   Json json = Json::object();

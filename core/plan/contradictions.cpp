@@ -1,0 +1,70 @@
+#include "core/plan/contradictions.h"
+
+#include <algorithm>
+
+#include "core/base/key_error.h"
+#include "core/base/text.h"
+#include "core/data/prepare.h"
+#include "core/families/modules.h"
+
+namespace forge {
+namespace {
+
+bool names_a_linear(const ModelSpec& model, const std::string& name) {
+  const std::vector<Module> modules = modules_of(model);
+  return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
+    return (module.role == Role::linear || module.role == Role::head) &&
+           ends_with("." + module.path, "." + name);
+  });
+}
+
+std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
+  std::vector<KeyFault> faults;
+  if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
+    faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
+  if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
+      !job.adapter.init_from)
+    faults.push_back({"adapter.init",
+                      "pissa subtracts its factors from the base weights, which quantised blocks cannot "
+                      "hold; use default, or model.quantization: none"});
+  for (const std::string& name : job.adapter.exclude_modules)
+    if (!names_a_linear(model, name))
+      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
+  if (job.train.precision == Precision::fp16 && !device.cuda)
+    faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU uses bf16 or fp32"});
+  if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
+    faults.push_back({"train.precision",
+                      device.gpu.name + " has no bf16 (it starts with Ampere); use auto, fp16 or fp32"});
+  return faults;
+}
+
+std::vector<KeyFault> faults_of_data(const Plan& plan) {
+  std::vector<KeyFault> faults;
+  if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
+    faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
+                                             " tokens, the model knows " +
+                                             format_count(plan.model.max_position_embeddings) +
+                                             " positions; set it to that, or leave it out"});
+  if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});
+  return faults;
+}
+
+void throw_if_any(std::vector<KeyFault> faults) {
+  if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
+}
+
+}  // namespace
+
+void check_job(const Job& job, const ModelSpec& model, const Device& device) {
+  throw_if_any(faults_of_job(job, model, device));
+}
+
+void refuse_contradictions(const Plan& plan) {
+  require_trainable(plan.train, plan.job.objective.type, "data.train");
+  require_trainable(plan.eval, plan.job.objective.type, "data.eval");
+  std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
+  for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
+  throw_if_any(faults);
+}
+
+}  // namespace forge

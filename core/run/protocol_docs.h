@@ -1,0 +1,11 @@
+#pragma once
+// How program and engine talk, for people: docs/engine-protocol.md, written from the tables of requests and events.
+//
+//   forge schema event --docs > docs/engine-protocol.md
+#include <string>
+
+namespace forge {
+
+std::string protocol_markdown();
+
+}  // namespace forge

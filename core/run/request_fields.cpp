@@ -1,0 +1,90 @@
+#include "core/run/request_fields.h"
+
+#include <algorithm>
+
+namespace forge {
+namespace {
+
+using enum FieldType;
+
+constexpr EventField kTrain[] = {
+    {"plan", object, true, "plan.json"},
+    {"job_text", text, true, "the job file as given, its secrets hidden"},
+    {"run_folder", text, true, "where the run is kept"},
+    {"resume", flag, false, "continue from the newest whole checkpoint (default false)"},
+    {"amendments", list, false, "to append to those of the run"},
+    {"secrets", list, false, "variable and value of each: what no file of the run may hold"},
+    {"lock", integer, false,
+     "descriptor of the run folder's lock, shared with the program; without it the engine locks"},
+    {"spent_seconds", number, false, "on the run before this request; train.max_time counts them"},
+};
+constexpr EventField kMeasure[] = {
+    {"plan", object, true, "plan.json"},
+    {"steps", integer, false, "measured at least, after one that warms up"},
+    {"seconds", number, false, "no step begins later"},
+    {"trace", text, false, "a file for Chrome's trace viewer, or empty; the only file that is written"},
+};
+constexpr EventField kRates[] = {
+    {"precisions", list, true, "names: fp32, bf16, fp16"},
+    {"threads", integer, true, "threads that arithmetic uses"},
+    {"seconds", number, false, "about how long"},
+};
+constexpr EventField kEval[] = {
+    {"model", text, true, "a Hugging Face folder or a .gguf file"},
+    {"adapter", text, false, "a PEFT folder"},
+    {"tokens", text, true, "a token cache"},
+    {"precision", text, false, "fp32 (default), bf16 or fp16"},
+    {"quantization", text, false, "none (default), nf4, fp4 or int8"},
+    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"provider", text, true, "fused or reference"},
+    {"device", text, false, "cpu (default) or cuda:N"},
+    {"threads", integer, false, "threads that arithmetic uses"},
+};
+constexpr EventField kGenerate[] = {
+    {"model", text, true, "a Hugging Face folder or a .gguf file"},
+    {"adapter", text, false, "a PEFT folder"},
+    {"prompts", list, true, "lists of token ids"},
+    {"max_new_tokens", integer, false, "of each text (default 256)"},
+    {"temperature", number, false, "0 (default) takes the likeliest token"},
+    {"top_k", integer, false, "0 (default): all"},
+    {"top_p", number, false, "1 (default): all"},
+    {"min_p", number, false, "0 (default): all"},
+    {"seed", integer, false, "of the draws (default 42)"},
+    {"stop_ids", list, false, "tokens that end a text"},
+    {"precision", text, false, "fp32 (default), bf16 or fp16"},
+    {"quantization", text, false, "none (default), nf4, fp4 or int8"},
+    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"provider", text, true, "fused or reference"},
+    {"device", text, false, "cpu (default) or cuda:N"},
+    {"threads", integer, false, "threads that arithmetic uses"},
+};
+
+constexpr EventShape kShapes[] = {
+    {"train", "make a run complete", kTrain},
+    {"measure", "time a plan's own steps: `forge bench`", kMeasure},
+    {"rates", "time the ops of small models: `forge bench --kernels`", kRates},
+    {"eval", "loss of every example: `forge eval`", kEval},
+    {"generate", "text: `forge generate`, `forge chat`", kGenerate},
+    {"info", "what the engine is: `forge doctor`", {}},
+};
+
+}  // namespace
+
+std::span<const EventShape> request_shapes() { return kShapes; }
+
+std::vector<std::string> request_faults(const Json& request) {
+  if (!request.is_object() || !request.contains("command") || !request["command"].is_string())
+    return {"a request is an object with the text \"command\""};
+  const std::string command = request["command"].get<std::string>();
+  const auto shape = std::find_if(std::begin(kShapes), std::end(kShapes),
+                                  [&](const EventShape& s) { return command == s.name; });
+  if (shape == std::end(kShapes)) return {"unknown command \"" + command + "\""};
+  std::vector<std::string> faults = field_faults(command, shape->fields, request);
+  for (const auto& [key, value] : request.items())
+    if (key != "command" && std::none_of(shape->fields.begin(), shape->fields.end(),
+                                         [&](const EventField& f) { return key == f.name; }))
+      faults.push_back(command + ": unknown field " + key);
+  return faults;
+}
+
+}  // namespace forge
