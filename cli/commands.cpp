@@ -12,15 +12,15 @@ namespace forge {
 // Each in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand;
+    kDoctorCommand, kScoreCommand;
 
 namespace {
 
 // In the order of help. Pointers, so that nothing depends on the order in which files are initialised.
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
-    &kDataCommand, &kEvalCommand,     &kGenerateCommand, &kChatCommand,    &kInitCommand,
-    &kListCommand, &kSchemaCommand,   &kDoctorCommand,
+    &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
+    &kInitCommand, &kListCommand,     &kSchemaCommand,   &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =
@@ -54,6 +54,7 @@ constexpr OtherName kOtherNames[] = {
     {"infer", "generate"},    {"inference", "generate"}, {"predict", "generate"}, {"sample", "generate"},
     {"complete", "generate"}, {"talk", "chat"},          {"new", "init"},         {"create", "init"},
     {"config", "init"},       {"docs", "schema"},        {"env", "doctor"},       {"info", "doctor"},
+    {"reward", "score"},      {"rewards", "score"},      {"grade", "score"},
     {"hardware", "profile"},  {"device", "profile"},     {"gpu", "profile"},      {"show", "list"},
 };
 

@@ -6,6 +6,7 @@
 #include "cli/line.h"
 #include "core/base/text.h"
 #include "core/config/secrets.h"
+#include "core/data/report/pairs_text.h"
 #include "core/data/report/report.h"
 #include "core/data/report/show.h"
 
@@ -55,6 +56,7 @@ std::string summary_text(const DataSummary& summary) {
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
   for (const auto& [name, count] : kCounts)
     if (count > 0) rows.push_back({name, format_count(count)});
+  if (summary.pairs.longest > 0) rows.push_back({"pairs", pairs_text(summary.pairs, summary.examples)});
   if (!summary.unread_keys.empty()) rows.push_back({"keys not read", unread_text(summary)});
   return format_table(rows);
 }

@@ -9,6 +9,7 @@
 #include "core/base/temporary.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/objective/objective.h"
 
 namespace forge {
 namespace {
@@ -50,7 +51,8 @@ class ScratchFolder {
 Job job_for_file(const std::string& file, const ModelChoice& choice, const Arguments& args) {
   Job job;
   job.model.path = choice.model;
-  if (choice.run) job.objective = choice.run->job.objective;
+  if (choice.run && objective_of(choice.run->job.objective.type).coupling == Coupling::token)
+    job.objective = choice.run->job.objective;
   if (std::optional<std::string> name = args.text("--train-on")) {
     std::optional<TrainOn> train_on = enum_of<TrainOn>(*name);
     if (!train_on)
@@ -113,7 +115,7 @@ int run(const Arguments& args) {
   ModelChoice choice = choose_model(args, progress);
   ScratchFolder scratch;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
-  require_trainable(rows.summary, "--data");
+  require_trainable(rows.summary, ObjectiveType::sft, "--data");  // what is measured is the likelihood of text
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   progress.line("precision " + name_of(choice.precision) + ": " + choice.precision_reason);

@@ -44,11 +44,14 @@ std::string shown_name(Split split, const PrepareOptions& options) {
   return split == Split::train ? "training data" : "evaluation data";
 }
 
-// Of each example; empty while only estimated.
+// Of each atom; empty while only estimated.
 std::vector<int64_t> supervised_counts(const Prepared& prepared) {
   std::vector<int64_t> counts;
   if (!prepared.data) return counts;
-  for (int64_t i = 0; i < prepared.data->size(); ++i) counts.push_back(prepared.data->supervised(i));
+  for (int64_t i = 0; i < prepared.data->atoms(); ++i) {
+    counts.push_back(0);
+    for (int64_t example : prepared.data->examples_of(i)) counts.back() += prepared.data->supervised(example);
+  }
   return counts;
 }
 

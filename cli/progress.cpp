@@ -27,7 +27,12 @@ std::string short_number(double value) {
 std::string eval_text(const Json& event) {
   std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
   const double loss = number(event, "eval_loss", std::nan(""));  // JSON writes what is not finite as null
-  text += ": loss " + short_number(loss) + ", perplexity " + short_number(std::exp(loss));
+  text += ": loss " + short_number(loss);
+  if (event.contains("eval_reward_margin"))
+    text += ", accuracy " + short_number(number(event, "eval_reward_accuracy", std::nan(""))) + ", margin " +
+            short_number(number(event, "eval_reward_margin", std::nan("")));
+  else
+    text += ", perplexity " + short_number(std::exp(loss));
   if (event.contains("seconds")) text += " (" + format_seconds(number(event, "seconds")) + ")";
   return text;
 }
@@ -52,6 +57,9 @@ std::string step_text(const Json& step, double seconds_left) {
   std::string text = "step " + format_count(static_cast<int64_t>(number(step, "step")));
   if (number(step, "steps") > 0) text += "/" + format_count(static_cast<int64_t>(number(step, "steps")));
   text += "  loss " + short_number(number(step, "loss", std::nan("")));
+  if (step.contains("reward_margin"))
+    text += "  accuracy " + short_number(number(step, "reward_accuracy", std::nan(""))) + "  margin " +
+            short_number(number(step, "reward_margin", std::nan("")));
   text += "  lr " + short_number(number(step, "learning_rate"));
   text += "  " + format_count(std::llround(number(step, "tokens_per_second"))) + " tok/s";
   if (number(step, "peak_memory_bytes") > 0)

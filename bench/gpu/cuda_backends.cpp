@@ -39,7 +39,7 @@ std::vector<Backend> cuda_backends() {
     action();
     device_synchronise();
   };
-  add_cuda_launchers(backend, wrap);
+  add_cuda_launchers(backend, /*stream=*/nullptr, wrap);
   // LibTorch's kernels, which the emulator cannot run; p and d s are rounded to the type.
   backend.add<AttentionForward>(
       [=](const AttentionForward& a) { wrap([&] { attention_forward_cuda(a, nullptr); }); }, {},

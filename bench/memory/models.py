@@ -87,3 +87,14 @@ def write_rows(path: Path, lengths: list, vocabulary: int) -> Path:
             labels = [-100] * (length // 4) + ids[length // 4:]
             file.write(json.dumps({"input_ids": ids, "labels": labels}) + "\n")
     return path
+
+
+def write_pairs(path: Path, lengths: list) -> Path:
+    """Prompts with two answers, each side of at most so many bytes."""
+    draw = random.Random(3)
+    text = lambda size: "".join(draw.choice("abcdefgh ") for _ in range(max(1, size)))  # noqa: E731
+    with open(path, "w") as file:
+        for length in lengths:
+            prompt, room = "a" + text(length // 4), length - length // 4 - 4
+            file.write(json.dumps({"prompt": prompt, "chosen": "b" + text(room // 2), "rejected": "c" + text(room - 1)}) + "\n")
+    return path

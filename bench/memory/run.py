@@ -41,11 +41,32 @@ def settings(layers: int) -> dict:
         "dora": lora | {"use_dora": True},
         "full, adamw_8bit": {"type": "none"},
         "full, lion": {"type": "none"},
+        "dpo lora": lora,
+        "dpo lora, kept": lora,
+        "dpo full, kept": {"type": "none"},
+        "orpo lora + lm_head": lora | {"modules_to_save": ["lm_head"]},
     }
+
+
+def objective(setting: str) -> dict:
+    kind = setting.split()[0]
+    if kind not in ("dpo", "orpo"):
+        return {"type": "sft", "train_on": "all"}
+    return {"type": kind} | ({"reference_cache": "kept" in setting} if kind == "dpo" else {})
 
 
 def optimizer(setting: str) -> dict:
     return {"type": setting.split(", ")[1]} if setting.startswith("full, ") else {}
+
+
+def data(cell: "Cell", lengths: list, folder: Path) -> dict:
+    name = folder / f"{cell.model.name}-{cell.rows}"
+    vocabulary = min(cell.model.vocabulary, 384)
+    if objective(cell.setting)["type"] == "sft":
+        source = {"path": str(models.write_rows(name.with_suffix(".jsonl"), lengths, vocabulary)), "format": "tokens"}
+    else:
+        source = {"path": str(models.write_pairs(name.with_suffix(".pairs.jsonl"), lengths))}
+    return {"train": [source], "eval": [source], "max_length": 4096, "packing": True}
 
 
 CHECKPOINTING = ("none", "selective", "full")
@@ -57,6 +78,8 @@ FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "pac
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
         ("full, adamw_8bit", "full", "fp32", "packed"), ("full, lion", "selective", "bf16", "packed"),
+        ("dpo lora", "none", "fp32", "packed"), ("dpo lora, kept", "full", "bf16", "packed"),
+        ("dpo full, kept", "none", "fp32", "long"), ("orpo lora + lm_head", "selective", "bf16", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed")}
 
 
@@ -116,14 +139,11 @@ def job(cell: Cell, name: str, folder: Path) -> dict:
     model = cell.model
     # Unequal lengths: 16 rows of a step in a budget of tokens; or one long row for each micro-batch.
     lengths = [model.long] * 4 if cell.rows == "long" else [24 + 7 * i % 41 for i in range(32)]
-    rows = models.write_rows(folder / f"{model.name}-{cell.rows}.jsonl", lengths, min(model.vocabulary, 384))
     budget = model.long if cell.rows == "long" else 512
     return {
         "version": 1, "name": name, "output_dir": str(folder / "runs"), "model": {"path": str(model.path)},
         "adapter": settings(model.layers)[cell.setting],
-        "objective": {"type": "sft", "train_on": "all"}, "optimizer": optimizer(cell.setting),
-        "data": {"train": [{"path": str(rows), "format": "tokens"}], "eval": [{"path": str(rows), "format": "tokens"}],
-                 "max_length": 4096, "packing": True},
+        "objective": objective(cell.setting), "optimizer": optimizer(cell.setting), "data": data(cell, lengths, folder),
         "train": {"max_steps": 2, "global_batch_size": 2 if cell.rows == "long" else 16, "precision": cell.precision,
                   "micro_batch_tokens": budget, "activation_checkpointing": cell.checkpointing},
         "log": {"tensorboard": False}, "hardware": {"device": "cpu"}, "provider": cell.provider,

@@ -50,7 +50,7 @@ std::string type_text(const Field& field) {
     case FieldKind::section:
       return "keys";
     case FieldKind::sections:
-      return "file, or list of files or {" + [&] {
+      return std::string(field.shorthand == "path" ? "file, or list of files or {" : "list of words or {") + [&] {
         std::vector<std::string> keys;
         for (const Field& inner : field.fields) keys.push_back(inner.key);
         return join(keys, ", ");
@@ -134,6 +134,14 @@ std::string section_page(const Field& section, void* object) {
   return text;
 }
 
+std::string list_page(const Field& list, void* object) {
+  list.resize(object, 1);
+  Rows rows{{"Key", "Type", "Default", "Range", ""}};
+  collect(list.fields, list.element(object, 0), list.key + "[].", rows);
+  return "\n## " + list.key + "\n\n" + list.doc + " An item `X` is short for `{" + list.shorthand + ": X}`.\n\n" +
+         table(rows);
+}
+
 constexpr const char* kIntroduction = R"(# The job file
 
 One YAML or JSON file describes one run; the keys are the same in both. This page is written from the tables in
@@ -184,6 +192,8 @@ std::string job_reference_markdown() {
   for (const Field& field : job_fields()) {
     if (field.kind == FieldKind::section)
       sections += section_page(field, &job);
+    else if (field.kind == FieldKind::sections)
+      sections += list_page(field, &job);
     else
       leaves.push_back(field);
   }

@@ -85,10 +85,13 @@ Json forms(const Field& field, void* object) {
     case FieldKind::sections: {
       field.resize(object, 1);
       Json source = object_schema(field.fields, field.element(object, 0));
-      Json item{{"anyOf", Json::array({text_schema(), source})}};
+      Json alone = text_schema();
+      for (const Field& inner : field.fields)
+        if (inner.key == field.shorthand) alone = forms(inner, field.element(object, 0))[0];
+      Json item{{"anyOf", Json::array({alone, source})}};
       Json list{{"type", "array"}, {"items", item}};
       if (field.required) list["minItems"] = 1;
-      return Json::array({text_schema(), std::move(source), std::move(list)});
+      return Json::array({std::move(alone), std::move(source), std::move(list)});
     }
   }
   return Json::array();
@@ -121,7 +124,7 @@ Json object_schema(const std::vector<Field>& fields, void* object) {
   Json properties = Json::object(), required = Json::array();
   for (const Field& field : fields) {
     properties[field.key] = field_schema(field, object);
-    if (field.required && field.kind == FieldKind::text) required.push_back(field.key);
+    if (field.required && (field.kind == FieldKind::text || field.kind == FieldKind::choice)) required.push_back(field.key);
   }
   Json schema{{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
   if (!required.empty()) schema["required"] = std::move(required);

@@ -58,6 +58,12 @@ const Field* find_field(const std::string& dotted) {
   return found;
 }
 
+bool inside_list(const std::string& dotted) {
+  for (size_t dot = dotted.find('.'); dot != std::string::npos; dot = dotted.find('.', dot + 1))
+    if (const Field* field = find_field(dotted.substr(0, dot)); field && field->kind == FieldKind::sections) return true;
+  return false;
+}
+
 std::string range_text(const Field& field) {
   bool low = std::isfinite(field.minimum), high = std::isfinite(field.maximum);
   std::string from = format_number(field.minimum),

@@ -102,6 +102,8 @@ std::vector<std::string> keys_of_role(KeyRole role);
 std::vector<std::string> keys_that_make_examples();
 // The entry of a dotted key; nullptr when there is none.
 const Field* find_field(const std::string& dotted);
+// Whether a key belongs to the items of a list ("data.train.path"), so that no single value of a job has it.
+bool inside_list(const std::string& dotted);
 // "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.
 std::string range_text(const Field& field);
 

@@ -220,7 +220,7 @@ bool could_be_a_hub_name(const std::string& text) {
 
 std::string download_hint(const Field& field, const std::string& key, const std::vector<std::string>& words) {
   const bool data = key.starts_with("data.");
-  const Field* place = field.kind == FieldKind::sections ? find_field("data.train.path") : &field;
+  const Field* place = field.kind == FieldKind::sections && data ? find_field("data.train.path") : &field;
   if (words.size() != 1 || !place->path || key == "output_dir" || !could_be_a_hub_name(words[0])) return "";
   return "a name of the hub is downloaded first: hf download " + words[0] +
          (data ? " --repo-type dataset" : "") + " --local-dir FOLDER";

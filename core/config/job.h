@@ -20,14 +20,17 @@ using Auto = std::optional<T>;  // written `auto` in the file
 enum class Quantization { none, nf4, fp4, int8 };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
-enum class ObjectiveType { sft, pretrain };
+enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto };
+// What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
+enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
+enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
 // A value whose type the file decides: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
 
 enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
 enum class RowFormat {
   automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
-  preference, kto, reward, prompt,  // shown by `forge data`; no objective trains on them yet
+  preference, kto, reward, prompt,  // core/objective says which objective trains on which
 };
 enum class SampleBy { document, paragraph, line };
 enum class Overlong { truncate, drop, split, error };
@@ -38,6 +41,13 @@ enum class Precision { fp32, bf16, fp16 };
 enum class OptimizerType { adamw, adamw_8bit, lion, sgd };
 enum class ScheduleType { constant, linear, cosine, wsd };
 enum class OnNan { stop, skip };
+enum class RewardType {
+  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command,
+};
+enum class RegexMatch { full, search };
+enum class JsonWhere { whole, fenced, last };
+enum class LengthUnit { tokens, words, characters };
+enum class OnRewardError { stop, unscored };
 
 struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
@@ -70,6 +80,16 @@ struct ObjectiveConfig {
   TrainOn train_on = TrainOn::assistant;
   double label_smoothing = 0;
   double z_loss = 0;  // coefficient of logsumexp², averaged like the loss
+  // Of objectives that compare answers. What is not set is decided by the type (core/objective/objective.h).
+  DpoLoss loss = DpoLoss::sigmoid;
+  std::optional<double> beta;
+  double label_flip = 0;             // share of pairs that are taken to be the wrong way round
+  std::optional<double> nll_weight;  // of the chosen answer's mean negative log-likelihood
+  double gamma = 1;                  // simpo: the margin that is asked for
+  double odds_weight = 0.1;          // orpo
+  double desirable_weight = 1, undesirable_weight = 1;  // kto
+  Auto<ReferenceModel> reference;
+  Auto<bool> reference_cache;  // log-probabilities of the reference once, before the first step
 };
 
 struct DataSource {
@@ -167,6 +187,51 @@ struct HardwareConfig {
   std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
 };
 
+// One reward: a verifier and how much it counts. Which keys belong to which type: core/config/reward_keys.h.
+struct RewardConfig {
+  std::string name;  // empty: the type's name
+  RewardType type = RewardType::exact;
+  double weight = 1;                 // 0: measured only
+  std::optional<std::string> needs;  // key `requires`: counts only where that reward is above 0
+  OnRewardError on_error = OnRewardError::stop;
+  double max_unscored = 0.1;  // share of a batch
+  // What is compared with what.
+  std::optional<std::string> answer;  // column of the reference answer, a dotted path; not set: "answer"
+  std::string extract = "auto";   // where in the completion the answer stands
+  bool strip = true;
+  bool casefold = false;
+  double tolerance = 0;  // relative
+  double partial = 0;    // the score of an answer that can be read and is wrong
+  std::vector<std::string> choices{"A", "B", "C", "D"};
+  std::vector<std::string> all, none;  // contains
+  std::optional<std::string> pattern;
+  RegexMatch match = RegexMatch::search;
+  std::optional<std::string> schema;  // a file
+  JsonWhere where = JsonWhere::whole;
+  std::vector<std::string> tags;
+  bool strict = false;
+  // Lengths.
+  LengthUnit unit = LengthUnit::tokens;
+  std::optional<int64_t> min, max;
+  std::optional<std::string> target;  // column of the wanted length
+  double slack = 0;                   // in the unit: how far outside the score falls to 0
+  int64_t ngram = 3;
+  int64_t buffer = 0;  // tokens before max in which the penalty grows
+  double penalty = 1;
+  // A process.
+  std::vector<std::string> command;
+  int64_t workers = 1;
+  double timeout = 60;  // seconds an item
+  std::optional<int64_t> memory_limit;
+  std::vector<std::string> environment;  // names of variables that the process gets
+  std::optional<std::string> directory;  // absolute after load_job
+};
+
+struct RewardMixConfig {
+  bool normalize_each = false;
+  std::optional<double> clip;
+};
+
 struct Job {
   int64_t version = 1;
   std::string name;  // default: the file's stem
@@ -183,6 +248,8 @@ struct Job {
   EvalConfig eval;
   LogConfig log;
   HardwareConfig hardware;
+  std::vector<RewardConfig> rewards;
+  RewardMixConfig reward_mix;
   std::string provider = "auto";
   std::vector<std::string> allow;  // what is refused by default: foreign_template
 };

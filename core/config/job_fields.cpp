@@ -87,8 +87,10 @@ std::vector<Field> adapter_fields() {
 std::vector<Field> objective_fields() {
   return {
       key("type", &ObjectiveConfig::type,
-          "What is minimized: the loss on the answers (sft) or on all text (pretrain).")
-          .later({"dpo", "orpo", "simpo", "kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"})
+          "What is minimized: the loss on the answers (sft) or on all text (pretrain); or, from pairs of a "
+          "chosen and a rejected answer, a loss that prefers the chosen one: against a reference model (dpo) or "
+          "without one (simpo, orpo, cpo).")
+          .later({"kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -102,6 +104,30 @@ std::vector<Field> objective_fields() {
       key("z_loss", &ObjectiveConfig::z_loss,
           "Coefficient of the z-loss, logsumexp², which keeps logits small.")
           .at_least(0),
+      key("loss", &ObjectiveConfig::loss, "dpo: the loss of a pair. forge plan prints its formula."),
+      key("beta", &ObjectiveConfig::beta,
+          "dpo, simpo, cpo: how strongly answers are told apart. In dpo a smaller value lets the model move farther "
+          "from the reference.")
+          .above(0)
+          .when_unset("0.1; simpo 2"),
+      key("label_flip", &ObjectiveConfig::label_flip,
+          "dpo: share of the pairs that are taken to be the wrong way round (loss sigmoid, robust or exo_pair).")
+          .at_least(0)
+          .below(0.5),
+      key("nll_weight", &ObjectiveConfig::nll_weight,
+          "Weight of the chosen answer's negative log-likelihood, the mean over its tokens, beside the preference.")
+          .at_least(0)
+          .when_unset("0; orpo and cpo 1"),
+      key("gamma", &ObjectiveConfig::gamma, "simpo: the margin that is asked for between the two answers.").at_least(0),
+      key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds ratio.").above(0),
+      key("reference", &ObjectiveConfig::reference,
+          "dpo: the model that answers are compared with: the base model without the adapter (base), or the model as "
+          "training begins (start). They differ where adapter.init_from continues an adapter; auto then takes start, and "
+          "base for a new one.")
+          .automatic(),
+      key("reference_cache", &ObjectiveConfig::reference_cache,
+          "dpo: compute the reference's log-probabilities once, before the first step, instead of in each step.")
+          .automatic(),
   };
 }
 
@@ -114,8 +140,8 @@ std::vector<Field> source_fields() {
           .path(),
       key("format", &DataSource::format,
           "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
-          "preference, kto, reward and prompt rows can be inspected with forge data, but no objective trains "
-          "on them yet.")
+          "dpo, simpo, orpo and cpo train on preference rows, sft and pretrain on the rest; kto, reward and prompt rows "
+          "can be inspected with forge data, but no objective trains on them yet.")
           .makes_examples(),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
           .at_least(1)
@@ -418,6 +444,118 @@ std::vector<Field> hardware_fields() {
   };
 }
 
+std::vector<Field> reward_fields() {
+  return {
+      key("name", &RewardConfig::name, "Name of the reward in tables, metrics and requires.")
+          .when_unset("the type"),
+      key("type", &RewardConfig::type,
+          "What gives the score. exact, contains and regex compare texts; numeric and math compare values; "
+          "choice compares letters of options; json_schema and tags check a format; length, repetition and "
+          "overlong measure; command asks a process of yours.")
+          .required()
+          .later({"http", "model"}),
+      key("weight", &RewardConfig::weight,
+          "What the score is multiplied with before it is added to the total. 0 measures the reward without "
+          "training on it.")
+          .range(-1e6, 1e6),
+      key("requires", &RewardConfig::needs,
+          "Name of another reward: this one counts only where the other is above 0, and as 0 elsewhere."),
+      key("on_error", &RewardConfig::on_error,
+          "What to do when there is no score, because a process failed or a row has no usable reference answer: "
+          "stop, or leave the completion unscored. A missing score is never counted as 0."),
+      key("max_unscored", &RewardConfig::max_unscored,
+          "Largest share of a batch that may stay unscored; beyond it the run stops.")
+          .range(0, 1),
+      key("answer", &RewardConfig::answer,
+          "Column of the row that holds the reference answer, or a dotted path to it (exact, regex, numeric, math, "
+          "choice).")
+          .when_unset("answer; with regex, groups are not compared"),
+      key("extract", &RewardConfig::extract,
+          "Where the answer stands in the completion (exact, numeric, math, choice): whole, last (the last number, "
+          "formula or letter), boxed (the last \\boxed{…}), \"after TEXT\" (behind the last TEXT), \"tag NAME\" "
+          "(inside the last <NAME>) or \"regex PATTERN\" (the first group of the last match). auto is whole for "
+          "exact; for the others boxed, else last.")
+          .words({"auto", "whole", "last", "boxed"}),
+      key("strip", &RewardConfig::strip, "Ignore blanks around both texts (exact)."),
+      key("casefold", &RewardConfig::casefold, "Ignore upper and lower case (exact, contains)."),
+      key("tolerance", &RewardConfig::tolerance,
+          "Relative difference that still counts as equal (numeric, math). With 0, numeric compares exactly.")
+          .at_least(0)
+          .below(1),
+      key("partial", &RewardConfig::partial,
+          "Score of an answer that has the right form but is wrong (numeric, math, choice, json_schema).")
+          .range(0, 1),
+      key("choices", &RewardConfig::choices, "The letters or words to choose from (choice)."),
+      key("all", &RewardConfig::all, "Texts that should occur; the score is the share that does (contains).")
+          .when_unset("none"),
+      key("none", &RewardConfig::none, "Texts that should not occur (contains).").when_unset("none"),
+      key("pattern", &RewardConfig::pattern,
+          "A regular expression in PCRE2's syntax (regex). With answer, the score is the share of its groups that "
+          "equal the reference answer."),
+      key("match", &RewardConfig::match,
+          "Whether the pattern must match the whole completion or may match anywhere in it (regex)."),
+      key("schema", &RewardConfig::schema, "File with a JSON Schema (json_schema).").path(),
+      key("where", &RewardConfig::where,
+          "Where the JSON stands: the whole completion, the last fenced code block, or the last object or array in "
+          "the text (json_schema)."),
+      key("tags", &RewardConfig::tags,
+          "Names of tags that should occur once each, in this order, with nothing outside them (tags).")
+          .when_unset("none"),
+      key("strict", &RewardConfig::strict, "Score 1 or 0 instead of the share of conditions that hold (tags)."),
+      key("unit", &RewardConfig::unit, "What is counted (length)."),
+      key("min", &RewardConfig::min, "Shortest length with score 1 (length).").at_least(0),
+      key("max", &RewardConfig::max,
+          "Longest length with score 1 (length); the limit of completion tokens (overlong).")
+          .at_least(1),
+      key("target", &RewardConfig::target, "Column of the row that holds the wanted length (length)."),
+      key("slack", &RewardConfig::slack,
+          "How far outside min, max or target the score has fallen linearly to 0 (length).")
+          .at_least(0),
+      key("ngram", &RewardConfig::ngram, "Number of words whose repetition is counted (repetition).")
+          .range(1, 100)
+          .unit("words"),
+      key("buffer", &RewardConfig::buffer,
+          "Tokens before max in which the penalty grows linearly (overlong), as in DAPO.")
+          .at_least(0)
+          .unit("tokens"),
+      key("penalty", &RewardConfig::penalty,
+          "Largest penalty: scores lie between 0 and minus this (repetition, overlong).")
+          .above(0),
+      key("command", &RewardConfig::command,
+          "A program and its arguments (command). One text is split at blanks; no shell is involved. It speaks JSON "
+          "lines: see docs/rewards.md.")
+          .when_unset("none"),
+      key("workers", &RewardConfig::workers, "Number of processes to share the completions (command).")
+          .range(1, 256),
+      key("timeout", &RewardConfig::timeout, "Longest time for one completion (command).")
+          .kind(FieldKind::seconds)
+          .above(0)
+          .unit("seconds"),
+      key("memory_limit", &RewardConfig::memory_limit,
+          "Address space each process may use: bytes, or a size such as 2GiB (command).")
+          .kind(FieldKind::bytes)
+          .at_least(1 << 20)
+          .unit("bytes")
+          .when_unset("no limit"),
+      key("environment", &RewardConfig::environment,
+          "Names of environment variables to pass on, besides those that every process gets (command).")
+          .when_unset("none"),
+      key("directory", &RewardConfig::directory, "Working directory of the process (command).")
+          .path()
+          .when_unset("the folder of the job file"),
+  };
+}
+
+std::vector<Field> reward_mix_fields() {
+  return {
+      key("normalize_each", &RewardMixConfig::normalize_each,
+          "Standardize each reward within its group (mean 0, standard deviation 1) before weighting."),
+      key("clip", &RewardMixConfig::clip, "Limit the total to between minus this and this.")
+          .above(0)
+          .when_unset("not limited"),
+  };
+}
+
 std::vector<Field> make_job_fields() {
   return {
       key("version", &Job::version, "Version of the job format.").range(1, 1).role(KeyRole::free),
@@ -448,6 +586,14 @@ std::vector<Field> make_job_fields() {
       section("log", &Job::log, "What to log.", log_fields()).role(KeyRole::settings),
       section("hardware", &Job::hardware, "The machine to train on.", hardware_fields())
           .role(KeyRole::execution),
+      sections("rewards", &Job::rewards,
+               "What completions are scored by: a list of {type, weight, …}. The total is the sum of the scores, each "
+               "times its weight. forge score tries them on rows.",
+               reward_fields())
+          .shorthand("type")
+          .role(KeyRole::identity),
+      section("reward_mix", &Job::reward_mix, "How rewards become one number.", reward_mix_fields())
+          .role(KeyRole::identity),
       key("provider", &Job::provider,
           "Which implementation computes the layers: fused, reference, or auto, which takes the first that "
           "supports the job (see forge list providers).")

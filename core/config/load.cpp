@@ -5,7 +5,9 @@
 
 #include "core/base/text.h"
 #include "core/config/field.h"
+#include "core/config/names.h"
 #include "core/config/parse.h"
+#include "core/config/reward_rules.h"
 #include "core/config/rules.h"
 #include "core/config/secrets.h"
 
@@ -59,8 +61,35 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
   if (!parsed.given.contains("output_dir")) job.output_dir = resolve(job.output_dir, file);
   if (names_a_template_file(job.data.template_name) && parsed.given.contains("data.template"))
     job.data.template_name = resolve(job.data.template_name, parsed.given.at("data.template"));
+  for (size_t i = 0; i < job.rewards.size(); ++i) {
+    RewardConfig& reward = job.rewards[i];
+    auto stated = parsed.given.find("rewards[" + std::to_string(i) + "].command");
+    if (!reward.directory && stated != parsed.given.end())
+      reward.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
+    if (reward.name.empty()) reward.name = name_of(reward.type);
+  }
   TrainConfig& train = job.train;
   if (!train.epochs && !train.max_steps && !train.max_tokens && !train.max_time) train.epochs = 1;
+}
+
+constexpr const char* kBesideRewards[] = {"version", "name", "seed", "output_dir", "model", "rewards", "reward_mix"};
+
+// Unknown keys stay, to be told of: one of them may be a misspelt `rewards`.
+void leave_rewards(Node& root) {
+  std::erase_if(root.members, [](const Member& member) {
+    return find_field(member.key) && std::find(std::begin(kBesideRewards), std::end(kBesideRewards), member.key) ==
+                                         std::end(kBesideRewards);
+  });
+}
+
+// The table of a job without what training needs, and with rewards as what must be there.
+const std::vector<Field>& reward_job_fields() {
+  static const std::vector<Field> fields = [] {
+    std::vector<Field> all = job_fields();
+    for (Field& field : all) field.required = field.key == "rewards";
+    return all;
+  }();
+  return fields;
 }
 
 // A name that no table knows; a file's name is none.
@@ -102,18 +131,20 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   };
   Parsed parsed;
   parsed.complete = layers.complete;
-  parse_section(layers.root, job_fields(), &loaded.job, "", resolve, parsed, faults);
+  if (options.rewards_only) leave_rewards(layers.root);
+  parse_section(layers.root, options.rewards_only ? reward_job_fields() : job_fields(), &loaded.job, "", resolve, parsed,
+                faults);
 
   for (const std::string& key : dotted_keys(job_fields())) {
     const Field* field = find_field(key);
-    if (field->kind != FieldKind::section && key.rfind("data.train.", 0) != 0 &&
-        key.rfind("data.eval.", 0) != 0)
+    if (field->kind != FieldKind::section && !inside_list(key))
       loaded.origins[key] = {};
   }
   for (const auto& [key, at] : parsed.given) loaded.origins[key] = {OriginKind::given, at};
   for (auto& [key, origin] : derived) loaded.origins[key] = std::move(origin);
   fill_defaults(loaded, path, resolve, parsed);
-  if (layers.complete) check_rules(loaded.job, parsed, layers.root.at, faults);
+  if (layers.complete && options.rewards_only) check_rewards(loaded.job, parsed, layers.root.at, faults);
+  if (layers.complete && !options.rewards_only) check_rules(loaded.job, parsed, layers.root.at, faults);
   check_choices(options.choices, loaded, parsed, faults);
 
   for (const Secret& secret : layers.secrets) faults.hide(secret.value);

@@ -18,7 +18,16 @@ const Names& names(LoraInit) {
   return all;
 }
 const Names& names(ObjectiveType) {
-  static const Names all{"sft", "pretrain"};
+  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo"};  // kto: not in this version
+  return all;
+}
+const Names& names(DpoLoss) {
+  static const Names all{"sigmoid",  "robust",   "hinge",    "ipo",      "sigmoid_norm",
+                         "exo_pair", "nca_pair", "apo_zero", "apo_down", "sppo_hard"};
+  return all;
+}
+const Names& names(ReferenceModel) {
+  static const Names all{"base", "start"};
   return all;
 }
 const Names& names(TrainOn) {
@@ -69,6 +78,27 @@ const Names& names(OnNan) {
 }
 const Names& names(OriginKind) {
   static const Names all{"default", "given", "profile", "derived"};
+  return all;
+}
+const Names& names(RewardType) {
+  static const Names all{"exact",       "contains", "regex",  "numeric",    "math",     "choice",
+                         "json_schema", "tags",     "length", "repetition", "overlong", "command"};
+  return all;
+}
+const Names& names(RegexMatch) {
+  static const Names all{"full", "search"};
+  return all;
+}
+const Names& names(JsonWhere) {
+  static const Names all{"whole", "fenced", "last"};
+  return all;
+}
+const Names& names(LengthUnit) {
+  static const Names all{"tokens", "words", "characters"};
+  return all;
+}
+const Names& names(OnRewardError) {
+  static const Names all{"stop", "unscored"};
   return all;
 }
 

@@ -18,6 +18,8 @@ const std::vector<std::string>& names(Quantization);
 const std::vector<std::string>& names(AdapterType);
 const std::vector<std::string>& names(LoraInit);
 const std::vector<std::string>& names(ObjectiveType);
+const std::vector<std::string>& names(DpoLoss);
+const std::vector<std::string>& names(ReferenceModel);
 const std::vector<std::string>& names(TrainOn);
 const std::vector<std::string>& names(RowFormat);
 const std::vector<std::string>& names(SampleBy);
@@ -30,6 +32,11 @@ const std::vector<std::string>& names(OptimizerType);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(OnNan);
 const std::vector<std::string>& names(OriginKind);
+const std::vector<std::string>& names(RewardType);
+const std::vector<std::string>& names(RegexMatch);
+const std::vector<std::string>& names(JsonWhere);
+const std::vector<std::string>& names(LengthUnit);
+const std::vector<std::string>& names(OnRewardError);
 
 template <class Enum>
 concept JobEnum = requires(Enum e) {

@@ -213,6 +213,12 @@ void parse_value(const Node& node, const Field& field, void* object, const std::
   field.set(object, std::move(*value));
 }
 
+// What an item of a list of sections looks like: "a file or {path, …}", "a word or {type, …}".
+std::string item_form(const Field& field) {
+  const bool path = field.shorthand == "path";
+  return std::string(path ? "a file" : "a word") + " or {" + field.shorthand + ", …}";
+}
+
 void parse_list(const Node& node, const Field& field, void* object, const std::string& key,
                 const ResolvePath& resolve, Parsed& parsed, Diagnostics& faults) {
   if (!node.is_list()) {
@@ -227,7 +233,7 @@ void parse_list(const Node& node, const Field& field, void* object, const std::s
       parse_section(node.items[i], field.fields, field.element(object, i), item_key + ".", resolve, parsed,
                     faults);
     else
-      faults.add(node.items[i].at, item_key, describe(node.items[i]) + ", expected a file or {path, …}");
+      faults.add(node.items[i].at, item_key, describe(node.items[i]) + ", expected " + item_form(field));
   }
 }
 

@@ -7,6 +7,8 @@
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/names.h"
+#include "core/config/reward_rules.h"
+#include "core/config/objective_keys.h"
 #include "core/config/row_template.h"
 
 namespace forge {
@@ -35,6 +37,8 @@ class Rules {
     if (sound({"schedule"})) schedule();
     if (sound({"hardware"})) device();
     if (sound({"allow"})) allowances();
+    if (sound({"rewards"})) check_rewards(job_, parsed_, file_, faults_);
+    if (sound({"objective", "rewards"})) rewards();
   }
 
  private:
@@ -173,10 +177,13 @@ class Rules {
   void objective() {
     const ObjectiveConfig& objective = job_.objective;
     bool all = objective.train_on == TrainOn::all;
+    for (const std::string& key : keys_without_effect(objective))
+      no_effect("objective." + key, "objective.type is " + name_of(objective.type));
     if (objective.type == ObjectiveType::pretrain) {
       if (!all) no_effect("objective.train_on", "pretrain trains on every token");
       return;
     }
+    if (objective.type != ObjectiveType::sft) return preference();
     auto check = [&](const std::vector<DataSource>& sources, const std::string& list) {
       for (size_t i = 0; i < sources.size(); ++i) {
         RowFormat format = sources[i].format;
@@ -193,6 +200,23 @@ class Rules {
     };
     check(job_.data.train, "data.train");
     check(job_.data.eval, "data.eval");
+  }
+
+  void preference() {
+    const ObjectiveConfig& objective = job_.objective;
+    const bool dpo = objective.type == ObjectiveType::dpo;
+    if (dpo && !takes_label_flip(objective.loss))
+      no_effect("objective.label_flip", "dpo's loss " + name_of(objective.loss) + " takes labels as they are");
+    if (dpo && objective.loss == DpoLoss::exo_pair && objective.label_flip == 0)
+      fault("objective.label_flip", "exo_pair compares with labels that are not certain, expected a share above 0",
+            "write label_flip: 0.001");
+    if (dpo && job_.adapter.type == AdapterType::none && objective.reference == ReferenceModel::base)
+      fault("objective.reference", "without an adapter every weight is trained, so the base is the model as it starts",
+            "write reference: start, or remove it");
+    if (job_.data.overlong == Overlong::split)
+      fault("data.overlong", "split would tear answers apart, which " + name_of(objective.type) + " compares whole",
+            "take truncate, drop or error");
+    no_effect("data.truncation_side", "of a pair the prompt loses its beginning, then the answers their ends");
   }
 
   void check_columns(const DataSource& source, const std::string& key) {
@@ -299,6 +323,13 @@ class Rules {
     if (device == "auto" || device == "cpu" || device == "cuda" || numbered) return;
     fault("hardware.device", "\"" + device + "\" is not auto, cpu, cuda or cuda:N",
           device == "gpu" ? "write cuda" : "");
+  }
+
+  // An objective that draws completions has nothing to draw them for without rewards, and no other has completions.
+  void rewards() {
+    const std::string why = "objective.type " + name_of(job_.objective.type) + " draws no completions to score";
+    no_effect("rewards", why, "remove it; forge score --rewards JOB FILE tries rewards without training");
+    for (const char* key : {"reward_mix.normalize_each", "reward_mix.clip"}) no_effect(key, why);
   }
 
   void allowances() {

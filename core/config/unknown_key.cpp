@@ -94,8 +94,9 @@ bool is_section_of_a_job(const std::string& key) {
 // Forge's keys of this name, wherever they are: "optimizer.learning_rate".
 std::vector<std::string> homes_of(const std::string& key, const Place& place) {
   std::vector<std::string> homes;
+  // Rewards have plain words for keys (timeout, target): elsewhere they are another tool's.
   for (const std::string& dotted : dotted_keys(job_fields()))
-    if (dotted.substr(dotted.rfind('.') + 1) == key) homes.push_back(dotted);
+    if (dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.")) homes.push_back(dotted);
   const bool foreign = place.path != place.section;
   if (foreign && place.known && whole_job(place) && is_section_of_a_job(key)) return {key};
   // In a section of another tool a plain word (name, path, type) is that tool's own; max_steps is not.

@@ -43,6 +43,18 @@ constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
                               {"tokens_dropped", &CutCounts::dropped_tokens},
                               {"unsaid", &CutCounts::unsaid}};
 
+struct PairField {
+  const char* key;
+  int64_t PairCounts::*member;
+};
+constexpr PairField kPairs[] = {{"equal_pairs", &PairCounts::equal},
+                                {"one_side_cut", &PairCounts::one_side_cut},
+                                {"prompts_differ", &PairCounts::prompts_differ},
+                                {"chosen_longer", &PairCounts::chosen_longer},
+                                {"rejected_longer", &PairCounts::rejected_longer},
+                                {"chosen_tokens", &PairCounts::chosen_tokens},
+                                {"rejected_tokens", &PairCounts::rejected_tokens}};
+
 RowFormat format_named(const std::string& name) {
   const std::optional<RowFormat> format = enum_of<RowFormat>(name);
   if (!format) throw MemberFault("formats: " + name + " is no format of rows");
@@ -58,6 +70,8 @@ Json to_json(const DataSummary& summary) {
   for (RowFormat format : summary.formats) json["formats"].push_back(name_of(format));
   for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
   for (const CutField& field : kCuts) json[field.key] = summary.cuts.*field.member;
+  json["longest_pair"] = summary.pairs.longest;
+  for (const PairField& field : kPairs) json[field.key] = summary.pairs.*field.member;
   json["unsampled"] = summary.unsampled;
   json["unread_keys"] = Json::object();
   for (const auto& [key, rows] : summary.unread_keys) json["unread_keys"][key] = rows;
@@ -75,6 +89,8 @@ DataSummary data_summary_from_json(const Json& json) {
     for (const std::string& name : formats) summary.formats.push_back(format_named(name));
     for (const CountField& field : kCounts) member(field.key, summary.*field.member, "", at_least(0));
     for (const CutField& field : kCuts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
+    member.later("longest_pair", summary.pairs.longest, "", at_least(0));
+    for (const PairField& field : kPairs) member.later(field.key, summary.pairs.*field.member, "", at_least(0));
     member.later("unsampled", summary.unsampled, "", at_least(0));  // plans made before weights have none
     member.later("unread_keys", summary.unread_keys, "", at_least(0));
     member("estimated", summary.estimated, "");

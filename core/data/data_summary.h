@@ -19,8 +19,9 @@ struct DataSummary {
   std::vector<RowFormat> formats;  // the same, to decide by
   std::string lost_rows_path;  // JSON lines: source, line, reason of each row not kept; empty when all were
   int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of
-  int64_t examples = 0;        // kept
+  int64_t examples = 0;        // kept; a pair of answers counts once where an objective compares them
   int64_t tokens = 0, supervised_tokens = 0, longest = 0;
+  PairCounts pairs;
   int64_t truncated = 0;  // rows cut to max_length or to the limits of prompt and completion
   int64_t split = 0;      // rows cut into several examples
   int64_t dropped = 0;    // rows left out because they are longer than a limit

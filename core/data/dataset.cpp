@@ -10,10 +10,18 @@ struct DataSet::State {
   explicit State(const std::string& path) : cache(path) {}
   CacheEntry entry(int64_t index) const { return cache.entry(index); }
   TokenCache cache;
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> lengths, atom_lengths;
+  std::vector<int64_t> atom_begins;  // empty: every example is one
   std::vector<std::string> sources;
   std::string content_hash;
   int64_t tokens = 0, supervised_tokens = 0;
+
+  void join_pairs() {
+    for (int64_t i = 0; i + 1 < cache.examples(); i += 2) {
+      atom_begins.push_back(i);
+      atom_lengths.push_back(lengths[static_cast<size_t>(i)] + lengths[static_cast<size_t>(i + 1)]);
+    }
+  }
 };
 
 DataSet DataSet::open(const std::string& path, const std::vector<std::string>& source_paths) {
@@ -29,6 +37,7 @@ DataSet DataSet::open(const std::string& path, const std::vector<std::string>& s
     state->tokens += entry.length;
     state->supervised_tokens += entry.supervised;
   }
+  if (meta.value("pairs", false)) state->join_pairs();
   DataSet result;
   result.state_ = std::move(state);
   return result;
@@ -59,15 +68,25 @@ std::string DataSet::label(int64_t index) const {
                     : state_->cache.meta().at("labels").at(static_cast<size_t>(label - 1)).get<std::string>();
 }
 const std::vector<int64_t>& DataSet::lengths() const { return state_->lengths; }
+int64_t DataSet::atoms() const { return static_cast<int64_t>(atom_lengths().size()); }
+const std::vector<int64_t>& DataSet::atom_lengths() const {
+  return state_->atom_begins.empty() ? state_->lengths : state_->atom_lengths;
+}
+std::vector<int64_t> DataSet::examples_of(int64_t atom) const {
+  if (state_->atom_begins.empty()) return {atom};
+  const int64_t chosen = state_->atom_begins.at(static_cast<size_t>(atom));
+  return {chosen, chosen + 1};
+}
 const std::string& DataSet::path() const { return state_->cache.path(); }
 const std::string& DataSet::content_hash() const { return state_->content_hash; }
 int64_t DataSet::total_tokens() const { return state_->tokens; }
 int64_t DataSet::total_supervised_tokens() const { return state_->supervised_tokens; }
 DataSummary DataSet::summary() const { return data_summary_from_json(state_->cache.meta().at("summary")); }
 
-Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices) {
+Batch make_batch(const DataSet& data, const std::vector<int64_t>& atoms) {
   Batch batch;
-  for (int64_t index : indices) batch.append(data.example(index));
+  for (int64_t atom : atoms)
+    for (int64_t index : data.examples_of(atom)) batch.append(data.example(index));
   return batch;
 }
 

@@ -34,6 +34,10 @@ class DataSet {
   // What the example is of answers to judge: "chosen", "rejected", "desirable", "score 0.5"; else empty.
   std::string label(int64_t index) const;
   const std::vector<int64_t>& lengths() const;
+  // What a micro-batch cannot divide: an example, or the pair of a chosen and the rejected answer behind it.
+  int64_t atoms() const;
+  const std::vector<int64_t>& atom_lengths() const;    // tokens of each
+  std::vector<int64_t> examples_of(int64_t atom) const;  // their indices
   const std::string& path() const;
   // Hash of ids and masks in order: the identity of the data in a job.
   const std::string& content_hash() const;
@@ -47,7 +51,7 @@ class DataSet {
   std::shared_ptr<const State> state_;
 };
 
-// The examples as one batch, in this order.
-Batch make_batch(const DataSet& data, const std::vector<int64_t>& indices);
+// The examples of these atoms as one batch, in this order.
+Batch make_batch(const DataSet& data, const std::vector<int64_t>& atoms);
 
 }  // namespace forge

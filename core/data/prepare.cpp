@@ -11,18 +11,20 @@
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/job_json.h"
+#include "core/config/names.h"
 #include "core/data/examples/chunk_worker.h"
 #include "core/data/examples/lost_rows.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
 #include "core/data/report/report.h"
 #include "core/data/token_cache.h"
+#include "core/objective/objective.h"
 
 namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 7;
+constexpr int64_t kPipelineVersion = 8;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -105,7 +107,7 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
     prepared.summary = prepared.data->summary();
     prepared.summary.cache_path = path;
     if (!prepared.summary.lost_rows_path.empty()) prepared.summary.lost_rows_path = lost_rows_path(path);
-    prepared.lengths = prepared.data->lengths();
+    prepared.lengths = prepared.data->atom_lengths();
     prepared.from_cache = true;
     return prepared;
   } catch (const Error&) {
@@ -159,12 +161,20 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   for (auto count : {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens,
                      &CutCounts::dropped_tokens, &CutCounts::unsaid})
     total.cuts.*count += scaled(part.cuts.*count);
+  PairCounts pairs = part.pairs;
+  for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ, &PairCounts::chosen_longer,
+                     &PairCounts::rejected_longer, &PairCounts::chosen_tokens, &PairCounts::rejected_tokens})
+    pairs.*count = scaled(part.pairs.*count);
+  total.pairs += pairs;
   for (const auto& [key, rows] : part.unread_keys) total.unread_keys[key] += scaled(rows);
   total.longest = std::max(total.longest, part.longest);
   total.sampled_rows += part.rows;
 }
 
-void count(DataSummary& summary, const ChunkResult& result) {
+// The second of a pair that is compared: it has no number of its own.
+bool is_second(const LocatedExample& made, bool compares) { return compares && made.label == "rejected"; }
+
+void count(DataSummary& summary, const ChunkResult& result, bool compares) {
   summary.rows += result.rows;
   summary.truncated += result.truncated;
   summary.split += result.split;
@@ -172,11 +182,12 @@ void count(DataSummary& summary, const ChunkResult& result) {
   summary.skipped += result.skipped;
   summary.untrained += result.untrained;
   summary.cuts += result.cuts;
+  summary.pairs += result.pairs;
   summary.unsampled += result.unsampled;
   for (const auto& [key, unread] : result.unread) summary.unread_keys[key] += unread.rows;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
-    ++summary.examples;
+    summary.examples += !is_second(made, compares);
     summary.tokens += length;
     summary.longest = std::max(summary.longest, length);
     for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += supervised;
@@ -202,14 +213,22 @@ void require_examples(const Job& job, Split split, const PrepareOptions& options
 
 }  // namespace
 
-void require_trainable(const DataSummary& summary, const std::string& key) {
-  for (RowFormat format : {RowFormat::preference, RowFormat::kto, RowFormat::reward, RowFormat::prompt})
-    if (std::find(summary.formats.begin(), summary.formats.end(), format) != summary.formats.end())
-      throw KeyError(
-          ErrorKind::job, key,
-          std::string(name_of(format)) + " rows, which no objective of this version trains on",
-          "`forge data` shows them; for sft, map the answers: columns: {instruction: …, output: …}, or "
-          "{prompt: …, completion: …} with format: prompt_completion");
+void require_trainable(const DataSummary& summary, ObjectiveType type, const std::string& key) {
+  const Objective& objective = objective_of(type);
+  for (RowFormat format : summary.formats) {
+    if (trains_on(objective, format)) continue;
+    const std::string rows = std::string(name_of(format)) + " rows, which ";
+    if (objective.coupling == Coupling::pair)
+      throw KeyError(ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
+                     "give rows of prompt, chosen and rejected (format: preference), or write objective: sft");
+    if (format == RowFormat::preference)
+      throw KeyError(ErrorKind::job, key, rows + name_of(type) + " does not train on",
+                     "write objective: dpo to learn what is preferred; for sft, map the answers: columns: "
+                     "{instruction: …, output: …}, or {prompt: …, completion: …} with format: prompt_completion");
+    throw KeyError(ErrorKind::job, key, rows + "no objective of this version trains on",
+                   "`forge data` shows them; for sft, map the answers: columns: {instruction: …, output: …}, or "
+                   "{prompt: …, completion: …} with format: prompt_completion");
+  }
 }
 
 bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
@@ -243,13 +262,16 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   const int64_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
   for_each_result(stream, worker, threads, [&](ChunkResult result) {
     DataSummary& summary = by_source[result.source];
-    count(summary, result);
+    count(summary, result, maker.compares());
     bytes_read[result.source] += result.bytes;
     lost.add(result, paths[result.source]);
     if (options.report) options.report->add(result, paths[result.source], split == Split::eval);
     for (const LocatedExample& made : result.examples) {
       const auto& [ids, supervised] = std::tie(made.example.ids, made.example.supervised);
-      prepared.lengths.push_back(static_cast<int64_t>(ids.size()));
+      if (is_second(made, maker.compares()))
+        prepared.lengths.back() += static_cast<int64_t>(ids.size());
+      else
+        prepared.lengths.push_back(static_cast<int64_t>(ids.size()));
       if (writer) writer->add(ids, supervised, static_cast<int64_t>(result.source), made.line, made.label);
       progress.tokens += static_cast<int64_t>(ids.size());
     }
@@ -289,7 +311,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.lost_rows_path = lost.finish();
   std::vector<std::string> whole_paths;  // the cache is read from anywhere
   for (const std::string& source : paths) whole_paths.push_back(std::filesystem::absolute(source).string());
-  writer->finish({{"sources", whole_paths}, {"summary", to_json(summary)}});
+  writer->finish({{"sources", whole_paths}, {"summary", to_json(summary)}, {"pairs", maker.compares()}});
   prepared.data = DataSet::open(path, paths);
   return prepared;
 }

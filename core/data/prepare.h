@@ -71,14 +71,13 @@ constexpr int64_t kEstimateBytes = int64_t{32} << 20;
 struct Prepared {
   DataSummary summary;
   std::optional<DataSet> data;   // nothing when estimated
-  std::vector<int64_t> lengths;  // tokens of each example; when estimated, of the sampled ones
+  std::vector<int64_t> lengths;  // tokens of each atom (dataset.h); when estimated, of the sampled ones
   bool from_cache = false;
 };
 
-// Throws Error(job) when the rows are answers to judge (preference, kto, reward) or prompts: `forge data`
-// shows them, and neither plan nor evaluation may take them for text to learn. `key` is whose rows
-// they are: data.train, or an option.
-void require_trainable(const DataSummary& summary, const std::string& key);
+// Throws Error(job) when the objective does not train on rows of such formats: `forge data` shows them, and neither plan
+// nor evaluation may take answers to judge for text to learn. `key` is whose rows they are: data.train, or an option.
+void require_trainable(const DataSummary& summary, ObjectiveType type, const std::string& key);
 
 // Whether the job has evaluation data.
 bool has_eval_data(const Job& job);

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/rules.h"
-#include "core/tensor/dtype.h"
+#include "core/model/element.h"
 #include "kernels/optimizer/optimizer_args.h"
 
 namespace forge {

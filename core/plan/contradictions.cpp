@@ -60,8 +60,8 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
 }
 
 void refuse_contradictions(const Plan& plan) {
-  require_trainable(plan.train, "data.train");
-  require_trainable(plan.eval, "data.eval");
+  require_trainable(plan.train, plan.job.objective.type, "data.train");
+  require_trainable(plan.eval, plan.job.objective.type, "data.eval");
   std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
   for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
   throw_if_any(faults);

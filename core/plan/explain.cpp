@@ -7,7 +7,9 @@
 #include "core/config/field.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
+#include "core/data/report/pairs_text.h"
 #include "core/families/adapter_sites.h"
+#include "core/objective/objective.h"
 
 namespace forge {
 namespace {
@@ -60,9 +62,7 @@ Table value_rows(const Plan& plan, bool all) {
   Table rows;
   for (const std::string& key : dotted_keys(job_fields())) {
     const Field* field = find_field(key);
-    if (!field || field->kind == FieldKind::section || key.find("data.train.") == 0 ||
-        key.find("data.eval.") == 0)
-      continue;
+    if (!field || field->kind == FieldKind::section || inside_list(key)) continue;
     if (field->kind == FieldKind::sections) continue;
     const auto found = plan.origins.find(key);
     const ValueOrigin origin =
@@ -132,10 +132,28 @@ std::string time_text(const PlannedTime& time) {
          time.reason + ")";
 }
 
+// "dpo −log σ(βz); β 0.1; over 32 pairs of each step; reference: …"
+std::string objective_text(const Plan& plan) {
+  const ObjectiveConfig& objective = plan.job.objective;
+  const Objective& row = objective_of(objective.type);
+  const bool pairs = row.coupling == Coupling::pair;
+  std::string text = name_of(objective.type) + " " + row.formula(objective) + "; divided by the " +
+                     (pairs ? "pairs" : "trained tokens") + " of the whole step";
+  if (!row.has_reference) return text;
+  const bool kept = *objective.reference_cache;
+  text += objective.reference == ReferenceModel::base ? "; reference: the base without the adapter"
+                                                      : "; reference: the model as training begins";
+  const int64_t bytes = 4 * (plan.train.supervised_tokens + plan.eval.supervised_tokens);
+  return text + (kept ? ", kept by token (" + format_bytes(bytes) + ", one forward of the data before the first step)"
+                      : ", one forward more of every micro-batch");
+}
+
 Table run_rows(const Plan& plan) {
   Table rows{data_row("training data", plan.train)};
+  if (plan.train.pairs.longest > 0) rows.push_back({"pairs", pairs_text(plan.train.pairs, plan.train.examples)});
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   if (plan.packing.micro_batches_per_step > 0) rows.push_back(packing_row(plan));
+  rows.push_back({"objective", objective_text(plan)});
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
                                format_count(plan.steps_per_epoch) + " an epoch)" +
                                (plan.train.estimated ? ", estimated" : "")});

@@ -8,6 +8,7 @@
 #include "core/config/names.h"
 #include "core/families/step.h"
 #include "core/graph/ops.h"
+#include "core/objective/objective.h"
 #include "core/plan/resolve.h"
 
 namespace forge {
@@ -399,6 +400,43 @@ StepShape step_shape(const Plan& plan, const Inventory& inventory) {
           plan.fused_head};
 }
 
+namespace {
+
+// The base without the adapter, forward only.
+std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
+                                        const Fullest& train, const Fullest& eval) {
+  const Fullest most{std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised),
+                     std::max(train.longest, eval.longest), train.several || eval.several};
+  ActivationShape shape = shape_of(plan, {inventory.parameters, {}}, most, false);
+  shape.adapter.use_dora = false;
+  shape.adapter.modules_to_save.clear();
+  shape.recompute = {};
+  std::vector<MemoryLine> lines = provider.activation_lines(shape);
+  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "batch" || line.name == "objective"; });
+  for (MemoryLine& line : lines) line.name = "reference: " + line.name;
+  int64_t saved = 0;
+  for (const Parameter& parameter : inventory.parameters)
+    if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
+  if (saved > 0) lines.push_back({"reference: saved modules", saved, "the base's own weights beside those of adapter.modules_to_save"});
+  return lines;
+}
+
+// Log-probabilities and cotangents of answers, and rows that are multiplied by them.
+void add_answer_lines(const Plan& plan, const Fullest& train, std::vector<MemoryLine>& lines) {
+  if (objective_of(plan.job.objective.type).coupling == Coupling::token) return;
+  const bool narrow = *plan.job.train.precision != Precision::fp32;
+  const int64_t rows = narrow ? 8 * std::min(kScaledRows, train.supervised) * plan.model.hidden_size : 0;
+  lines.push_back({"answers", 16 * train.supervised + rows, "log-probabilities and cotangents of " + format_count(train.supervised) +
+                                                                " positions, whose gradients wait for them in their own place"});
+}
+
+}  // namespace
+
+bool computes_reference(const Plan& plan) {
+  const ObjectiveConfig& objective = plan.job.objective;
+  return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
+}
+
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
                                      const Fullest& train, const Fullest& eval) {
   std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision,
@@ -415,6 +453,14 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     moving.insert(moving.end(), update.begin(), update.end());
   else
     consider(std::move(update));
+  add_answer_lines(plan, train, lines);
+  if (computes_reference(plan)) {
+    std::vector<MemoryLine> reference = reference_lines(plan, provider, inventory, train, eval);
+    if (provider.workspace)
+      lines.insert(lines.end(), reference.begin(), reference.end());
+    else
+      consider(std::move(reference));
+  }
   // A GPU's tensors are converted in the host's memory.
   if (!plan.device.cuda)
     consider(loading_lines(inventory.parameters, plan.job, *plan.job.train.precision,

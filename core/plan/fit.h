@@ -15,6 +15,9 @@ Inventory inventory_of(const Plan& plan);
 // What a training step of the plan is.
 StepShape step_shape(const Plan& plan, const Inventory& inventory);
 
+// Whether each micro-batch takes a forward more, without the adapter.
+bool computes_reference(const Plan& plan);
+
 // All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
 // evaluation. `eval.tokens` 0: nothing to evaluate.
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,

@@ -31,6 +31,13 @@ int64_t supervised_bound(const DataSummary& data, int64_t tokens) {
   return std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
 }
 
+// Lengths are of atoms, and a pair is two sequences.
+void know_pairs(Fullest& fullest, const DataSummary& data) {
+  if (data.pairs.longest == 0) return;
+  fullest.longest = data.longest;
+  fullest.several = true;
+}
+
 void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
            const std::vector<int64_t>& supervised) {
   int64_t tokens = 0, targets = 0;
@@ -45,9 +52,26 @@ void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vecto
   fullest.several |= batch.size() > 1;
 }
 
+void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data, const std::vector<int64_t>& lengths,
+                    const std::vector<int64_t>& supervised) {
+  const int64_t budget = evaluation_tokens(plan);
+  if (lengths.empty()) {
+    fullest.tokens = std::max({fullest.tokens, budget, data.longest, data.pairs.longest});
+    fullest.supervised = std::max(fullest.supervised, supervised_bound(data, fullest.tokens));
+    fullest.several = true;
+  } else {
+    std::vector<int64_t> order(lengths.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (const std::vector<int64_t>& batch : fill_in_order(order, lengths, budget))
+      visit(fullest, batch, lengths, supervised);
+    if (supervised.empty()) fullest.supervised = std::max(fullest.supervised, supervised_bound(data, fullest.tokens));
+  }
+  know_pairs(fullest, data);
+}
+
 }  // namespace
 
-int64_t longest_of(const Plan& plan) { return std::max<int64_t>(1, plan.train.longest); }
+int64_t longest_of(const Plan& plan) { return std::max<int64_t>(1, std::max(plan.train.longest, plan.train.pairs.longest)); }
 
 // The order is a function of seed and data, so the fullest micro-batch can be looked up; while data are only
 // estimated a bound serves.
@@ -75,34 +99,16 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
   }
   if (counts.train_supervised.empty() || fullest.supervised <= 1)
     fullest.supervised = supervised_bound(plan.train, fullest.tokens);
+  know_pairs(fullest, plan.train);
   return fullest;
 }
 
-// As core/train/step.cpp cuts an evaluation: examples in order, as many as fit.
+// As core/train cuts an evaluation and what the reference keeps: atoms in order, as many as fit.
 Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
-  Fullest fullest;
-  if (plan.eval.examples == 0) return {0, 0, 0, false};
-  const int64_t budget = evaluation_tokens(plan);
-  if (counts.eval.empty()) {
-    fullest.tokens = std::max(budget, plan.eval.longest);
-    fullest.longest = plan.eval.longest;
-    fullest.supervised = supervised_bound(plan.eval, fullest.tokens);
-    return fullest;
-  }
-  fullest.several = false;
-  std::vector<int64_t> batch;
-  int64_t tokens = 0;
-  for (size_t i = 0; i < counts.eval.size(); ++i) {
-    if (!batch.empty() && tokens + counts.eval[i] > budget) {
-      visit(fullest, batch, counts.eval, counts.eval_supervised);
-      batch.clear();
-      tokens = 0;
-    }
-    batch.push_back(static_cast<int64_t>(i));
-    tokens += counts.eval[i];
-  }
-  visit(fullest, batch, counts.eval, counts.eval_supervised);
-  if (counts.eval_supervised.empty()) fullest.supervised = supervised_bound(plan.eval, fullest.tokens);
+  Fullest fullest{0, 0, 0, false};
+  if (plan.eval.examples > 0) visit_in_order(fullest, plan, plan.eval, counts.eval, counts.eval_supervised);
+  if (plan.job.objective.reference_cache.value_or(false))
+    visit_in_order(fullest, plan, plan.train, counts.train, counts.train_supervised);
   return fullest;
 }
 

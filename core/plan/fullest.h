@@ -21,10 +21,10 @@ struct Fullest {
 // Of a plan whose micro-batch is settled. Exact where every example's length is known and the steps are few enough to be laid out; else
 // a bound.
 Fullest fullest_training(const Plan& plan, const ExampleCounts& counts);
-// tokens 0: nothing to evaluate.
+// Of an evaluation, and of what objective.reference_cache keeps; tokens 0: there is neither.
 Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts);
 
-// Tokens of the longest training example; at least 1.
+// Tokens of the longest thing that a micro-batch cannot divide: an example, or a pair; at least 1.
 int64_t longest_of(const Plan& plan);
 
 }  // namespace forge

@@ -69,6 +69,9 @@ struct ActivationShape {
   bool training = true;  // dropout applies
 };
 
+// Rows whose gradient is multiplied by its cotangent at once, where answers are compared.
+constexpr int64_t kScaledRows = 64;
+
 // A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
 int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph);
 

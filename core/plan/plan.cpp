@@ -32,6 +32,7 @@ Plan make_plan(const PlanInput& input) {
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_head(plan);
   resolve_limits(plan);
+  resolve_objective(plan);
   resolve_global_batch(plan);
   resolve_optimizer(plan);
   const Parts first_epoch =

@@ -15,6 +15,7 @@
 #include "core/data/prepare.h"
 #include "core/families/modules.h"
 #include "core/families/trained_layout.h"
+#include "core/objective/objective.h"
 #include "core/plan/fit.h"
 
 namespace forge {
@@ -122,8 +123,62 @@ bool head_without_logits(Precision precision, InstructionSet instructions) {
 
 void resolve_head(Plan& plan) {
   const Precision precision = *plan.job.train.precision;
-  plan.fused_head = plan.provider == "fused" && !plan.device.cuda && plan.storage == precision &&
+  const bool by_token = objective_of(plan.job.objective.type).coupling == Coupling::token;
+  plan.fused_head = by_token && plan.provider == "fused" && !plan.device.cuda && plan.storage == precision &&
                     head_without_logits(precision, instructions_of(plan.device.cpu));
+}
+
+namespace {
+
+void resolve_reference(Plan& plan) {
+  ObjectiveConfig& objective = plan.job.objective;
+  const AdapterConfig& adapter = plan.job.adapter;
+  const auto start = [&](const std::string& reason) {
+    objective.reference = ReferenceModel::start;
+    derived(plan, "objective.reference", reason);
+  };
+  if (adapter.type == AdapterType::none)
+    start("every weight is trained, so the base is the model as training begins");
+  else if (adapter.init == LoraInit::pissa && !adapter.init_from)
+    start("pissa takes its factors out of the base, so the base is the model as training begins");
+  else if (!objective.reference && adapter.use_dora)
+    start("dora's magnitudes give the base back only up to rounding, and the model as training begins gives exactly zero");
+  else if (!objective.reference && adapter.init_from)
+    start("adapter.init_from continues an adapter; the base would be the model before it");
+  else if (!objective.reference) {
+    objective.reference = ReferenceModel::base;
+    derived(plan, "objective.reference", "the model without the adapter, which is the model as training begins");
+  }
+  const bool moves = objective.reference == ReferenceModel::start;
+  if (objective.reference_cache == false && moves)
+    throw KeyError(ErrorKind::job, "objective.reference_cache",
+                   "the reference is the model as training begins, which only the cache keeps", "set it to true, or auto");
+  if (objective.reference_cache) return;
+  const bool again = plan.job.train.epochs.value_or(1) > 1;
+  objective.reference_cache = moves || again;
+  derived(plan, "objective.reference_cache",
+          moves   ? "training moves the weights that the reference is made of"
+          : again ? "the data are read more than once: the reference would be computed in each epoch"
+                  : "the data are read once: a reference computed beside each step costs no more");
+}
+
+}  // namespace
+
+void resolve_objective(Plan& plan) {
+  ObjectiveConfig& objective = plan.job.objective;
+  const Objective& row = objective_of(objective.type);
+  const std::string whose = "of " + name_of(objective.type);
+  if (row.beta > 0 && !objective.beta) plan.origins["objective.beta"] = {OriginKind::unset, "default", whose};
+  if (row.coupling == Coupling::pair && !objective.nll_weight) plan.origins["objective.nll_weight"] = {OriginKind::unset, "default", whose};
+  objective = with_defaults(objective);
+  if (row.has_reference) resolve_reference(plan);
+  const auto rate = plan.origins.find("optimizer.learning_rate");
+  const bool open = rate == plan.origins.end() || rate->second.kind == OriginKind::unset;
+  const bool full = plan.job.adapter.type == AdapterType::none;
+  const double own = full ? row.full_learning_rate : row.adapter_learning_rate;
+  if (!open || own == 0) return;
+  plan.job.optimizer.learning_rate = own;
+  plan.origins["optimizer.learning_rate"] = {OriginKind::unset, "default", whose + (full ? " for all weights" : " for an adapter")};
 }
 
 void resolve_limits(Plan& plan) {

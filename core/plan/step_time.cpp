@@ -58,7 +58,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   const Graph step = training_step(step_shape(plan, inventory_of(plan)));
   const MeanBatch batch = mean_batch(plan);
   const double length = mean_attended_length(lengths);
-  double micro_batch = 0, update = 0;
+  double micro_batch = 0, update = 0, reference = 0;
   std::string missing;
   const auto add = [&](double& to, const Work& work) {
     const std::optional<double> seconds = rates->seconds(work, precision);
@@ -70,6 +70,15 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   for (size_t i = 0; i < step.ops.size(); ++i)
     for (const Work& work : work_of(step, step.ops[i], batch.sizes, length))
       add(i < step.micro_batch_ops ? micro_batch : update, work);
+  // The reference's forward: its head is half of one that also makes gradients.
+  if (computes_reference(plan))
+    for (size_t i = 0; i < step.forward_ops; ++i)
+      for (const Work& work : work_of(step, step.ops[i], batch.sizes, length)) {
+        double seconds = 0;
+        add(seconds, work);
+        reference += i + 1 == step.forward_ops ? seconds / 2 : seconds;
+      }
+  micro_batch += reference;
   add(micro_batch, batch_work(batch.sizes));
   if (!missing.empty()) {
     time.reason = "unmeasured: the rates have no entry for \"" + missing + "\" in " + name_of(precision) +

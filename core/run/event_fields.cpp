@@ -30,7 +30,8 @@ constexpr EventField kStep[] = {
     {"step", integer, true, "optimizer step, from 1"},
     {"steps", integer, false, "steps of the whole run"},
     {"epoch", number, true, "epochs done, with the fraction of the present one"},
-    {"loss", number, true, "mean over the steps since the last line, of each over its supervised tokens"},
+    {"loss", number, true,
+     "mean over the steps since the last line, of each over its supervised tokens, or pairs where answers are compared"},
     {"learning_rate", number, true, "that the newest step used"},
     {"grad_norm", number, true, "L2 norm of the newest step's gradient before clipping"},
     {"examples", integer, true, "examples since the last line"},
@@ -45,6 +46,15 @@ constexpr EventField kStep[] = {
     {"mfu", number, false, "arithmetic done / what the device can do in the time, from 0 to 1"},
     {"loss_scale", number, false, "of fp16 training"},
     {"skipped", flag, false, "a step was left out because its gradient was not finite"},
+    {"reward_chosen", number, false, "of answers that are compared, means over the pairs since the last line: what the loss compares"},
+    {"reward_rejected", number, false, "the same of the rejected answer"},
+    {"reward_margin", number, false, "the difference of the two"},
+    {"reward_accuracy", number, false, "share of pairs whose chosen answer has the higher reward; equal ones count one half"},
+    {"logp_chosen", number, false, "log-probability of the chosen answer"},
+    {"logp_rejected", number, false, "of the rejected answer"},
+    {"logp_chosen_change", number, false, "the chosen answer's log-probability less the reference's"},
+    {"logp_rejected_change", number, false, "the rejected answer's"},
+    {"nll", number, false, "negative log-likelihood of the chosen answer, the mean over its tokens"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kMeasured[] = {
@@ -58,10 +68,19 @@ constexpr EventField kMeasured[] = {
 };
 constexpr EventField kEval[] = {
     {"step", integer, false, "optimizer steps done before the evaluation"},
-    {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split"},
+    {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split, or over its pairs"},
     {"tokens", integer, false, "real tokens"},
     {"supervised_tokens", integer, false, "of them those that count"},
     {"seconds", number, false, "time it took"},
+    {"eval_reward_chosen", number, false, "as reward_chosen of a step, over the pairs of the evaluation split"},
+    {"eval_reward_rejected", number, false, "as of a step"},
+    {"eval_reward_margin", number, false, "as of a step"},
+    {"eval_reward_accuracy", number, false, "as of a step"},
+    {"eval_logp_chosen", number, false, "as of a step"},
+    {"eval_logp_rejected", number, false, "as of a step"},
+    {"eval_logp_chosen_change", number, false, "as of a step"},
+    {"eval_logp_rejected_change", number, false, "as of a step"},
+    {"eval_nll", number, false, "as of a step"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kProgress[] = {

@@ -70,6 +70,7 @@ void RunMetrics::add(const Json& event) {
     eval_seconds += number(event, "seconds");
     eval_steps.push_back(number(event, "step"));
     eval_loss.push_back(value("eval_loss"));
+    take_answers(event, "eval_");
   }
   if (name != "step") return;
   if (first_step.is_null()) first_step = event;
@@ -86,6 +87,12 @@ void RunMetrics::add(const Json& event) {
   learning_rate.push_back(value("learning_rate"));
   grad_norm.push_back(value("grad_norm"));
   tokens_per_second.push_back(value("tokens_per_second"));
+  take_answers(event, "");
+}
+
+void RunMetrics::take_answers(const Json& event, const std::string& prefix) {
+  for (const char* name : {"reward_margin", "reward_accuracy", "logp_chosen_change", "logp_rejected_change"})
+    if (event.contains(prefix + name)) answers[prefix + name].push_back(number(event, (prefix + name).c_str(), std::nan("")));
 }
 
 namespace {

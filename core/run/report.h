@@ -5,6 +5,7 @@
 //   Json report = make_report(plan, metrics, {.state = "finished", .seconds = 311});
 //   write_report(folder, report, metrics);
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct RunFacts {
 // line holds: the metrics of a long run are never in memory.
 struct RunMetrics {
   void add(const Json& event);
+  void take_answers(const Json& event, const std::string& prefix);
 
   Json first_step, last_step;  // the events; null without one
   double step_seconds = 0, data_wait_seconds = 0, eval_seconds = 0, saving_seconds = 0;
@@ -34,6 +36,8 @@ struct RunMetrics {
   // Of each step's line, and of each evaluation. NaN where a line has no number.
   std::vector<double> steps, loss, learning_rate, grad_norm, tokens_per_second;
   std::vector<double> eval_steps, eval_loss;
+  // Of objectives that compare answers, by the metric's name; empty for others. "eval_…" are evaluations'.
+  std::map<std::string, std::vector<double>> answers;
 };
 
 // The events of a metrics.jsonl, one after the other. A last line that was cut short by a crash is left out; any other

@@ -1,6 +1,7 @@
 // report.html: curves, plan against actual, data, samples, environment, in one file.
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
 
 #include "core/base/text.h"
 #include "core/data/report/show.h"
@@ -105,16 +106,46 @@ Series series_of(const char* name, const std::vector<double>& x, const std::vect
   return {name, x, y, x.size() <= 60};
 }
 
+// What is learned of answers that are compared: how far apart they are, how often the right way round, and where both go.
+std::string answer_charts(const RunMetrics& metrics) {
+  const auto add = [&](Chart& chart, const char* name, const std::string& key) {
+    const auto found = metrics.answers.find(key);
+    const bool eval = key.starts_with("eval_");
+    if (found != metrics.answers.end())
+      chart.series.push_back(series_of(name, eval ? metrics.eval_steps : metrics.steps, found->second));
+  };
+  std::string html;
+  for (const auto& [title, label, key] : {std::tuple("Reward margin", "chosen less rejected", "reward_margin"),
+                                          std::tuple("Reward accuracy", "share of pairs", "reward_accuracy")}) {
+    Chart chart{title, "step", label, {}};
+    add(chart, "training", key);
+    add(chart, "evaluation", std::string("eval_") + key);
+    if (!chart.series.empty()) html += line_chart(chart);
+  }
+  Chart change{"Log-probability against the reference", "step", "nats per answer; both may fall", {}};
+  add(change, "chosen", "logp_chosen_change");
+  add(change, "rejected", "logp_rejected_change");
+  return change.series.empty() ? html : html + line_chart(change);
+}
+
+// Both answers may become less likely while the margin grows; what is sampled then is neither.
+std::string displacement(const RunMetrics& metrics) {
+  const auto chosen = metrics.answers.find("logp_chosen_change");
+  if (chosen == metrics.answers.end() || !(chosen->second.back() < 0)) return "";
+  return "<p>The chosen answers are less likely than under the reference (" + words(chosen->second.back()) +
+         " nats an answer): the margin grew because the rejected ones fell further. objective.nll_weight holds them up.</p>\n";
+}
+
 std::string charts(const RunMetrics& metrics) {
-  Chart loss{
-      "Loss", "step", "nats per supervised token", {series_of("training", metrics.steps, metrics.loss)}};
+  const bool pairs = !metrics.answers.empty();
+  Chart loss{"Loss", "step", pairs ? "per pair" : "nats per supervised token", {series_of("training", metrics.steps, metrics.loss)}};
   if (!metrics.eval_steps.empty())
     loss.series.push_back(series_of("evaluation", metrics.eval_steps, metrics.eval_loss));
   const auto step_chart = [&](const char* title, const char* label, const char* name,
                               const std::vector<double>& values) {
     return line_chart({title, "step", label, {series_of(name, metrics.steps, values)}});
   };
-  return line_chart(loss) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
+  return line_chart(loss) + answer_charts(metrics) + displacement(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
          step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm) +
          step_chart("Throughput", "tokens per second", "tokens/s", metrics.tokens_per_second);
 }

@@ -23,6 +23,7 @@ struct RunPaths {
   std::string metrics() const { return folder + "/metrics.jsonl"; }
   std::string report() const { return folder + "/report.json"; }
   std::string report_html() const { return folder + "/report.html"; }
+  std::string reference() const { return folder + "/reference.safetensors"; }  // what objective.reference_cache keeps
   std::string log() const { return folder + "/log.txt"; }
   std::string checkpoints() const { return folder + "/checkpoints"; }
   std::string checkpoint(int64_t step) const;  // checkpoints/step-000100

@@ -7,13 +7,11 @@
 
 #include "core/config/job.h"
 #include "core/io/tensor_file.h"
-#include "kernels/common/element.h"
 
 namespace forge {
 
 c10::ScalarType scalar_type(Precision precision);
 DType dtype_of(c10::ScalarType type);
-Element element_of(c10::ScalarType type);
 // The raw bytes of a contiguous CPU tensor.
 std::string_view tensor_bytes(const at::Tensor& tensor);
 // A host vector as a tensor on `device`, converted to `type`.

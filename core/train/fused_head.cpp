@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "core/tensor/dtype.h"
+#include "core/model/element.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lm_head/lm_head_space.h"
 

@@ -5,6 +5,7 @@
 #include "core/base/file.h"
 #include "core/data/batch/order.h"
 #include "core/tensor/device.h"
+#include "core/train/reference.h"
 
 namespace forge {
 namespace {
@@ -17,7 +18,7 @@ class PlannedSteps {
   std::vector<int64_t> next() {
     if (plan_.steps > 0 && given_ == plan_.steps) given_ = 0, epoch_ = -1, in_epoch_ = steps_.size();
     if (in_epoch_ == steps_.size()) {
-      steps_ = epoch_steps(data_.lengths(), plan_.job, ++epoch_);
+      steps_ = epoch_steps(data_.atom_lengths(), plan_.job, ++epoch_);
       in_epoch_ = 0;
     }
     ++given_;
@@ -58,6 +59,7 @@ class Trace {
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop) {
   std::unique_ptr<Session> session = open_session(request.plan, /*fresh=*/true, emit);
   const DataSet data = DataSet::open(request.plan.train.cache_path);
+  session->reference = open_reference(*session, {.data = {&data}, .path = ""}, stop);
   const auto start = std::chrono::steady_clock::now();
   auto enough = [&](int64_t measured) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -69,7 +71,7 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
   PlannedSteps steps(request.plan, data);
   TrainState state;
   do {
-    const auto batches = micro_batches(steps.next(), data.lengths(), session->job);
+    const auto batches = micro_batches(steps.next(), data.atom_lengths(), session->job);
     const auto begin = std::chrono::steady_clock::now();
     const StepStats stats = train_step(*session, data, batches, state, stop);
     trace.add({.name = "step", .tokens = stats.tokens, .begin = begin, .end = std::chrono::steady_clock::now()});

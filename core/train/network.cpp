@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "core/objective/likelihood.h"
+#include "core/train/likelihood.h"
+#include "core/train/sequence_head.h"
 #include "core/plan/memory.h"
 
 namespace forge {
@@ -17,10 +18,16 @@ Network::Network(Model& model, TrainableSet& trainables, StepProvider& provider,
     if (item.leaf.is_same(model.head)) head_ = &item;
 }
 
-double Network::forward_backward(const BatchTensors& batch, double normalizer, double loss_scale) {
-  double loss = 0;
+BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& scale,
+                                    const std::vector<double>& reference) {
+  BatchLoss loss;
+  const HeadRows head = provider_.forward(batch, true);
+  const bool by_token = objective_of(job_.objective.type).coupling == Coupling::token;
   const at::Tensor d_rows =
-      head_backward(provider_.forward(batch, true), batch, normalizer, loss_scale, &loss);
+      by_token ? head_backward(head, batch, scale, &loss)
+               : sequence_head_backward({head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(),
+                                         model_.spec.logit_softcap},
+                                        batch, job_.objective, scale, reference, &loss);
   provider_.backward(d_rows, batch);
   return loss;
 }
@@ -60,18 +67,18 @@ void Network::watch(const StepWatch& watch) {
   provider_.watch(watch);
 }
 
-at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, double normalizer,
-                                  double loss_scale, double* loss) {
+at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
+                                  BatchLoss* loss) {
   const auto begin = std::chrono::steady_clock::now();
   const auto cotangents = [&](int64_t begin, const TokenOutputs& outputs) {
     at::Tensor weights = batch.loss_weights.narrow(0, begin, outputs.logsumexp.size(0));
-    LikelihoodGrads result = likelihood_grads(job_.objective, outputs, weights, normalizer, loss_scale);
-    *loss += result.loss_sum;
+    LikelihoodGrads result = likelihood_grads(job_.objective, outputs, weights, scale.divisor, scale.loss_scale);
+    loss->loss += result.loss_sum;
     return result.grads;
   };
   if (runs_fused(head)) {
-    *loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.loss_weights, job_.objective,
-                                loss_scale / normalizer, head_ ? head_->grad : at::Tensor());
+    loss->loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.loss_weights, job_.objective,
+                                     scale.loss_scale / scale.divisor, head_ ? head_->grad : at::Tensor());
     tell_head(head, batch, begin);
     return head.d_rows;
   }
@@ -83,25 +90,18 @@ at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batc
   return d_rows;
 }
 
-std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
+at::Tensor Network::token_logps(const BatchTensors& batch) {
   c10::NoGradGuard no_grad;
   const HeadRows head = provider_.forward(batch, false);
-  at::Tensor logp =
-      runs_fused(head)
-          ? fused_head_logp(fused_head(), head, batch.loss_targets)
-          : head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
-                         {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
-                .logp;
-  std::vector<ExampleLoss> losses(batch.cu_seqlens.size() - 1);
-  if (!logp.defined()) return losses;
-  logp = logp.cpu();
-  at::Tensor positions = batch.loss_positions.cpu();
-  size_t sequence = 0;
-  for (int64_t i = 0; i < logp.size(0); ++i) {
-    while (positions.const_data_ptr<int64_t>()[i] >= batch.cu_seqlens[sequence + 1]) ++sequence;
-    losses[sequence].loss -= logp.const_data_ptr<float>()[i];
-    ++losses[sequence].supervised_tokens;
-  }
+  if (runs_fused(head)) return fused_head_logp(fused_head(), head, batch.loss_targets);
+  return head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
+                                 {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
+      .logp;
+}
+
+std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
+  std::vector<ExampleLoss> losses;
+  for (const SequenceSums& sums : sequence_sums(token_logps(batch), batch)) losses.push_back({sums.tokens, -sums.logp});
   return losses;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A provider's lists with the head and the objective between them, for one micro-batch. No branch on provider, adapter or family.
+// A provider's lists with the head and the objective between them, for one micro-batch. No branch on provider, adapter,
+// family or objective but for its coupling.
 #include <cstdint>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
+#include "core/objective/sequence_loss.h"
 #include "core/optim/optimizer.h"
 #include "core/train/fused_head.h"
 
@@ -18,13 +20,26 @@ struct ExampleLoss {
   double loss = 0;  // Σ −logp, natural logarithm
 };
 
+// What all micro-batches of one optimizer step share.
+struct StepScale {
+  double divisor = 1;     // of the whole step: supervised tokens by weight, or pairs
+  double loss_scale = 1;  // of fp16
+};
+
+// What one micro-batch comes to, before division.
+struct BatchLoss {
+  double loss = 0;
+  MetricSums metrics;
+};
+
 class Network {
  public:
   Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job);
 
-  // Adds the gradients of one micro-batch to the trainables' buffers; they are those of (Σ w loss) / normalizer ·
-  // loss_scale. → Σ w loss. `batch.training` turns dropout and NEFTune on.
-  double forward_backward(const BatchTensors& batch, double normalizer, double loss_scale);
+  // Adds the gradients of one micro-batch to the trainables' buffers; they are those of loss / divisor · loss_scale.
+  // `batch.training` turns dropout and NEFTune on. `reference`: Σ logp of each sequence under the reference model; empty
+  // for objectives without one.
+  BatchLoss forward_backward(const BatchTensors& batch, const StepScale& scale, const std::vector<double>& reference = {});
 
   // After the last micro-batch of a step; see Optimizer.
   const GradientVerdict& measure(Optimizer& optimizer, double unscale, double max_norm);
@@ -33,13 +48,14 @@ class Network {
   // Tells of the provider's ops, of the head and of the update from now on.
   void watch(const StepWatch& watch);
 
-  // −logp of the supervised tokens of each sequence, without smoothing, noise or dropout.
+  // logp of the supervised tokens, without smoothing, noise or dropout. fp32 [targets]; undefined where there are none
+  at::Tensor token_logps(const BatchTensors& batch);
+  // The same as −logp by sequence.
   std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
  private:
-  // Of the last forward: the gradient of its rows, and Σ w loss.
-  at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, double normalizer,
-                           double loss_scale, double* loss);
+  // Of the last forward: the gradient of its rows.
+  at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale, BatchLoss* loss);
 
   FusedHead fused_head() const;
   void tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const;

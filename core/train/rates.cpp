@@ -130,7 +130,7 @@ class Measurement {
     const auto prepared = Clock::now();
     BatchTensors tensors = to_tensors(batch, spec_, model_.type, model_.device);
     tensors.training = true;
-    network_->forward_backward(tensors, static_cast<double>(batch.supervised_tokens()), 1);
+    network_->forward_backward(tensors, {static_cast<double>(batch.supervised_tokens()), 1});
     const auto computed = Clock::now();
     const double seconds = std::chrono::duration<double>(computed - prepared).count();
     const std::vector<StepSpan> micro_batch = std::move(spans_);

@@ -19,7 +19,10 @@ struct Scalar {
 constexpr std::array kScalars{
     Scalar{"loss", "train/loss"},          Scalar{"learning_rate", "train/learning_rate"},
     Scalar{"grad_norm", "train/grad_norm"}, Scalar{"tokens_per_second", "speed/tokens_per_second"},
-    Scalar{"peak_memory_bytes", "memory/peak_bytes"}, Scalar{"eval_loss", "eval/loss"}};
+    Scalar{"peak_memory_bytes", "memory/peak_bytes"}, Scalar{"eval_loss", "eval/loss"},
+    Scalar{"reward_margin", "train/reward_margin"}, Scalar{"reward_accuracy", "train/reward_accuracy"},
+    Scalar{"logp_chosen_change", "train/logp_chosen_change"}, Scalar{"logp_rejected_change", "train/logp_rejected_change"},
+    Scalar{"eval_reward_margin", "eval/reward_margin"}, Scalar{"eval_reward_accuracy", "eval/reward_accuracy"}};
 
 void remove_event_files(const std::string& folder) {
   std::error_code error;

@@ -10,12 +10,14 @@
 #include "core/base/text.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
+#include "core/objective/objective.h"
 #include "core/plan/adapter_folder.h"
 #include "core/plan/model_file.h"
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
+#include "core/train/reference.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
@@ -65,12 +67,20 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
   trainables.publish();
 }
 
+// Whether the reference is something else than the model as training begins.
+bool reads_base(const Job& job) {
+  const bool compares = objective_of(job.objective.type).has_reference;
+  return compares && job.objective.reference == ReferenceModel::base;
+}
+
 }  // namespace
 
+Session::Session(const Plan& plan, Job job, c10::Device device, std::string model_name)
+    : plan(plan), job(std::move(job)), device(device), model_name(std::move(model_name)) {}
+Session::~Session() = default;
+
 std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit) {
-  auto session =
-      std::make_unique<Session>(Session{
-      .plan = plan, .job = plan.job, .device = c10::DeviceType::CPU, .model_name = plan.job.model.path});
+  auto session = std::make_unique<Session>(plan, plan.job, c10::DeviceType::CPU, plan.job.model.path);
   Session& s = *session;
   auto start = std::chrono::steady_clock::now();
   s.device = open_device(plan.device_name());
@@ -84,6 +94,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
+  if (reads_base(s.job)) s.base = s.model;
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);

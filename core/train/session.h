@@ -16,18 +16,25 @@ namespace forge {
 // Events go to the program and to the run folder; see docs/engine-protocol.md.
 using EventSink = std::function<void(const Json&)>;
 
+class Reference;
+
 struct Session {
+  Session(const Plan& plan, Job job, c10::Device device, std::string model_name);
+  ~Session();
+
   Plan plan;
   Job job;  // plan.job, here because everything below refers to it
   c10::Device device;
   std::string model_name;  // the base model as result files name it: job.model.path without secrets
   std::vector<AdapterSite> sites;
   ResidualInit residual;
+  std::optional<Model> base;  // its own weights, without the adapter, where the reference is computed with them
   Model model;
   std::unique_ptr<TrainableSet> trainables;
   std::unique_ptr<StepProvider> provider;
   std::unique_ptr<Network> network;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Reference> reference;  // null: the objective compares with none
 };
 
 // Loads the base model and prepares the rest. With `fresh` the adapter gets its first values (or

@@ -19,6 +19,8 @@ constexpr auto kWindowMembers = [](auto& window, auto&& member) {
   member("supervised_tokens", window.supervised_tokens, "of all of them", at_least(0));
   member("seconds", window.seconds, "of all of them", at_least(0));
   member("data_seconds", window.data_seconds, "part of it spent waiting for data", at_least(0));
+  member.later("metrics", window.metrics, "of the objective: sums over the pairs of the others");
+  member.later("pairs", window.pairs, "of the others, where answers are compared", at_least(0));
 };
 
 constexpr auto kStateMembers = [](auto& state, auto&& member) {

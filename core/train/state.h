@@ -1,7 +1,9 @@
 #pragma once
 // What a run has done so far: the part of a checkpoint that is not tensors.
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/io/json.h"
@@ -19,6 +21,8 @@ struct StepWindow {
   double loss = 0;  // sum over the steps that were not skipped
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;
   double seconds = 0, data_seconds = 0;
+  std::map<std::string, double> metrics;  // of the objective: sums over the pairs of the steps that were not skipped
+  int64_t pairs = 0;
 };
 
 struct TrainState {

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "core/base/text.h"
 #include "core/optim/schedule.h"
+#include "core/data/batch/packing.h"
 #include "core/tensor/device.h"
+#include "core/train/reference.h"
+#include "core/train/sequence_head.h"
 
 namespace forge {
 namespace {
@@ -64,11 +68,12 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   auto start = Clock::now();
   StepStats stats;
   std::vector<Batch> batches;
-  double normalizer = 0;
-  for (const auto& indices : micro_batches) {
-    batches.push_back(make_batch(data, indices));
-    for (float weight : batches.back().loss_weights) normalizer += weight;
-    stats.examples += static_cast<int64_t>(indices.size());
+  double weights = 0;
+  const bool in_pairs = objective_of(session.job.objective.type).coupling == Coupling::pair;
+  for (const auto& atoms : micro_batches) {
+    batches.push_back(make_batch(data, atoms));
+    for (float weight : batches.back().loss_weights) weights += weight;
+    stats.examples += static_cast<int64_t>(atoms.size());
     stats.tokens += batches.back().tokens();
     stats.supervised_tokens += batches.back().supervised_tokens();
   }
@@ -76,13 +81,19 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   bool fp16 = session.job.train.precision == Precision::fp16;
   if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
   session.trainables->zero_grad();
+  if (in_pairs) stats.pairs = stats.examples;
+  const StepScale scale{in_pairs ? static_cast<double>(stats.pairs) : weights, state.loss_scale};
   double loss_sum = 0;
   for (const Batch& batch : batches) {
     if (stop.requested) throw StepInterrupted{};
     if (batch.supervised_tokens() == 0) continue;
-    loss_sum += session.network->forward_backward(training_tensors(session, batch, state.step), normalizer, state.loss_scale);
+    const BatchTensors tensors = training_tensors(session, batch, state.step);
+    const BatchLoss loss = session.network->forward_backward(
+        tensors, scale, session.reference ? session.reference->sums(data, batch, tensors) : std::vector<double>());
+    loss_sum += loss.loss;
+    add(stats.metrics, loss.metrics);
   }
-  stats.loss = loss_sum / normalizer;
+  stats.loss = loss_sum / scale.divisor;
   const GradientVerdict& verdict =
       session.network->measure(*session.optimizer, 1 / state.loss_scale, session.job.train.max_grad_norm);
   stats.grad_norm = verdict.norm();
@@ -105,29 +116,36 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
 }
 
 EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
-                   const StopFlag& stop) {
+                   const StopFlag& stop, const ObjectiveConfig& objective, Reference* reference) {
   auto start = Clock::now();
   EvalStats stats;
   stats.examples.resize(static_cast<size_t>(data.size()));
   double loss = 0;
-  for (int64_t next = 0; next < data.size();) {
+  const bool in_pairs = objective_of(objective.type).coupling == Coupling::pair;
+  std::vector<int64_t> order(static_cast<size_t>(data.atoms()));
+  std::iota(order.begin(), order.end(), 0);
+  for (const std::vector<int64_t>& atoms : fill_in_order(order, data.atom_lengths(), batch_tokens)) {
     if (stop.requested) throw StepInterrupted{};
-    std::vector<int64_t> indices;
-    int64_t tokens = 0;
-    while (next < data.size() && (indices.empty() || tokens + data.length(next) <= batch_tokens)) {
-      tokens += data.length(next);
-      indices.push_back(next++);
-    }
-    BatchTensors tensors = to_tensors(make_batch(data, indices), model.spec, model.type, model.device);
-    std::vector<ExampleLoss> losses = network.evaluate(tensors);
-    for (size_t i = 0; i < indices.size(); ++i) {
-      stats.examples[static_cast<size_t>(indices[i])] = losses[i];
-      loss += losses[i].loss;
+    const Batch batch = make_batch(data, atoms);
+    const BatchTensors tensors = to_tensors(batch, model.spec, model.type, model.device);
+    const std::vector<ExampleLoss> losses = network.evaluate(tensors);
+    std::vector<SequenceSums> answers;
+    for (size_t i = 0; i < losses.size(); ++i) {
+      stats.examples[static_cast<size_t>(batch.example_ids[i])] = losses[i];
+      answers.push_back({-losses[i].loss, 0, losses[i].supervised_tokens});
+      if (!in_pairs) loss += losses[i].loss;
       stats.supervised_tokens += losses[i].supervised_tokens;
     }
-    stats.tokens += tokens;
+    stats.tokens += batch.tokens();
+    if (!in_pairs) continue;
+    const SequenceLoss compared =
+        answers_loss(answers, objective, reference ? reference->sums(data, batch, tensors) : std::vector<double>(), 1);
+    loss += compared.loss;
+    add(stats.metrics, compared.metrics);
   }
-  stats.loss = loss / static_cast<double>(std::max<int64_t>(1, stats.supervised_tokens));
+  const auto atoms = static_cast<double>(std::max<int64_t>(1, data.atoms()));
+  stats.loss = loss / (in_pairs ? atoms : static_cast<double>(std::max<int64_t>(1, stats.supervised_tokens)));
+  for (auto& [name, sum] : stats.metrics) sum /= atoms;
   synchronize(model.device);
   stats.seconds = seconds_since(start);
   return stats;

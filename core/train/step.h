@@ -18,7 +18,9 @@ struct StopFlag {
 };
 
 struct StepStats {
-  double loss = 0;       // mean over the step's supervised tokens
+  double loss = 0;       // mean over what the objective divides by: supervised tokens, or pairs
+  MetricSums metrics;    // of the objective, sums over its pairs
+  int64_t pairs = 0;
   double grad_norm = 0;  // before clipping, without the loss scale
   double learning_rate = 0;
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;
@@ -29,21 +31,23 @@ struct StepStats {
 // Thrown between micro-batches when a stop was asked for; the step has not happened.
 struct StepInterrupted {};
 
-// Trains on the given micro-batches (example indices of `data`). The loss scale and skip counters of `state` move;
+// Trains on the given micro-batches (atoms of `data`). The loss scale and skip counters of `state` move;
 // everything else of it is the caller's. Throws StepInterrupted; Error(diverged) for a loss that is not finite under
 // on_nan: stop.
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
                      TrainState& state, const StopFlag& stop);
 
 struct EvalStats {
-  double loss = 0;  // mean over supervised tokens of the whole split
+  double loss = 0;  // the objective's mean over the whole split: by supervised token, or by pair
+  MetricSums metrics;  // means
   int64_t tokens = 0, supervised_tokens = 0;
   double seconds = 0;
   std::vector<ExampleLoss> examples;  // by index in the split
 };
 
 // Batches of at most `batch_tokens` tokens; results do not depend on it but for rounding.
+// `reference` may be null where the objective compares with none; without an objective it is the likelihood of tokens.
 EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
-                   const StopFlag& stop);
+                   const StopFlag& stop, const ObjectiveConfig& objective = {}, Reference* reference = nullptr);
 
 }  // namespace forge

@@ -19,6 +19,7 @@
 #include "core/run/samples.h"
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
+#include "core/train/reference.h"
 #include "core/train/run_log.h"
 #include "providers/engine_providers.h"
 
@@ -62,6 +63,7 @@ class Trainer {
     stop_.watched = true;  // from here on a stop ends with a checkpoint
     if (!resume_step_) answer_before();
     try {
+      take_reference();
       // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
       while (true) {
         require_folder();
@@ -122,6 +124,12 @@ class Trainer {
     bool best_now =
         job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
     return due(job().checkpoint.every_steps) || best_now;
+  }
+
+  void take_reference() {
+    ReferenceRequest reference{{&train_data_}, paths_.reference(), state_.step == 0};
+    if (has_eval()) reference.data.push_back(&eval_data_);
+    session_->reference = open_reference(*session_, reference, stop_);
   }
 
   // Whatever is written to a folder that was removed is lost, and would bring a fragment of it back.
@@ -203,7 +211,11 @@ class Trainer {
     StepWindow& window = state_.window;
     ++window.steps;
     window.skipped += stats.skipped;
-    if (!stats.skipped) window.loss += stats.loss;
+    if (!stats.skipped) {
+      window.loss += stats.loss;
+      window.pairs += stats.pairs;
+      add(window.metrics, stats.metrics);
+    }
     window.examples += stats.examples;
     window.tokens += stats.tokens;
     window.supervised_tokens += stats.supervised_tokens;
@@ -215,7 +227,7 @@ class Trainer {
   std::vector<int64_t> step_examples() {
     while (state_.step >= epoch_begin_ + static_cast<int64_t>(epoch_steps_.size())) {
       epoch_begin_ += static_cast<int64_t>(epoch_steps_.size());
-      epoch_steps_ = epoch_steps(train_data_.lengths(), job(), ++epoch_);
+      epoch_steps_ = epoch_steps(train_data_.atom_lengths(), job(), ++epoch_);
       FORGE_CHECK(!epoch_steps_.empty(), "an epoch without steps");
     }
     return epoch_steps_[static_cast<size_t>(state_.step - epoch_begin_)];
@@ -227,7 +239,7 @@ class Trainer {
       smaller.train.micro_batch_size = std::max<int64_t>(1, *smaller.train.micro_batch_size / divisor_);
     if (smaller.train.micro_batch_tokens)
       smaller.train.micro_batch_tokens = std::max<int64_t>(1, *smaller.train.micro_batch_tokens / divisor_);
-    return micro_batches(examples, train_data_.lengths(), smaller);
+    return micro_batches(examples, train_data_.atom_lengths(), smaller);
   }
 
   // Half the micro-batch, twice the accumulation: the same step in less memory.
@@ -263,22 +275,25 @@ class Trainer {
                {"mfu", nullptr},
                {"loss_scale", state_.loss_scale},
                {"skipped", window.skipped > 0}};
+    for (const auto& [name, sum] : window.metrics) event[name] = sum / static_cast<double>(window.pairs);
     record(std::move(event));
   }
 
   double epoch_position() const {
     return static_cast<double>(state_.examples) /
-           static_cast<double>(std::max<int64_t>(1, train_data_.size()));
+           static_cast<double>(std::max<int64_t>(1, train_data_.atoms()));
   }
 
   void evaluate_now() {
     EvalStats stats = evaluate_within_memory();
-    record({{"event", "eval"},
-            {"step", state_.step},
-            {"eval_loss", stats.loss},
-            {"tokens", stats.tokens},
-            {"supervised_tokens", stats.supervised_tokens},
-            {"seconds", stats.seconds}});
+    Json event{{"event", "eval"},
+               {"step", state_.step},
+               {"eval_loss", stats.loss},
+               {"tokens", stats.tokens},
+               {"supervised_tokens", stats.supervised_tokens},
+               {"seconds", stats.seconds}};
+    for (const auto& [name, mean] : stats.metrics) event["eval_" + name] = mean;
+    record(std::move(event));
     state_.last_eval_step = state_.step;
     if (state_.step == 0) return;
     if (!std::isfinite(stats.loss) && job().train.on_nan == OnNan::stop)
@@ -292,10 +307,11 @@ class Trainer {
     while (true) {
       int64_t batch_tokens = std::max<int64_t>(1, evaluation_tokens(session_->plan) / divisor_);
       try {
-        return evaluate(*session_->network, session_->model, eval_data_, batch_tokens, stop_);
+        return evaluate(*session_->network, session_->model, eval_data_, batch_tokens, stop_, job().objective,
+                        session_->reference.get());
       } catch (const c10::OutOfMemoryError& error) {
         // Shorter batches than the longest example do not exist.
-        bool smallest = batch_tokens <= request_.plan.eval.longest;
+        bool smallest = batch_tokens <= std::max(request_.plan.eval.longest, request_.plan.eval.pairs.longest);
         halve_micro_batch("evaluation at step " + std::to_string(state_.step), smallest,
                           error.what_without_backtrace());
       }

@@ -244,6 +244,13 @@ void add_attention_cases(std::vector<Case>& cases) {
         cases.push_back(forward_case(type, setting, layout));
         cases.push_back(backward_case(type, setting, layout));
       }
+  for (Store type : kFloats) {
+    const Setting setting{"9,4", {9, 4}, 4, 2, 16};
+    const Case forward = forward_case(type, setting, kDense), backward = backward_case(type, setting, kDense);
+    add_alone(cases, forward);
+    add_alone(cases, backward);
+    cases.push_back(not_wanted(forward, "lse"));
+  }
 }
 
 }  // namespace forge::kernel_test

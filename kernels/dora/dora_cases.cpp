@@ -75,6 +75,18 @@ void add_dora_cases(std::vector<Case>& cases) {
         for (bool biased : {false, true}) cases.push_back(forward_case(type, rows, width, layout, biased));
         cases.push_back(backward_case(type, rows, width, layout));
       }
+  for (Store type : kFloats) {
+    const Case forward = forward_case(type, 6, 48, kDense, true),
+               backward = backward_case(type, 6, 48, kDense);
+    add_alone(cases, forward);
+    add_alone(cases, backward);
+    cases.push_back(over(forward, "y", "x"));
+    cases.push_back(over(backward, "d_x", "d_y"));
+    cases.push_back(forward_case(type, 4, 61, kRagged, true));
+  }
+  // More columns than a few blocks hold, and more rows than a grid is high.
+  cases.push_back(backward_case(Store::f32, 9, 4200, kDense));
+  cases.push_back(forward_case(Store::f32, kPastGrid, 1, kDense, true));
 }
 
 }  // namespace forge::kernel_test

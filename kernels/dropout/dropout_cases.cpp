@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/base/random.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_args.h"
@@ -11,8 +13,14 @@ constexpr uint64_t kSeed = 99;
 constexpr int64_t kStep = 12;
 
 // Of rows with large numbers: the counter's words must not lose bits.
-RowKeys row_keys() {
-  return {.seed = kSeed, .step = kStep, .example = {5, int64_t{1} << 40, 0}, .position = {0, 7, 2000000000}};
+RowKeys row_keys(int64_t count) {
+  RowKeys keys{
+      .seed = kSeed, .step = kStep, .example = {5, int64_t{1} << 40, 0}, .position = {0, 7, 2000000000}};
+  keys.example.resize(static_cast<size_t>(std::min<int64_t>(count, 3)));
+  keys.position.resize(keys.example.size());
+  for (int64_t i = 3; i < count; ++i)
+    keys.example.push_back(i), keys.position.push_back(static_cast<int32_t>(i % 100));
+  return keys;
 }
 
 at::Tensor rounded(const at::Tensor& x, Store type) {
@@ -22,16 +30,16 @@ at::Tensor rounded(const at::Tensor& x, Store type) {
       .to(at::kDouble);
 }
 
-Case dropout_case(Store type, int64_t features, const Layout& layout) {
-  const RowKeys rows = row_keys();
-  const int64_t count = static_cast<int64_t>(rows.example.size());
+Case dropout_case(Store type, int64_t features, const Layout& layout, int64_t count = 3) {
+  const RowKeys rows = row_keys(count);
   auto oracle = [=](const Tensors& in) {
     at::Tensor mask =
         counter_dropout(at::ones({count, features}, at::kDouble), kProbability, stream_of("q_proj"), rows);
     return Tensors{{"y", in.at("x") * rounded(mask, type)}};
   };
   return make_case<CounterDropout>(
-      "dropout", std::to_string(features) + " " + layout.name + " " + name_of(type),
+      "dropout",
+      std::to_string(count) + "x" + std::to_string(features) + " " + layout.name + " " + name_of(type),
       {laid(input("x", type, normal({count, features}, 41)), layout),
        input("example", Store::i64, at::tensor(rows.example)),
        input("position", Store::i32, at::tensor(rows.position).to(at::kLong)),
@@ -48,9 +56,17 @@ Case dropout_case(Store type, int64_t features, const Layout& layout) {
 }  // namespace
 
 void add_dropout_cases(std::vector<Case>& cases) {
-  for (Store type : kFloats)
+  for (Store type : kFloats) {
     for (int64_t features : {1, 4, 7, 64, 1030})
       for (const Layout& layout : kLayouts) cases.push_back(dropout_case(type, features, layout));
+    const Case wide = dropout_case(type, 64, kDense);
+    add_alone(cases, wide);
+    cases.push_back(dropout_case(type, 61, kRagged));
+    cases.push_back(over(wide, "y", "x"));
+    cases.push_back(over(dropout_case(type, 1030, kDense), "y", "x"));
+  }
+  cases.push_back(dropout_case(Store::f32, 8, kDense, 0));
+  cases.push_back(dropout_case(Store::f32, 2, kDense, kPastGrid));
 }
 
 }  // namespace forge::kernel_test

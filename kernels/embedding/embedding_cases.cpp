@@ -13,11 +13,12 @@ at::Tensor some_ids(int64_t tokens, int64_t vocab) {
 
 constexpr float kScale = 5.5f;  // exact in every type
 
-Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout, float scale) {
+Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, const Layout& layout,
+                  float scale) {
   return make_case<EmbeddingForward>(
       "embedding",
-      (scale == 1 ? "forward " : "forward scaled ") + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " +
-          name_of(type),
+      (scale == 1 ? "forward " : "forward scaled ") + std::to_string(tokens) + "x" + std::to_string(width) +
+          " " + layout.name + " " + name_of(type),
       {input("ids", Store::i64, some_ids(tokens, vocab)), input("table", type, normal({vocab, width}, 1)),
        laid(output("y", type, {tokens, width},
                    scale == 1 ? Tolerance{.roundings = 0, .sums = 0, .reason = "a copy"}
@@ -28,8 +29,8 @@ Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, cons
         return Tensors{{"y", rows.masked_fill(ids.lt(0).unsqueeze(1), 0)}};
       },
       [=](Pointers& p) {
-        return EmbeddingForward{element(type), tokens,     width,  vocab,
-                                p["ids"],      p["table"], p["y"], p.stride("y"), scale};
+        return EmbeddingForward{element(type), tokens, width,         vocab, p["ids"],
+                                p["table"],    p["y"], p.stride("y"), scale};
       });
 }
 
@@ -54,8 +55,8 @@ Case backward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, con
   if (sorted) operands.push_back(input("order", Store::i64, at::argsort(ids, /*stable=*/true)));
   Case c = make_case<EmbeddingBackward>(
       "embedding",
-      std::string("backward ") + (scale == 1 ? "" : "scaled ") + (sorted ? "sorted " : "") + std::to_string(tokens) + "x" +
-          std::to_string(width) + " " + layout.name + " " + name_of(type),
+      std::string("backward ") + (scale == 1 ? "" : "scaled ") + (sorted ? "sorted " : "") +
+          std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name + " " + name_of(type),
       operands, oracle, [=](Pointers& p) {
         EmbeddingBackward a{element(type), tokens,   width,           vocab,
                             p["ids"],      p["d_y"], p.stride("d_y"), p["d_table"]};
@@ -80,6 +81,18 @@ void add_embedding_cases(std::vector<Case>& cases) {
             cases.push_back(backward_case(type, tokens, width, vocab, layout, sorted, scale));
         }
       }
+  for (Store type : kFloats) {
+    add_alone(cases, forward_case(type, 7, 48, 5, kDense, 1));
+    cases.push_back(forward_case(type, 7, 61, 5, kRagged, 1));
+    for (bool sorted : {true, false}) {
+      add_alone(cases, backward_case(type, 7, 48, 5, kDense, sorted, 1));
+      cases.push_back(backward_case(type, 7, 61, 5, kRagged, sorted, 1));
+    }
+  }
+  // More tokens than a grid is high.
+  cases.push_back(forward_case(Store::f32, kPastGrid, 1, 9, kDense, 1));
+  for (bool sorted : {true, false})
+    cases.push_back(backward_case(Store::f32, kPastGrid, 1, 70000, kDense, sorted, 1));
 }
 
 }  // namespace forge::kernel_test

@@ -64,7 +64,9 @@ inline HeadSpace head_space(const LmHead& a, void* workspace, int64_t threads) {
   space.wants_weighted = a.entropy || a.g_entropy;
   space.wants_plain = a.mean_logit || (a.loss && a.label_smoothing != 0);
   space.wants_columns = mean && a.d_hidden;
-  space.second_visit = a.g_entropy || (mean && a.softcap != 0);
+  // Where the gradient lies over the hidden states, it waits for the weight's, which reads them.
+  const bool waits = a.d_weight && a.d_hidden == a.hidden;
+  space.second_visit = a.g_entropy || (mean && a.softcap != 0) || (a.d_hidden && waits);
   space.second_or_weight = space.second_visit || a.d_weight;
   int64_t positions = round16(a.positions);
   space.thread_floats = (space.ldw - kPad) * space.ldm + (2 * space.tile_rows + space.block) * space.ldw +

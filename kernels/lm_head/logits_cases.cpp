@@ -11,6 +11,8 @@ struct Setting {
   int64_t positions, vocab;
   double temperature = 1, softcap = 0, smoothing = 0, z_loss = 0;
   double scale = 1;  // of the logits
+  std::vector<std::string> cotangents{std::begin(kHeadNumbers),
+                                      std::end(kHeadNumbers)};  // the others are null
 };
 
 at::Tensor targets_of(const Setting& s) {
@@ -36,8 +38,8 @@ Case logits_case(Store type, const Setting& s, bool gradient, const Layout& layo
       input("targets", Store::i64, targets_of(s)),
       laid(gradient ? in_out("logits", type, values, grad) : input("logits", type, values), layout)};
   for (const char* name : kHeadNumbers) operands.push_back(output(name, Store::f32, {s.positions}, number));
-  for (size_t i = 0; gradient && i < std::size(kHeadNumbers); ++i)
-    operands.push_back(input(std::string("g_") + kHeadNumbers[i], Store::f32, normal({s.positions}, 4 + i)));
+  for (size_t i = 0; gradient && i < s.cotangents.size(); ++i)
+    operands.push_back(input("g_" + s.cotangents[i], Store::f32, normal({s.positions}, 4 + i)));
   auto oracle = [=](const Tensors& in) {
     at::Tensor kept = in.at("targets").ge(0).to(at::kDouble), y = in.at("targets").clamp_min(0);
     Forward forward = [&](const Tensors& v) {
@@ -53,9 +55,9 @@ Case logits_case(Store type, const Setting& s, bool gradient, const Layout& layo
     if (!gradient) return out;
     Tensors cotangents;
     at::Tensor force = at::zeros_like(size);
-    for (const char* name : kHeadNumbers) {
-      cotangents[name] = in.at(std::string("g_") + name);
-      force = force + cotangents[name].abs() * (name == std::string("entropy") ? size : at::ones_like(size));
+    for (const std::string& name : s.cotangents) {
+      cotangents[name] = in.at("g_" + name);
+      force = force + cotangents[name].abs() * (name == "entropy" ? size : at::ones_like(size));
     }
     out["logits"] = gradients(forward, {{"logits", in.at("logits")}}, {"logits"}, cotangents).at("logits");
     // |d z| ≤ force (p + one-hot + 1 / V), each with a relative error of the logits' absolute one.
@@ -65,20 +67,26 @@ Case logits_case(Store type, const Setting& s, bool gradient, const Layout& layo
     out["logits.size"] = shares * (force * size * of_z_loss * kept / s.temperature).unsqueeze(1);
     return out;
   };
-  return make_case<LogitsChunk>(
-      "logits",
-      std::to_string(s.positions) + "x" + std::to_string(s.vocab) + (gradient ? " gradient " : " ") +
-          layout.name + " " + name_of(type),
-      operands, oracle, [=](Pointers& p) {
-        LogitsChunk c = chunk_of(type, s, p);
-        c.gradient = gradient;
-        c.logp = p["logp"], c.logsumexp = p["logsumexp"], c.mean_logit = p["mean_logit"];
-        c.entropy = p["entropy"], c.loss = p["loss"];
-        if (!gradient) return c;
-        c.g_logp = p["g_logp"], c.g_logsumexp = p["g_logsumexp"], c.g_mean_logit = p["g_mean_logit"];
-        c.g_entropy = p["g_entropy"], c.loss_weight = p["g_loss"];
-        return c;
-      });
+  return make_case<LogitsChunk>("logits",
+                                std::to_string(s.positions) + "x" + std::to_string(s.vocab) +
+                                    (gradient ? " gradient " : " ") + layout.name + " " + name_of(type),
+                                operands, oracle, [=](Pointers& p) {
+                                  LogitsChunk c = chunk_of(type, s, p);
+                                  c.gradient = gradient;
+                                  c.logp = p["logp"], c.logsumexp = p["logsumexp"],
+                                  c.mean_logit = p["mean_logit"];
+                                  c.entropy = p["entropy"], c.loss = p["loss"];
+                                  if (!gradient) return c;
+                                  for (const std::string& name : s.cotangents) {
+                                    const float* given = p["g_" + name];
+                                    (name == "logp"         ? c.g_logp
+                                     : name == "logsumexp"  ? c.g_logsumexp
+                                     : name == "mean_logit" ? c.g_mean_logit
+                                     : name == "entropy"    ? c.g_entropy
+                                                            : c.loss_weight) = given;
+                                  }
+                                  return c;
+                                });
 }
 
 // A logit of −∞ has no part; a NaN spoils its row alone.
@@ -117,6 +125,22 @@ void add_logits_cases(std::vector<Case>& cases) {
           if (setting.vocab > 4000 && layout.row_gap == 0 && layout.offset != 0) continue;
           cases.push_back(logits_case(type, setting, gradient, layout));
         }
+  for (Store type : kFloats) {
+    const Setting setting{.positions = 4, .vocab = 64, .softcap = 5, .smoothing = 0.1};
+    for (bool gradient : {false, true}) {
+      cases.push_back(logits_case(type, {.positions = 4, .vocab = 61}, gradient, kRagged));
+      const Case c = logits_case(type, setting, gradient, kDense);
+      add_alone(cases, c);
+      for (const char* name : kHeadNumbers) cases.push_back(not_wanted(c, name));
+    }
+  }
+  for (const char* name : kHeadNumbers) {
+    Setting alone{.positions = 3, .vocab = 64, .smoothing = 0.1};
+    alone.cotangents = {name};
+    Case c = logits_case(Store::f32, alone, true, kDense);
+    c.name += std::string(", a cotangent of ") + name + " alone";
+    cases.push_back(c);
+  }
   cases.push_back(not_finite_case());
 }
 

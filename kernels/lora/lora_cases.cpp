@@ -195,6 +195,11 @@ void add_lora_cases(std::vector<Case>& cases) {
         cases.push_back(forward_case(type, setting, layout));
         cases.push_back(backward_case(type, setting, layout));
       }
+  for (Store type : kFloats) {
+    const Setting small{"alone", 9, 32, 8, {16, 24}, 0.2};
+    add_alone(cases, forward_case(type, small, kDense));
+    add_alone(cases, backward_case(type, small, kDense));
+  }
 }
 
 }  // namespace forge::kernel_test

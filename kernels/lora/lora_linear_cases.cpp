@@ -151,6 +151,12 @@ void add_lora_linear_cases(std::vector<Case>& cases) {
           cases.push_back(forward_case(type, setting, schedule, layout));
           cases.push_back(backward_case(type, setting, schedule, layout));
         }
+  for (Store type : kFloats)
+    for (LoraSchedule schedule : {LoraSchedule::separate, LoraSchedule::concatenated}) {
+      const Case backward = backward_case(type, {"alone", 5, 16, 4, {12, 8}}, schedule, kDense);
+      add_alone(cases, backward);
+      cases.push_back(not_wanted(backward, "d_x"));
+    }
 }
 
 }  // namespace forge::kernel_test

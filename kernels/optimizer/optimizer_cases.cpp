@@ -43,6 +43,8 @@ struct Setting {
   bool finite;
   Store copy;
   bool ranges = false;
+  double eps = kEps;
+  double grad_scale = 1, state_scale = 1;  // 0: zeros
 };
 
 // Ends of three ranges; the first may be empty.
@@ -74,7 +76,7 @@ std::vector<Operand> weights_and_grad(const Setting& s) {
   Tolerance few{
       .roundings = 3, .sums = 1, .reason = "five fp32 operations; the change is small beside the weight"};
   std::vector<Operand> operands{in_out("weight", Store::f32, normal({s.count}, 1), few),
-                                input("grad", Store::f32, normal({s.count}, 2)),
+                                input("grad", Store::f32, normal({s.count}, 2, s.grad_scale)),
                                 input("verdict", Store::f32, verdict(0.25, s.finite)),
                                 in_out("copy", s.copy, at::zeros({s.count}, at::kDouble),
                                        {.roundings = 1.01, .sums = 4, .reason = "the weight, rounded"})};
@@ -90,28 +92,28 @@ const Tolerance kState{.roundings = 4, .sums = 0, .reason = "three fp32 operatio
 
 Case adamw_case(const Setting& s) {
   auto operands = weights_and_grad(s);
-  operands.push_back(in_out("mean", Store::f32, normal({s.count}, 3, 0.1),
+  operands.push_back(in_out("mean", Store::f32, normal({s.count}, 3, 0.1 * s.state_scale),
                             {.roundings = 4, .sums = 2, .reason = "three fp32 operations that may cancel"}));
-  operands.push_back(in_out("square", Store::f32, normal({s.count}, 4).square(), kState));
+  operands.push_back(in_out("square", Store::f32, normal({s.count}, 4, s.state_scale).square(), kState));
   auto oracle = [=](const Tensors& in) -> Tensors {
     if (!s.finite) return in;
     Rates r = rates_of(s, in);
     at::Tensor g = in.at("grad") * 0.25, m = in.at("mean") * kBeta1 + g * (1 - kBeta1),
                v = in.at("square") * kBeta2 + g * g * (1 - kBeta2);
     double c1 = 1 - std::pow(kBeta1, s.step), c2 = 1 - std::pow(kBeta2, s.step);
-    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr / c1 * m / ((v / c2).sqrt() + kEps);
+    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr / c1 * m / ((v / c2).sqrt() + s.eps);
     return Tensors{{"weight", p}, {"mean", m}, {"square", v}, {"copy", p}};
   };
   return make_case<AdamWUpdate>("optimizer", "adamw " + s.name, operands, oracle, [=](Pointers& p) {
     return AdamWUpdate{s.count,         p["weight"], p["grad"],    p["mean"], p["square"],
                        element(s.copy), p["copy"],   p["verdict"], kLr,       kBeta1,
-                       kBeta2,          kEps,        kDecay,       s.step,    ranges_of(s, p)};
+                       kBeta2,          s.eps,       kDecay,       s.step,    ranges_of(s, p)};
   });
 }
 
 Case lion_case(const Setting& s) {
   auto operands = weights_and_grad(s);
-  operands.push_back(in_out("mean", Store::f32, normal({s.count}, 3, 0.1),
+  operands.push_back(in_out("mean", Store::f32, normal({s.count}, 3, 0.1 * s.state_scale),
                             {.roundings = 4, .sums = 2, .reason = "three fp32 operations that may cancel"}));
   auto oracle = [=](const Tensors& in) -> Tensors {
     if (!s.finite) return in;
@@ -149,8 +151,8 @@ std::pair<at::Tensor, at::Tensor> encode(const at::Tensor& values, const at::Ten
 Case adamw_8bit_case(const Setting& s) {
   auto operands = weights_and_grad(s);
   at::Tensor signed_map = map_tensor(true), unsigned_map = map_tensor(false);
-  auto [mean, mean_absmax] = encode(normal({s.count}, 3, 0.1), signed_map);
-  auto [square, square_absmax] = encode(normal({s.count}, 4).square(), unsigned_map);
+  auto [mean, mean_absmax] = encode(normal({s.count}, 3, 0.1 * s.state_scale), signed_map);
+  auto [square, square_absmax] = encode(normal({s.count}, 4, s.state_scale).square(), unsigned_map);
   // Values a middle apart from an entry by less than rounding would make the case undecided; the seeds have
   // none.
   Tolerance exact{.roundings = 0, .sums = 0, .reason = "codes are whole numbers"};
@@ -172,7 +174,7 @@ Case adamw_8bit_case(const Setting& s) {
     at::Tensor m = decode("mean", "mean_absmax", "signed_map") * kBeta1 + g * (1 - kBeta1);
     at::Tensor v = decode("square", "square_absmax", "unsigned_map") * kBeta2 + g * g * (1 - kBeta2);
     double c1 = 1 - std::pow(kBeta1, s.step), c2 = 1 - std::pow(kBeta2, s.step);
-    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr / c1 * m / ((v / c2).sqrt() + kEps);
+    at::Tensor p = in.at("weight") * (1 - r.lr * r.decay) - r.lr / c1 * m / ((v / c2).sqrt() + s.eps);
     auto [mean_codes, mean_max] = encode(m, in.at("signed_map"));
     auto [square_codes, square_max] = encode(v, in.at("unsigned_map"));
     return Tensors{{"weight", p},
@@ -198,7 +200,7 @@ Case adamw_8bit_case(const Setting& s) {
                            kLr,
                            kBeta1,
                            kBeta2,
-                           kEps,
+                           s.eps,
                            kDecay,
                            s.step,
                            ranges_of(s, p)};
@@ -240,6 +242,52 @@ Case loss_scale_case(const std::string& name, int64_t good, int64_t found) {
                                     });
 }
 
+void add_all_rules(std::vector<Case>& cases, const Setting& s) {
+  cases.push_back(adamw_case(s));
+  cases.push_back(lion_case(s));
+  cases.push_back(adamw_8bit_case(s));
+}
+
+// A gradient, a state or an epsilon of nothing, and an epsilon that outweighs the state.
+void add_zeros(std::vector<Case>& cases) {
+  const Setting first{"first step", 300, 1, true, Store::bf16, false, kEps, 1, 0},
+      still{"no gradient", 300, 7, true, Store::bf16, false, kEps, 0, 1},
+      nothing{"no gradient, no state", 300, 1, true, Store::bf16, false, kEps, 0, 0},
+      no_eps{"no epsilon", 300, 7, true, Store::bf16, false, 0, 1, 1},
+      large_eps{"large epsilon", 300, 7, true, Store::bf16, true, 0.5, 1, 1},
+      small{"small gradients", 300, 7, true, Store::bf16, false, kEps, 1e-8, 1e-8};
+  for (const Setting& s : {first, still, nothing, no_eps, large_eps, small}) add_all_rules(cases, s);
+  cases.push_back(norm_case("zeros", at::zeros({300}, at::kDouble), 1, 1));
+  cases.push_back(norm_case("as small as its epsilon", normal({300}, 11, 1e-7), 1, 1e-6));
+  cases.push_back(norm_case("infinite", with(normal({100}, 8), 5, -HUGE_VAL), 1, 0));
+}
+
+void add_allowed_cases(std::vector<Case>& cases) {
+  for (Store copy : kFloats) {
+    const Setting s{std::string("aligned, copy ") + name_of(copy), 512, 3, true, copy};
+    for (const Case& c : {adamw_case(s), lion_case(s), adamw_8bit_case(s)}) {
+      add_alone(cases, c);
+      cases.push_back(not_wanted(c, "copy"));
+    }
+  }
+  add_alone(cases, norm_case("aligned", normal({512}, 12), 1, 0.5));
+  add_alone(cases, unscale_case("aligned", normal({512}, 12), 64, 0));
+}
+
+// More than one pass of the largest grid, in accesses of 16 bytes and of one element, with a tail.
+void add_long_buffers(std::vector<Case>& cases) {
+  for (int64_t count : {(int64_t{1} << 20) + 1028, (int64_t{1} << 18) + 77}) {
+    const std::string name = std::to_string(count);
+    const at::Tensor grad = normal({count}, 13);
+    cases.push_back(norm_case(name, grad, 1, 0));
+    cases.push_back(unscale_case(name, grad, 64, 0));
+    cases.push_back(unscale_case(name + " infinite", with(grad.clone(), count - 1, HUGE_VAL), 64, 0));
+    const Setting s{name, count, 3, true, Store::bf16, count % 2 == 0};
+    cases.push_back(adamw_case(s));
+    cases.push_back(lion_case(s));
+  }
+}
+
 }  // namespace
 
 void add_optimizer_cases(std::vector<Case>& cases) {
@@ -264,6 +312,9 @@ void add_optimizer_cases(std::vector<Case>& cases) {
           cases.push_back(adamw_8bit_case(setting));
         }
       }
+  add_zeros(cases);
+  add_allowed_cases(cases);
+  add_long_buffers(cases);
   for (int64_t count : {0, 1, 301, 5000})
     cases.push_back(unscale_case(std::to_string(count), normal({count}, 9, 100), 64, 0));
   cases.push_back(unscale_case("no power of two", normal({70}, 9, 100), 3, 0));

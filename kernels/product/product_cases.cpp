@@ -35,7 +35,7 @@ Case product_case(Store type, bool wide, int64_t rows, int64_t in, int64_t out, 
 
 void add_product_cases(std::vector<Case>& cases) {
   const int64_t shapes[][3] = {{1, 1, 1},  {1, 64, 40}, {3, 33, 7},      {5, 100, 21},
-                               {0, 16, 8}, {19, 48, 5}, {70, 1030, 130}, {2, 9000, 11}};
+                               {0, 16, 8}, {19, 48, 5}, {70, 1030, 130}, {2, 9000, 11}, {3, 8, 0}};
   for (Store type : kFloats)
     for (auto [rows, in, out] : shapes)
       for (const Layout& layout : kLayouts) {

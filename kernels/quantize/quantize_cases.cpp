@@ -71,16 +71,22 @@ Tensors eight_bit_oracle(const Tensors& in, int64_t block, double subtract) {
   return {{"codes", codes.flatten().narrow(0, 0, x.size(0))}, {"absmax", absmax.to(at::kDouble)}};
 }
 
-Case four_bit_case(const char* name, const FourBitBook& book, int64_t count) {
+Case four_bit_case(const char* name, const FourBitBook& book, int64_t count, double subtract = 0) {
   const FourBitLimits table = four_bit_limits(book);
   return make_case<QuantizeBlocks>(
-      "quantize", std::string(name) + " " + std::to_string(count),
+      "quantize", std::string(name) + " " + std::to_string(count) + (subtract != 0 ? " less a mean" : ""),
       {input("values", Store::f32, adversarial(count)), input("limits", Store::f32, tensor_of(table.limits)),
        input("ranked", Store::u8, whole(tensor_of(table.ranked))),
        output("codes", Store::u8, {(count + 1) / 2}, kExact),
        output("absmax", Store::f32, {ceil_div(count, kBlock)}, kExact)},
-      four_bit_oracle, [=](Pointers& p) {
+      [=](const Tensors& in) {
+        Tensors centred = in;
+        centred["values"] = (in.at("values").to(at::kFloat) - subtract).to(at::kDouble);
+        return four_bit_oracle(centred);
+      },
+      [=](Pointers& p) {
         QuantizeBlocks a{.four_bit = true, .count = count, .block = kBlock};
+        a.subtract = static_cast<float>(subtract);
         a.values = p["values"], a.codes = p["codes"], a.absmax = p["absmax"];
         a.limits = p["limits"], a.ranked = p["ranked"];
         return a;
@@ -174,9 +180,10 @@ Case dequantize_case(Store type, const Format& format, bool nested, const Shape&
 }  // namespace
 
 void add_quantize_cases(std::vector<Case>& cases) {
-  for (int64_t count : {1, 2, 63, 64, 65, 129, 448, 1000, 4097}) {
+  for (int64_t count : {0, 1, 2, 63, 64, 65, 129, 448, 1000, 4097}) {
     cases.push_back(four_bit_case("nf4", nf4_book(), count));
     cases.push_back(four_bit_case("fp4", fp4_book(), count));
+    cases.push_back(four_bit_case("nf4", nf4_book(), count, 0.25));
     for (int64_t block : {kBlock, kNested})
       for (double subtract : {0.0, 0.25}) cases.push_back(eight_bit_case(count, block, subtract));
   }
@@ -184,12 +191,19 @@ void add_quantize_cases(std::vector<Case>& cases) {
                             {"fp4", true, tensor_of(fp4_book())},
                             {"int8", false, tensor_of(dynamic_book())}};
   const Layout spare{"with spare columns", 8, 0}, ragged{"misaligned", 4, 1};
-  const Shape shapes[] = {{1, 1, kDense},  {3, 7, kDense},  {5, 64, kDense},   {5, 64, spare},
-                          {2, 200, spare}, {4, 96, ragged}, {1, 4099, kDense}, {300, 64, kDense}};
+  const Shape shapes[] = {{1, 1, kDense},    {3, 7, kDense},    {5, 64, kDense},
+                          {5, 64, spare},    {2, 200, spare},   {4, 96, ragged},
+                          {1, 4099, kDense}, {300, 64, kDense}, {5, 60, {"ragged in aligned rows", 4, 0}}};
   for (Store type : kFloats)
     for (const Format& format : formats)
       for (bool nested : {false, true})
         for (const Shape& shape : shapes) cases.push_back(dequantize_case(type, format, nested, shape));
+  for (const Format& format : formats) {
+    // Only codes and result: the small tables are read one by one.
+    add_alone(cases, dequantize_case(Store::bf16, format, true, {5, 64, kDense}));
+  }
+  // More rows than a grid is high.
+  cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }
 
 }  // namespace forge::kernel_test

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "kernels/rms_norm/rms_norm_args.h"
@@ -35,15 +36,21 @@ const Tolerance kOnce{.roundings = 1.01,
                       .sums = 8,
                       .reason = "one rounding; an fp32 sum over the row, a root and two products",
                       .between = 1};  // h r, before the weight multiplies it
+// Longer rows have so many terms in each of the four partial sums of plain C++.
+double units_of_sum(int64_t width) { return width > 4096 ? std::sqrt(static_cast<double>(width) / 4) : 8; }
+
 // The residual's rounding may fall to the other side when a tie is broken by fp32's own rounding.
 const Tolerance kAdded{.roundings = 1, .sums = 0, .reason = "one addition, rounded once"};
 
 Case forward_case(Store type, const Setting& s) {
   int64_t rows = s.x.size(0), width = s.x.size(1);
+  Tolerance once = kOnce;
+  once.sums = units_of_sum(width);
   std::vector<Operand> operands{
       laid(input("x", type, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
-      laid(output("y", type, {rows, width}, kOnce), s.layout),
-      output("inverse", Store::f32, {rows}, {.roundings = 4, .sums = 8, .reason = "fp32 sum and root"})};
+      laid(output("y", type, {rows, width}, once), s.layout),
+      output("inverse", Store::f32, {rows},
+             {.roundings = 4, .sums = units_of_sum(width), .reason = "fp32 sum and root"})};
   if (s.residual) {
     operands.push_back(laid(input("residual", type, normal({rows, width}, 9)), s.layout));
     operands.push_back(laid(output("h", type, {rows, width}, kAdded), s.layout));
@@ -76,7 +83,7 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
   int64_t rows = s.x.size(0), width = s.x.size(1);
   at::Tensor h = s.x, inverse = (as_type(h, type).square().mean(-1) + kEps).rsqrt();
   Tolerance exact{.roundings = 1.01,
-                  .sums = 16,
+                  .sums = 2 * units_of_sum(width),
                   .reason = "one rounding; two fp32 terms with sums over the row",
                   .between = 2};  // g; the gradient before it is added
   at::Tensor incoming = normal({rows, width}, 12);
@@ -129,6 +136,54 @@ at::Tensor with_bad_row(double bad) {
   return x;
 }
 
+// What may lie over what, what may be null, and each operand apart from the others.
+void add_allowed_cases(Store type, std::vector<Case>& cases) {
+  const at::Tensor x = normal({6, 64}, 2);
+  const Case alone = forward_case(type, {"6x64", x, false, 1, kDense}),
+             added = forward_case(type, {"6x64 residual", x, true, 1, kDense}),
+             gradient = backward_case(type, {"6x64", x, false, 1, kDense}, false, false),
+             accumulated = backward_case(type, {"6x64", x, false, 1, kDense}, true, true);
+  for (const Case& c : {alone, added, gradient, accumulated}) add_alone(cases, c);
+  // More rows than the weight's gradient takes at once.
+  cases.push_back(backward_case(type, {"70x48", normal({70, 48}, 2), false, 1, kDense}, false, true));
+  const at::Tensor ragged = normal({4, 61}, 2);
+  cases.push_back(forward_case(type, {"4x61", ragged, true, 0, kRagged}));
+  cases.push_back(backward_case(type, {"4x61", ragged, false, 0, kRagged}, true, true));
+  cases.push_back(over(alone, "y", "x"));
+  cases.push_back(not_wanted(alone, "inverse"));
+  cases.push_back(not_wanted(added, "inverse"));
+  for (const char* under : {"x", "residual"}) {
+    cases.push_back(over(added, "h", under));
+    cases.push_back(over(added, "y", under));
+  }
+  cases.push_back(over(over(added, "h", "x"), "y", "residual"));
+  cases.push_back(over(over(added, "h", "residual"), "y", "x"));
+  cases.push_back(over(gradient, "d_h", "d_y"));
+}
+
+// Past what a GPU's block holds in registers, in accesses of 16 bytes and of one element.
+void add_long_rows(Store type, std::vector<Case>& cases) {
+  for (auto [width, layout] : {std::pair{int64_t{33000}, kDense}, {5000, kLayouts[2]}, {4100, kLayouts[1]}}) {
+    const at::Tensor x = normal({2, width}, 15);
+    const std::string name = "2x" + std::to_string(width) + " " + layout.name;
+    const Case added = forward_case(type, {name + " residual", x, true, 0, layout});
+    cases.push_back(forward_case(type, {name, x, false, 0, layout}));
+    cases.push_back(added);
+    cases.push_back(over(added, "h", "x"));
+    cases.push_back(backward_case(type, {name, x, false, 0, layout}, true, true));
+    cases.push_back(backward_case(type, {name, x, false, 0, layout}, false, false));
+  }
+}
+
+// 24 MiB and more: a CPU stores such a result past its caches.
+void add_past_the_caches(Store type, std::vector<Case>& cases) {
+  const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type)));
+  const at::Tensor x = normal({64, width}, 16).repeat({rows / 64, 1});
+  Case c = forward_case(type, {std::to_string(rows) + "x1024", x, false, 0, kDense});
+  c.only = "cpu/";
+  cases.push_back(c);
+}
+
 }  // namespace
 
 void add_rms_norm_cases(std::vector<Case>& cases) {
@@ -150,6 +205,12 @@ void add_rms_norm_cases(std::vector<Case>& cases) {
     cases.push_back(
         forward_case(type, {"nan", with_bad_row(std::numeric_limits<double>::quiet_NaN()), true, 0, kDense}));
     cases.push_back(forward_case(type, {"infinite", with_bad_row(HUGE_VAL), false, 0, kDense}));
+    // A tenth of eps: without it the row would be far larger.
+    cases.push_back(forward_case(type, {"as small as eps", normal({3, 40}, 14, 1e-3), false, 0, kDense}));
+    cases.push_back(forward_case(type, {"zeros", at::zeros({2, 24}, at::kDouble), true, 0, kDense}));
+    add_allowed_cases(type, cases);
+    add_long_rows(type, cases);
+    add_past_the_caches(type, cases);
   }
 }
 

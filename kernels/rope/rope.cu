@@ -20,7 +20,9 @@ void rope_cuda(const Rope& args, CudaStream stream) {
                   static_cast<int>(args.rotary_dim),
                   args.backward ? -1.0f : 1.0f};
     // A vector must stay on one side of the rotation.
-    dispatch_width<T>(sixteen_byte<T>({args.qkv}, {half, args.head_dim, args.stride}), [&](auto width) {
+    const bool wide = sixteen_byte<T>({args.qkv}, {half, args.head_dim, args.stride}) &&
+                      sixteen_byte<float>({args.cosine, args.sine}, {});
+    dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.tokens), threads_for(heads * half / N, 256)};
       if (args.layout == RopeLayout::half_split)

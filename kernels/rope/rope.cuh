@@ -15,14 +15,29 @@ struct RopeArgs {
   float direction;                  // −1 in the backward
 };
 
+// N neighbours of a table, 16 bytes at a time.
+template <int N>
+__device__ __forceinline__ Vector<float, N> load_table(Global<const float> p) {
+  constexpr int kPart = N < 4 ? N : 4;
+  Vector<float, N> values;
+#pragma unroll
+  for (int first = 0; first < N; first += kPart) {
+    const Vector<float, kPart> part = load_vector<kPart>(p + first);
+#pragma unroll
+    for (int k = 0; k < kPart; ++k) values[first + k] = part[k];
+  }
+  return values;
+}
+
 // N pairs from pair `i` of one head: half layout.
 template <class T, int N>
 __device__ __forceinline__ void rotate_half(Global<T> x, Global<const float> cos, Global<const float> sin,
                                             int i, int half, float direction) {
   Vector<T, N> first = load_vector<N>(x + i), second = load_vector<N>(x + half + i);
+  const Vector<float, N> cosines = load_table<N>(cos + i), sines = load_table<N>(sin + i);
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    const float c = cos[i + k], s = direction * sin[i + k], a = widen(first[k]), b = widen(second[k]);
+    const float c = cosines[k], s = direction * sines[k], a = widen(first[k]), b = widen(second[k]);
     first[k] = narrow<T>(a * c - b * s);
     second[k] = narrow<T>(b * c + a * s);
   }
@@ -35,12 +50,13 @@ template <class T, int N>
 __device__ __forceinline__ void rotate_interleaved(Global<T> x, Global<const float> cos,
                                                    Global<const float> sin, int i, float direction) {
   Vector<T, N> values[2] = {load_vector<N>(x + 2 * i), load_vector<N>(x + 2 * i + N)};
+  const Vector<float, N> cosines = load_table<N>(cos + i), sines = load_table<N>(sin + i);
   T flat[2 * N];
 #pragma unroll
   for (int k = 0; k < 2 * N; ++k) flat[k] = values[k / N][k % N];
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    const float c = cos[i + k], s = direction * sin[i + k];
+    const float c = cosines[k], s = direction * sines[k];
     const float a = widen(flat[2 * k]), b = widen(flat[2 * k + 1]);
     flat[2 * k] = narrow<T>(a * c - b * s);
     flat[2 * k + 1] = narrow<T>(b * c + a * s);

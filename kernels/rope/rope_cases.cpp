@@ -72,8 +72,17 @@ Case rope_case(Store type, RopeLayout layout, bool backward, const Setting& s, c
 }  // namespace
 
 void add_rope_cases(std::vector<Case>& cases) {
-  const Setting settings[] = {{1, 1, 1, 2, 2},    {5, 3, 1, 64, 64}, {7, 4, 2, 20, 20},   {3, 2, 2, 80, 32},
-                              {12, 9, 3, 64, 64}, {0, 2, 1, 8, 8},   {2, 4, 1, 128, 128}, {3, 1, 1, 34, 14}};
+  const Setting settings[] = {{1, 1, 1, 2, 2},
+                              {5, 3, 1, 64, 64},
+                              {7, 4, 2, 20, 20},
+                              {3, 2, 2, 80, 32},
+                              {12, 9, 3, 64, 64},
+                              {0, 2, 1, 8, 8},
+                              {2, 4, 1, 128, 128},
+                              {3, 1, 1, 34, 14},
+                              // Rows at 16 bytes whose halves or heads are not.
+                              {2, 2, 1, 40, 20},
+                              {3, 2, 1, 20, 16}};
   for (Store type : kFloats)
     for (RopeLayout layout : {RopeLayout::half_split, RopeLayout::interleaved})
       for (bool backward : {false, true}) {
@@ -85,6 +94,7 @@ void add_rope_cases(std::vector<Case>& cases) {
         bad[2][9] = HUGE_VAL;
         bad[0].mul_(1000);
         cases.push_back(rope_case(type, layout, backward, {3, 2, 1, 16, 16}, kDense, true, bad));
+        add_alone(cases, rope_case(type, layout, backward, {3, 2, 1, 32, 32}, kDense, true));
       }
 }
 

@@ -131,6 +131,7 @@ void add_sampling_cases(std::vector<Case>& cases) {
       cases.push_back(sampling_case(type, "ties, NaN, infinite", limits, odd));
       cases.push_back(sampling_case(type, "normal", limits, normal({6, 40}, 3, 2)));
       cases.push_back(sampling_case(type, "no rows", limits, at::empty({0, 9}, at::kDouble)));
+      cases.push_back(not_wanted(sampling_case(type, "normal", limits, normal({6, 40}, 3, 2)), "logp"));
     }
 }
 

@@ -80,6 +80,34 @@ Case backward_case(Store type, GateFunction function, const std::string& name, c
       });
 }
 
+// What may lie over what, and each operand apart from the others.
+void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cases) {
+  const at::Tensor gate = normal({4, 48}, 3, 3);
+  const Case forward = forward_case(type, function, "4x48", gate, kDense),
+             backward = backward_case(type, function, "4x48", gate, kDense, true);
+  add_alone(cases, forward);
+  add_alone(cases, backward);
+  const at::Tensor ragged = normal({4, 61}, 3, 3);
+  cases.push_back(forward_case(type, function, "4x61", ragged, kRagged));
+  cases.push_back(backward_case(type, function, "4x61", ragged, kRagged, true));
+  cases.push_back(over(forward, "y", "gate"));
+  cases.push_back(over(forward, "y", "up"));
+  cases.push_back(over(backward, "y", "d_y"));
+}
+
+// 24 MiB and more: a CPU stores such a result past its caches.
+void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& cases) {
+  const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type)));
+  Case c = forward_case(type, function, std::to_string(rows) + "x1024",
+                        normal({64, width}, 8, 3).repeat({rows / 64, 1}), kDense);
+  c.only = "cpu/";
+  cases.push_back(c);
+  if (type != Store::f32) return;
+  c.name += ", rows off a line of the cache";
+  for (Operand& operand : c.operands) operand.row_gap = 5;
+  cases.push_back(c);
+}
+
 }  // namespace
 
 void add_swiglu_cases(std::vector<Case>& cases) {
@@ -102,7 +130,17 @@ void add_swiglu_cases(std::vector<Case>& cases) {
       bad[1][3] = std::numeric_limits<double>::quiet_NaN();
       bad[0][2] = HUGE_VAL;
       cases.push_back(forward_case(type, function, "not finite", bad, kDense));
+      add_allowed_cases(type, function, cases);
+      if (function == GateFunction::silu) add_past_the_caches(type, function, cases);
     }
+  // More columns than a few blocks hold.
+  const at::Tensor wide = normal({1, 33001}, 3);
+  cases.push_back(forward_case(Store::f32, GateFunction::silu, "wide", wide, kDense));
+  cases.push_back(backward_case(Store::f32, GateFunction::silu, "wide", wide, kDense, true));
+  // More rows than a grid is high.
+  const at::Tensor high = normal({kPastGrid, 1}, 3);
+  cases.push_back(forward_case(Store::f32, GateFunction::silu, "high", high, kDense));
+  cases.push_back(backward_case(Store::f32, GateFunction::silu, "high", high, kDense, true));
 }
 
 }  // namespace forge::kernel_test

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/graph/layout.h"
-#include "core/tensor/dtype.h"
+#include "core/model/element.h"
 
 namespace forge {
 

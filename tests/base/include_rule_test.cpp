@@ -17,15 +17,19 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/base", {}},
     {"core/config", {"core/base", "core/io"}},
     {"core/io", {"core/base"}},
+    {"core/objective", {"core/base", "core/config"}},
     {"core/text", {"core/base", "core/io"}},
-    {"core/data", {"core/base", "core/config", "core/io", "core/text"}},
+    {"core/data", {"core/base", "core/config", "core/io", "core/objective", "core/text"}},
+    {"core/reward", {"core/base", "core/config", "core/io", "core/text", "core/data"}},
+    {"core/reinforce", {"core/base"}},
     {"core/graph", {"core/base", "core/config"}},
     {"core/families", {"core/base", "core/config", "core/io", "core/graph"}},
     {"core/plan",
-     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/graph", "core/families"}},
+     {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/graph", "core/families"}},
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan"}},
     {"cli",
-     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "providers"}},
+     {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run",
+      "core/reward", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
     {"core/model",
@@ -33,8 +37,8 @@ const std::map<std::string, std::set<std::string>> kMay{
       "kernels"}},
     {"core/adapter",
      {"core/base", "core/config", "core/io", "core/families", "core/plan", "core/tensor", "core/model", "kernels"}},
-    {"core/objective", {"core/base", "core/config", "kernels"}},
-    {"core/optim", {"core/base", "core/config", "core/families", "core/plan", "core/tensor", "core/model"}},
+    {"core/optim",
+     {"core/base", "core/config", "core/families", "core/plan", "core/tensor", "core/model", "kernels"}},
     {"providers",
      {"core/base", "core/config", "core/graph", "core/families", "core/plan", "core/model", "kernels"}},
     {"core/train",
@@ -53,8 +57,8 @@ std::string folder_of(const std::string& path) {
 }
 
 bool torch_free(const std::string& path) {
-  static const std::set<std::string> kFree{"core/base", "core/config", "core/io",  "core/text",
-                                           "core/data", "core/graph", "core/families", "core/plan",   "core/run", "cli"};
+  static const std::set<std::string> kFree{"core/base", "core/config", "core/objective", "core/io",  "core/text",
+                                           "core/data", "core/reward", "core/reinforce", "core/graph", "core/families", "core/plan", "core/run", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 

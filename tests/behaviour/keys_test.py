@@ -27,6 +27,9 @@ ALL = {"objective": {"train_on": "all"}}
 EVAL = {"data": {"eval": "eval.jsonl"}, "eval": {"every_steps": 1}, "checkpoint": {"every_steps": 1}}
 NARROW = {"train": {"precision": "bf16"}}
 LONG = {"data": {"max_length": 40}}
+DPO = {"objective": {"type": "dpo"}, "data": {"train": "pairs.jsonl"}}
+SIMPO = {"objective": {"type": "simpo"}, "data": {"train": "pairs.jsonl"}}
+ORPO = {"objective": {"type": "orpo"}, "data": {"train": "pairs.jsonl"}}
 FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
 
 
@@ -77,6 +80,14 @@ KEYS = {
     "objective.train_on": ("all", {}),
     "objective.label_smoothing": (0.3, {}),
     "objective.z_loss": (0.1, {}),
+    "objective.loss": ("hinge", DPO),
+    "objective.beta": (0.5, DPO),
+    "objective.label_flip": (0.2, DPO),
+    "objective.nll_weight": (1, DPO),
+    "objective.gamma": (0.1, SIMPO),
+    "objective.odds_weight": (0.5, ORPO),
+    "objective.reference": ("start", DPO),
+    "objective.reference_cache": (True, DPO),
     **{f"data.{split}.{key}": case for split in ("train", "eval") for key, case in SOURCE_KEYS.items()},
     "data.eval_fraction": (0.25, {}),
     "data.template": ("llama3", FOREIGN),
@@ -144,6 +155,9 @@ UNSEEN = {
     "hardware.profile": "a CPU has one profile that fits",
 }
 
+# Sections whose keys another test looks at.
+ELSEWHERE = {"rewards.": "tests/reward/keys_test.py", "reward_mix.": "tests/reward/keys_test.py"}
+
 
 def merged(below: dict, above: dict) -> dict:
     """`above` over `below`; None takes a key away."""
@@ -184,6 +198,10 @@ def rows(first: int, count: int, several: bool = False) -> str:
 
 def write_inputs(folder: Path) -> None:
     (folder / "train.jsonl").write_text(rows(0, 24))
+    pairs = [json.loads(line)["messages"][:2] for line in rows(0, 48).splitlines()]
+    (folder / "pairs.jsonl").write_text("".join(
+        json.dumps({"chosen": good, "rejected": [good[0], bad[1]]}) + "\n" for good, bad in zip(pairs[:24], pairs[24:])
+        if good[1] != bad[1]))
     (folder / "eval.jsonl").write_text(rows(40, 6))
     (folder / "other.jsonl").write_text(rows(60, 24))
     (folder / "both.jsonl").write_text(rows(0, 24, several=True))
@@ -272,7 +290,7 @@ def main() -> int:
     args = parser.parse_args()
     forge = os.path.abspath(args.forge)
     schema = json.loads(subprocess.run([forge, "schema", "job"], capture_output=True, text=True, check=True).stdout)
-    known = list(leaves(schema))
+    known = [key for key in leaves(schema) if not key.startswith(tuple(ELSEWHERE))]
     faults = {key: "stands in no test" for key in known if key not in KEYS and key not in UNSEEN}
     faults |= {key: "is no key of a job" for key in KEYS if key not in known}
     keys = [key for key in KEYS if key in known and key not in UNSEEN and args.only in key]

@@ -242,10 +242,15 @@ TEST_CASE("answers to judge are shown and not trained on") {
   set.folder.write("a.jsonl", "{\"prompt\": \"p\", \"chosen\": \" a\", \"rejected\": \" b\"}\n");
   set.source("a.jsonl");
   CHECK(set.texts() == "p a | p b");
-  CHECK(error_of([&] { require_trainable(set.prepare().summary, "data.train"); }) ==
-        "data.train: preference rows, which no objective of this version trains on");
+  const auto refusal = [&](ObjectiveType type) {
+    return error_of([&] { require_trainable(set.prepare().summary, type, "data.train"); });
+  };
+  CHECK(refusal(ObjectiveType::sft) == "data.train: preference rows, which sft does not train on");
+  CHECK(refusal(ObjectiveType::dpo) == "no error");
   set.folder.write("a.jsonl", "{\"prompt\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
   CHECK_THAT(set.texts(), Catch::EndsWith("user\nq<|im_end|>\n<|im_start|>assistant\n"));
+  CHECK(refusal(ObjectiveType::sft) == "data.train: prompt rows, which no objective of this version trains on");
+  CHECK(refusal(ObjectiveType::dpo) == "data.train: prompt rows, which hold no two answers to compare, as dpo does");
   CHECK(set.prepare().summary.supervised_tokens == 0);
 }
 

@@ -56,6 +56,8 @@ class Block {
   // Two threads touched a byte, one of them writing, and nothing orders them.
   bool races(const Allocation::Access& earlier) const;
   Allocation::Access stamp() const;
+  // Among the blocks of its grid.
+  size_t number() const { return index_.x + grid_.grid.x * (index_.y + size_t{grid_.grid.y} * index_.z); }
 
  private:
   static void enter(void* self);

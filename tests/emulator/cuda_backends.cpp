@@ -12,7 +12,8 @@ class EmulatedMemory : public Memory {
  public:
   ~EmulatedMemory() override { forget(); }
   void expose(const Region& region) override {
-    emulator::expose(region.begin, static_cast<size_t>(region.bytes), region.name, region.writable);
+    emulator::expose(region.begin, static_cast<size_t>(region.bytes), region.name, region.writable,
+                     static_cast<size_t>(region.element_bytes));
     exposed_.push_back(region.begin);
   }
   void clear() override {
@@ -38,8 +39,11 @@ std::vector<Backend> cuda_backends() {
   std::vector<Backend> backends;
   for (const auto& [name, schedule] : orders) {
     Backend backend(std::string("emulated/") + name, std::make_shared<EmulatedMemory>());
-    add_cuda_launchers(backend, [schedule = schedule](auto action) {
+    // Never read: a stream that is not the default one.
+    const CudaStream stream = reinterpret_cast<CudaStream>(uintptr_t{1});
+    add_cuda_launchers(backend, stream, [=, schedule = schedule](auto action) {
       emulator::schedule() = schedule;
+      emulator::only_stream() = stream;
       action();
     });
     backends.push_back(std::move(backend));

@@ -1,6 +1,8 @@
 // The emulator's product: plain loops in fp64 on host memory.
 #include "kernels/device/gemm.h"
 
+#include "tests/emulator/grid.h"
+
 namespace forge {
 namespace {
 
@@ -26,7 +28,8 @@ double value_of(Element type, const GemmOperand& x, int64_t row, int64_t column)
 
 }  // namespace
 
-void device_gemm(const Gemm& g, CudaStream) {
+void device_gemm(const Gemm& g, CudaStream stream) {
+  emulator::check_stream("product", stream);
   for (int64_t i = 0; i < g.m; ++i)
     for (int64_t j = 0; j < g.n; ++j) {
       double sum = 0;

@@ -16,7 +16,8 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
-#define __launch_bounds__(...)
+#define __launch_bounds__(...) \
+  __attribute__((patchable_function_entry(::forge::emulator::nothings(__VA_ARGS__))))
 #define threadIdx (::forge::emulator::indices().thread)
 #define blockIdx (::forge::emulator::indices().block)
 #define blockDim (::forge::emulator::indices().block_dim)
@@ -43,7 +44,7 @@ inline int __syncthreads_or(int predicate, FORGE_HERE) {
 inline int __syncthreads_and(int predicate, FORGE_HERE) {
   return forge::emulator::block_barrier(forge::emulator::BarrierKind::all, predicate, FORGE_SITE);
 }
-inline void __threadfence() {}
+inline void __threadfence() { forge::emulator::fence(); }
 inline void __threadfence_block() {}
 
 namespace forge {
@@ -244,13 +245,19 @@ void store_packed(emulator::Pointer<T> p, const Packed& value) {
 
 // Runs the kernel now: an emulated launch has ended when it returns. Throws emulator::Fault.
 template <class... Params, class... Args>
-void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, CudaStream, Args... args) {
+void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, CudaStream stream, Args... args) {
+  emulator::check_stream(name, stream);
   std::tuple<Params...> converted{static_cast<Params>(args)...};
-  emulator::Grid grid{name, {shape.blocks, shape.blocks_y, 1}, {shape.threads, 1, 1}, shape.shared_bytes};
+  emulator::Grid grid{name,
+                      {shape.blocks, shape.blocks_y, 1},
+                      {shape.threads, 1, 1},
+                      shape.shared_bytes,
+                      emulator::launch_bounds_of(reinterpret_cast<const void*>(kernel))};
   emulator::run_grid(grid, [&] { std::apply(kernel, converted); });
 }
 
-inline void clear_device(void* pointer, size_t bytes, CudaStream) {
+inline void clear_device(void* pointer, size_t bytes, CudaStream stream) {
+  emulator::check_stream("clear", stream);
   emulator::mark_written(pointer, bytes);
   std::memset(pointer, 0, bytes);
 }

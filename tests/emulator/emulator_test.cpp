@@ -85,7 +85,7 @@ __global__ void copy_all_but(Global<const float> x, Global<float> y, int skipped
 // The last writer wins: the value depends on the order of the warps.
 __global__ void last_writer(Global<float> y, bool wrong) {
   if (!wrong && threadIdx.x != 0) return;
-  y[0] = static_cast<float>(threadIdx.x / kWarp);
+  atomicExch(y, static_cast<float>(threadIdx.x / kWarp));
 }
 
 __global__ void shared_out_of_bounds(Global<float> y, int index) {
@@ -126,7 +126,129 @@ __global__ void dynamic_tile(Global<const float> x, Global<float> y, int last) {
   y[threadIdx.x] = tile[last - static_cast<int>(threadIdx.x)];
 }
 
+__global__ void __launch_bounds__(64) bounded(Global<float> y) {
+  y[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+}
+
+// Two blocks write one place.
+__global__ void all_to_one(Global<float> y, bool wrong) {
+  if (wrong || blockIdx.x == 0) y[threadIdx.x] = static_cast<float>(threadIdx.x);
+}
+
+__global__ void count_threads(Global<int> y, bool wrong) {
+  if (wrong)
+    y[0] = y[0] + 1;
+  else
+    atomicAdd(y, 1);
+}
+
+// The block that comes last adds what the others left.
+__global__ void last_block_adds(Global<float> parts, Global<int> finished, Global<float> total,
+                                bool publishes, bool acquires) {
+  if (threadIdx.x != 0) return;
+  parts[blockIdx.x] = static_cast<float>(blockIdx.x + 1);
+  if (publishes) __threadfence();
+  if (atomicAdd(finished, 1) != static_cast<int>(gridDim.x) - 1) return;
+  if (acquires) __threadfence();
+  float sum = 0;
+  for (unsigned i = 0; i < gridDim.x; ++i) sum += parts[i];
+  total[0] = sum;
+}
+
+// In place: a thread overwrites what its neighbour reads.
+__global__ void shift_in_place(Global<float> x, bool wrong) {
+  const float next = x[(threadIdx.x + 1) % 64];
+  if (!wrong) __syncthreads();
+  x[threadIdx.x] = next;
+}
+__global__ void shift_in_warp(Global<float> x, bool wrong) {
+  const float next = x[(threadIdx.x + 1) % 32];
+  if (!wrong) __syncwarp();
+  x[threadIdx.x] = next;
+}
+
 }  // namespace
+
+TEST_CASE("a launch that the driver would refuse is refused") {
+  DeviceBuffer<float> y(128);
+  auto refused = [&](auto kernel, LaunchShape shape) {
+    return fault_of([&] { launch("bounded", kernel, shape, kStream, y.get()); });
+  };
+  CHECK(refused(bounded, {2, 64}) == "no fault");
+#if defined(__x86_64__)
+  CHECK_THAT(refused(bounded, {1, 65}), Contains("__launch_bounds__ are 64 threads"));
+  CHECK_THAT(refused(bounded, {1, 128}), Contains("__launch_bounds__ are 64 threads"));
+#endif
+  CHECK_THAT(refused(early_exit, {1, 1025}), Contains("1 to 1024 threads"));
+  CHECK_THAT(refused(bounded, {0, 64}), Contains("at least one block"));
+  CHECK_THAT(refused(bounded, {1, 64, 0, 65536}), Contains("65535 high"));
+  CHECK_THAT(refused(bounded, {0x80000000u, 64}), Contains("2147483647 blocks wide"));
+  CHECK_THAT(refused(bounded, {1, 64, 48 * 1024 + 4}), Contains("48 KiB of shared memory"));
+}
+
+TEST_CASE("work on another stream than the one that was given is reported") {
+  const auto given = reinterpret_cast<CudaStream>(uintptr_t{1});
+  DeviceBuffer<float> y(64);
+  auto on = [&](CudaStream stream) {
+    return fault_of([&] {
+      launch("bounded", bounded, {1, 64}, stream, y.get());
+      clear_device(y.get(), 64 * sizeof(float), stream);
+    });
+  };
+  CHECK(on(kStream) == "no fault");
+  emulator::only_stream() = given;
+  CHECK(on(given) == "no fault");
+  CHECK_THAT(on(kStream), Contains("default stream"));
+  CHECK_THAT(on(reinterpret_cast<CudaStream>(uintptr_t{2})), Contains("another stream"));
+  CHECK_THAT(fault_of([&] { clear_device(y.get(), 4, kStream); }), Contains("clear: on the default stream"));
+  emulator::only_stream() = nullptr;
+}
+
+TEST_CASE("accesses of global memory that nothing orders are a race in every order") {
+  for (auto order : {emulator::Order::forward, emulator::Order::reverse, emulator::Order::seeded}) {
+    WithOrder scope(order);
+    auto fault = [&](auto action) { return fault_of(action); };
+    for (bool wrong : {false, true}) {
+      DeviceBuffer<float> y(64), x(counted(64), "x"), warp(counted(32), "warp");
+      DeviceBuffer<int> count(std::vector<int>{0}, "count");
+      const std::string expected = wrong ? "race" : "no fault";
+      CHECK_THAT(fault([&] {
+                   launch("all_to_one", all_to_one, {2, 64}, kStream, y.get(), wrong);
+                 }),
+                 Contains(expected));
+      CHECK_THAT(fault([&] {
+                   launch("count", count_threads, {2, 32}, kStream, count.get(), wrong);
+                 }),
+                 Contains(expected));
+      CHECK_THAT(fault([&] {
+                   launch("shift", shift_in_place, {1, 64}, kStream, x.get(), wrong);
+                 }),
+                 Contains(expected));
+      CHECK_THAT(fault([&] {
+                   launch("shift", shift_in_warp, {1, 32}, kStream, warp.get(), wrong);
+                 }),
+                 Contains(expected));
+      // Launches of one stream follow each other.
+      if (!wrong) launch("all_to_one", all_to_one, {2, 64}, kStream, y.get(), wrong);
+      if (!wrong) CHECK(count.read()[0] == 64);
+    }
+  }
+}
+
+TEST_CASE("what a block leaves for the last one is published and acquired") {
+  auto run = [](bool publishes, bool acquires) {
+    DeviceBuffer<float> parts(5), total(1);
+    DeviceBuffer<int> finished(std::vector<int>{0}, "finished");
+    return fault_of([&] {
+      launch("last", last_block_adds, {5, 32}, kStream, parts.get(), finished.get(), total.get(), publishes,
+             acquires);
+      if (total.read()[0] != 15) throw std::runtime_error("wrong sum");
+    });
+  };
+  CHECK(run(true, true) == "no fault");
+  CHECK_THAT(run(false, true), Contains("race"));
+  CHECK_THAT(run(true, false), Contains("race"));
+}
 
 TEST_CASE("an index one past the end is named, with thread and offset") {
   DeviceBuffer<float> x(counted(100), "x"), y(100, "y");
@@ -228,7 +350,7 @@ TEST_CASE("an output that is not written whole is reported") {
 TEST_CASE("a result that depends on the order of warps differs between orders") {
   auto run = [](emulator::Order order, bool wrong) {
     WithOrder scope(order);
-    DeviceBuffer<float> y(1);
+    DeviceBuffer<float> y(std::vector<float>{0}, "y");
     launch("last_writer", last_writer, {1, 128}, kStream, y.get(), wrong);
     return y.read()[0];
   };
@@ -241,7 +363,7 @@ TEST_CASE("seeded orders differ by seed and repeat by seed") {
   std::vector<float> values;
   for (uint64_t seed : {1, 1, 2, 3, 4, 5, 6, 7}) {
     WithOrder scope(emulator::Order::seeded, seed);
-    DeviceBuffer<float> y(1);
+    DeviceBuffer<float> y(std::vector<float>{0}, "y");
     launch("last_writer", last_writer, {1, 128}, kStream, y.get(), true);
     values.push_back(y.read()[0]);
   }

@@ -18,12 +18,58 @@ void fault(const std::string& what) {
   running_block()->stop(what);
 }
 
+namespace {
+
+// What the driver refuses to launch.
+std::string refusal(const Grid& grid) {
+  constexpr unsigned kMostX = 0x7FFFFFFF, kMostY = 65535, kMostThreads = 1024;
+  constexpr size_t kMostShared = 48 << 10;  // without asking for more
+  const unsigned threads = grid.block.count(), most = grid.most_threads ? grid.most_threads : kMostThreads;
+  const Dim3 blocks = grid.grid;
+  if (threads == 0 || threads > kMostThreads || blocks.x == 0 || blocks.y == 0 || blocks.z == 0)
+    return "a block has 1 to 1024 threads, a grid at least one block";
+  if (threads > most) return "its __launch_bounds__ are " + std::to_string(most) + " threads";
+  if (blocks.x > kMostX || blocks.y > kMostY || blocks.z > kMostY)
+    return "a grid is at most 2147483647 blocks wide and 65535 high";
+  if (grid.shared_bytes > kMostShared) return "more than 48 KiB of shared memory";
+  return "";
+}
+
+}  // namespace
+
+unsigned launch_bounds_of(const void* kernel) {
+#if defined(__x86_64__)
+  constexpr unsigned char kEnterBranch[] = {0xF3, 0x0F, 0x1E, 0xFA}, kNothing = 0x90;
+  auto* code = static_cast<const unsigned char*>(kernel);
+  if (std::memcmp(code, kEnterBranch, sizeof kEnterBranch) == 0) code += sizeof kEnterBranch;
+  unsigned count = 0;
+  while (code[count] == kNothing) ++count;
+  return count * kThreadsOfNothing;
+#else
+  static_cast<void>(kernel);
+  return 0;
+#endif
+}
+
+CudaStream& only_stream() {
+  thread_local CudaStream stream = nullptr;
+  return stream;
+}
+
+void check_stream(const char* what, CudaStream stream) {
+  if (only_stream() != nullptr && stream != only_stream())
+    throw Fault(std::string(what) + ": on " + (stream ? "another" : "the default") +
+                " stream, not on the one it was given");
+}
+
 void run_grid(const Grid& grid, const std::function<void()>& body) {
-  unsigned threads = grid.block.count(), blocks = grid.grid.count();
-  if (threads == 0 || threads > 1024 || blocks == 0)
-    throw Fault(std::string("kernel ") + grid.kernel + ": launch of " + std::to_string(blocks) +
-                " blocks of " + std::to_string(threads) +
-                " threads; a block has 1 to 1024, a grid at least one block");
+  const Dim3 shape = grid.grid;
+  if (std::string why = refusal(grid); !why.empty())
+    throw Fault(std::string("kernel ") + grid.kernel + ": launch of " + std::to_string(shape.x) + " x " +
+                std::to_string(shape.y) + " blocks of " + std::to_string(grid.block.count()) +
+                " threads and " + std::to_string(grid.shared_bytes) + " bytes of shared memory: " + why);
+  const unsigned blocks = shape.count();
+  launch_order().begin(blocks);
   uint64_t random = schedule().seed;
   for (int index : visiting_order(static_cast<int>(blocks), schedule().order, random))
     Block(grid, unflatten(static_cast<unsigned>(index), grid.grid), body, random).run();
@@ -41,6 +87,8 @@ uint64_t warp_collective(CollectiveKind kind, uint32_t mask, uint64_t value, int
 Allocation* shared_array(const void* key, size_t bytes, size_t alignment) {
   return running_block()->shared(key, bytes, alignment);
 }
+void fence() { launch_order().fence(); }
+
 Allocation* dynamic_shared_array() { return running_block()->dynamic_shared(); }
 
 void check_access(Allocation* allocation, const void* address, size_t bytes, size_t alignment, bool writes,
@@ -63,7 +111,18 @@ void check_access(Allocation* allocation, const void* address, size_t bytes, siz
     std::memset(written, 1, bytes);
   else if (std::memchr(written, 0, bytes) != nullptr)
     fault("uninitialised: " + std::string(verb) + at());
-  if (!allocation->shared || atomic || running_block() == nullptr) return;
+  if (running_block() == nullptr) return;
+  if (!allocation->shared) {
+    // What no kernel writes cannot race.
+    const int other = allocation->writable ? launch_order().access(*allocation, static_cast<size_t>(offset),
+                                                                   bytes, writes, atomic)
+                                           : -1;
+    if (other >= 0)
+      fault("race: " + std::string(verb) + at() + " that nothing orders after an access of thread " +
+            std::to_string(other));
+    return;
+  }
+  if (atomic) return;
   for (size_t i = static_cast<size_t>(offset); i < static_cast<size_t>(offset) + bytes; ++i) {
     const Allocation::Access* earlier =
         running_block()->races(allocation->writes[i]) ? &allocation->writes[i] : nullptr;

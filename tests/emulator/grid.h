@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/device/launch.h"
 #include "tests/emulator/memory.h"
 
 namespace forge::emulator {
@@ -39,11 +40,22 @@ class Fault : public std::runtime_error {
 struct Grid {
   const char* kernel = "kernel";
   Dim3 grid, block;
-  size_t shared_bytes = 0;  // dynamic shared memory
+  size_t shared_bytes = 0;    // dynamic shared memory
+  unsigned most_threads = 0;  // what the kernel was compiled for (__launch_bounds__); 0: a block's 1,024
 };
 
 // Calls body() once per CUDA thread. Throws Fault.
 void run_grid(const Grid& grid, const std::function<void()>& body);
+// The N of a kernel's __launch_bounds__(N), or 0. C++ has no way to ask for it, so the bound is compiled into the kernel: as
+// instructions that do nothing, one for so many threads, before its first.
+constexpr unsigned kThreadsOfNothing = 16;
+constexpr unsigned nothings(unsigned threads, unsigned = 1) { return threads / kThreadsOfNothing; }
+unsigned launch_bounds_of(const void* kernel);
+
+// The stream that launches, products and clears must be given: whoever drives the launchers sets one, and work on another, such
+// as the default stream, is a Fault. Null: any.
+CudaStream& only_stream();
+void check_stream(const char* what, CudaStream stream);
 
 // ---- What the running thread sees. Valid inside run_grid only.
 struct ThreadIndices {
@@ -91,5 +103,7 @@ Allocation* dynamic_shared_array();
 // Checks an access of the running thread and records it. `what` names the array when it is not in bounds.
 void check_access(Allocation* allocation, const void* address, size_t bytes, size_t alignment, bool writes,
                   bool atomic);
+// __threadfence of the running thread.
+void fence();
 
 }  // namespace forge::emulator

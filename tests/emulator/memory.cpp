@@ -59,14 +59,15 @@ void release(void* pointer) {
   registry().erase(static_cast<unsigned char*>(pointer));
 }
 
-void expose(void* begin, size_t bytes, const std::string& name, bool writable) {
+void expose(void* begin, size_t bytes, const std::string& name, bool writable, size_t granule) {
   auto entry = std::make_unique<Owned>();
   auto* first = static_cast<unsigned char*>(begin);
   entry->allocation = {.name = name,
                        .begin = first,
                        .bytes = bytes,
                        .written = std::vector<uint8_t>(bytes, 1),
-                       .writable = writable};
+                       .writable = writable,
+                       .granule = granule};
   std::lock_guard lock(mutex());
   registry()[first] = std::move(entry);
 }

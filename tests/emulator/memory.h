@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/emulator/order.h"
+
 namespace forge::emulator {
 
 struct Allocation {
@@ -22,13 +24,16 @@ struct Allocation {
     int32_t thread = -1;
   };
   std::vector<Access> writes, reads;  // [bytes], shared memory only
+
+  size_t granule = 1;                                     // bytes that are always accessed together
+  std::vector<GlobalAccess> global_writes, global_reads;  // [bytes / granule], once a kernel touched it
 };
 
 // `misalign` bytes past a 256-byte boundary; filled with a pattern that is NaN in every float type.
 void* allocate(size_t bytes, const std::string& name, size_t misalign = 0);
 void release(void* pointer);
-// Memory that somebody else owns and guards, taken for written; release() forgets it.
-void expose(void* begin, size_t bytes, const std::string& name, bool writable);
+// Memory that somebody else owns and guards, of elements of `granule` bytes, taken for written; release() forgets it.
+void expose(void* begin, size_t bytes, const std::string& name, bool writable, size_t granule = 1);
 // Marks the bytes as written: what a copy to the device does.
 void mark_written(void* pointer, size_t bytes);
 // The offset of the first byte that nobody wrote, or -1.

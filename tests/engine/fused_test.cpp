@@ -136,7 +136,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   tensors.rows.step = 2;
   Step result;
   const auto tokens = static_cast<double>(batch.supervised_tokens());
-  result.loss = network.forward_backward(tensors, tokens, 1) / tokens;
+  result.loss = network.forward_backward(tensors, {tokens, 1}).loss / tokens;
   tensors.training = false;
   for (const ExampleLoss& loss : network.evaluate(tensors)) result.evaluated.push_back(loss.loss);
   for (Trainable& item : trainables.items())

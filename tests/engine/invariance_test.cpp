@@ -90,7 +90,7 @@ Run run(const std::vector<std::vector<int64_t>>& cut, const How& how) {
     tensors.training = true;
     tensors.rows.seed = 11;
     tensors.rows.step = 2;
-    result.loss += network.forward_backward(tensors, normalizer, 1) / normalizer;
+    result.loss += network.forward_backward(tensors, {normalizer, 1}).loss / normalizer;
   }
   result.grad = trainables.grad().clone();
   return result;

@@ -95,7 +95,7 @@ Trained train(Model& model, const Job& job, Checkpointing checkpointing,
   Trained result;
   for (int step = 0; step < 20; ++step) {
     trainables.zero_grad();
-    result.losses.push_back(network.forward_backward(tensors, tokens, 1) / tokens);
+    result.losses.push_back(network.forward_backward(tensors, {tokens, 1}).loss / tokens);
     trainables.master().sub_(trainables.grad(), 2.0);
     trainables.publish();
   }

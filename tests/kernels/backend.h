@@ -24,6 +24,7 @@ struct Region {
   void* begin = nullptr;
   int64_t bytes = 0;
   bool writable = false;
+  int64_t element_bytes = 1;
 };
 
 // Where the pointers live that a backend receives. This one: host memory.

@@ -50,10 +50,11 @@ struct Operand {
   std::string name;
   Store store = Store::f32;
   Role role = Role::in;
-  at::Tensor value;     // inputs: float64 or int64; outputs: only its shape counts
-  Tolerance tolerance;  // outputs
-  int64_t row_gap = 0;  // elements between the rows (of the last dimension) that nobody may touch
-  int64_t offset = 0;   // elements that its begin is off a 256-byte boundary
+  at::Tensor value;         // inputs: float64 or int64; outputs: only its shape counts
+  Tolerance tolerance;      // outputs
+  int64_t row_gap = 0;      // elements between the rows (of the last dimension) that nobody may touch
+  int64_t offset = 0;       // elements that its begin is off a 256-byte boundary
+  bool has_stride = false;  // its rows may have gaps: it was laid
 };
 
 Operand input(std::string name, Store store, at::Tensor value);
@@ -66,6 +67,10 @@ struct Layout {
 };
 constexpr Layout kLayouts[] = {{"dense", 0, 0}, {"strided", 5, 0}, {"misaligned", 0, 1}};
 constexpr Layout kDense = kLayouts[0];
+// Of rows of 61: each begins at 16 bytes and none ends there.
+constexpr Layout kRagged{"ragged in aligned rows", 3, 0};
+constexpr int64_t kPastGrid = 65535 + 3;  // rows: one more pass over a grid as high as it can be
+constexpr int64_t kWideGap = 8;           // elements that are a multiple of 16 bytes in every float type
 Operand laid(Operand operand, const Layout& layout);
 
 using Tensors = std::map<std::string, at::Tensor>;
@@ -96,20 +101,22 @@ struct Case {
   std::string op, name;
   std::vector<Operand> operands;
   std::function<Tensors(const Tensors&)> oracle;
-  std::function<std::string(const Backend&)> refusal;  // why the backend cannot run it; "" when it can
+  std::function<std::string(const Backend&, Pointers&)> refuses;
   std::function<bool(const Backend&)> rounds_between;
   std::function<std::vector<std::string>(const Backend&)> without;  // outputs that it does not give
   std::function<void(const Backend&, Pointers&)> run;
   Store between_type = Store::f32;  // for Tolerance::between: the operands' 16-bit type, if they have one
   bool ordered =
       true;  // a GPU gives the same bits in every order of its warps: false where atomics add floats
+  // Names that the arguments ask for and that are no operands: what each lies over, or "" for a null pointer.
+  std::map<std::string, std::string> placed_over;
+  std::string only;  // backends whose name begins so; the others refuse it as too large
 
+  std::string refusal(const Backend& backend) const;  // why the backend cannot run it; "" when it can
   bool supported(const Backend& backend) const { return refusal(backend).empty(); }
 };
 
 Store narrowest(const std::vector<Operand>& operands);
-// Pointers to nothing, for arguments that are only asked for their sizes and for which pointers they have.
-Pointers placeholders(const std::vector<Operand>& operands);
 
 template <class Args>
 Case make_case(std::string op, std::string name, std::vector<Operand> operands,
@@ -120,7 +127,7 @@ Case make_case(std::string op, std::string name, std::vector<Operand> operands,
       args.workspace = pointers.new_workspace(backend.workspace_bytes(args));
     backend.run(args);
   };
-  auto refusal = [arguments, pointers = placeholders(operands)](const Backend& backend) mutable {
+  auto refuses = [arguments](const Backend& backend, Pointers& pointers) {
     return backend.refusal(arguments(pointers));
   };
   const Store between_type = narrowest(operands);
@@ -128,18 +135,28 @@ Case make_case(std::string op, std::string name, std::vector<Operand> operands,
           std::move(name),
           std::move(operands),
           std::move(oracle),
-          refusal,
+          refuses,
           [](const Backend& backend) { return backend.rounds_between<Args>(); },
           [](const Backend& backend) { return backend.without<Args>(); },
           run,
           between_type};
 }
 
+// ---- Variants of a case that its op's contract allows.
+// The output lies over an input of its type and shape, in the input's layout.
+Case over(Case c, const std::string& output, const std::string& input);
+// The output's pointer is null.
+Case not_wanted(Case c, const std::string& output);
+// Each operand alone off its alignment and, where it has a stride, alone with gaps; and all with gaps of their own that keep 16
+// bytes: what is wrong about one of them must not hide behind the others.
+void add_alone(std::vector<Case>& cases, const Case& c);
+
 // The case's outputs as the oracle has them, float64; the same for every backend.
 Tensors expected_outputs(const Case& c);
 // Faults, one line each; none when the backend is right: values, untouched guards and gaps, unchanged inputs,
-// every output written.
-std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected);
+// every output written. `bytes`: the outputs as they lie in memory, also in gaps and guards, for who compares runs.
+std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected,
+                                  std::vector<unsigned char>* bytes = nullptr);
 // The outputs as they lie in memory: what must be the same bit for bit from run to run.
 std::vector<unsigned char> output_bytes(const Case& c, const Backend& backend);
 

@@ -3,25 +3,33 @@
 #include <cstdlib>
 
 namespace forge::kernel_test {
+namespace {
+
+struct OpCases {
+  std::string op;  // as the cases have it
+  void (*add)(std::vector<Case>&);
+};
+
+const OpCases kOps[] = {{"attention", add_attention_cases}, {"cached attention", add_cached_attention_cases},
+                        {"dora", add_dora_cases},           {"dropout", add_dropout_cases},
+                        {"embedding", add_embedding_cases}, {"lm_head", add_lm_head_cases},
+                        {"logits", add_logits_cases},       {"lora", add_lora_cases},
+                        {"lora", add_lora_linear_cases},    {"optimizer", add_optimizer_cases},
+                        {"product", add_product_cases},     {"quantize", add_quantize_cases},
+                        {"rms_norm", add_rms_norm_cases},   {"rope", add_rope_cases},
+                        {"sampling", add_sampling_cases},   {"swiglu", add_swiglu_cases}};
+
+}  // namespace
+
+std::vector<Case> cases_of(const std::string& ops) {
+  std::vector<Case> cases;
+  for (const OpCases& row : kOps)
+    if (ops.empty() || ("," + ops + ",").find("," + row.op + ",") != std::string::npos) row.add(cases);
+  return cases;
+}
 
 std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  add_attention_cases(cases);
-  add_cached_attention_cases(cases);
-  add_dora_cases(cases);
-  add_dropout_cases(cases);
-  add_embedding_cases(cases);
-  add_lm_head_cases(cases);
-  add_logits_cases(cases);
-  add_lora_cases(cases);
-  add_lora_linear_cases(cases);
-  add_optimizer_cases(cases);
-  add_product_cases(cases);
-  add_quantize_cases(cases);
-  add_rms_norm_cases(cases);
-  add_rope_cases(cases);
-  add_sampling_cases(cases);
-  add_swiglu_cases(cases);
+  std::vector<Case> cases = cases_of("");
   // For a sanitizer or a debugger: the cases that have it in "<op> <name>".
   if (const char* wanted = std::getenv("FORGE_KERNEL_CASES"))
     std::erase_if(cases,

@@ -1,6 +1,7 @@
 #pragma once
-// Every launcher that has cases, added to a backend; wrap(action) runs one call. A new launcher is one more
+// Every launcher that has cases, on one stream, added to a backend; wrap(action) runs one call. A new launcher is one more
 // line here.
+#include "kernels/dora/dora_cuda.h"
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
@@ -17,11 +18,11 @@
 namespace forge::kernel_test {
 
 template <class Wrap>
-void add_cuda_launchers(Backend& backend, Wrap wrap) {
+void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap) {
   auto add = [&]<class Args>(void (*launcher)(const Args&, CudaStream),
                              std::function<int64_t(const Args&)> workspace = {},
                              bool rounds_between = false) {
-    backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, nullptr); }); }, workspace,
+    backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, stream); }); }, workspace,
                       rounds_between);
   };
   add(rms_norm_forward_cuda);
@@ -38,6 +39,8 @@ void add_cuda_launchers(Backend& backend, Wrap wrap) {
   add(quantize_blocks_cuda);
   add(dequantize_blocks_cuda);
   add(counter_dropout_cuda);
+  add(dora_forward_cuda);
+  add(dora_backward_cuda);
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);

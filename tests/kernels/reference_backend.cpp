@@ -339,6 +339,7 @@ Backend reference_backend() {
       +[](const LogitsChunk& a) { Head(LogitsAsHead(a).head).run(); },
       Restrictions<LogitsChunk>{.refusal = [](const LogitsChunk& a) { return LogitsAsHead::refusal(a); }});
   add(quantize_blocks, {.refusal = [](const QuantizeBlocks& a) -> std::string {
+        if (a.count == 0) return "the reference takes no empty matrix";
         return a.block == kQuantizedBlock && a.subtract == 0 ? "" : "the reference nests inside quantize()";
       }});
   add(dequantize_blocks);

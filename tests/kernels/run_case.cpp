@@ -195,7 +195,8 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
         row_size = std::max(row_size, std::abs(want[row * image.width + c]));
     for (int64_t c = 0; c < image.width; ++c) {
       int64_t i = row * image.width + c;
-      double expect = exact ? want[i] : in_type(operand.store, want[i]), found = get(operand.store, image.at(row, c));
+      double expect = exact ? want[i] : in_type(operand.store, want[i]),
+             found = get(operand.store, image.at(row, c));
       double sums = size.defined() ? size.const_data_ptr<double>()[i] : row_size;
       double roundings = rounded.defined() ? rounded.const_data_ptr<double>()[i] : sums;
       double allowed = is_float(operand.store) && !exact
@@ -253,6 +254,7 @@ Operand in_out(std::string name, Store store, at::Tensor value, Tolerance tolera
 Operand laid(Operand operand, const Layout& layout) {
   operand.row_gap = layout.row_gap;
   operand.offset = layout.offset;
+  operand.has_stride = true;
   return operand;
 }
 
@@ -262,12 +264,24 @@ Store narrowest(const std::vector<Operand>& operands) {
   return Store::f32;
 }
 
-Pointers placeholders(const std::vector<Operand>& operands) {
+namespace {
+
+void place_over(const Case& c, Pointers& pointers) {
+  for (const auto& [name, under] : c.placed_over)
+    pointers.placed[name] = under.empty() ? Pointers::Placed{nullptr, 0} : pointers.placed.at(under);
+}
+
+}  // namespace
+
+std::string Case::refusal(const Backend& backend) const {
+  if (!backend.name().starts_with(only)) return "too large a case for it";
+  // Only sizes are asked for, and which pointers are null.
   Pointers pointers;
   void* nothing = reinterpret_cast<void*>(uintptr_t{256});
   for (const Operand& operand : operands)
     pointers.placed[operand.name] = {nothing, width_of(operand) + operand.row_gap};
-  return pointers;
+  place_over(*this, pointers);
+  return refuses(backend, pointers);
 }
 
 Tensors expected_outputs(const Case& c) {
@@ -293,8 +307,8 @@ void place(Image& image, Memory& memory) {
   int64_t bytes = static_cast<int64_t>(image.bytes.size());
   image.device = static_cast<unsigned char*>(memory.allocate(bytes));
   memory.write(image.device, image.bytes.data(), bytes);
-  memory.expose(
-      {image.operand->name, image.device + image.begin, image.span, image.operand->role != Role::in});
+  memory.expose({image.operand->name, image.device + image.begin, image.span, image.operand->role != Role::in,
+                 image.element_bytes});
 }
 
 void fetch(Image& image, Memory& memory) {
@@ -309,6 +323,7 @@ void execute(const Case& c, const Backend& backend, Execution& execution) {
     place(image, memory);
     pointers.placed[image.operand->name] = {image.device + image.begin, image.stride};
   }
+  place_over(c, pointers);
   Image& workspace = execution.workspace;
   pointers.new_workspace = [&](int64_t bytes) -> void* {
     if (bytes == 0) return nullptr;
@@ -329,9 +344,22 @@ void execute(const Case& c, const Backend& backend, Execution& execution) {
 
 }  // namespace
 
-std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected) {
+namespace {
+
+std::vector<unsigned char> bytes_of(const Execution& execution) {
+  std::vector<unsigned char> bytes;
+  for (const Image& image : execution.images)
+    if (image.operand->role != Role::in) bytes.insert(bytes.end(), image.bytes.begin(), image.bytes.end());
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected,
+                                  std::vector<unsigned char>* bytes) {
   Execution execution;
   execute(c, backend, execution);
+  if (bytes) *bytes = bytes_of(execution);
   std::vector<std::string> faults;
   if (!execution.fault.empty()) faults.push_back(execution.fault);
   if (execution.workspace.device) check_untouched(execution.workspace, faults);
@@ -351,10 +379,7 @@ std::vector<std::string> run_case(const Case& c, const Backend& backend, const T
 std::vector<unsigned char> output_bytes(const Case& c, const Backend& backend) {
   Execution execution;
   execute(c, backend, execution);
-  std::vector<unsigned char> bytes;
-  for (const Image& image : execution.images)
-    if (image.operand->role != Role::in) bytes.insert(bytes.end(), image.bytes.begin(), image.bytes.end());
-  return bytes;
+  return bytes_of(execution);
 }
 
 }  // namespace forge::kernel_test

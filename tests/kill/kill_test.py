@@ -27,13 +27,15 @@ from pathlib import Path
 
 TINY = Path(__file__).resolve().parent.parent / "fixtures" / "tiny-llama"
 ROWS = Path(__file__).resolve().parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
+PAIRS = ROWS.parent / "tiny-pairs.jsonl"
 STEPS, EVERY = 40, 3
 ENGINE_GONE_S, SECOND_SIGNAL_S, CHECKPOINT_S = 10.0, 2.0, 10.0
 LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial", ".discarded", ".damaged")
 QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM)
 
 
-def write_job(folder: Path, steps: int = STEPS, every: int = EVERY) -> Path:
+def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, preference: bool = False) -> Path:
+    """`preference`: pairs of answers against a reference whose log-probabilities are kept in the run folder."""
     job = {
         "version": 1, "name": "small", "seed": 5, "output_dir": str(folder / "runs"),
         "model": {"path": str(TINY)},
@@ -48,6 +50,9 @@ def write_job(folder: Path, steps: int = STEPS, every: int = EVERY) -> Path:
         "hardware": {"device": "cpu"},
     }
     job["data"]["eval_fraction"] = 0.1
+    if preference:
+        job["objective"] = {"type": "dpo", "reference_cache": True}
+        job["data"]["train"] = [{"path": str(PAIRS)}]
     folder.mkdir(parents=True)
     path = folder / "small.json"
     path.write_text(json.dumps(job, indent=1))

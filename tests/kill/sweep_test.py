@@ -79,8 +79,8 @@ def names(folder: Path) -> list:
     return sorted(re.sub(r"tfevents\..*", "tfevents", name) for name in found)
 
 
-def stages(bench: Bench) -> list:
-    job = write_job(bench.work, STEPS, EVERY)
+def stages(bench: Bench, preference: bool) -> list:
+    job = write_job(bench.work, STEPS, EVERY, preference)
     new = bench.keep("new")
     faults = complete(bench.forge, job, LIMIT_S)
     assert not faults, faults
@@ -130,6 +130,7 @@ def main() -> int:
     parser.add_argument("library", type=lambda p: str(Path(p).resolve()))
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--preference", action="store_true", help="train on pairs, with a kept reference")
     parser.add_argument("--keep", type=Path, help="work here (new folder)")
     args = parser.parse_args()
     checks = Checks()
@@ -137,7 +138,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         bench = Bench(args.forge, args.library, (args.keep or Path(temporary)).resolve())
         points, kinds = [], collections.defaultdict(list)
-        for stage in stages(bench):
+        for stage in stages(bench, args.preference):
             if args.only not in stage.name:
                 continue
             points += points_of(stage, bench.calls(stage))

@@ -132,6 +132,7 @@ void ChunkWorker::add_faults(const RowFaults& faults, const SourceRow& source, c
 RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
   const auto* answers = std::get_if<AnswersRow>(&row);
   if (!answers) return maker_.make(row, roles);
+  if (maker_.compares() && answers->answers.size() == 2) return maker_.make_pair(*answers, roles);
   RowExamples all;
   for (const AnswersRow::Answer& answer : answers->answers) {
     RowExamples made = maker_.make(std::visit([](const auto& kind) { return Row(kind); }, answer.row), roles);
@@ -158,6 +159,7 @@ void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies,
   result.dropped += made.dropped;
   result.untrained += made.untrained;
   result.cuts += made.cuts;
+  result.pairs += made.pairs;
   result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = place_text(source.line, source.column);
   if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});

@@ -54,6 +54,7 @@ struct ChunkResult {
   std::vector<LostRow> lost;
   int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
   CutCounts cuts;
+  PairCounts pairs;
   std::vector<RowLook> looks;  // of rows with a meaning, when asked for
   int64_t unsampled = 0;       // rows that their source's weight left out; not among `rows`
   std::map<std::string, UnreadKey> unread;

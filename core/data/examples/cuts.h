@@ -1,5 +1,7 @@
 #pragma once
-// What was taken from rows: by data.overlong, and by a chat template that does not write all of an answer.
+// What was taken from rows: by data.overlong, and by a chat template that does not write all of an answer. And what
+// pairs of answers are like.
+#include <algorithm>
 #include <cstdint>
 
 namespace forge {
@@ -13,6 +15,24 @@ struct CutCounts {
   CutCounts& operator+=(const CutCounts& other) {
     prompts += other.prompts, completions += other.completions, tokens += other.tokens;
     dropped_tokens += other.dropped_tokens, unsaid += other.unsaid;
+    return *this;
+  }
+};
+
+// Of pairs of answers, where the objective compares them.
+struct PairCounts {
+  int64_t longest = 0;              // tokens of both sides together; 0: there are no pairs
+  int64_t equal = 0;                // dropped: both answers are the same tokens. Part of DataSummary::dropped
+  int64_t one_side_cut = 0;         // one answer was cut, the other not
+  int64_t prompts_differ = 0;       // the last token of the prompt is another one beside one of the answers
+  int64_t chosen_longer = 0;        // answers of equal length count for neither
+  int64_t rejected_longer = 0;
+  int64_t chosen_tokens = 0, rejected_tokens = 0;  // of the answers
+  PairCounts& operator+=(const PairCounts& more) {
+    longest = std::max(longest, more.longest);
+    equal += more.equal, one_side_cut += more.one_side_cut, prompts_differ += more.prompts_differ;
+    chosen_longer += more.chosen_longer, rejected_longer += more.rejected_longer;
+    chosen_tokens += more.chosen_tokens, rejected_tokens += more.rejected_tokens;
     return *this;
   }
 };

@@ -37,6 +37,10 @@
 //              where they met; past max_length truncation_side decides
 //   drop       the row is left out, whichever limit it exceeds; error: it is a fault
 //   split      parts of max_length; the other two limits do not go with it
+//
+// A pair of answers (pairs.cpp) that truncate cuts keeps one prompt: both sides lose the same beginning of it, as many
+// tokens as the longer side is past max_length, and only what is then left over comes off an answer's end. Each side is
+// held to max_length by itself. Pairs whose answers are equal tokens are dropped.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -55,6 +59,7 @@ struct RowExamples {
   std::vector<std::string> labels;  // of answers to judge, one for each example; else none
   bool truncated = false, split = false, dropped = false, untrained = false;
   CutCounts cuts;
+  PairCounts pairs;
   std::vector<std::string> unsaid;  // as RenderedRow has them; cuts.unsaid counts them
   std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
 };
@@ -73,6 +78,10 @@ class ExampleMaker {
   ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
                int64_t embedding_rows = 0);
   RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
+  // Two answers to one prompt, for objectives that compare them: two examples, chosen before rejected, or none.
+  RowExamples make_pair(const AnswersRow& row, RoleTokens* roles = nullptr) const;
+  // Whether the objective compares answers: then rows of two answers go to make_pair().
+  bool compares() const;
   // The tokens of the row before any cut; throws Error(data).
   Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
                     std::vector<std::string>* unsaid = nullptr) const;
@@ -91,6 +100,7 @@ class ExampleMaker {
   RowExamples make_apart(const ChatRow& chat, const std::vector<size_t>& turns, RoleTokens* roles) const;
   // False when the row ends here.
   bool cut_parts(Example& whole, RowExamples& made) const;
+  void cut_pair(Example& chosen, Example& rejected, RowExamples& made) const;
   bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
 
   const Tokenizer& tokenizer_;

@@ -21,6 +21,9 @@
 
 namespace forge {
 
+// The value at a key or dotted path; nullptr when there is none.
+const Json* find_column(const Json& row, const std::string& path);
+
 class RowMapping {
  public:
   RowMapping(const DataSource& source, RowKind kind);

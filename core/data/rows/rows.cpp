@@ -185,11 +185,6 @@ const char* name_of(RowFormat format) {
   return "auto";
 }
 
-bool is_trainable(RowFormat format) {
-  return format != RowFormat::preference && format != RowFormat::kto && format != RowFormat::reward &&
-         format != RowFormat::prompt;
-}
-
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
   std::vector<const Format*> found;
   const bool judged = labels_judge(rows);

@@ -15,7 +15,7 @@
 //   prompt_completion  {"prompt", "completion"}: two texts, or two lists of messages
 //   text               {"text"}
 //   tokens             {"input_ids", "labels" or "mask", "attention_mask"}; also as `forge data --dump` writes them
-// Shown by `forge data`; no objective trains on them yet:
+// Answers to judge (core/objective says which objective trains on which; others are shown by `forge data`):
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages, whose common beginning is the
 //                      prompt where they bring none; or "messages" with
 //                      "rejected_response"; or "conversations" with one turn each in chosen and rejected
@@ -86,8 +86,6 @@ struct RowOptions {
 
 // The name as the job file writes it.
 const char* name_of(RowFormat format);
-// Whether an objective of this version trains on such rows.
-bool is_trainable(RowFormat format);
 // A hash of what the row means to a model, whatever else it carries: ids and sources of rows do not matter,
 // nor the order of keys. Equal rows of different shapes (alpaca, messages) have equal hashes.
 std::string content_of(const Row& row);

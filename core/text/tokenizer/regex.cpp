@@ -3,9 +3,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <fmt/format.h>
 #include <pcre2.h>
-#include <time.h>
-
-#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/text/tokenizer/unicode.h"
@@ -13,47 +10,7 @@
 namespace forge::text {
 namespace {
 
-constexpr uint32_t kMatchLimit =
-    10'000'000;  // steps of one match; the known patterns need a few per character
-constexpr uint32_t kDepthLimit = 100'000;
 constexpr size_t kPatternBytes = 100'000;
-constexpr size_t kWindow = 256;  // places where a match may begin that one call tries
-constexpr double kSeconds = 2, kSecondsPerMebibyte = 2;
-
-// What matching needs besides the pattern; one per thread, since PCRE2 writes to it.
-struct Scratch {
-  pcre2_match_data* match = pcre2_match_data_create(1, nullptr);
-  pcre2_match_context* context = pcre2_match_context_create(nullptr);
-  pcre2_jit_stack* stack = pcre2_jit_stack_create(32 * 1024, 8 * 1024 * 1024, nullptr);
-  Scratch() {
-    pcre2_set_match_limit(context, kMatchLimit);
-    pcre2_set_depth_limit(context, kDepthLimit);
-    pcre2_set_heap_limit(context, 64 * 1024);  // KiB
-    pcre2_jit_stack_assign(context, nullptr, stack);
-  }
-  ~Scratch() {
-    pcre2_match_data_free(match);
-    pcre2_match_context_free(context);
-    pcre2_jit_stack_free(stack);
-  }
-};
-
-Scratch& scratch() {
-  thread_local Scratch instance;
-  return instance;
-}
-
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-std::string message_of(int code) {
-  unsigned char text[256];
-  pcre2_get_error_message(code, text, sizeof(text));
-  return reinterpret_cast<const char*>(text);
-}
 
 }  // namespace
 
@@ -76,7 +33,7 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
       &offset, nullptr);
   if (code->code == nullptr) {
     throw Error(ErrorKind::environment, where + ": the regular expression " + pattern +
-                                            " does not compile: " + message_of(error) + " at byte " +
+                                            " does not compile: " + pcre_message(error) + " at byte " +
                                             std::to_string(offset));
   }
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where it fails, the interpreter matches alike
@@ -98,15 +55,6 @@ size_t Regex::char_length(char lead) {
   return static_cast<size_t>(utf8_length(static_cast<unsigned char>(lead)));
 }
 
-// The clock is cheap to read but goes on while other processes run; what counts is this thread's time.
-bool Regex::Patience::is_out(size_t text_bytes) {
-  const double granted = kSeconds + kSecondsPerMebibyte * static_cast<double>(text_bytes) / (1 << 20);
-  const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (waited < granted / 2) return false;
-  if (processor_start < 0) processor_start = processor_seconds();
-  return processor_seconds() - processor_start > granted / 2;
-}
-
 void Regex::give_up(std::string_view text, size_t from, const std::string& why) const {
   throw Error(ErrorKind::data, code_->where + ": the regular expression gave up at byte " +
                                    std::to_string(from) + " of a text of " + std::to_string(text.size()) +
@@ -114,23 +62,12 @@ void Regex::give_up(std::string_view text, size_t from, const std::string& why) 
       .hint("the pattern needs too many steps on this text; shorten the text or simplify the pattern");
 }
 
-bool Regex::find(std::string_view text, size_t from, Patience& patience, size_t* begin, size_t* end) const {
-  Scratch& use = scratch();
-  int found = PCRE2_ERROR_NOMATCH;
-  for (size_t last = from;; from = last) {
-    if (patience.is_out(text.size())) give_up(text, from, "it takes too long");
-    last = std::min(from + kWindow, text.size());
-    while (last < text.size() && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) ++last;
-    pcre2_set_offset_limit(use.context, last);
-    found = pcre2_match(code_->code, reinterpret_cast<const unsigned char*>(text.data()), text.size(), from,
-                        PCRE2_NO_UTF_CHECK, use.match, use.context);
-    if (found != PCRE2_ERROR_NOMATCH) break;
-    if (last == text.size()) return false;
-  }
-  if (found < 0) give_up(text, from, message_of(found));
-  const size_t* range = pcre2_get_ovector_pointer(use.match);
-  *begin = range[0];
-  *end = range[1];
+bool Regex::find(std::string_view text, size_t from, MatchPatience& patience, size_t* begin, size_t* end) const {
+  const BoundedMatch match = bounded_match(code_->code, text, from, patience);
+  if (!match.gave_up.empty()) give_up(text, match.from, match.gave_up);
+  if (match.ranges.empty()) return false;
+  *begin = match.ranges[0];
+  *end = match.ranges[1];
   if (*end < *begin) {  // \K in a lookahead
     throw Error(ErrorKind::environment,
                 code_->where + ": a match ends before it begins (\\K in a lookahead)");

@@ -3,12 +3,12 @@
 // just-in-time compiler; constructs that the two read differently are translated, or refused with a sentence.
 // A pattern comes from outside: matching is bounded in steps, depth and time, and giving up is an Error, never a
 // wrong split.
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "core/text/bounded_match.h"
 #include "core/text/tokenizer/aligned_text.h"
 
 namespace forge::text {
@@ -25,7 +25,7 @@ class Regex {
   template <class OnMatch>
   void each_match(std::string_view text, OnMatch on_match) const {
     size_t at = 0;
-    Patience patience;
+    MatchPatience patience;
     for (size_t begin, end; find(text, at, patience, &begin, &end);) {
       // An empty match directly behind the last one is skipped, as Oniguruma's iterator does.
       on_match(begin, end);
@@ -36,14 +36,7 @@ class Regex {
 
  private:
   struct Code;
-  // Few steps at every place of a long text are as bad as many at one.
-  struct Patience {
-    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-    double processor_start = -1;  // seconds of this thread, read only when the clock has gone on for long
-
-    bool is_out(size_t text_bytes);
-  };
-  bool find(std::string_view text, size_t from, Patience& patience, size_t* begin, size_t* end) const;
+  bool find(std::string_view text, size_t from, MatchPatience& patience, size_t* begin, size_t* end) const;
   [[noreturn]] void give_up(std::string_view text, size_t from, const std::string& why) const;
   static size_t char_length(char lead);
   std::shared_ptr<const Code> code_;

@@ -1,4 +1,4 @@
-#include "core/objective/likelihood.h"
+#include "core/train/likelihood.h"
 
 #include <ATen/ATen.h>
 

@@ -1,0 +1,290 @@
+// forge score: what a job's rewards say of completions, before any training.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/faults.h"
+#include "cli/line.h"
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/config/secrets.h"
+#include "core/reward/answer.h"
+#include "core/reward/rewards.h"
+#include "core/reward/sample_rows.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--rewards", "JOB", "the job file whose rewards are tried; its other sections are not read"},
+    {"--completion", "COLUMN",
+     "column of the completion, or of a list of them (default: completion, completions, or the row's "
+     "answer)"},
+    {"--prompt", "COLUMN", "column of the prompt (default: prompt)"},
+    {"--limit", "N", "score the first N rows only"},
+    {"--show", "N", "print the scores of the first N completions (default 3)"},
+    {"--set", "KEY=VALUE", "change a value, as in --set rewards=[exact]", true},
+};
+
+// What one reward gave.
+struct Column {
+  std::vector<double> values;
+  int64_t failed = 0, declined = 0;
+};
+
+Column column_of(const std::vector<ScoredSample>& scored, size_t reward) {
+  Column column;
+  for (const ScoredSample& sample : scored) {
+    const Score& score = sample.parts[reward];
+    if (score.value) column.values.push_back(*score.value);
+    column.failed += score.failure.has_value();
+    column.declined += !score.value && !score.failure;
+  }
+  return column;
+}
+
+Column totals_of(const std::vector<ScoredSample>& scored) {
+  Column column;
+  for (const ScoredSample& sample : scored) {
+    if (sample.total) column.values.push_back(*sample.total);
+    column.declined += !sample.total;
+  }
+  return column;
+}
+
+struct Spread {
+  double mean = 0, deviation = 0, least = 0, most = 0;
+};
+
+Spread spread_of(const std::vector<double>& values) {
+  Spread spread;
+  if (values.empty()) return spread;
+  const auto count = static_cast<double>(values.size());
+  for (const double value : values) spread.mean += value;
+  spread.mean /= count;
+  for (const double value : values) spread.deviation += (value - spread.mean) * (value - spread.mean);
+  spread.deviation = values.size() > 1 ? std::sqrt(spread.deviation / (count - 1)) : 0;
+  spread.least = *std::min_element(values.begin(), values.end());
+  spread.most = *std::max_element(values.begin(), values.end());
+  return spread;
+}
+
+constexpr int kBins = 10;
+
+// Counts of equally wide bins from the least to the most value; one bin when all are equal.
+std::vector<int64_t> histogram(const std::vector<double>& values, const Spread& spread) {
+  std::vector<int64_t> bins(spread.most > spread.least ? kBins : 1);
+  for (const double value : values) {
+    const double place =
+        spread.most > spread.least ? (value - spread.least) / (spread.most - spread.least) * kBins : 0;
+    ++bins[std::min<size_t>(static_cast<size_t>(place), bins.size() - 1)];
+  }
+  return bins;
+}
+
+std::string bars(const std::vector<int64_t>& bins) {
+  static const char* const kHeights[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const int64_t most = *std::max_element(bins.begin(), bins.end());
+  std::string text;
+  for (const int64_t count : bins) text += count == 0 ? " " : kHeights[(7 * count + most - 1) / most];
+  return text;
+}
+
+std::string short_number(double value) { return format_number(std::round(value * 1e4) / 1e4); }
+
+// Groups of several completions whose totals are all equal teach nothing.
+struct Groups {
+  int64_t several = 0, flat = 0;
+};
+Groups groups_of(const std::vector<RewardSample>& samples, const std::vector<ScoredSample>& scored) {
+  std::map<int64_t, std::vector<double>> totals;
+  for (size_t i = 0; i < samples.size(); ++i)
+    if (scored[i].total) totals[samples[i].group].push_back(*scored[i].total);
+  Groups groups;
+  for (const auto& [id, of_group] : totals) {
+    if (of_group.size() < 2) continue;
+    ++groups.several;
+    groups.flat += spread_of(of_group).deviation < 1e-8;
+  }
+  return groups;
+}
+
+std::vector<std::string> table_row(const std::string& name, const std::string& type,
+                                   const std::string& weight, const Column& column) {
+  const Spread spread = spread_of(column.values);
+  const bool some = !column.values.empty();
+  const auto number = [&](double value) { return some ? short_number(value) : std::string("–"); };
+  return {name,
+          type,
+          weight,
+          number(spread.mean),
+          number(spread.deviation),
+          number(spread.least),
+          number(spread.most),
+          format_count(static_cast<int64_t>(column.values.size())),
+          format_count(column.failed),
+          format_count(column.declined),
+          some ? bars(histogram(column.values, spread)) : ""};
+}
+
+std::string table_text(const Rewards& rewards, const std::vector<ScoredSample>& scored) {
+  std::vector<std::vector<std::string>> rows{{"reward", "type", "weight", "mean", "std", "min", "max",
+                                              "scored", "failed", "unscored", "min to max"}};
+  for (size_t k = 0; k < rewards.configs().size(); ++k) {
+    const RewardConfig& reward = rewards.configs()[k];
+    rows.push_back(table_row(reward.name, name_of(reward.type),
+                             reward.weight == 0 ? "0 (shadow)" : format_number(reward.weight),
+                             column_of(scored, k)));
+  }
+  rows.push_back(table_row("total", "", "", totals_of(scored)));
+  return format_table(rows);
+}
+
+std::string shown_text(const Rewards& rewards, const std::vector<RewardSample>& samples,
+                       const std::vector<ScoredSample>& scored, int64_t count) {
+  std::string text;
+  for (size_t i = 0; i < samples.size() && static_cast<int64_t>(i) < count; ++i) {
+    text += samples[i].place + ": " + (scored[i].total ? short_number(*scored[i].total) : "unscored") +
+            "  \"" + shortened(samples[i].completion) + "\"\n";
+    for (size_t k = 0; k < rewards.configs().size(); ++k) {
+      const Score& score = scored[i].parts[k];
+      text += "  " + rewards.configs()[k].name + " " +
+              (score.value ? short_number(*score.value) : "unscored") +
+              (score.reason.empty() ? "" : ": " + score.reason) + "\n";
+    }
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
+// Every completion without a score, by row.
+std::string failures_text(const Rewards& rewards, const std::vector<RewardSample>& samples,
+                          const std::vector<ScoredSample>& scored) {
+  std::string text;
+  int64_t told = 0, more = 0;
+  for (size_t i = 0; i < samples.size(); ++i)
+    for (size_t k = 0; k < rewards.configs().size(); ++k) {
+      const Score& score = scored[i].parts[k];
+      if (score.value) continue;
+      if (told == kMostTold) {
+        ++more;
+        continue;
+      }
+      ++told;
+      text += "  " + samples[i].place + ": " + rewards.configs()[k].name +
+              (score.failure ? " failed: " : " gave no score: ") + score.reason + "\n";
+    }
+  if (more > 0) text += "  and " + format_count(more) + " more (--json lists all)\n";
+  return text.empty() ? "" : "\nwithout a score:\n" + text;
+}
+
+Json column_json(const Column& column) {
+  const Spread spread = spread_of(column.values);
+  const bool some = !column.values.empty();
+  const auto number = [&](double value) { return some ? Json(value) : Json(nullptr); };
+  return {{"mean", number(spread.mean)},
+          {"std", number(spread.deviation)},
+          {"min", number(spread.least)},
+          {"max", number(spread.most)},
+          {"scored", column.values.size()},
+          {"failed", column.failed},
+          {"unscored", column.declined},
+          {"histogram", some ? Json(histogram(column.values, spread)) : Json::array()}};
+}
+
+Json json_of(const Rewards& rewards, const std::vector<RewardSample>& samples,
+             const std::vector<ScoredSample>& scored) {
+  Json result{{"completions", samples.size()}};
+  Json all = Json::array();
+  for (size_t k = 0; k < rewards.configs().size(); ++k) {
+    const RewardConfig& reward = rewards.configs()[k];
+    Json one{{"name", reward.name}, {"type", name_of(reward.type)}, {"weight", reward.weight}};
+    one.update(column_json(column_of(scored, k)));
+    one["timeouts"] = rewards.counts(k).timeouts;
+    one["crashes"] = rewards.counts(k).crashes;
+    all.push_back(std::move(one));
+  }
+  result["rewards"] = std::move(all);
+  result["total"] = column_json(totals_of(scored));
+  const Groups groups = groups_of(samples, scored);
+  result["groups"] = {{"several", groups.several}, {"flat", groups.flat}};
+  Json rows = Json::array();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    Json parts = Json::object();
+    for (size_t k = 0; k < rewards.configs().size(); ++k) {
+      const Score& score = scored[i].parts[k];
+      parts[rewards.configs()[k].name] = {{"score", score.value ? Json(*score.value) : Json(nullptr)},
+                                          {"reason", score.reason},
+                                          {"failed", score.failure.has_value()},
+                                          {"parts", score.parts}};
+    }
+    rows.push_back({{"place", samples[i].place},
+                    {"group", samples[i].group},
+                    {"total", scored[i].total ? Json(*scored[i].total) : Json(nullptr)},
+                    {"reason", scored[i].reason},
+                    {"rewards", std::move(parts)}});
+  }
+  result["scores"] = std::move(rows);
+  return result;
+}
+
+void count_tokens(const Job& job, const Rewards& rewards, std::vector<RewardSample>& samples) {
+  if (!rewards.counts_tokens()) return;
+  if (job.model.path.empty())
+    throw KeyError(ErrorKind::job, "model.path", "is missing, and a reward counts tokens",
+                   "name the model whose tokens count");
+  const ModelText text = open_model_text(job.model.path);
+  for (RewardSample& sample : samples)
+    sample.tokens =
+        static_cast<int64_t>(text.tokenizer.encode(sample.completion, {.parse_special = false}).size());
+}
+
+int score(const Arguments& args, const LoadedJob& loaded) {
+  const Job& job = loaded.job;
+  Rewards rewards(job);
+  SampleRowOptions options;
+  options.completion = args.text("--completion").value_or("");
+  options.prompt = args.text("--prompt").value_or("prompt");
+  options.limit = args.integer("--limit", 0, 1, INT64_MAX);
+  std::vector<RewardSample> samples = read_samples(args.operands()[0], options);
+  count_tokens(job, rewards, samples);
+  const std::vector<ScoredSample> scored = rewards.score(samples, {.keep_going = true});
+  if (args.json()) {
+    print_json(hide_secrets(json_of(rewards, samples, scored), loaded.secrets));
+  } else {
+    std::string text = shown_text(rewards, samples, scored, args.integer("--show", 3, 0, INT64_MAX));
+    text += table_text(rewards, scored);
+    if (const Groups groups = groups_of(samples, scored); groups.several > 0)
+      text += fmt::format(
+          "\n{} of {} groups of several completions are flat: all of a group have the same total\n",
+          format_count(groups.flat), format_count(groups.several));
+    text += failures_text(rewards, samples, scored);
+    print(hide_secrets(std::move(text), loaded));
+  }
+  // The error of a run with these rewards and completions is the command's.
+  require_scores(rewards.configs(), samples, scored);
+  return 0;
+}
+
+int run(const Arguments& args) {
+  const std::optional<std::string> file = args.text("--rewards");
+  if (!file)
+    throw Error(ErrorKind::usage, "--rewards JOB is missing")
+        .hint("forge score --rewards job.yaml " + args.operands()[0]);
+  const LoadedJob loaded = load_job(*file, {.sets = args.texts("--set"), .rewards_only = true});
+  try {
+    return score(args, loaded);
+  } catch (const Error& error) {
+    throw hide_secrets(with_places(error, loaded, *file), loaded.secrets);
+  }
+}
+
+}  // namespace
+
+extern const Command kScoreCommand;
+constexpr Command kScoreCommand{"score",  "FILE", 1, 1, "what a job's rewards say of completions in a file",
+                                kOptions, run};
+
+}  // namespace forge

@@ -1,0 +1,47 @@
+#include "core/config/objective_keys.h"
+
+#include <algorithm>
+#include <array>
+
+namespace forge {
+namespace {
+
+using Types = std::vector<ObjectiveType>;
+using enum ObjectiveType;
+
+struct KeyOwners {
+  const char* key;
+  Types types;
+};
+const std::vector<KeyOwners>& owners() {
+  static const std::vector<KeyOwners> all{
+      {"train_on", {sft, pretrain}},
+      {"label_smoothing", {sft, pretrain}},
+      {"z_loss", {sft, pretrain}},
+      {"loss", {dpo}},
+      {"beta", {dpo, simpo, cpo}},
+      {"label_flip", {dpo}},
+      {"nll_weight", {dpo, simpo, orpo, cpo}},
+      {"gamma", {simpo}},
+      {"odds_weight", {orpo}},
+      {"reference", {dpo}},
+      {"reference_cache", {dpo}},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> keys_without_effect(const ObjectiveConfig& objective) {
+  std::vector<std::string> keys;
+  for (const KeyOwners& row : owners())
+    if (std::find(row.types.begin(), row.types.end(), objective.type) == row.types.end()) keys.push_back(row.key);
+  return keys;
+}
+
+bool takes_label_flip(DpoLoss loss) {
+  constexpr std::array takes{DpoLoss::sigmoid, DpoLoss::robust, DpoLoss::exo_pair};
+  return std::find(takes.begin(), takes.end(), loss) != takes.end();
+}
+
+}  // namespace forge

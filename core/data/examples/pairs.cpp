@@ -1,0 +1,115 @@
+// Two answers to one prompt as two examples that share it.
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/data/examples/examples.h"
+#include "core/objective/objective.h"
+
+namespace forge {
+namespace {
+
+int64_t length_of(const Example& example) { return static_cast<int64_t>(example.ids.size()); }
+int64_t prompt_of(const Example& example) {
+  return std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
+}
+
+// Leaves out `front` tokens behind the first `kept`, and all from `end` on.
+void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
+  const auto cut = [&](auto& values) {
+    values.resize(static_cast<size_t>(end));
+    values.erase(values.begin() + kept, values.begin() + kept + front);
+  };
+  cut(example.ids);
+  cut(example.supervised);
+}
+
+}  // namespace
+
+bool ExampleMaker::compares() const { return objective_of(objective_.type).coupling == Coupling::pair; }
+
+void ExampleMaker::cut_pair(Example& chosen, Example& rejected, RowExamples& made) const {
+  Example* sides[] = {&chosen, &rejected};
+  const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
+  int64_t front = 0, room = INT32_MAX;  // tokens that the prompt loses, and that it can lose
+  const bool bos = tokenizer_.bos_id() && chosen.ids[0] == *tokenizer_.bos_id();
+  for (const Example* side : sides) {
+    const int64_t prompt = prompt_of(*side), answer = std::min(length_of(*side) - prompt, most_answer);
+    front = std::max({front, prompt - most_prompt, prompt + answer - max_length_});
+    room = std::min(room, prompt - 1);  // what stands before an answer predicts its first token
+  }
+  front = std::clamp<int64_t>(front, 0, std::max<int64_t>(0, room));
+  made.cuts.prompts += front > 0;
+  bool cut[2] = {};
+  for (size_t i = 0; i < 2; ++i) {
+    Example& side = *sides[i];
+    const int64_t before = length_of(side), prompt = prompt_of(side);
+    const int64_t end = std::min({before, prompt + most_answer, max_length_ + front});
+    cut[i] = end < before;
+    shorten(side, bos && front > 0 ? 1 : 0, front, end);
+    made.cuts.completions += cut[i];
+    made.cuts.tokens += before - length_of(side);
+  }
+  made.truncated = front > 0 || cut[0] || cut[1];
+  made.pairs.one_side_cut += cut[0] != cut[1];
+}
+
+RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) const {
+  RowExamples made;
+  const auto without = [&](const std::string& problem) {
+    made.examples.clear();
+    made.problem = problem;
+    return made;
+  };
+  for (const AnswersRow::Answer& answer : row.answers) {
+    try {
+      const Row kind = std::visit([](const auto& value) { return Row(value); }, answer.row);
+      Example side = tokens_of(kind, roles, &made.unsaid);
+      const auto* texts = std::get_if<PairRow>(&kind);
+      if (texts && texts->prompt.empty() && !tokenizer_.adds_bos())
+        return without("an empty prompt: the first token of an answer would be predicted from nothing");
+      const int64_t prompt = prompt_of(side), length = length_of(side);
+      if (prompt == length) {
+        made.untrained = true;
+        return without(answer.name + ": no token of the answer is trained");
+      }
+      if (overlong_ != Overlong::truncate) {
+        const auto past = [&](int64_t tokens, const std::optional<int64_t>& most, const char* key) {
+          return most && tokens > *most && !refuse(tokens, length, key + (" " + format_count(*most)), made);
+        };
+        if (past(prompt, max_prompt_, "data.max_prompt_length") ||
+            past(length - prompt, max_completion_, "data.max_completion_length") ||
+            past(length, max_length_, "data.max_length"))
+          return without(answer.name + ": " + made.problem);
+      }
+      made.examples.push_back(std::move(side));
+      made.labels.push_back(answer.name);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw;
+      return without(answer.name + ": " + error.what());
+    }
+  }
+  made.cuts.unsaid = static_cast<int64_t>(made.unsaid.size());
+  Example &chosen = made.examples.at(0), &rejected = made.examples.at(1);
+  const int64_t prompt = prompt_of(chosen);
+  if (prompt_of(rejected) != prompt || !std::equal(chosen.ids.begin(), chosen.ids.begin() + prompt, rejected.ids.begin()))
+    made.pairs.prompts_differ = 1;
+  const int64_t whole = length_of(chosen) + length_of(rejected);
+  cut_pair(chosen, rejected, made);
+  made.dropped = true;
+  made.pairs.equal = chosen.ids == rejected.ids;
+  if (made.pairs.equal) return without("chosen and rejected are the same tokens" + std::string(made.truncated ? " after cutting" : ""));
+  if (prompt_of(chosen) == length_of(chosen) || prompt_of(rejected) == length_of(rejected)) {
+    made = RowExamples{.dropped = true, .cuts = {.dropped_tokens = whole}};
+    return without("the trained tokens of an answer all lie past data.max_length " + format_count(max_length_));
+  }
+  made.dropped = false;
+  const int64_t better = length_of(chosen) - prompt_of(chosen), worse = length_of(rejected) - prompt_of(rejected);
+  made.pairs.longest = length_of(chosen) + length_of(rejected);
+  made.pairs.chosen_longer = better > worse;
+  made.pairs.rejected_longer = worse > better;
+  made.pairs.chosen_tokens = better;
+  made.pairs.rejected_tokens = worse;
+  return made;
+}
+
+}  // namespace forge

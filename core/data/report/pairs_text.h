@@ -1,0 +1,13 @@
+#pragma once
+// Pairs of answers in words, for the plan and for `forge data`.
+#include <string>
+
+#include "core/data/dataset.h"
+
+namespace forge {
+
+// "answers of 12 (chosen) and 19 tokens (rejected) in the mean; the chosen one is longer in 9, the rejected one in 30".
+// `count` is the number of pairs.
+std::string pairs_text(const PairCounts& pairs, int64_t count);
+
+}  // namespace forge

@@ -1,0 +1,61 @@
+#pragma once
+// What training minimises, as one table: a row says which data an objective trains on, what its loss is divided by, and
+// what its loss is. Nothing here knows tensors: the plan prints from the same rows that the engine computes with.
+//
+//   const Objective& row = objective_of(job.objective.type);
+//   row.pair(job.objective, chosen, rejected).loss
+//
+// Two couplings. `token`: the gradient of a position is known from that position alone, so the head is visited once
+// with the objective between its halves (core/train/likelihood.h). `pair`: it is known once the sums over both answers
+// of a pair are (sequence_loss.h), so both are in one micro-batch, and the divisor is the number of pairs of the
+// optimizer step.
+//
+// Symbols: s = Σ logp over the tokens of an answer, n their number, a = s / n, l = s − s of the reference;
+// z = l_c − l_r and h = l_c / n_c − l_r / n_r of a pair with the answers c (chosen) and r (rejected).
+#include <cstdint>
+#include <string>
+
+#include "core/config/job.h"
+
+namespace forge {
+
+// Of one answer.
+struct SequenceSums {
+  double logp = 0, reference = 0;  // s, and that of the reference (0 where the objective has none)
+  int64_t tokens = 0;              // n
+  double ratio() const { return logp - reference; }
+  double mean() const { return logp / static_cast<double>(tokens); }
+};
+
+// Of one pair, before division.
+struct PairLoss {
+  double loss = 0;
+  double d_chosen = 0, d_rejected = 0;  // ∂ loss / ∂ s
+};
+using PairLossFunction = PairLoss (*)(const ObjectiveConfig&, const SequenceSums& chosen, const SequenceSums& rejected);
+
+enum class Coupling { token, pair };
+
+struct Objective {
+  ObjectiveType type;
+  Coupling coupling;
+  bool has_reference;
+  // What a job gets that does not say otherwise; 0 where the objective has no such key, or no rate of its own.
+  double beta, nll_weight;
+  double adapter_learning_rate, full_learning_rate;
+  PairLossFunction pair;  // null: the likelihood of tokens
+  // What an answer earns in the metrics: the quantity that the loss compares.
+  double (*reward)(const ObjectiveConfig&, const SequenceSums&);
+  // The loss of one pair, or of one token, for people.
+  std::string (*formula)(const ObjectiveConfig&);
+};
+
+const Objective& objective_of(ObjectiveType type);
+
+// Fills what the job leaves to the type: beta, nll_weight.
+ObjectiveConfig with_defaults(ObjectiveConfig objective);
+
+// Whether it trains on rows of this format.
+bool trains_on(const Objective& objective, RowFormat format);
+
+}  // namespace forge

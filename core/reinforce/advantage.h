@@ -1,0 +1,49 @@
+#pragma once
+// How much better a completion was than others of its prompt: from rewards to advantages.
+//
+//   Advantages made = make_advantages(rewards, {.baseline = Baseline::group, .scale = AdvantageScale::group});
+//
+// Group mean and deviation: GRPO (2402.03300). No deviation: Dr. GRPO (2503.20783). The others' mean: RLOO (2402.14740).
+// Whitening over tokens: REINFORCE++ (2501.03262).
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace forge {
+
+enum class Baseline { group, others, none };
+enum class AdvantageScale { group, batch, none };
+
+struct AdvantageRule {
+  Baseline baseline = Baseline::group;
+  AdvantageScale scale = AdvantageScale::group;
+  double epsilon = 1e-4;  // added to a deviation
+};
+
+struct CompletionReward {
+  int64_t group = 0;
+  std::optional<double> reward;  // nothing: unscored
+  int64_t tokens = 0;            // of the completion; weighs it in batch whitening
+};
+
+struct Advantages {
+  std::vector<double> values;  // of each completion; 0 for those that do not count
+  std::vector<bool> counts;    // in the divisor: scored, with a token, and in a group that was not dropped
+  int64_t groups = 0;          // with a completion that counts
+  int64_t flat_groups = 0;     // of them: all rewards equal, nothing to learn
+  int64_t dropped_groups = 0;  // fewer than two scored completions, where a baseline needs others
+};
+
+// A deviation is the unbiased one of the group's scored rewards; below kFlatDeviation it is none, and the group's
+// advantages are 0. scale batch: with a group's baseline the deviation of all rewards that count (TRL's
+// scale_rewards: batch); without one, whitening over tokens: (R − μ) / √max(σ², 1e-8), biased (OpenRLHF).
+constexpr double kFlatDeviation = 1e-8;
+Advantages make_advantages(const std::vector<CompletionReward>& rewards, const AdvantageRule& rule);
+
+// Generalised advantage estimation (1506.02438) over the tokens that `mask` keeps; the others are passed over, and have
+// 0: δ = ρ + γ V' − V, A = δ + γ λ A', with V' and A' of the next kept token, 0 behind the last.
+std::vector<double> generalized_advantages(const std::vector<double>& rewards,
+                                           const std::vector<double>& values, const std::vector<bool>& mask,
+                                           double gamma, double lambda);
+
+}  // namespace forge

@@ -1,0 +1,81 @@
+#pragma once
+// A process that speaks lines over its standard input and output; what it says on standard error is kept.
+//
+//   ChildProcess child({.command = {"python3", "reward.py"}, .directory = "/jobs"});
+//   child.send("{\"id\":1}");
+//   while (child.alive()) { child.exchange(100ms); while (auto line = child.next_line()) use(*line); }
+//
+// It is no sandbox: a process may do what its user may. What it gets is bounded (address space), and what becomes of it:
+// it leads a process group of its own, which is killed with it, and it dies with the thread that started it. A
+// grandchild that leaves the group is beyond reach.
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+struct ChildSettings {
+  std::vector<std::string> command;      // a program, looked for in PATH, and its arguments
+  std::string directory;                 // to work in; empty: this process's
+  std::vector<std::string> environment;  // names of variables to pass on beside child_environment()
+  std::optional<int64_t> memory_limit;   // bytes of address space
+};
+
+// The variables that every process gets, where they are set: how programs are found, where files go, and languages.
+// Nothing else is passed on, so that tokens and keys of forge's own environment reach nobody unnamed.
+const std::vector<std::string>& child_environment();
+
+class ChildProcess {
+ public:
+  // Throws Error(environment) when it cannot be started.
+  explicit ChildProcess(const ChildSettings& settings);
+  // Kills it, and its group.
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+
+  // Puts a line in the queue; `exchange` writes it.
+  void send(const std::string& line);
+  bool all_sent() const { return outgoing_.empty(); }
+  // Reads and writes what can be without waiting, and sees whether it has ended.
+  void exchange();
+  // Each line without its end. Nothing while none is complete.
+  std::optional<std::string> next_line();
+  // A line that is longer than kLongestLine bytes.
+  bool babbles() const;
+
+  // False once it ended, or closed its input or output: why_ended() says which.
+  bool alive() const { return alive_; }
+  const std::string& why_ended() const { return why_ended_; }
+  // Its last 64 KiB, with invalid UTF-8 replaced.
+  std::string standard_error() const;
+  int64_t id() const { return pid_; }
+  // For poll.
+  int output() const { return output_; }
+  int input() const { return input_; }
+  int error_output() const { return errors_; }
+
+  // Closes its input, gives it `patience` to leave, then kills it with its group.
+  void end(std::chrono::milliseconds patience);
+
+ private:
+  void read_from(int& descriptor, std::string& into);
+  void write_some();
+  void ended(const std::string& why);
+  bool has_exited(bool& by_signal, int& status) const;
+
+  int64_t pid_ = -1;
+  int input_ = -1, output_ = -1, errors_ = -1;
+  std::string outgoing_, incoming_, standard_error_;
+  size_t scanned_ = 0;  // bytes of incoming_ that hold no end of line
+  bool alive_ = true;
+  std::string why_ended_;
+};
+
+constexpr size_t kLongestLine = size_t{1} << 20;
+
+// Waits until one of the processes has something to say, can be written to or `most` is over.
+void wait_for_any(const std::vector<ChildProcess*>& children, std::chrono::milliseconds most);
+
+}  // namespace forge

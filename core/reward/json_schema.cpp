@@ -1,0 +1,341 @@
+#include "core/reward/json_schema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/key_error.h"
+#include "core/base/text.h"
+#include "core/reward/text_form.h"
+
+namespace forge {
+namespace {
+
+constexpr int kDeepest = 200;              // schemas inside schemas, and references
+constexpr int64_t kMostSteps = 1'000'000;  // of one value
+
+constexpr const char* kTypes[] = {"null", "boolean", "object", "array", "number", "string", "integer"};
+constexpr const char* kDescriptions[] = {"$schema", "$id",      "$comment",   "title",    "description",
+                                         "default", "examples", "deprecated", "readOnly", "writeOnly"};
+
+std::string type_of(const Json& value) {
+  if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())) return "integer";
+  if (value.is_number_integer()) return "integer";
+  if (value.is_number()) return "number";
+  return value.is_null()      ? "null"
+         : value.is_boolean() ? "boolean"
+         : value.is_string()  ? "string"
+         : value.is_array()   ? "array"
+                              : "object";
+}
+
+bool has_type(const Json& value, const std::string& type) {
+  const std::string own = type_of(value);
+  return own == type || (type == "number" && own == "integer");
+}
+
+// Equal as JSON Schema has it: 1 is 1.0, and the order of members says nothing.
+bool equal(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return a == b;
+  if (a.type() != b.type() || a.size() != b.size()) return false;
+  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), equal);
+  if (!a.is_object()) return a == b;
+  return std::all_of(a.items().begin(), a.items().end(), [&](const auto& item) {
+    const auto found = b.find(item.key());
+    return found != b.end() && equal(item.value(), *found);
+  });
+}
+
+// Checks that a schema is one that JsonSchema reads, and collects its patterns.
+class SchemaReader {
+ public:
+  SchemaReader(const Json& root, const std::string& key, std::map<std::string, TextPattern>& patterns)
+      : root_(root), key_(key), patterns_(patterns) {}
+
+  void read(const Json& schema, const std::string& at, int depth = 0) {
+    if (depth > kDeepest) refuse(at, "is nested too deeply");
+    if (schema.is_boolean()) return;
+    if (!schema.is_object()) refuse(at, "is " + type_of(schema) + ", expected a schema");
+    for (const auto& item : schema.items()) {
+      const std::string& word = item.key();
+      const Json& value = item.value();
+      const std::string here = at + "/" + word;
+      if (is_one_of(word, kDescriptions)) continue;
+      if (word == "type")
+        types(value, here);
+      else if (word == "enum")
+        expect(value.is_array() && !value.empty(), here, "a list of values");
+      else if (word == "const")
+        continue;
+      else if (word == "properties" || word == "$defs" || word == "definitions")
+        members(value, here, depth);
+      else if (word == "required")
+        expect(value.is_array() &&
+                   std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); }),
+               here, "a list of names");
+      else if (word == "additionalProperties" || word == "items" || word == "not")
+        read(value, here, depth + 1);
+      else if (word == "anyOf" || word == "oneOf" || word == "allOf" || word == "prefixItems")
+        list(value, here, depth);
+      else if (word == "uniqueItems")
+        expect(value.is_boolean(), here, "true or false");
+      else if (word == "pattern")
+        pattern(value, here);
+      else if (word == "$ref")
+        reference(value, here);
+      else if (word == "minimum" || word == "maximum" || word == "exclusiveMinimum" ||
+               word == "exclusiveMaximum")
+        expect(value.is_number(), here, "a number");
+      else if (word == "multipleOf")
+        expect(value.is_number() && value.get<double>() > 0, here, "a number above 0");
+      else if (word.ends_with("Items") || word.ends_with("Length") || word.ends_with("Properties"))
+        counts(word, value, here);
+      else
+        unknown(word, here);
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& at, const std::string& what,
+                           const std::string& hint = "") const {
+    throw KeyError(ErrorKind::job, key_, (at.empty() ? "the schema" : at) + " " + what, hint);
+  }
+  void expect(bool holds, const std::string& at, const std::string& what) const {
+    if (!holds) refuse(at, "is not " + what);
+  }
+  template <size_t n>
+  static bool is_one_of(const std::string& word, const char* const (&words)[n]) {
+    return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  }
+  void types(const Json& value, const std::string& at) const {
+    const Json list = value.is_array() ? value : Json::array({value});
+    for (const Json& type : list)
+      expect(type.is_string() && is_one_of(type.get<std::string>(), kTypes), at, "a type of JSON");
+  }
+  void members(const Json& value, const std::string& at, int depth) {
+    expect(value.is_object(), at, "an object of schemas");
+    for (const auto& item : value.items()) read(item.value(), at + "/" + item.key(), depth + 1);
+  }
+  void list(const Json& value, const std::string& at, int depth) {
+    expect(value.is_array() && !value.empty(), at, "a list of schemas");
+    for (size_t i = 0; i < value.size(); ++i) read(value[i], at + "/" + std::to_string(i), depth + 1);
+  }
+  void pattern(const Json& value, const std::string& at) {
+    expect(value.is_string(), at, "a text");
+    patterns_.try_emplace(value.get<std::string>(), value.get<std::string>(), key_);
+  }
+  void reference(const Json& value, const std::string& at) const {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    if (!starts_with(text, "#"))
+      refuse(at, "does not stand in the same file", "only references like #/$defs/NAME are read");
+    try {
+      root_.at(Json::json_pointer(text.substr(1)));
+    } catch (const nlohmann::json::exception&) {
+      refuse(at, "points to nothing: " + text);
+    }
+  }
+  void counts(const std::string& word, const Json& value, const std::string& at) const {
+    constexpr const char* kCounts[] = {"minItems",  "maxItems",      "minLength",
+                                       "maxLength", "minProperties", "maxProperties"};
+    if (!is_one_of(word, kCounts)) unknown(word, at);
+    expect(value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0), at,
+           "a count");
+  }
+  [[noreturn]] void unknown(const std::string& word, const std::string& at) const {
+    static const std::vector<std::string> known{"type",
+                                                "enum",
+                                                "const",
+                                                "properties",
+                                                "required",
+                                                "additionalProperties",
+                                                "items",
+                                                "prefixItems",
+                                                "minItems",
+                                                "maxItems",
+                                                "uniqueItems",
+                                                "minLength",
+                                                "maxLength",
+                                                "pattern",
+                                                "minimum",
+                                                "maximum",
+                                                "exclusiveMinimum",
+                                                "exclusiveMaximum",
+                                                "multipleOf",
+                                                "minProperties",
+                                                "maxProperties",
+                                                "anyOf",
+                                                "oneOf",
+                                                "allOf",
+                                                "not",
+                                                "$ref",
+                                                "$defs"};
+    refuse(at, "is not read by this version" + did_you_mean(word, known),
+           word == "format" ? "say it with pattern" : "the keywords are " + join(known, ", "));
+  }
+
+  const Json& root_;
+  const std::string& key_;
+  std::map<std::string, TextPattern>& patterns_;
+};
+
+class Validator {
+ public:
+  Validator(const Json& root, const std::map<std::string, TextPattern>& patterns)
+      : root_(root), patterns_(patterns) {}
+
+  // The first fault, or nothing.
+  std::string check(const Json& schema, const Json& value, const std::string& at, int depth) {
+    if (depth > kDeepest || ++steps_ > kMostSteps)
+      throw PatternGaveUp("the JSON Schema needs too many steps on this value");
+    if (schema.is_boolean()) return schema.get<bool>() ? "" : place(at) + "is not allowed";
+    for (const auto& item : schema.items()) {
+      std::string fault = keyword(item.key(), item.value(), schema, value, at, depth);
+      if (!fault.empty()) return fault;
+    }
+    return "";
+  }
+
+ private:
+  static std::string place(const std::string& at) { return at.empty() ? "it " : at + " "; }
+
+  std::string keyword(const std::string& word, const Json& rule, const Json& schema, const Json& value,
+                      const std::string& at, int depth) {
+    if (word == "type") return type(rule, value, at);
+    if (word == "enum")
+      return std::any_of(rule.begin(), rule.end(), [&](const Json& one) { return equal(one, value); })
+                 ? ""
+                 : place(at) + "is none of the listed values";
+    if (word == "const") return equal(rule, value) ? "" : place(at) + "is not " + dump_json(rule);
+    if (word == "$ref")
+      return check(root_.at(Json::json_pointer(rule.get<std::string>().substr(1))), value, at, depth + 1);
+    if (word == "not")
+      return check(rule, value, at, depth + 1).empty() ? place(at) + "is what must not be" : "";
+    if (word == "anyOf" || word == "oneOf" || word == "allOf") return combined(word, rule, value, at, depth);
+    if (value.is_object()) return of_object(word, rule, schema, value, at, depth);
+    if (value.is_array()) return of_array(word, rule, schema, value, at, depth);
+    if (value.is_string()) return of_text(word, rule, value.get_ref<const std::string&>(), at);
+    if (value.is_number()) return of_number(word, rule, value, at);
+    return "";
+  }
+
+  static std::string type(const Json& rule, const Json& value, const std::string& at) {
+    const Json list = rule.is_array() ? rule : Json::array({rule});
+    std::vector<std::string> names;
+    for (const Json& one : list) {
+      names.push_back(one.get<std::string>());
+      if (has_type(value, names.back())) return "";
+    }
+    return place(at) + "is " + type_of(value) + ", expected " + join(names, " or ");
+  }
+
+  std::string combined(const std::string& word, const Json& rules, const Json& value, const std::string& at,
+                       int depth) {
+    size_t valid = 0;
+    std::string first;
+    for (const Json& rule : rules) {
+      std::string fault = check(rule, value, at, depth + 1);
+      valid += fault.empty();
+      if (first.empty()) first = std::move(fault);
+    }
+    if (word == "allOf") return first;
+    if (word == "anyOf" && valid > 0) return "";
+    if (word == "oneOf" && valid == 1) return "";
+    return valid > 1 ? place(at) + "fits several alternatives" : place(at) + "fits no alternative";
+  }
+
+  std::string of_object(const std::string& word, const Json& rule, const Json& schema, const Json& value,
+                        const std::string& at, int depth) {
+    if (word == "required") {
+      for (const Json& name : rule)
+        if (!value.contains(name.get<std::string>())) return place(at) + "has no " + name.get<std::string>();
+    } else if (word == "properties") {
+      for (const auto& item : rule.items())
+        if (const auto member = value.find(item.key()); member != value.end())
+          if (std::string fault = check(item.value(), *member, at + "/" + item.key(), depth + 1);
+              !fault.empty())
+            return fault;
+    } else if (word == "additionalProperties") {
+      const auto known = schema.find("properties");
+      for (const auto& item : value.items())
+        if (known == schema.end() || !known->contains(item.key()))
+          if (!check(rule, item.value(), at + "/" + item.key(), depth + 1).empty())
+            return at + "/" + item.key() + " is not one of the properties";
+    } else if (word == "minProperties" || word == "maxProperties") {
+      return count(word, rule, value.size(), at, "members");
+    }
+    return "";
+  }
+
+  std::string of_array(const std::string& word, const Json& rule, const Json& schema, const Json& value,
+                       const std::string& at, int depth) {
+    if (word == "items" || word == "prefixItems") {
+      const auto prefix = schema.find("prefixItems");
+      const size_t first = word == "items" && prefix != schema.end() ? prefix->size() : 0;
+      const size_t end = word == "items" ? value.size() : std::min(rule.size(), value.size());
+      for (size_t i = first; i < end; ++i)
+        if (std::string fault =
+                check(word == "items" ? rule : rule[i], value[i], at + "/" + std::to_string(i), depth + 1);
+            !fault.empty())
+          return fault;
+    } else if (word == "uniqueItems" && rule.get<bool>()) {
+      for (size_t i = 0; i < value.size(); ++i)
+        for (size_t k = 0; k < i; ++k) {
+          if (++steps_ > kMostSteps)
+            throw PatternGaveUp("the JSON Schema needs too many steps on this value");
+          if (equal(value[i], value[k])) return place(at) + "has an item twice";
+        }
+    } else if (word == "minItems" || word == "maxItems") {
+      return count(word, rule, value.size(), at, "items");
+    }
+    return "";
+  }
+
+  std::string of_text(const std::string& word, const Json& rule, const std::string& value,
+                      const std::string& at) const {
+    if (word == "minLength" || word == "maxLength")
+      return count(word, rule, static_cast<size_t>(count_characters(value)), at, "characters");
+    if (word == "pattern" && !patterns_.at(rule.get<std::string>()).search(value))
+      return place(at) + "does not match " + rule.get<std::string>();
+    return "";
+  }
+
+  static std::string of_number(const std::string& word, const Json& rule, const Json& value,
+                               const std::string& at) {
+    const auto bound = [&](bool holds, const char* what) {
+      return holds ? "" : place(at) + "is " + dump_json(value) + ", expected " + what + " " + dump_json(rule);
+    };
+    if (word == "minimum") return bound(value >= rule, "at least");
+    if (word == "maximum") return bound(value <= rule, "at most");
+    if (word == "exclusiveMinimum") return bound(value > rule, "more than");
+    if (word == "exclusiveMaximum") return bound(value < rule, "less than");
+    if (word == "multipleOf") {
+      const long double times = static_cast<long double>(value.get<double>()) / rule.get<double>();
+      return bound(std::abs(times - std::round(times)) <= 1e-9L * std::max(1.0L, std::abs(times)),
+                   "a multiple of");
+    }
+    return "";
+  }
+
+  static std::string count(const std::string& word, const Json& rule, size_t count, const std::string& at,
+                           const char* what) {
+    const auto limit = rule.get<uint64_t>();
+    if (starts_with(word, "min") ? count >= limit : count <= limit) return "";
+    return place(at) + "has " + std::to_string(count) + " " + what + ", expected at " +
+           (starts_with(word, "min") ? "least " : "most ") + std::to_string(limit);
+  }
+
+  const Json& root_;
+  const std::map<std::string, TextPattern>& patterns_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+JsonSchema::JsonSchema(Json schema, const std::string& key) : root_(std::move(schema)) {
+  SchemaReader(root_, key, patterns_).read(root_, "");
+}
+
+std::string JsonSchema::problem(const Json& value) const {
+  return Validator(root_, patterns_).check(root_, value, "", 0);
+}
+
+}  // namespace forge

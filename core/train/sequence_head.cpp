@@ -1,0 +1,84 @@
+#include "core/train/sequence_head.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/plan/memory.h"
+#include "kernels/lm_head/lm_head.h"
+
+namespace forge {
+namespace {
+
+// Each sequence's cotangent at each of its supervised positions. fp32 [positions]
+at::Tensor by_position(const std::vector<double>& cotangents, const std::vector<SequenceSums>& answers, double loss_scale,
+                       c10::Device device) {
+  std::vector<float> values;
+  for (size_t i = 0; i < answers.size(); ++i)
+    values.insert(values.end(), static_cast<size_t>(answers[i].tokens), static_cast<float>(cotangents[i] * loss_scale));
+  return at::tensor(values, at::kFloat).to(device);
+}
+
+// A few rows at a time: in 16 bits LibTorch widens both factors first.
+at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
+  for (int64_t begin = 0; begin < rows.size(0); begin += kScaledRows) {
+    const int64_t count = std::min(kScaledRows, rows.size(0) - begin);
+    rows.narrow(0, begin, count).mul_(factors.narrow(0, begin, count).unsqueeze(1));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTensors& batch) {
+  std::vector<SequenceSums> sums(batch.cu_seqlens.size() - 1);
+  if (!logp.defined()) return sums;
+  const at::Tensor values = logp.cpu().contiguous(), positions = batch.loss_positions.cpu();
+  size_t sequence = 0;
+  for (int64_t i = 0; i < values.size(0); ++i) {
+    while (positions.const_data_ptr<int64_t>()[i] >= batch.cu_seqlens[sequence + 1]) ++sequence;
+    sums[sequence].logp += values.const_data_ptr<float>()[i];
+    ++sums[sequence].tokens;
+  }
+  return sums;
+}
+
+SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
+                          const std::vector<double>& reference, double divisor) {
+  FORGE_CHECK(reference.empty() != objective_of(objective.type).has_reference,
+              reference.size() << " sums of a reference for " << answers.size() << " answers");
+  for (size_t i = 0; i < reference.size(); ++i) answers.at(i).reference = reference[i];
+  return sequence_loss(objective, answers, divisor);
+}
+
+at::Tensor sequence_head_backward(const SequenceHead& head, const BatchTensors& batch, const ObjectiveConfig& objective,
+                                  const StepScale& scale, const std::vector<double>& reference, BatchLoss* loss) {
+  c10::NoGradGuard no_grad;
+  const HeadMemory memory{.chunk = kHeadChunk, .scratch = head.rows.scratch, .d_hidden = head.rows.d_rows, .softcap = head.softcap};
+  const TokenNeeds needs{.logp = true};
+  at::Tensor logp, d_rows;
+  if (head.weight_grad.defined()) {
+    logp = head_forward(head.rows.rows, head.weight, batch.loss_targets, needs, memory).logp;
+  } else {
+    logp = at::empty({head.rows.rows.size(0)}, head.rows.rows.options().dtype(at::kFloat));
+    const auto unit = [&](int64_t begin, const TokenOutputs& outputs) {
+      logp.narrow(0, begin, outputs.logp.size(0)).copy_(outputs.logp);
+      return TokenGrads{.logp = at::ones_like(outputs.logp)};
+    };
+    d_rows = head_forward_backward(head.rows.rows, head.weight, batch.loss_targets, needs, unit, memory, {});
+  }
+  const std::vector<SequenceSums> answers = sequence_sums(logp, batch);
+  const SequenceLoss result = answers_loss(answers, objective, reference, scale.divisor);
+  loss->loss += result.loss;
+  add(loss->metrics, result.metrics);
+  const at::Tensor cotangents = by_position(result.cotangents, answers, scale.loss_scale, head.rows.rows.device());
+  if (!head.weight_grad.defined()) return multiply_rows(d_rows, cotangents);
+  const auto known = [&](int64_t begin, const TokenOutputs& outputs) {
+    return TokenGrads{.logp = cotangents.narrow(0, begin, outputs.logsumexp.size(0))};
+  };
+  return head_forward_backward(head.rows.rows, head.weight, batch.loss_targets, needs, known, memory, head.weight_grad);
+}
+
+}  // namespace forge

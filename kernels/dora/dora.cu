@@ -1,0 +1,48 @@
+#include "kernels/dora/dora.cuh"
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/dora/dora_cuda.h"
+
+namespace forge {
+
+void dora_forward_cuda(const DoraForward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    DoraForwardArgs<T> a{static_cast<const T*>(args.x),
+                         static_cast<const T*>(args.bias),
+                         args.ratio,
+                         static_cast<T*>(args.y),
+                         args.rows,
+                         args.width,
+                         args.x_stride,
+                         args.y_stride};
+    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      launch("dora_forward", dora_forward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+    });
+  });
+}
+
+void dora_backward_cuda(const DoraBackward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    DoraBackwardArgs<T> a{static_cast<const T*>(args.x),
+                          static_cast<const T*>(args.d_y),
+                          args.ratio,
+                          args.inverse_norm,
+                          static_cast<T*>(args.d_x),
+                          args.d_magnitude,
+                          args.rows,
+                          args.width,
+                          args.x_stride,
+                          args.d_y_stride,
+                          args.d_x_stride};
+    LaunchShape columns{static_cast<unsigned>(ceil_div(args.width, kWarp)), kDoraWarps * kWarp};
+    launch("dora_backward", dora_backward_kernel<T>, columns, stream, a);
+  });
+}
+
+}  // namespace forge

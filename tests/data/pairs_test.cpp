@@ -1,0 +1,177 @@
+// Two answers to one prompt: what is cut, what is dropped, and that a pair is never torn apart.
+#include <algorithm>
+
+#include "core/config/names.h"
+#include "core/data/batch/order.h"
+#include "core/data/prepare.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::string kGoldens = std::string(FORGE_SOURCE_DIR) + "/tests/data/goldens/";
+
+struct Pairs {
+  TemporaryFolder folder;
+  Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  ChatTemplate chat =
+      ChatTemplate::parse({read_file(kGoldens + "smollm2.jinja", 1 << 20, ErrorKind::data), "smollm2"}, {});
+  Job job;
+  int64_t made = 0;
+
+  Pairs() {
+    job.objective.type = ObjectiveType::dpo;
+    job.data.max_length = 4096;
+  }
+  Prepared prepare(const std::string& rows) {
+    const std::string name = "rows" + std::to_string(made++) + ".jsonl";
+    job.data.train = {{folder.write(name, rows), RowFormat::automatic, {}}};
+    return prepare_dataset(job, Split::train, tokenizer, &chat, {.cache_folder = folder.path("cache"), .threads = 2});
+  }
+  // "prompt|answer" of every example.
+  std::vector<std::string> texts(const Prepared& prepared) const {
+    std::vector<std::string> all;
+    for (int64_t i = 0; i < prepared.data->size(); ++i) {
+      const Example e = prepared.data->example(i);
+      const auto first = std::find(e.supervised.begin(), e.supervised.end(), 1) - e.supervised.begin();
+      const auto prompt = std::span(e.ids).first(static_cast<size_t>(first));
+      all.push_back(tokenizer.decode(prompt) + "|" + tokenizer.decode(std::span(e.ids).subspan(prompt.size())));
+    }
+    return all;
+  }
+};
+
+std::string row(const std::string& prompt, const std::string& chosen, const std::string& rejected) {
+  return dump_json({{"prompt", prompt}, {"chosen", chosen}, {"rejected", rejected}}) + "\n";
+}
+
+// Rows whose sides have unequal lengths, so that order and packing have something to do.
+std::string many_rows(int64_t count) {
+  std::string rows;
+  for (int64_t i = 0; i < count; ++i)
+    rows += row("question " + std::to_string(i), std::string(static_cast<size_t>(1 + i % 7), 'a'),
+                std::string(static_cast<size_t>(2 + i % 11), 'b'));
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("a pair is one atom of two examples, chosen before rejected") {
+  Pairs pairs;
+  const Prepared prepared = pairs.prepare(row("the", " cat", " dog sat") + row("a", " b", " c"));
+  CHECK(prepared.summary.examples == 2);
+  CHECK(prepared.data->size() == 4);
+  CHECK(prepared.data->atoms() == 2);
+  CHECK(prepared.data->examples_of(1) == std::vector<int64_t>{2, 3});
+  CHECK(prepared.data->atom_lengths()[0] == prepared.data->length(0) + prepared.data->length(1));
+  CHECK(prepared.lengths == prepared.data->atom_lengths());
+  CHECK(prepared.data->label(2) == "chosen");
+  CHECK(prepared.data->label(3) == "rejected");
+  const Batch batch = make_batch(*prepared.data, {1, 0});
+  CHECK(batch.example_ids == std::vector<int64_t>{2, 3, 0, 1});
+  CHECK(prepared.summary.pairs.longest == std::max(prepared.lengths[0], prepared.lengths[1]));
+  CHECK(prepared.summary.pairs.rejected_longer == 1);
+  CHECK(prepared.summary.pairs.chosen_longer == 0);
+}
+
+TEST_CASE("answers are examples of their own where nothing compares them") {
+  Pairs pairs;
+  pairs.job.objective.type = ObjectiveType::sft;
+  const Prepared prepared = pairs.prepare(row("the", " cat", " dog"));
+  CHECK(prepared.summary.examples == 2);
+  CHECK(prepared.data->atoms() == 2);
+  CHECK(prepared.summary.pairs.longest == 0);
+}
+
+TEST_CASE("no order and no packing tears a pair apart") {
+  Pairs pairs;
+  const Prepared prepared = pairs.prepare(many_rows(60));
+  Job job = pairs.job;
+  job.train.global_batch_size = 8;
+  job.train.micro_batch_size = 3;
+  for (const bool packing : {true, false}) {
+    job.data.packing = packing;
+    job.train.micro_batch_tokens = 64;
+    std::vector<int64_t> seen;
+    for (const auto& step : epoch_steps(prepared.data->atom_lengths(), job, 0))
+      for (const auto& atoms : micro_batches(step, prepared.data->atom_lengths(), job)) {
+        const Batch batch = make_batch(*prepared.data, atoms);
+        REQUIRE(batch.sequences() == 2 * static_cast<int64_t>(atoms.size()));
+        for (int64_t s = 0; s < batch.sequences(); ++s)
+          CHECK(prepared.data->label(batch.example_ids[static_cast<size_t>(s)]) == (s % 2 == 0 ? "chosen" : "rejected"));
+        seen.insert(seen.end(), atoms.begin(), atoms.end());
+      }
+    std::sort(seen.begin(), seen.end());
+    CHECK(seen.size() == 60);
+    CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
+  }
+}
+
+TEST_CASE("a prompt loses its beginning alike on both sides, and an answer its end only beyond that") {
+  Pairs pairs;
+  const std::string prompt = "one two three four five six seven eight";
+  const Prepared whole = pairs.prepare(row(prompt, " cat", " dog dog dog dog"));
+  const auto length = [](const Prepared& p, int64_t i) { return p.data->length(i); };
+  const int64_t longer = length(whole, 1);
+  pairs.job.data.max_length = longer - 2;
+  const Prepared cut = pairs.prepare(row(prompt, " cat", " dog dog dog dog"));
+  CHECK(length(cut, 1) == longer - 2);
+  CHECK(length(cut, 0) == length(whole, 0) - 2);
+  CHECK(cut.summary.cuts.prompts == 1);
+  CHECK(cut.summary.cuts.completions == 0);
+  CHECK(cut.summary.truncated == 1);
+  CHECK(cut.data->supervised(0) == whole.data->supervised(0));
+  CHECK(cut.data->supervised(1) == whole.data->supervised(1));
+  const auto texts = pairs.texts(cut);
+  CHECK(texts[0].substr(0, texts[0].find('|')) == texts[1].substr(0, texts[1].find('|')));
+  pairs.job.data.max_length = 4;  // the prompt's last token and three of the answers
+  const Prepared least = pairs.prepare(row(prompt, " cat", " dog dog dog dog"));
+  CHECK(length(least, 1) == 4);
+  CHECK(least.data->supervised(1) == 3);
+  CHECK(least.summary.cuts.completions == 1);
+  CHECK(least.summary.pairs.one_side_cut == 1);
+}
+
+TEST_CASE("pairs of equal answers are dropped, counted and named") {
+  Pairs pairs;
+  pairs.job.data.max_completion_length = 2;
+  const Prepared prepared = pairs.prepare(row("the", " cat cat cat", " cat cat dog") + row("a", " b", " c"));
+  CHECK(prepared.summary.examples == 1);
+  CHECK(prepared.summary.dropped == 1);
+  CHECK(prepared.summary.pairs.equal == 1);
+  const std::string lost = read_file(prepared.summary.lost_rows_path, 1 << 16, ErrorKind::data);
+  CHECK_THAT(lost, Catch::Contains("chosen and rejected are the same tokens after cutting"));
+}
+
+TEST_CASE("overlong: drop leaves out the pair, error names its side") {
+  Pairs pairs;
+  pairs.job.data.max_length = 8;
+  pairs.job.data.overlong = Overlong::drop;
+  const std::string rows = row("the", " cat", " " + std::string(40, 'x')) + row("a", " b", " c");
+  CHECK(pairs.prepare(rows).summary.examples == 1);
+  CHECK(pairs.prepare(rows).summary.dropped == 1);
+  pairs.job.data.overlong = Overlong::error;
+  CHECK_THAT(error_of([&] { pairs.prepare(rows); }), Catch::Contains("rejected: ") && Catch::Contains("expected at most data.max_length 8"));
+}
+
+TEST_CASE("a conversation's answers are trained from where they differ") {
+  Pairs pairs;
+  const Prepared prepared = pairs.prepare(dump_json(
+      {{"chosen", {{{"role", "user"}, {"content", "q"}}, {{"role", "assistant"}, {"content", "good"}}}},
+       {"rejected", {{{"role", "user"}, {"content", "q"}}, {{"role", "assistant"}, {"content", "bad"}}}}}) + "\n");
+  const auto texts = pairs.texts(prepared);
+  REQUIRE(texts.size() == 2);
+  CHECK_THAT(texts[0], Catch::EndsWith("<|im_start|>assistant\n|good<|im_end|>\n") || Catch::EndsWith("|good<|im_end|>"));
+  CHECK(texts[0].substr(0, texts[0].find('|')) == texts[1].substr(0, texts[1].find('|')));
+  CHECK(prepared.summary.pairs.prompts_differ == 0);
+}
+
+TEST_CASE("a cache of pairs is read again as pairs") {
+  Pairs pairs;
+  const Prepared made = pairs.prepare(many_rows(5));
+  const DataSet again = DataSet::open(made.data->path());
+  CHECK(again.atoms() == 5);
+  CHECK(again.atom_lengths() == made.lengths);
+  CHECK(data_summary_from_json(to_json(made.summary)).pairs.rejected_longer == made.summary.pairs.rejected_longer);
+}

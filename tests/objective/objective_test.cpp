@@ -1,0 +1,281 @@
+// The table of objectives: known answers, gradients by central differences, and that these two notice a row that is wrong.
+#include <cmath>
+#include <functional>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/io/json.h"
+#include "core/objective/dpo.h"
+#include "core/objective/sequence_loss.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+// Values and derivatives were computed by an independent program in double precision (β 0.1, ε 0.1).
+const SequenceSums kChosen{-12, -13, 4}, kRejected{-15, -14.5, 6};
+
+struct KnownAnswer {
+  std::string name;
+  ObjectiveConfig objective;
+  double loss, d_chosen, d_rejected, loss_at_reference;
+};
+
+ObjectiveConfig config(ObjectiveType type, const std::function<void(ObjectiveConfig&)>& change = {}) {
+  ObjectiveConfig objective;
+  objective.type = type;
+  objective.nll_weight = 0;
+  if (change) change(objective);
+  return with_defaults(objective);
+}
+KnownAnswer dpo(const char* name, double flip, double loss, double chosen, double rejected, double at_reference) {
+  const auto change = [&](ObjectiveConfig& o) {
+    o.loss = *enum_of<DpoLoss>(name);
+    o.label_flip = flip;
+  };
+  return {std::string(name) + (flip > 0 ? " flipped" : ""), config(ObjectiveType::dpo, change), loss, chosen, rejected, at_reference};
+}
+
+const std::vector<KnownAnswer>& known_answers() {
+  static const std::vector<KnownAnswer> all{
+      dpo("sigmoid", 0, 0.620957048, -0.046257015, 0.046257015, 0.693147181),
+      dpo("sigmoid", 0.1, 0.635957048, -0.036257015, 0.036257015, 0.693147181),
+      dpo("robust", 0.1, 0.602207048, -0.058757015, 0.058757015, 0.693147181),
+      dpo("hinge", 0, 0.85, -0.1, 0.1, 1),
+      dpo("ipo", 0, 21.777777778, -2.333333333, 1.555555556, 25),
+      dpo("sigmoid_norm", 0, 0.676619396, -0.012291686, 0.008194457, 0.693147181),
+      dpo("exo_pair", 0.1, 0.431388457, -0.050893800, 0.050893800, 0.510825624),
+      dpo("nca_pair", 0, 1.350824814, -0.021253122, 0.024375130, 1.386294361),
+      dpo("sppo_hard", 0, 36.25, -8, 9, 50),
+      dpo("apo_zero", 0, 0.962523416, -0.024937604, 0.024984382, 1),
+      dpo("apo_down", 0, 0.987549342, 0.000077703, 0.024859901, 1),
+      {"simpo", config(ObjectiveType::simpo, [](ObjectiveConfig& o) { o.beta = 2.5; }), 2.350206559, -0.565406584, 0.376937723, -1},
+      {"orpo", config(ObjectiveType::orpo), 0.099574255, -0.016589729, 0.011448972, -1},
+      {"cpo", config(ObjectiveType::cpo), 0.554355244, -0.042555748, 0.042555748, -1},
+  };
+  return all;
+}
+
+PairLossFunction row_of(const ObjectiveConfig& objective) {
+  return objective.type == ObjectiveType::dpo ? dpo_row(objective.loss).pair : objective_of(objective.type).pair;
+}
+
+using Row = std::function<PairLoss(const ObjectiveConfig&, const SequenceSums&, const SequenceSums&)>;
+
+bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)); }
+
+// What is wrong with a row, by its known answer and by central differences at several points, both sides of every gate.
+std::vector<std::string> faults_of(const Row& row, const KnownAnswer& known) {
+  std::vector<std::string> faults;
+  const auto expect = [&](bool good, const std::string& what) {
+    if (!good) faults.push_back(known.name + ": " + what);
+  };
+  const ObjectiveConfig& o = known.objective;
+  const PairLoss found = row(o, kChosen, kRejected);
+  expect(near(found.loss, known.loss, 1e-8), "loss " + format_number(found.loss));
+  expect(near(found.d_chosen, known.d_chosen, 1e-8), "d_chosen " + format_number(found.d_chosen));
+  expect(near(found.d_rejected, known.d_rejected, 1e-8), "d_rejected " + format_number(found.d_rejected));
+  if (known.loss_at_reference >= 0) {
+    const SequenceSums c{-13, -13, 4}, r{-14.5, -14.5, 6};
+    expect(near(row(o, c, r).loss, known.loss_at_reference, 1e-8), "loss at the reference");
+  }
+  constexpr double kStep = 1e-4;
+  for (const double chosen : {-40.0, -12.0, -2.0, -0.03})
+    for (const double rejected : {-50.0, -15.0, -1.0}) {
+      SequenceSums c = kChosen, r = kRejected;
+      c.logp = chosen, r.logp = rejected;
+      const PairLoss at = row(o, c, r);
+      const auto slope = [&](double& value) {
+        const double middle = value;
+        value = middle + kStep;
+        const double above = row(o, c, r).loss;
+        value = middle - kStep;
+        const double below = row(o, c, r).loss;
+        value = middle;
+        return (above - below) / (2 * kStep);
+      };
+      const std::string place = " at " + format_number(chosen) + ", " + format_number(rejected);
+      expect(near(at.d_chosen, slope(c.logp), 2e-6), "d_chosen" + place);
+      expect(near(at.d_rejected, slope(r.logp), 2e-6), "d_rejected" + place);
+    }
+  return faults;
+}
+
+struct Mutation {
+  const char* name;
+  std::function<PairLoss(const Row&, const ObjectiveConfig&, const SequenceSums&, const SequenceSums&)> run;
+};
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> all{
+      {"sign of d_chosen",
+       [](const Row& row, const auto& o, const auto& c, const auto& r) {
+         PairLoss p = row(o, c, r);
+         p.d_chosen = -p.d_chosen;
+         return p;
+       }},
+      {"sign of d_rejected",
+       [](const Row& row, const auto& o, const auto& c, const auto& r) {
+         PairLoss p = row(o, c, r);
+         p.d_rejected = -p.d_rejected;
+         return p;
+       }},
+      {"sign of the loss",
+       [](const Row& row, const auto& o, const auto& c, const auto& r) {
+         PairLoss p = row(o, c, r);
+         p.loss = -p.loss;
+         return p;
+       }},
+      {"the two answers swapped", [](const Row& row, const auto& o, const auto& c, const auto& r) { return row(o, r, c); }},
+      {"divided by the answer's length",
+       [](const Row& row, const auto& o, const auto& c, const auto& r) {
+         PairLoss p = row(o, c, r);
+         p.d_chosen /= static_cast<double>(c.tokens);
+         return p;
+       }},
+      {"a gate that closes where the chosen answer wins",
+       [](const Row& row, const auto& o, const auto& c, const auto& r) {
+         PairLoss p = row(o, c, r);
+         if (c.logp > r.logp) p.d_chosen = p.d_rejected = 0;
+         return p;
+       }},
+      {"another beta",
+       [](const Row& row, const auto& o, const auto& c, const auto& r) {
+         ObjectiveConfig other = o;
+         if (other.beta) *other.beta *= 1.01;
+         other.odds_weight *= 1.01;
+         return row(other, c, r);
+       }},
+  };
+  return all;
+}
+
+// A key of a golden's objective.
+void set(ObjectiveConfig& objective, const std::string& key, const Json& value) {
+  const auto number = [&] { return value.get<double>(); };
+  if (key == "type") objective.type = *enum_of<ObjectiveType>(value.get<std::string>());
+  else if (key == "loss") objective.loss = *enum_of<DpoLoss>(value.get<std::string>());
+  else if (key == "beta") objective.beta = number();
+  else if (key == "label_flip") objective.label_flip = number();
+  else if (key == "nll_weight") objective.nll_weight = number();
+  else if (key == "gamma") objective.gamma = number();
+  else if (key == "odds_weight") objective.odds_weight = number();
+  else FAIL("a golden with " << key);
+}
+
+std::string text(const std::vector<std::string>& faults) { return join(faults, "\n"); }
+
+}  // namespace
+
+TEST_CASE("every row has its known answer and the gradient of its loss") {
+  for (const KnownAnswer& known : known_answers()) {
+    const std::vector<std::string> faults = faults_of(row_of(known.objective), known);
+    INFO(text(faults));
+    CHECK(faults.empty());
+  }
+}
+
+TEST_CASE("a row that is wrong in one place is noticed") {
+  for (const KnownAnswer& known : known_answers())
+    for (const Mutation& mutation : mutations()) {
+      const Row right = row_of(known.objective);
+      const Row wrong = [&](const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+        return mutation.run(right, o, c, r);
+      };
+      INFO(known.name << ": " << mutation.name);
+      CHECK_FALSE(faults_of(wrong, known).empty());
+    }
+}
+
+TEST_CASE("every loss of dpo and every objective of pairs has a known answer") {
+  for (const DpoRow& row : dpo_rows())
+    CHECK(std::any_of(known_answers().begin(), known_answers().end(), [&](const KnownAnswer& known) {
+      return known.objective.type == ObjectiveType::dpo && known.objective.loss == row.loss;
+    }));
+  for (size_t i = 0; i < names(ObjectiveType()).size(); ++i) {
+    const auto type = static_cast<ObjectiveType>(i);
+    if (objective_of(type).coupling == Coupling::token) continue;
+    CHECK(std::any_of(known_answers().begin(), known_answers().end(),
+                      [&](const KnownAnswer& known) { return known.objective.type == type; }));
+  }
+}
+
+TEST_CASE("losses and gradients stay finite for answers that are certain or impossible") {
+  for (const KnownAnswer& known : known_answers())
+    for (const double chosen : {0.0, -1e-12, -1e5})
+      for (const double rejected : {0.0, -1e-12, -1e5}) {
+        SequenceSums c = kChosen, r = kRejected;
+        c.logp = chosen, r.logp = rejected;
+        const PairLoss found = row_of(known.objective)(known.objective, c, r);
+        INFO(known.name << " " << chosen << " " << rejected);
+        CHECK(std::isfinite(found.loss));
+        CHECK(std::isfinite(found.d_chosen));
+        CHECK(std::isfinite(found.d_rejected));
+      }
+}
+
+TEST_CASE("losses and gradients are those of TRL in float64") {
+  const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/objective/goldens/trl.json";
+  const Json goldens = Json::parse(read_file(path, 1 << 20, ErrorKind::environment));
+  CHECK(goldens["cases"].size() == 16);
+  for (const Json& golden : goldens["cases"]) {
+    ObjectiveConfig objective;
+    for (const auto& [key, value] : golden["objective"].items()) set(objective, key, value);
+    std::vector<SequenceSums> answers;
+    const size_t pairs = golden["logp"].size() / 2;
+    for (size_t i = 0; i < pairs; ++i)
+      for (const size_t row : {i, pairs + i})
+        answers.push_back({golden["logp"][row], golden["reference"][row], golden["tokens"][row]});
+    const SequenceLoss found = sequence_loss(with_defaults(objective), answers, static_cast<double>(pairs));
+    INFO(golden["name"]);
+    CHECK(near(found.loss / static_cast<double>(pairs), golden["loss"], 1e-10));
+    for (size_t i = 0; i < pairs; ++i) {
+      CHECK(near(found.cotangents[2 * i], golden["gradient"][i], 1e-10));
+      CHECK(near(found.cotangents[2 * i + 1], golden["gradient"][pairs + i], 1e-10));
+    }
+  }
+}
+
+TEST_CASE("the loss of a batch is divided by the pairs of the step, and its likelihood is the chosen answer's mean") {
+  const ObjectiveConfig objective = config(ObjectiveType::dpo, [](ObjectiveConfig& o) { o.nll_weight = 0.5; });
+  const SequenceLoss found = sequence_loss(objective, {kChosen, kRejected, kRejected, kChosen}, 8);
+  const PairLoss first = objective_of(ObjectiveType::dpo).pair(objective, kChosen, kRejected);
+  const PairLoss second = objective_of(ObjectiveType::dpo).pair(objective, kRejected, kChosen);
+  CHECK(found.loss == Approx(first.loss + 0.5 * 3 + second.loss + 0.5 * 2.5).epsilon(1e-14));
+  REQUIRE(found.cotangents.size() == 4);
+  CHECK(found.cotangents[0] == Approx((first.d_chosen - 0.5 / 4) / 8).epsilon(1e-14));
+  CHECK(found.cotangents[1] == Approx(first.d_rejected / 8).epsilon(1e-14));
+  CHECK(found.cotangents[2] == Approx((second.d_chosen - 0.5 / 6) / 8).epsilon(1e-14));
+  CHECK(found.cotangents[3] == Approx(second.d_rejected / 8).epsilon(1e-14));
+  CHECK(found.metrics.at("nll") == Approx(5.5).epsilon(1e-14));
+}
+
+TEST_CASE("metrics are sums over pairs, and equal rewards count one half") {
+  const ObjectiveConfig objective = config(ObjectiveType::dpo);
+  const MetricSums sums = sequence_loss(objective, {kChosen, kRejected, kChosen, kChosen}, 2).metrics;
+  CHECK(sums.at("reward_chosen") == Approx(0.2));
+  CHECK(sums.at("reward_rejected") == Approx(0.05));
+  CHECK(sums.at("reward_margin") == Approx(0.15));
+  CHECK(sums.at("reward_accuracy") == 1.5);
+  CHECK(sums.at("logp_chosen") == -24);
+  CHECK(sums.at("logp_rejected") == -27);
+  CHECK(sums.at("logp_chosen_change") == 2);
+  CHECK(sums.at("logp_rejected_change") == 0.5);
+}
+
+TEST_CASE("an answer equal to the reference's has reward 0 and the loss ln 2") {
+  const SequenceSums c{-13, -13, 4}, r{-14.5, -14.5, 6};
+  const SequenceLoss found = sequence_loss(config(ObjectiveType::dpo), {c, r}, 1);
+  CHECK(found.loss == std::log(2.0));
+  CHECK(found.metrics.at("reward_chosen") == 0);
+  CHECK(found.metrics.at("reward_margin") == 0);
+}
+
+TEST_CASE("objectives train on rows that they understand") {
+  CHECK(trains_on(objective_of(ObjectiveType::dpo), RowFormat::preference));
+  CHECK_FALSE(trains_on(objective_of(ObjectiveType::dpo), RowFormat::messages));
+  CHECK_FALSE(trains_on(objective_of(ObjectiveType::sft), RowFormat::preference));
+  CHECK(trains_on(objective_of(ObjectiveType::sft), RowFormat::messages));
+  CHECK_FALSE(trains_on(objective_of(ObjectiveType::simpo), RowFormat::kto));
+}

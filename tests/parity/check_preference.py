@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Compares forge's preference objectives with the goldens of TRL on the tiny model. Standard library only.
+
+    python3 tests/parity/check_preference.py build/bin/forge [--only NAME] [--provider reference]
+
+For every case: the losses and gradient norms of five steps, the gradient of the first step tensor by tensor, and that no
+way of cutting a step changes it. Prints one line per check and "N passed, N failed"; exits 1 if any failed.
+"""
+import argparse
+import json
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+import forge_run
+import preference_cases
+from tensors import read_safetensors, squared
+
+HERE = Path(__file__).resolve().parent
+GOLDENS, TINY = HERE / "goldens", HERE.parent / "fixtures" / "tiny-llama"
+FIRST_LOSS, GRADIENT, STEPS, CUT = 1e-6, 1e-5, 1e-4, 1e-6
+# A step of eight pairs, cut as it likes: the examples have unequal lengths. `packed` counts tokens.
+CUTS = {
+    "4+4": ({"micro_batch_size": 4}, {}),
+    "3+3+2": ({"micro_batch_size": 3}, {}),
+    "5+3": ({"micro_batch_size": 5}, {}),
+    "1x8": ({"micro_batch_size": 1}, {}),
+    "packed": ({"micro_batch_size": None, "micro_batch_tokens": 150}, {"packing": True}),
+    "packed whole": ({"micro_batch_size": None, "micro_batch_tokens": 4096}, {"packing": True}),
+    "recomputed": ({"activation_checkpointing": "full"}, {}),
+}
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def limit(self, what: str, value: float, limit: float, note: str = "") -> None:
+        ok = value <= limit
+        self.passed, self.failed = self.passed + ok, self.failed + (not ok)
+        print(f"{'ok  ' if ok else 'FAIL'} {what}: {value:.1e} (limit {limit:.0e}) {note}", flush=True)
+
+
+def start_of(case) -> dict:
+    return read_safetensors(GOLDENS / f"adapter-init-{case.adapter}" / "adapter_model.safetensors")
+
+
+def gradient_of(run: forge_run.Run, case) -> dict[str, list[float]]:
+    """Rate 1 and no decay: what the step took away."""
+    start = start_of(case)
+    return {name: [a - b for a, b in zip(start[name].values, tensor.values, strict=True)] for name, tensor in run.tensors().items()}
+
+
+def distance(got: dict, want: dict) -> float:
+    """Relative, all tensors together."""
+    if set(got) != set(want):
+        return math.inf
+    off = sum(squared([a - b for a, b in zip(got[n], want[n], strict=True)]) for n in want)
+    return math.sqrt(off / sum(squared(want[n]) for n in want))
+
+
+def peft_name(name: str) -> str:
+    return name.replace(".modules_to_save", "")
+
+
+def check_case(checks: Checks, forge: str, case, golden: dict, tensors: dict, stride: int, root: Path) -> None:
+    runs = root / "runs"
+    run = forge_run.run_job(forge, preference_cases.job(case, case.name, TINY, GOLDENS, runs), root)
+    checks.limit(f"{case.name} tokens", float([s["tokens"] for s in run.steps] != golden["tokens"]), 0)
+    errors = [abs(a - b) / max(abs(b), 1e-30) for a, b in zip(run.losses, golden["losses"], strict=True)]
+    checks.limit(f"{case.name} first loss", errors[0], FIRST_LOSS)
+    checks.limit(f"{case.name} five losses", max(errors), STEPS)
+    norms = [step["grad_norm"] for step in run.steps]
+    checks.limit(f"{case.name} gradient norms", forge_run.relative_error(norms, golden["grad_norms"]), STEPS)
+    whole = preference_cases.job(case, f"{case.name}-gradient", TINY, GOLDENS, runs, gradient=True)
+    gradient = gradient_of(forge_run.run_job(forge, whole, root), case)
+    want = {peft_name(n.removeprefix(case.name + "/")): t.values for n, t in tensors.items() if n.startswith(case.name + "/")}
+    checks.limit(f"{case.name} gradient", distance({n: v[::stride] for n, v in gradient.items()}, want), GRADIENT)
+    check_cuts(checks, forge, case, gradient, root)
+
+
+def check_cuts(checks: Checks, forge: str, case, gradient: dict, root: Path) -> None:
+    for index, (name, (train, data)) in enumerate(CUTS.items()):
+        cached = {"reference_cache": index % 2 == 0} if case.objective.get("reference") == "base" else {}
+        job = preference_cases.job(case, f"{case.name}-cut-{index}", TINY, GOLDENS, root / "runs", True, train, data, cached)
+        cut = gradient_of(forge_run.run_job(forge, job, root), case)
+        checks.limit(f"{case.name} cut {name}", distance(cut, gradient), CUT)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("forge")
+    parser.add_argument("--only")
+    parser.add_argument("--provider", default="auto")
+    args = parser.parse_args()
+    preference_cases.PROVIDER = args.provider
+    goldens = json.loads((GOLDENS / "preference.json").read_text())
+    tensors = read_safetensors(GOLDENS / "preference.safetensors")
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as folder:
+        for case in preference_cases.CASES:
+            if args.only in (None, case.name):
+                check_case(checks, args.forge, case, goldens["runs"][case.name], tensors, goldens["stride"], Path(folder))
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return checks.failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Goldens of the preference objectives, by TRL 1.16.0: its loss functions on numbers in float64, and on the tiny model.
+
+    python tests/parity/make_preference_goldens.py
+
+Writes tests/objective/goldens/trl.json, and in tests/parity/goldens tiny-pairs.jsonl, preference.json (losses of five
+steps) and preference.safetensors (the gradient of the first). TRL's own code computes every loss; what is written here
+is what stands around it: rows to tokens, log-probabilities of the answers, one optimizer step after the other. Where
+TRL's terms depend on how a step is cut into micro-batches (the likelihood of ORPO, CPO and DPO's sft term: a mean over
+the tokens of the micro-batch, in ORPO with those of the prompt), forge's definition is taken: the mean over pairs of the
+mean over the chosen answer's tokens.
+"""
+import json
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from peft import PeftModel
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from trl import DPOTrainer, __version__
+from trl.experimental.cpo import CPOTrainer
+from trl.experimental.orpo import ORPOTrainer
+
+import preference_cases
+
+HERE = Path(__file__).resolve().parent
+GOLDENS, OBJECTIVE = HERE / "goldens", HERE.parent / "objective" / "goldens"
+TINY = HERE.parent / "fixtures" / "tiny-llama"
+STRIDE = 3
+
+
+class Accelerator:
+    device = torch.device("cpu")
+    gather = gather_for_metrics = staticmethod(lambda value: value)
+
+
+class Metrics(dict):
+    def __missing__(self, key):
+        return self.setdefault(key, Metrics() if key in ("train", "eval") else [])
+
+
+def trl_dpo(objective: dict, log_probs: torch.Tensor, mask: torch.Tensor, references) -> torch.Tensor:
+    """Mean loss of DPOTrainer; log_probs and mask [chosen rows, then rejected rows, positions]."""
+    rows, length = mask.shape
+    outputs = SimpleNamespace(log_probs=log_probs, entropy=torch.zeros(rows, length), mean_logits=torch.zeros(rows, length),
+                              is_top1=torch.zeros(rows, length, dtype=torch.bool))
+    model = lambda **_: outputs  # noqa: E731
+    trainer = SimpleNamespace(
+        model=SimpleNamespace(training=True), accelerator=Accelerator(), aux_loss_enabled=False, ld_alpha=None,
+        precompute_ref_logps=True, f_divergence_type="reverse_kl", loss_types=[objective["loss"]], loss_weights=[1.0],
+        beta=objective["beta"], label_smoothing=objective.get("label_flip", 0.0), use_weighting=False, args=None,
+        _metrics=Metrics(), _total_train_tokens=0, _tp_size=1)
+    whole = torch.cat([torch.zeros(rows, 1, dtype=torch.long), mask], 1)  # of the ids, one more than the predictions
+    inputs = {"input_ids": torch.zeros_like(whole), "attention_mask": torch.ones_like(whole), "completion_mask": whole,
+              "ref_chosen_logps": references[0], "ref_rejected_logps": references[1]}
+    return DPOTrainer._compute_loss(trainer, model, inputs, False)
+
+
+def trl_without_reference(objective: dict, chosen: torch.Tensor, rejected: torch.Tensor, counts) -> torch.Tensor:
+    """Losses by pair of CPOTrainer and ORPOTrainer from sums; both without their likelihood."""
+    if objective["type"] == "cpo":
+        trainer = SimpleNamespace(alpha=0.0, loss_type="sigmoid", beta=objective["beta"], label_smoothing=0.0, accelerator=Accelerator())
+        return CPOTrainer.cpo_loss(trainer, chosen, rejected)[0]
+    chosen, rejected = chosen / counts[0], rejected / counts[1]
+    if objective["type"] == "simpo":
+        trainer = SimpleNamespace(alpha=0.0, loss_type="simpo", beta=objective["beta"], simpo_gamma=objective["gamma"],
+                                  label_smoothing=0.0, accelerator=Accelerator())
+        return CPOTrainer.cpo_loss(trainer, chosen, rejected)[0]
+    trainer = SimpleNamespace(beta=objective["odds_weight"], accelerator=Accelerator())
+    narrow, torch.Tensor.float = torch.Tensor.float, lambda self: self  # TRL computes this one in fp32, whatever it gets
+    try:
+        return -ORPOTrainer.odds_ratio_loss(trainer, chosen, rejected)[0]
+    finally:
+        torch.Tensor.float = narrow
+
+
+def loss_of(objective: dict, log_probs, mask, references) -> torch.Tensor:
+    log_probs = log_probs * mask
+    chosen, rejected = log_probs.sum(1).chunk(2)
+    counts = mask.sum(1).chunk(2)
+    if objective["type"] == "dpo":
+        loss = trl_dpo(objective, log_probs, mask, references)
+    else:
+        loss = trl_without_reference(objective, chosen, rejected, counts).mean()
+    return loss - objective.get("nll_weight", 0.0) * (chosen / counts[0]).mean()
+
+
+def numbers_golden(case: preference_cases.PreferenceCase, seed: int) -> dict:
+    """Five pairs of answers, of which one is as the reference has it."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.tensor([3, 1, 7, 4, 9, 5, 2, 7, 8, 1])
+    mask = (torch.arange(9) < lengths.unsqueeze(1)).long()
+    log_probs = -3 * torch.rand(10, 9, generator=generator, dtype=torch.float64) - 0.01
+    sums = (log_probs * mask).sum(1)
+    references = sums + 4 * (torch.rand(10, generator=generator, dtype=torch.float64) - 0.5)
+    references[[1, 6]] = sums[[1, 6]]
+    log_probs.requires_grad_()
+    loss = loss_of(case.objective, log_probs, mask, references.chunk(2))
+    loss.backward()
+    gradients = log_probs.grad[:, 0]  # the same at every position of an answer
+    assert torch.allclose(log_probs.grad, gradients.unsqueeze(1) * mask, rtol=1e-12, atol=0)
+    return {"name": case.name, "objective": {k: v for k, v in case.objective.items() if k != "reference"}, "loss": loss.item(),
+            "logp": sums.tolist(), "reference": references.tolist(), "tokens": lengths.tolist(), "gradient": gradients.tolist()}
+
+
+def make_pairs() -> list[dict]:
+    rng = random.Random(5)
+    words = "red green blue cat dog sun moon tree river stone bird fish cloud rain snow wind fire lamp book road".split()
+    text = lambda least, most: " ".join(rng.choice(words) for _ in range(rng.randint(least, most)))  # noqa: E731
+    return [{"prompt": text(2, 6) + ":", "chosen": " " + text(1, 5), "rejected": " " + text(2, 8)}
+            for _ in range(preference_cases.PAIRS * preference_cases.STEPS)]
+
+
+def tokens_of(tokenizer, prompt: str, answer: str) -> tuple[list[int], int]:
+    """Ids with the end of sequence, and how many of them are the prompt's."""
+    encoded = tokenizer(prompt + answer, add_special_tokens=False, return_offsets_mapping=True)
+    own = sum(begin < len(prompt) for begin, _ in encoded["offset_mapping"])
+    return encoded["input_ids"] + [tokenizer.eos_token_id], own
+
+
+def batch_of(tokenizer, rows: list[dict]) -> dict[str, torch.Tensor]:
+    sides = [tokens_of(tokenizer, row["prompt"], row[side]) for side in ("chosen", "rejected") for row in rows]
+    longest = max(len(ids) for ids, _ in sides)
+    pad = lambda values, fill: torch.tensor([v + [fill] * (longest - len(v)) for v in values])  # noqa: E731
+    return {"input_ids": pad([ids for ids, _ in sides], 0),
+            "attention_mask": pad([[1] * len(ids) for ids, _ in sides], 0),
+            "mask": pad([[0] * (prompt - 1) + [1] * (len(ids) - prompt) for ids, prompt in sides], 0)[:, :-1]}
+
+
+def log_probs_of(model, batch) -> torch.Tensor:
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, :-1]
+    return torch.log_softmax(logits, -1).gather(2, batch["input_ids"][:, 1:].unsqueeze(2)).squeeze(2)
+
+
+def open_model(case: preference_cases.PreferenceCase):
+    base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32, attn_implementation="eager")
+    return PeftModel.from_pretrained(base, GOLDENS / f"adapter-init-{case.adapter}", is_trainable=True)
+
+
+def train(case: preference_cases.PreferenceCase, tokenizer, rows: list[dict]) -> tuple[dict, dict]:
+    model, start = open_model(case).train(), open_model(case).eval()
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW([p for _, p in trained], lr=1e-3, weight_decay=0.0)
+    golden, gradients = {"losses": [], "grad_norms": [], "tokens": []}, {}
+    for step in range(preference_cases.STEPS):
+        batch = batch_of(tokenizer, rows[step * preference_cases.PAIRS : (step + 1) * preference_cases.PAIRS])
+        with torch.no_grad():
+            if case.objective.get("reference") == "start":
+                reference = log_probs_of(start, batch)
+            else:
+                with start.disable_adapter():
+                    reference = log_probs_of(start, batch)
+        references = (reference * batch["mask"]).double().sum(1).chunk(2)
+        loss = loss_of(case.objective, log_probs_of(model, batch).double(), batch["mask"], references)
+        loss.backward()
+        if step == 0:
+            gradients = {n.replace(".default", ""): p.grad.flatten()[::STRIDE].clone() for n, p in trained}
+        golden["grad_norms"].append(torch.nn.utils.clip_grad_norm_([p for _, p in trained], 1.0).item())
+        golden["losses"].append(loss.item())
+        golden["tokens"].append(int(batch["attention_mask"].sum()))
+        optimizer.step()
+        optimizer.zero_grad()
+    return golden, gradients
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    OBJECTIVE.mkdir(exist_ok=True)
+    torch.set_default_dtype(torch.float64)  # TRL makes exo_pair's label_smoothing a tensor of the default type
+    numbers = [numbers_golden(case, seed) for seed, case in enumerate(preference_cases.CASES)]
+    torch.set_default_dtype(torch.float32)
+    (OBJECTIVE / "trl.json").write_text(json.dumps({"trl": __version__, "cases": numbers}, indent=1) + "\n")
+    rows = make_pairs()
+    (GOLDENS / "tiny-pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(TINY)
+    runs, tensors = {}, {}
+    for case in preference_cases.CASES:
+        runs[case.name], gradients = train(case, tokenizer, rows)
+        tensors |= {f"{case.name}/{name}": value for name, value in gradients.items()}
+        print(case.name, runs[case.name]["losses"], flush=True)
+    (GOLDENS / "preference.json").write_text(json.dumps({"trl": __version__, "stride": STRIDE, "runs": runs}, indent=1) + "\n")
+    save_file(tensors, GOLDENS / "preference.safetensors")
+
+
+if __name__ == "__main__":
+    main()
