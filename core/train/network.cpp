@@ -21,15 +21,18 @@ Network::Network(Model& model, TrainableSet& trainables, StepProvider& provider,
 BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& scale,
                                     const std::vector<double>& reference) {
   BatchLoss loss;
-  const HeadRows head = provider_.forward(batch, true);
-  const bool by_token = objective_of(job_.objective.type).coupling == Coupling::token;
-  const at::Tensor d_rows =
-      by_token ? head_backward(head, batch, scale, &loss)
-               : sequence_head_backward({head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(),
-                                         model_.spec.logit_softcap},
-                                        batch, job_.objective, scale, reference, &loss);
+  // The rows of the head are gone when the backward begins.
+  const at::Tensor d_rows = head_backward(provider_.forward(batch, true), batch, scale, reference, &loss);
   provider_.backward(d_rows, batch);
   return loss;
+}
+
+at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
+                                  const std::vector<double>& reference, BatchLoss* loss) {
+  if (objective_of(job_.objective.type).coupling == Coupling::token) return token_head_backward(head, batch, scale, loss);
+  return sequence_head_backward(
+      {head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(), model_.spec.logit_softcap}, batch,
+      job_.objective, scale, reference, loss);
 }
 
 FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }
@@ -67,8 +70,8 @@ void Network::watch(const StepWatch& watch) {
   provider_.watch(watch);
 }
 
-at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
-                                  BatchLoss* loss) {
+at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
+                                        BatchLoss* loss) {
   const auto begin = std::chrono::steady_clock::now();
   const auto cotangents = [&](int64_t begin, const TokenOutputs& outputs) {
     at::Tensor weights = batch.loss_weights.narrow(0, begin, outputs.logsumexp.size(0));

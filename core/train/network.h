@@ -55,7 +55,9 @@ class Network {
 
  private:
   // Of the last forward: the gradient of its rows.
-  at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale, BatchLoss* loss);
+  at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
+                           const std::vector<double>& reference, BatchLoss* loss);
+  at::Tensor token_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale, BatchLoss* loss);
 
   FusedHead fused_head() const;
   void tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const;
