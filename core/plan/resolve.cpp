@@ -118,6 +118,7 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
 }
 
 bool head_without_logits(Precision precision, InstructionSet instructions) {
+  if (precision == Precision::fp32) return false;
   return precision != Precision::bf16 || instructions < InstructionSet::avx512_bf16;
 }
 

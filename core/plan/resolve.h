@@ -14,8 +14,8 @@ void resolve_precision(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);
 // Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);
-// Whether fused trains the head without logits on such a processor: where that multiplies bf16 itself, products that give them
-// are faster (kernels/README.md).
+// Whether fused trains the head without logits on such a processor. Where that multiplies bf16 itself, products that give them
+// are faster (kernels/README.md); in fp32 LibTorch's softmax stays, whose exp transformers trains with (docs/decisions.md).
 bool head_without_logits(Precision precision, InstructionSet instructions);
 // Needs precision and provider.
 void resolve_head(Plan& plan);
