@@ -2,7 +2,7 @@
 """What recomputation chosen value by value is worth: tokens/s under shrinking memory. Standard library only.
 
     python3 bench/recompute/run.py --forge build/bin/forge [--size 10m | --model GGUF] [--limits 8] [--steps 6] [--rounds 3]
-        [--provider fused] [--write bench/results/recompute-DATE.md]
+        [--tokens 4096] [--precision fp32] [--provider fused] [--write bench/results/recompute-DATE.md]
 
 The room between no recomputation and all of it, at the profile's micro-batch, is cut into equal parts. Under each limit a LoRA job
 runs as the plan chooses it (auto) and with each fixed choice, whose micro-batch the plan chooses as well; a choice that does not fit is left
@@ -31,7 +31,7 @@ LOWEST = 0.97
 
 def job(args, folder: Path, model: Path, name: str, choice: str, limit: int | None) -> Path:
     rows = models.write_rows(folder / "rows.jsonl", [96 + 37 * i % 400 for i in range(64)], 384)
-    train = {"max_steps": args.steps, "global_batch_tokens": 4096, "precision": "fp32"}
+    train = {"max_steps": args.steps, "global_batch_tokens": args.tokens, "precision": args.precision}
     if choice != "auto":
         train["activation_checkpointing"] = choice
     content = {"version": 1, "name": name, "output_dir": str(folder / "runs"), "model": {"path": str(model)},
@@ -66,6 +66,8 @@ def main() -> int:
     parser.add_argument("--limits", type=int, default=8)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=4096, help="of a step")
+    parser.add_argument("--precision", default="fp32")
     parser.add_argument("--provider", default="fused")
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()

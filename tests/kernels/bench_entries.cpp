@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/attention/attention_args.h"
 #include "kernels/lm_head/lm_head.h"
@@ -314,6 +315,42 @@ void packed_products(const Bench& bench) {
 #endif
 }
 
+// What it is worth that weights over one input lie side by side: one product for q, k and v, one for gate and up, in SmolLM2's shapes.
+void merged_products(const Bench& bench, const Type& type) {
+  if (!bench.wants("merged product")) return;
+  struct Group {
+    const char* name;
+    std::vector<int64_t> widths;
+  };
+  constexpr int64_t kIn = 576;
+  for (const Group& group : {Group{"q-k-v", {576, 192, 192}}, Group{"gate-up", {1536, 1536}}}) {
+    const int64_t out = std::accumulate(group.widths.begin(), group.widths.end(), int64_t{0});
+    const at::Tensor weight = at::randn({out, kIn}).to(type.scalar);
+    const std::vector<at::Tensor> weights = weight.split_with_sizes(group.widths);
+    for (const int64_t rows : {1, 32, 512, 2048}) {
+      const at::Tensor x = at::randn({rows, kIn}).to(type.scalar), d_y = at::randn({rows, out}).to(type.scalar);
+      const double operations = 2.0 * rows * kIn * out;
+      const auto add = [&](const char* pass, Run merged, Run apart) {
+        bench.add({fmt::format("merged product {} {} {} rows{}", group.name, pass, rows, type.name), {.operations = operations},
+                   type.scalar, std::move(merged), std::move(apart), "apart"});
+      };
+      at::Tensor y = at::empty({rows, out}, x.options()), d_x = at::empty_like(x);
+      std::vector<at::Tensor> parts, cotangents;
+      for (const int64_t width : group.widths) parts.push_back(at::empty({rows, width}, x.options()));
+      for (const at::Tensor& part : d_y.split_with_sizes(group.widths, 1)) cotangents.push_back(part.contiguous());
+      add("forward", [=]() mutable { at::mm_out(y, x, weight.t()); },
+          [=]() mutable {
+            for (size_t i = 0; i < parts.size(); ++i) at::mm_out(parts[i], x, weights[i].t());
+          });
+      add("backward", [=]() mutable { at::mm_out(d_x, d_y, weight); },
+          [=]() mutable {
+            at::mm_out(d_x, cotangents[0], weights[0]);
+            for (size_t i = 1; i < cotangents.size(); ++i) d_x.addmm_(cotangents[i], weights[i]);
+          });
+    }
+  }
+}
+
 }  // namespace
 
 void run_entries(const std::string& filter, int rounds) {
@@ -330,6 +367,7 @@ void run_entries(const std::string& filter, int rounds) {
     heads(bench, type);
   }
   packed_products(bench);
+  for (const Type& type : kTypes) merged_products(bench, type);
 }
 
 }  // namespace forge::kernel_bench
