@@ -165,6 +165,8 @@ std::map<std::string, std::string> engine_environment(const EngineLocation& loca
   }
   variables["OMP_DYNAMIC"] = "false";
   variables["MKL_DYNAMIC"] = "FALSE";
+  // Threads meet thousands of times a step. Where others want the cores too, one that spins keeps away the one it waits for.
+  if (environment("GOMP_SPINCOUNT").empty() && environment("OMP_WAIT_POLICY").empty()) variables["GOMP_SPINCOUNT"] = "3000";
   // Freed buffers stay in the heap: mapping and zeroing them anew in every step costs as much as filling
   // them. 32 MiB is the largest threshold that glibc accepts.
   variables["MALLOC_MMAP_THRESHOLD_"] = "33554432";

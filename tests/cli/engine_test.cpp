@@ -165,3 +165,13 @@ TEST_CASE("The engine's environment holds threads and libraries") {
   CHECK(variables["OMP_DYNAMIC"] == "false");
   CHECK(variables["LD_LIBRARY_PATH"].find("/t/torch/lib:/t/nvidia/a/lib") == 0);
 }
+
+TEST_CASE("Waiting threads spin for a short time, unless the user says how they wait") {
+  const EngineLocation location{"/e", "/t", "2.11.0", {}};
+  CHECK(engine_environment(location, {}).at("GOMP_SPINCOUNT") == "3000");
+  for (const char* name : {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}) {
+    ::setenv(name, "active", 1);
+    CHECK_FALSE(engine_environment(location, {}).count("GOMP_SPINCOUNT"));
+    ::unsetenv(name);
+  }
+}
