@@ -118,9 +118,9 @@ int look(const Arguments& args, LoadedJob& loaded) {
     const DataSummary& summary =
         split == Split::eval ? prepared.eval->summary : prepared.train.summary;
     if (args.json())
-      print_json(to_json(summary));
+      print_json(hide_secrets(to_json(summary), loaded.secrets));
     else
-      print(printable(summary_text(summary)));
+      print(printable(hide_secrets(summary_text(summary), loaded)));
     return 0;
   }
   DataReport report(job);
@@ -131,7 +131,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;
   if (std::optional<std::string> path = args.text("--html"))
-    write_text(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20}));
+    write_text(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20, loaded.secrets}));
   if (std::optional<std::string> path = args.text("--dump"); path && data) {
     OutputFile out(*path);
     dump_dataset(*data, text.tokenizer, out);

@@ -25,7 +25,7 @@ table { border-collapse: collapse; } td, th { text-align: left; padding: .2em 1.
 h2 { font-size: 1.1em; margin-top: 2em; } .fault { color: #c33; } .warning { color: #b70; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .6em; border-radius: 4px; border: 1px solid var(--soft); }
 pre span { box-shadow: inset -1px 0 var(--edge); } pre span.t { background: var(--trained); } pre span.c { opacity: .75; }
-.bar { display: inline-block; height: .8em; background: var(--trained); } .cut td { border-bottom: 2px dashed #c33; color: #c33; }
+.bar { display: inline-block; height: .8em; max-width: 400px; background: var(--trained); } .cut td { border-bottom: 2px dashed #c33; color: #c33; }
 </style>
 )";
 
@@ -59,8 +59,8 @@ std::string lengths_html(const DataReport& report) {
     if (counts[i] == 0) continue;
     if (!line && bounds[i] > report.max_length() && (line = true)) cut();
     html += "<tr><td>to " + format_count(bounds[i]) + " tokens</td><td>" + format_count(counts[i]) +
-            " rows</td><td><span class=\"bar\" style=\"width:" + std::to_string(400 * counts[i] / most + 1) +
-            "px\"></span></td></tr>\n";
+            " rows</td><td><span class=\"bar\" style=\"width:" + std::to_string(40 * counts[i] / most + 1) +
+            "vw\"></span></td></tr>\n";
   }
   if (!line) cut();
   return html + "</table>\n";
@@ -76,9 +76,12 @@ std::string roles_html(const DataReport& report) {
 }
 
 // Each token is a box: coloured where it is trained, its id and text as what a pointer over it shows.
-std::string example_html(const DataSet& data, int64_t index, const Tokenizer& tokenizer) {
-  const Example example = data.example(index);
-  std::string html = "<p>" + escape_html(printable(title_of(data, index))) + "</p>\n<pre>";
+std::string example_html(const DataPage& page, int64_t index) {
+  const Tokenizer& tokenizer = *page.tokenizer;
+  const Example example = page.data->example(index);
+  std::string html = "<p>" + escape_html(printable(title_of(*page.data, index))) + "</p>\n<pre>";
+  const std::string whole = tokenizer.decode(example.ids), hidden = hide_secrets(whole, page.secrets);
+  if (hidden != whole) return html + escape_html(printable(hidden)) + "</pre>\n";
   for (size_t i = 0; i < example.ids.size(); ++i) {
     const std::string text = tokenizer.decode(std::span(example.ids).subspan(i, 1));
     html += std::string("<span class=\"") + (example.supervised[i] ? "t" : "c") + "\" title=\"" +
@@ -104,9 +107,11 @@ std::string data_html(const DataPage& page) {
   if (page.data) {
     html += "<h2>Examples</h2>\n<p>Trained tokens are coloured.</p>\n";
     for (int64_t i = 0; i < std::min(page.examples, page.data->size()); ++i)
-      html += example_html(*page.data, i, *page.tokenizer);
+      html += example_html(page, i);
   }
-  return html + "</body></html>\n";
+  std::vector<Secret> as_written = page.secrets;
+  for (Secret& secret : as_written) secret.value = escape_html(printable(secret.value));
+  return hide_secrets(html + "</body></html>\n", as_written);
 }
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 // `forge data --html`: the report and examples, token by token, as one file without network or script.
 #include <string>
 
+#include "core/config/secrets.h"
 #include "core/data/dataset.h"
 #include "core/data/report/report.h"
 #include "core/text/tokenizer.h"
@@ -14,6 +15,7 @@ struct DataPage {
   const Tokenizer* tokenizer = nullptr;
   const DataSet* data = nullptr;  // null when rows stopped the preparation
   int64_t examples = 20;          // shown
+  std::vector<Secret> secrets;    // an example that holds one is shown as text, with *** in its place
 };
 
 // Everything that came with the data is escaped; a policy in the page forbids scripts and connections

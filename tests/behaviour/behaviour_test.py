@@ -8,6 +8,7 @@ Standard library only; prints "N passed, N failed".
 import argparse
 import json
 import os
+import re
 import pty
 import shutil
 import subprocess
@@ -438,7 +439,10 @@ def secrets_stay_out_of_the_run(lab: Lab):
         source = {"path": "rows.jsonl", "prompt": "${env:LAB_TOKEN} {q}", "completion": "{a}"}
         settings = {"model": {"path": "${env:LAB_TOKEN}/model"}, "data": {"train": [source]}, "train": {"max_steps": 4}}
         said = lab.run(**settings) + lab.run("--json", command="plan", **settings) + lab.run(command="plan", **settings)
-        said += lab.run("--show", "2", command="data", **settings)
+        said += lab.run("--show", "2", command="data", **settings) + lab.run("--prepare", command="data", **settings)
+        page = lab.folder / "data.html"
+        lab.run("--html", str(page), command="data", **settings)
+        said += re.sub("<[^>]*>", "", page.read_text())  # a token is a span of its own
         said += lab.run(code=3, **settings | {"optimizer": {"learning_rate": 1e-4}})
         assert secret not in said, said
         held = [str(p) for p in (lab.folder / "run").rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
