@@ -133,7 +133,7 @@ namespace {
 
 // The run's own; without one, or on another device, who can.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
-  ActivationShape shape{.spec = read_model_spec(choice.model), .cuda = device.cuda};
+  ActivationShape shape{.spec = read_model_spec(choice.model), .cuda = device.cuda, .capability = device.gpu.compute_capability};
   if (choice.adapter) shape.adapter = read_adapter_config(*choice.adapter).config;
   return able_provider(choice.run ? choice.run->provider : "", shape).name;
 }

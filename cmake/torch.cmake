@@ -40,7 +40,8 @@ if(FORGE_CUDA STREQUAL "ON" OR (FORGE_CUDA STREQUAL "AUTO" AND FORGE_NVCC))
   target_compile_definitions(forge_torch_cuda INTERFACE USE_C10D_NCCL)
   # Nothing refers to libtorch_cuda by symbol but its registrations are CUDA: keep it.
   target_link_libraries(forge_torch_cuda INTERFACE -Wl,--no-as-needed ${torch_root}/torch/lib/libtorch_cuda.so
-                        ${torch_root}/torch/lib/libc10_cuda.so -Wl,--as-needed)
+                        ${torch_root}/torch/lib/libc10_cuda.so -Wl,--as-needed
+                        ${torch_root}/nvidia/cu13/lib/libcudart.so.13)
 endif()
 message(STATUS "CUDA engine: ${FORGE_BUILD_CUDA}")
 

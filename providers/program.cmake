@@ -3,4 +3,6 @@ forge_library(forge_providers
   SOURCES
     providers/providers.cpp providers/fused/fused_plan.cpp providers/reference/reference_plan.cpp
     providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
-  LINKS forge_plan)
+  LINKS forge_plan forge_kernel_choices)
+# What kernels can do, as the plan must know it.
+forge_library(forge_kernel_choices SOURCES kernels/attention/attention_choice.cpp LINKS forge_base)

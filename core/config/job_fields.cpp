@@ -433,7 +433,7 @@ std::vector<Field> hardware_fields() {
       key("profile", &HardwareConfig::profile,
           "Hardware profile. auto picks the one that matches the machine (see forge list profiles).")
           .words({"auto"}),
-      key("device", &HardwareConfig::device, "Device to train on: auto, cpu, cuda or cuda:N.")
+      key("device", &HardwareConfig::device, "Device to train on: auto, cpu, cuda, cuda:N, or cuda:NAME for a card by its name, such as cuda:RTX 4090.")
           .words({"auto", "cpu", "cuda"}),
       key("memory_limit", &HardwareConfig::memory_limit,
           "Maximum memory the run may use: bytes, or a size such as 24GiB.")

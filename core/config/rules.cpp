@@ -320,8 +320,12 @@ class Rules {
     const std::string& device = job_.hardware.device;
     bool numbered = device.starts_with("cuda:") && device.size() > 5 && device.size() < 9 &&
                     device.find_first_not_of("0123456789", 5) == std::string::npos;
-    if (device == "auto" || device == "cpu" || device == "cuda" || numbered) return;
-    fault("hardware.device", "\"" + device + "\" is not auto, cpu, cuda or cuda:N",
+    // A card's name; the plan knows which there are.
+    const bool named = device.starts_with("cuda:") && std::any_of(device.begin() + 5, device.end(), [](unsigned char c) {
+                         return std::isalpha(c) != 0;
+                       });
+    if (device == "auto" || device == "cpu" || device == "cuda" || numbered || named) return;
+    fault("hardware.device", "\"" + device + "\" is not auto, cpu, cuda, cuda:N or cuda:NAME",
           device == "gpu" ? "write cuda" : "");
   }
 

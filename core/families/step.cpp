@@ -45,6 +45,7 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
                                const std::vector<AdapterSite>& sites) {
   ModuleTraining training{.all = adapter.type == AdapterType::none};
   training.dora = adapter.use_dora;
+  training.dropout = adapter.dropout > 0;
   for (const AdapterSite& site : sites) training.ranks[site.module] = site.rank;
   if (!training.all)
     for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);

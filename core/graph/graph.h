@@ -48,6 +48,7 @@ struct ModuleUse {
   int64_t in = 0, out = 0;  // a norm: out is its width; the embedding: in hidden, out vocabulary
   bool bias = false;
   int64_t rank = 0;      // of its adapter; 0: none
+  bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
 
   // Whether its backward reads its input.
@@ -136,6 +137,7 @@ struct StepSizes {
   int64_t tokens = 0, targets = 0;
   int64_t compute_bytes = 4;  // of one element of the compute type
   int64_t threads = 1;        // workspaces on a CPU have a part for each
+  bool gpu = false;           // workspaces are those of a GPU's kernels
 
   int64_t rows(Rows kind) const {
     return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : 1;

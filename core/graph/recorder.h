@@ -22,6 +22,7 @@ struct ModuleTraining {
   std::set<std::string> whole;           // these weights
   std::map<std::string, int64_t> ranks;  // adapters
   bool dora = false;                     // which have a magnitude too
+  bool dropout = false;                  // and a mask before them
 };
 
 // A linear layer's name, its output features, and whether it has a bias.

@@ -26,6 +26,7 @@ BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarTy
   out.loss_positions = to_device(positions, at::kLong, device);
   out.loss_targets = to_device(targets, at::kLong, device);
   out.loss_weights = to_device(weights, device);
+  out.host_weights = std::move(weights);
   out.rows.position = batch.positions;
   out.rows.example.reserve(batch.token_ids.size());
   for (int64_t s = 0; s < batch.sequences(); ++s)

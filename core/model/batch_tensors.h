@@ -18,6 +18,7 @@ struct BatchTensors {
   at::Tensor loss_positions;        // int64 [positions]
   at::Tensor loss_targets;          // int64 [positions]
   at::Tensor loss_weights;          // fp32 [positions]
+  std::vector<float> host_weights;  // the same
   RowKeys rows;                     // keys of dropout and noise
   bool training = false;            // whether dropout and noise apply
   int64_t tokens = 0;

@@ -22,43 +22,43 @@ Args common(const UpdateStep& step, const UpdateStretch& s) {
     args.copy_type = element_of(s.copy.scalar_type());
     args.copy = s.copy.data_ptr();
   }
-  args.verdict = step.verdict;
+  args.verdict = step.device_verdict;
   args.lr = step.learning_rate;
-  args.ranges = {s.ends.data(), s.rate_factors.data(), s.decays.data()};
+  args.ranges = s.ranges;
   return args;
 }
 
-void update(const AdamW& rule, const UpdateStep& step, const UpdateStretch& s) {
+void update(ComputeDevice& device, const AdamW& rule, const UpdateStep& step, const UpdateStretch& s) {
   auto args = common<AdamWUpdate>(step, s);
   args.mean = numbers(s.state[0]), args.square = numbers(s.state[1]);
   args.beta1 = rule.beta1, args.beta2 = rule.beta2, args.eps = rule.eps;
   args.step = step.number;
-  adamw_cpu(args);
+  device.run(args);
 }
 
-void update(const AdamW8bit& rule, const UpdateStep& step, const UpdateStretch& s) {
-  if (!s.coded) return update(AdamW{rule.beta1, rule.beta2, rule.eps}, step, s);
+void update(ComputeDevice& device, const AdamW8bit& rule, const UpdateStep& step, const UpdateStretch& s) {
+  if (!s.coded) return update(device, AdamW{rule.beta1, rule.beta2, rule.eps}, step, s);
   auto args = common<AdamW8bitUpdate>(step, s);
   args.mean = s.state[0].data_ptr<uint8_t>(), args.square = s.state[1].data_ptr<uint8_t>();
   args.mean_absmax = numbers(s.state[2]), args.square_absmax = numbers(s.state[3]);
-  args.signed_map = state_map(true), args.unsigned_map = state_map(false);
+  args.signed_map = step.signed_map, args.unsigned_map = step.unsigned_map;
   args.beta1 = rule.beta1, args.beta2 = rule.beta2, args.eps = rule.eps;
   args.step = step.number;
-  adamw_8bit_cpu(args);
+  device.run(args);
 }
 
-void update(const Lion& rule, const UpdateStep& step, const UpdateStretch& s) {
+void update(ComputeDevice& device, const Lion& rule, const UpdateStep& step, const UpdateStretch& s) {
   auto args = common<LionUpdate>(step, s);
   args.mean = numbers(s.state[0]);
   args.beta1 = rule.beta1, args.beta2 = rule.beta2;
-  lion_cpu(args);
+  device.run(args);
 }
 
 // No kernel: one pass of ATen for each of its operations.
-void update(const Sgd& rule, const UpdateStep& step, const UpdateStretch& s) { update_composed(rule, step, s); }
+void update(ComputeDevice&, const Sgd& rule, const UpdateStep& step, const UpdateStretch& s) { update_composed(rule, step, s); }
 
-void update_fp32(const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
-  std::visit([&](const auto& r) { update(r, step, stretch); }, rule);
+void update_fp32(ComputeDevice& device, const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
+  std::visit([&](const auto& r) { update(device, r, step, stretch); }, rule);
 }
 
 // `count` elements of range i.
@@ -69,13 +69,15 @@ UpdateStretch part_of(const UpdateStretch& s, size_t i, int64_t begin, int64_t c
     part.state.push_back(state.narrow(0, begin / block, count / block));
   }
   part.ends = {count}, part.rate_factors = {s.rate_factors[i]}, part.decays = {s.decays[i]};
+  part.ranges = {part.ends.data(), part.rate_factors.data(), part.decays.data()};
   return part;
 }
 
 }  // namespace
 
-void update_by_kernels(const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
-  if (stretch.weight.scalar_type() == at::kFloat) return update_fp32(rule, step, stretch);
+void update_by_kernels(ComputeDevice& device, const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
+  if (stretch.weight.scalar_type() == at::kFloat) return update_fp32(device, rule, step, stretch);
+  if (device.separate()) return update_composed(rule, step, stretch);
   FORGE_CHECK(!stretch.copy.defined(), "weights without masters have no copy");
   const at::Tensor wide = at::empty({std::min(kNarrowChunk, stretch.weight.numel())}, at::kFloat);
   int64_t begin = 0;
@@ -85,7 +87,7 @@ void update_by_kernels(const OptimizerRule& rule, const UpdateStep& step, const 
       UpdateStretch part = part_of(stretch, i, begin, count);
       part.copy = part.weight;
       part.weight = wide.narrow(0, 0, count).copy_(part.copy);
-      update_fp32(rule, step, part);
+      update_fp32(device, rule, step, part);
       begin += count;
     }
 }

@@ -3,24 +3,33 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include <cmath>
+#include <cstring>
 
-#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
 
-// As kernels/optimizer has it, where no kernel runs.
-void measure_composed(const at::Tensor& grad, double unscale, double max_norm, GradientVerdict& verdict) {
-  const auto total = at::linalg_vector_norm(grad, 2, {}, false, at::kDouble).item<double>();
-  const double norm = total * unscale, clip = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1;
-  verdict.numbers = {static_cast<float>(norm), static_cast<float>(unscale * clip), std::isfinite(total) ? 1.0f : 0.0f};
-}
+// Bytes one behind the other, each part where any number may begin.
+class Packed {
+ public:
+  template <class T>
+  int64_t add(const T* values, size_t count) {
+    const size_t at = (bytes_.size() + 15) / 16 * 16;
+    bytes_.resize(at + count * sizeof(T));
+    std::memcpy(bytes_.data() + at, values, count * sizeof(T));
+    return static_cast<int64_t>(at);
+  }
+  const std::vector<char>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<char> bytes_;
+};
 
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, TrainableSet& trainables)
-    : trainables_(trainables), rule_(rule_of(config)) {
+    : trainables_(trainables), device_(device_of(trainables.master().device())), rule_(rule_of(config)) {
   const TrainedLayout& layout = trainables.layout();
   const auto options = trainables.master().options();
   for (const StatePart& part : layout.state)
@@ -46,38 +55,61 @@ Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, Trai
         stretch.update.state.push_back(
             states_[i].narrow(0, stretch.state_begin / part.block, stretch.update.ends.back() / part.block));
     }
+  place_numbers();
 }
 
-int64_t Optimizer::norm_workspace() const {
-  return gradient_norm_cpu_workspace({.count = trainables_.elements()});
+// Once: nothing of it changes from step to step but the verdict.
+void Optimizer::place_numbers() {
+  if (!device_.separate()) {
+    signed_map_ = state_map(true), unsigned_map_ = state_map(false);
+    for (Stretch& s : stretches_)
+      s.update.ranges = {s.update.ends.data(), s.update.rate_factors.data(), s.update.decays.data()};
+    return;
+  }
+  constexpr size_t kMap = 256;
+  Packed packed;
+  packed.add(verdict_.numbers.data(), verdict_.numbers.size());
+  const int64_t maps[] = {packed.add(state_map(true), kMap), packed.add(state_map(false), kMap)};
+  std::vector<std::array<int64_t, 3>> ranges;
+  for (const Stretch& s : stretches_) {
+    const UpdateStretch& u = s.update;
+    ranges.push_back({packed.add(u.ends.data(), u.ends.size()), packed.add(u.rate_factors.data(), u.rate_factors.size()),
+                      packed.add(u.decays.data(), u.decays.size())});
+  }
+  separate_ = DeviceBlock(device_, static_cast<int64_t>(packed.bytes().size()), "optimizer settings");
+  device_.write(separate_.as(), packed.bytes().data(), separate_.bytes());
+  const auto numbers = [&](int64_t at) { return reinterpret_cast<const float*>(separate_.as() + at); };
+  signed_map_ = numbers(maps[0]), unsigned_map_ = numbers(maps[1]);
+  for (size_t i = 0; i < stretches_.size(); ++i)
+    stretches_[i].update.ranges = {reinterpret_cast<const int64_t*>(separate_.as() + ranges[i][0]), numbers(ranges[i][1]),
+                                   numbers(ranges[i][2])};
 }
+
+int64_t Optimizer::norm_workspace() const { return device_.workspace(FlatNorm{.count = trainables_.elements()}); }
 
 const GradientVerdict& Optimizer::measure(double unscale, double max_norm, void* workspace) {
   const at::Tensor& grad = trainables_.grad();
-  if (!grad.device().is_cpu()) {
-    measure_composed(grad, unscale, max_norm, verdict_);
-    return verdict_;
-  }
-  gradient_norm_cpu({.count = grad.numel(),
-                     .grad = grad.const_data_ptr<float>(),
-                     .unscale = static_cast<float>(unscale),
-                     .max_norm = static_cast<float>(max_norm),
-                     .verdict = verdict_.numbers.data(),
-                     .workspace = workspace});
+  device_.run(FlatNorm{.count = grad.numel(),
+                       .grad = grad.const_data_ptr<float>(),
+                       .unscale = static_cast<float>(unscale),
+                       .max_norm = static_cast<float>(max_norm),
+                       .verdict = verdict(),
+                       .workspace = workspace});
+  if (device_.separate())
+    device_.read(verdict_.numbers.data(), verdict(), static_cast<int64_t>(sizeof verdict_.numbers));
   return verdict_;
 }
 
 void Optimizer::update(double learning_rate, int64_t updates) {
   c10::NoGradGuard no_grad;
-  const UpdateStep step{learning_rate, updates, verdict_.numbers.data()};
-  const bool cpu = trainables_.master().device().is_cpu();
+  const UpdateStep step{learning_rate, updates, verdict_.numbers.data(), verdict(), signed_map_, unsigned_map_};
   for (Stretch& stretch : stretches_) {
     UpdateStretch& update = stretch.update;
     const int64_t count = update.ends.back();
     update.weight = trainables_.master().narrow(0, stretch.begin, count);
     update.grad = trainables_.grad().narrow(0, stretch.begin, count);
     if (trainables_.copy().defined()) update.copy = trainables_.copy().narrow(0, stretch.begin, count);
-    (cpu ? update_by_kernels : update_composed)(rule_, step, update);
+    update_by_kernels(device_, rule_, step, update);
   }
 }
 

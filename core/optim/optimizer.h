@@ -33,12 +33,17 @@ class Optimizer {
 
   // One update; `learning_rate` is the schedule's value; `updates` counts updates from 1.
   void update(double learning_rate, int64_t updates);
+  ComputeDevice& device() const { return device_; }
 
   // Flat buffers, in the order of the layout's parts.
   std::vector<at::Tensor>& states() { return states_; }
 
  private:
+  void place_numbers();
+  float* verdict() { return separate_.bytes() > 0 ? separate_.as<float>() : verdict_.numbers.data(); }
+
   TrainableSet& trainables_;
+  ComputeDevice& device_;
   OptimizerRule rule_;
   std::vector<at::Tensor> states_;
   // The flat buffers cut where the kind of state changes; gradients and weights are put in at each update.
@@ -48,6 +53,8 @@ class Optimizer {
   };
   std::vector<Stretch> stretches_;
   GradientVerdict verdict_;
+  const float *signed_map_ = nullptr, *unsigned_map_ = nullptr;
+  DeviceBlock separate_;  // the verdict, the maps of 8-bit state and the ranges, where the host's memory is not the device's
 };
 
 }  // namespace forge

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "kernels/device/device.h"
 
 namespace forge {
 
@@ -35,17 +36,20 @@ struct UpdateStretch {
   // Neighbours with the same settings: where each ends in the stretch, what multiplies the rate, and its decay.
   std::vector<int64_t> ends;
   std::vector<float> rate_factors, decays;
+  UpdateRanges ranges;  // the same where the device reads them
 };
 
 struct UpdateStep {
   double learning_rate = 0;
   int64_t number = 1;              // of updates, from 1
-  const float* verdict = nullptr;  // norm, scale, finite
+  const float* verdict = nullptr;  // norm, scale, finite: where the host reads them
+  const float* device_verdict = nullptr;
+  const float *signed_map = nullptr, *unsigned_map = nullptr;  // state_map's, where the device reads them
 };
 
 // Composed of ATen, on any device; what the kernels are compared with.
 void update_composed(const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch);
-// On a CPU.
-void update_by_kernels(const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch);
+// By the device's kernels.
+void update_by_kernels(ComputeDevice& device, const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch);
 
 }  // namespace forge

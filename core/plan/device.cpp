@@ -30,6 +30,17 @@ size_t most_free(const std::vector<GpuInfo>& gpus) {
   return static_cast<size_t>(best - gpus.begin());
 }
 
+// A card of that name in the machine, else of the database: then nothing but a plan can be made for it.
+Device named_card(const Hardware& hardware, const std::string& name) {
+  const GpuCard& card = find_gpu(name);
+  for (size_t i = 0; i < hardware.gpus.size(); ++i)
+    if (gpu_card_of(hardware.gpus[i]) == &card) return gpu_device(hardware, i);
+  Device device = cpu_device(hardware);
+  device.cuda = true;
+  device.gpu = gpu_info(card);
+  return device;
+}
+
 bool whole_number(const std::string& text) {
   return !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -57,6 +68,13 @@ Device choose_device(const Hardware& hardware, const HardwareConfig& config) {
                    "hardware.device: auto uses the CPU where there is no GPU");
   }
   const std::string number = starts_with(config.device, "cuda:") ? config.device.substr(5) : "";
+  if (!number.empty() && !whole_number(number)) {
+    try {
+      return named_card(hardware, number);
+    } catch (const Error& error) {
+      throw KeyError(ErrorKind::job, key, error.what());
+    }
+  }
   if (!whole_number(number))
     throw KeyError(ErrorKind::job, key, config.device + ": expected auto, cpu, cuda or cuda:N");
   return indexed(hardware, number, key, config.device, ErrorKind::environment);

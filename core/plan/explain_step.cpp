@@ -11,7 +11,7 @@ namespace forge {
 std::string explain_step(const Plan& plan, const Provider& provider) {
   const StepShape shape = step_shape(plan, inventory_of(plan));
   const StepSizes sizes{plan.training_batch.tokens, plan.training_batch.targets, bytes_of(*plan.job.train.precision),
-                        plan.device.cuda ? 1 : *plan.job.train.threads};
+                        plan.device.cuda ? 1 : *plan.job.train.threads, plan.device.cuda};
   const double length =
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
   const std::string batch = "A micro-batch of " + format_count(sizes.tokens) + " tokens, " + format_count(sizes.targets) +

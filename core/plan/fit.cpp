@@ -29,6 +29,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.trained = inventory.trained;
   shape.fused_head = plan.fused_head;
   shape.cuda = plan.device.cuda;
+  shape.capability = plan.device.gpu.compute_capability;
   shape.instructions = instructions_of(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
   shape.micro_batch_tokens = fullest.tokens;

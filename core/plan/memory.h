@@ -58,6 +58,7 @@ struct ActivationShape {
   TrainedSize trained;
   bool fused_head = false;
   bool cuda = false;
+  int64_t capability = 0;  // of the GPU: 86 is 8.6
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool trains_base = false;                                // adapter.type none
   int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch

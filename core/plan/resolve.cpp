@@ -94,7 +94,9 @@ const Provider& named(const std::vector<Provider>& providers, const std::string&
 }  // namespace
 
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers) {
-  const ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter, .cuda = plan.device.cuda};
+  ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter};
+  shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
+  shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
   if (plan.job.provider != "auto") {
     const Provider& asked = named(providers, plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);
@@ -125,8 +127,8 @@ bool head_without_logits(Precision precision, InstructionSet instructions) {
 void resolve_head(Plan& plan) {
   const Precision precision = *plan.job.train.precision;
   const bool by_token = objective_of(plan.job.objective.type).coupling == Coupling::token;
-  plan.fused_head = by_token && plan.provider == "fused" && !plan.device.cuda && plan.storage == precision &&
-                    head_without_logits(precision, instructions_of(plan.device.cpu));
+  plan.fused_head = by_token && plan.provider == "fused" && plan.storage == precision &&
+                    (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
 }
 
 namespace {

@@ -21,6 +21,7 @@ int64_t aggregate(const c10::CachingDeviceAllocator::StatArray& stats, int64_t c
 
 bool available() { return c10::cuda::device_count() > 0; }
 int device_count() { return c10::cuda::device_count(); }
+c10::Device tensor_device(int index) { return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)}; }
 
 std::string describe() {
   if (!available()) return "no CUDA device can be used: no card, no driver, or a driver older than CUDA 13";

@@ -23,7 +23,7 @@ c10::Device open_device(const std::string& name) {
   if (index >= cuda::device_count())
     throw Error(ErrorKind::environment, "device " + name + ": this machine has " +
                                             std::to_string(cuda::device_count()) + " CUDA devices");
-  return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
+  return cuda::tensor_device(index);
 }
 
 DeviceMemory device_memory(c10::Device device) {

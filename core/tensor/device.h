@@ -27,6 +27,7 @@ void set_threads(int64_t threads);
 namespace cuda {
 bool available();
 int device_count();
+c10::Device tensor_device(int index);  // where the tensors of a run on that GPU lie
 std::string describe();  // "no CUDA in this engine", or the runtime's version and the cards
 DeviceMemory memory(int index);
 void synchronize(int index);

@@ -10,6 +10,7 @@ namespace {
 
 bool available() { return false; }
 int device_count() { return 0; }
+c10::Device tensor_device(int) { absent(); }
 std::string describe() { return "this engine was built without CUDA"; }
 DeviceMemory memory(int) { absent(); }
 void synchronize(int) { absent(); }

@@ -3,8 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/model/element.h"
-#include "kernels/lm_head/lm_head_args.h"
-#include "kernels/lm_head/lm_head_space.h"
+#include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
@@ -25,10 +24,12 @@ LmHead head_args(const FusedHead& head, const HeadRows& rows, const at::Tensor& 
 
 }  // namespace
 
-double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets, const at::Tensor& weights,
-                           const ObjectiveConfig& objective, double scale, const at::Tensor& weight_grad) {
+double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets,
+                           const std::vector<float>& weights, const ObjectiveConfig& objective, double scale,
+                           const at::Tensor& weight_grad) {
   const int64_t positions = rows.rows.size(0);
   if (positions == 0) return 0;
+  ComputeDevice& device = device_of(rows.rows.device());
   LmHead args = head_args(head, rows, targets);
   args.label_smoothing = static_cast<float>(objective.label_smoothing);
   args.z_loss = static_cast<float>(objective.z_loss);
@@ -37,23 +38,26 @@ double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at
   if (weight_grad.defined()) args.d_weight = weight_grad.data_ptr<float>();
   // Behind the kernel's own workspace.
   auto* loss = reinterpret_cast<float*>(rows.scratch.data_ptr<uint8_t>() + rows.scratch.numel()) - 2 * positions;
-  float* scaled = loss + positions;
-  const float* w = weights.const_data_ptr<float>();
-  for (int64_t i = 0; i < positions; ++i) scaled[i] = static_cast<float>(w[i] * scale);
+  float* loss_weight = loss + positions;
+  std::vector<float> numbers(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) numbers[i] = static_cast<float>(weights[i] * scale);
+  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
+  device.write(loss_weight, numbers.data(), bytes);
   args.loss = loss;
-  args.loss_weight = scaled;
-  lm_head_cpu(args);
+  args.loss_weight = loss_weight;
+  device.run(args);
+  device.read(numbers.data(), loss, bytes);
   double sum = 0;
-  for (int64_t i = 0; i < positions; ++i) sum += static_cast<double>(loss[i]) * static_cast<double>(w[i]);
+  for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<double>(numbers[i]) * static_cast<double>(weights[i]);
   return sum;
 }
 
 at::Tensor fused_head_logp(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets) {
   if (rows.rows.size(0) == 0) return {};
   LmHead args = head_args(head, rows, targets);
-  at::Tensor logp = at::empty({args.positions}, at::kFloat);
+  at::Tensor logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat));
   args.logp = logp.data_ptr<float>();
-  lm_head_cpu(args);
+  device_of(rows.rows.device()).run(args);
   return logp;
 }
 

@@ -12,8 +12,8 @@ struct FusedHead {
 };
 
 // Writes rows' gradient times `scale` into rows.d_rows and adds the weight's to `weight_grad` (fp32; or undefined). `weights`
-// fp32 [targets], `targets` int64 [targets]. → Σ w loss.
-double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets, const at::Tensor& weights,
+// [targets], `targets` int64 [targets]. → Σ w loss.
+double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets, const std::vector<float>& weights,
                            const ObjectiveConfig& objective, double scale, const at::Tensor& weight_grad);
 
 // logp of the targets. fp32 [targets]; undefined where there are none

@@ -46,9 +46,10 @@ void Network::tell_head(const HeadRows& head, const BatchTensors& batch, std::ch
 const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, double max_norm) {
   const auto begin = std::chrono::steady_clock::now();
   const UpdateOps ops = provider_.update_ops();
-  if (!ops.workspace) norm_workspace_.resize(static_cast<size_t>(optimizer.norm_workspace()));
+  if (!ops.workspace && norm_workspace_.bytes() == 0)
+    norm_workspace_ = DeviceBlock(optimizer.device(), optimizer.norm_workspace(), "gradient norm");
   const GradientVerdict& verdict =
-      optimizer.measure(unscale, max_norm, ops.workspace ? ops.workspace : norm_workspace_.data());
+      optimizer.measure(unscale, max_norm, ops.workspace ? ops.workspace : norm_workspace_.as<void>());
   tell("gradient norm", ops, ops.norm, begin);
   return verdict;
 }
@@ -80,7 +81,7 @@ at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors
     return result.grads;
   };
   if (runs_fused(head)) {
-    loss->loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.loss_weights, job_.objective,
+    loss->loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.host_weights, job_.objective,
                                      scale.loss_scale / scale.divisor, head_ ? head_->grad : at::Tensor());
     tell_head(head, batch, begin);
     return head.d_rows;

@@ -67,7 +67,7 @@ class Network {
   StepProvider& provider_;
   const Job& job_;
   StepWatch watch_;
-  std::vector<char> norm_workspace_;  // where the provider has none
+  DeviceBlock norm_workspace_;  // where the provider has none
   Trainable* head_ = nullptr;  // null: frozen; the embedding's when tied and trained
 };
 

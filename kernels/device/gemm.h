@@ -23,6 +23,7 @@ struct Gemm {
   int64_t out_stride = 0;
   float alpha = 1;
   bool add = false;
+  void* workspace = nullptr;  // on a CPU, where out is wider than the factors; a GPU needs none
 };
 void device_gemm(const Gemm& args, CudaStream stream);
 

@@ -45,4 +45,21 @@ void dora_backward_cuda(const DoraBackward& args, CudaStream stream) {
   });
 }
 
+void dora_ratio_cuda(const DoraRatio& args, CudaStream stream) {
+  if (args.out == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    DoraRatioArgs<T> a{static_cast<const T*>(args.weight),
+                       static_cast<const T*>(args.a),
+                       static_cast<const T*>(args.b),
+                       static_cast<const T*>(args.magnitude),
+                       args.ratio,
+                       args.inverse_norm,
+                       args.in,
+                       args.rank,
+                       args.scale};
+    launch("dora_ratio", dora_ratio_kernel<T>, {static_cast<unsigned>(args.out), threads_for(args.in, 256)}, stream, a);
+  });
+}
+
 }  // namespace forge

@@ -65,4 +65,32 @@ __global__ void __launch_bounds__(kDoraWarps* kWarp) dora_backward_kernel(DoraBa
   a.d_magnitude[column] += sum * a.inverse_norm[column];
 }
 
+template <class T>
+struct DoraRatioArgs {
+  Global<const T> weight, a, b, magnitude;
+  Global<float> ratio, inverse_norm;
+  int64_t in, rank;
+  float scale;
+};
+
+// One block an output row; its thread i the columns i, i + 256, …
+template <class T>
+__global__ void __launch_bounds__(256) dora_ratio_kernel(DoraRatioArgs<T> a) {
+  FORGE_SHARED(float, scratch, kWarp);
+  const int64_t row = blockIdx.x;
+  float sum = 0;
+  for (int64_t column = threadIdx.x; column < a.in; column += blockDim.x) {
+    float product = 0;
+    for (int64_t k = 0; k < a.rank; ++k)
+      product += widen(static_cast<T>(a.b[row * a.rank + k])) * widen(static_cast<T>(a.a[k * a.in + column]));
+    const float merged = product * a.scale + widen(static_cast<T>(a.weight[row * a.in + column]));
+    sum += merged * merged;
+  }
+  sum = reduce_block(sum, 0.0f, Sum(), scratch);
+  if (threadIdx.x != 0) return;
+  const float inverse = 1.0f / __fsqrt_rn(sum);
+  a.inverse_norm[row] = inverse;
+  a.ratio[row] = widen(static_cast<T>(a.magnitude[row])) * inverse;
+}
+
 }  // namespace forge

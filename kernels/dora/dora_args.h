@@ -6,7 +6,7 @@
 //   d magnitude += Σ over rows of d y · x · inverse_norm
 //   d x         = d y · ratio
 //
-// The norm is held constant in the backward, as in the paper (4.3) and in PEFT. Arithmetic in fp32, every result rounded once; sums
+// and the ratio itself (DoraRatio), once for all tokens. The norm is held constant in the backward, as in the paper (4.3) and in PEFT. Arithmetic in fp32, every result rounded once; sums
 // over rows in their order. Bytes: forward 2 passes of rows · width elements, backward 3.
 #include <cstdint>
 
@@ -39,6 +39,24 @@ struct DoraBackward {
   int64_t d_x_stride = 0;
   float* d_magnitude = nullptr;  // [width], added to
 };
+
+// ratio = magnitude · inverse_norm, inverse_norm = 1 / ‖W + scale · B A‖ by output row. fp32 sums.
+struct DoraRatio {
+  Element type = Element::f32;  // of weight, a, b, magnitude
+  int64_t out = 0, in = 0, rank = 0;
+  float scale = 1;
+  const void* weight = nullptr;     // [out, in]
+  const void* a = nullptr;          // [rank, in]
+  const void* b = nullptr;          // [out, rank]
+  const void* magnitude = nullptr;  // [out]
+  float* ratio = nullptr;           // [out]
+  float* inverse_norm = nullptr;    // [out]
+  void* workspace = nullptr;        // on a CPU; a GPU needs none
+};
+
+constexpr int64_t kRatioRows = 64;  // output rows whose B A a CPU makes at once
+inline int64_t dora_ratio_cpu_workspace(const DoraRatio& args) { return 4 * kRatioRows * args.in; }
+void dora_ratio_cpu(const DoraRatio& args);
 
 void dora_forward_cpu(const DoraForward& args, CpuLevel level = cpu_level());
 void dora_backward_cpu(const DoraBackward& args, CpuLevel level = cpu_level());

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "kernels/dora/dora_args.h"
 #include "tests/kernels/cases.h"
 
@@ -65,6 +67,26 @@ Case backward_case(Store type, int64_t rows, int64_t width, const Layout& layout
       });
 }
 
+Case ratio_case(Store type, int64_t out, int64_t in, int64_t rank) {
+  constexpr float kScale = 0.75f;
+  const Tolerance tolerance{
+      .roundings = 2, .sums = 8 + static_cast<double>(in + rank) / 16, .reason = "an fp32 sum of squares, a root and a quotient"};
+  return make_case<DoraRatio>(
+      "dora",
+      "ratio " + std::to_string(out) + "x" + std::to_string(in) + " rank " + std::to_string(rank) + " " + name_of(type),
+      {input("weight", type, normal({out, in}, 1)), input("a", type, normal({rank, in}, 2)),
+       input("b", type, normal({out, rank}, 3)), input("magnitude", type, normal({out}, 4)),
+       output("ratio", Store::f32, {out}, tolerance), output("inverse_norm", Store::f32, {out}, tolerance)},
+      [=](const Tensors& v) {
+        const at::Tensor norm = (v.at("weight") + static_cast<double>(kScale) * v.at("b").mm(v.at("a"))).square().sum(1).sqrt();
+        return Tensors{{"ratio", v.at("magnitude") / norm}, {"inverse_norm", 1 / norm}};
+      },
+      [=](Pointers& p) {
+        return DoraRatio{element(type), out,    in,     rank,           kScale,     p["weight"],
+                         p["a"],        p["b"], p["magnitude"], p["ratio"], p["inverse_norm"]};
+      });
+}
+
 }  // namespace
 
 void add_dora_cases(std::vector<Case>& cases) {
@@ -84,6 +106,9 @@ void add_dora_cases(std::vector<Case>& cases) {
     cases.push_back(over(backward, "d_x", "d_y"));
     cases.push_back(forward_case(type, 4, 61, kRagged, true));
   }
+  for (Store type : kFloats)
+    for (auto [out, in, rank] : {std::array<int64_t, 3>{1, 1, 1}, {5, 33, 3}, {70, 40, 8}, {3, 600, 16}})
+      cases.push_back(ratio_case(type, out, in, rank));
   // More columns than a few blocks hold, and more rows than a grid is high.
   cases.push_back(backward_case(Store::f32, 9, 4200, kDense));
   cases.push_back(forward_case(Store::f32, kPastGrid, 1, kDense, true));

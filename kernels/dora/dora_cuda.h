@@ -8,4 +8,6 @@ namespace forge {
 void dora_forward_cuda(const DoraForward& args, CudaStream stream);
 void dora_backward_cuda(const DoraBackward& args, CudaStream stream);
 
+void dora_ratio_cuda(const DoraRatio& args, CudaStream stream);
+
 }  // namespace forge

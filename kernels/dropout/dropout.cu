@@ -20,7 +20,8 @@ void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
                      args.seed,
                      args.stream,
                      static_cast<uint32_t>(args.probability * 0x1p32),
-                     static_cast<float>(1 / (1 - args.probability))};
+                     static_cast<float>(1 / (1 - args.probability)),
+                     args.add};
     const int64_t groups = ceil_div(args.features, 4);
     const unsigned threads = threads_for(groups, 256);
     LaunchShape shape{static_cast<unsigned>(ceil_div(groups, threads)), threads, 0,

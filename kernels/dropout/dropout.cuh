@@ -15,6 +15,7 @@ struct DropoutArgs {
   uint64_t seed, stream;
   uint32_t threshold;  // words below it are dropped
   float keep;
+  int add;
 };
 
 template <class T, int N>
@@ -33,9 +34,13 @@ __global__ void __launch_bounds__(256) dropout_kernel(DropoutArgs<T> a) {
     for (int part = 0; part < 4; part += N) {
       if (first + part >= a.features) break;
       Vector<T, N> v = load_vector<N>(x + part);
+      Vector<T, N> sum{};
+      if (a.add) sum = load_vector<N>(y + part);
 #pragma unroll
-      for (int k = 0; k < N; ++k)
-        v[k] = narrow<T>(widen(v[k]) * (random.words[part + k] < a.threshold ? 0.0f : keep));
+      for (int k = 0; k < N; ++k) {
+        const float kept = widen(v[k]) * (random.words[part + k] < a.threshold ? 0.0f : keep);
+        v[k] = narrow<T>(a.add ? widen(sum[k]) + kept : kept);
+      }
       store_vector<N>(y + part, v);
     }
   }

@@ -30,25 +30,29 @@ at::Tensor rounded(const at::Tensor& x, Store type) {
       .to(at::kDouble);
 }
 
-Case dropout_case(Store type, int64_t features, const Layout& layout, int64_t count = 3) {
+Case dropout_case(Store type, int64_t features, const Layout& layout, int64_t count = 3, bool add = false) {
   const RowKeys rows = row_keys(count);
   auto oracle = [=](const Tensors& in) {
     at::Tensor mask =
         counter_dropout(at::ones({count, features}, at::kDouble), kProbability, stream_of("q_proj"), rows);
-    return Tensors{{"y", in.at("x") * rounded(mask, type)}};
+    const at::Tensor kept = in.at("x") * rounded(mask, type);
+    if (!add) return Tensors{{"y", kept}};
+    return Tensors{{"y", in.at("y") + kept}, {"y.size", in.at("y").abs() + kept.abs()}};
   };
+  const Operand y = add ? in_out("y", type, normal({count, features}, 42),
+                                 {.roundings = 1.01, .sums = 2, .reason = "one product and one sum in fp32"})
+                        : output("y", type, {count, features}, {.roundings = 1.01, .sums = 0, .reason = "one product"});
   return make_case<CounterDropout>(
       "dropout",
-      std::to_string(count) + "x" + std::to_string(features) + " " + layout.name + " " + name_of(type),
+      (add ? "added " : "") + std::to_string(count) + "x" + std::to_string(features) + " " + layout.name + " " + name_of(type),
       {laid(input("x", type, normal({count, features}, 41)), layout),
        input("example", Store::i64, at::tensor(rows.example)),
        input("position", Store::i32, at::tensor(rows.position).to(at::kLong)),
-       laid(output("y", type, {count, features}, {.roundings = 1.01, .sums = 0, .reason = "one product"}),
-            layout)},
+       laid(y, layout)},
       oracle, [=](Pointers& p) {
         CounterDropout a{element(type), count, features, p["x"], p["y"], p.stride("x"), p.stride("y")};
         a.probability = kProbability, a.seed = kSeed, a.stream = dropout_stream(stream_of("q_proj"), kStep);
-        a.example = p["example"], a.position = p["position"];
+        a.example = p["example"], a.position = p["position"], a.add = add;
         return a;
       });
 }
@@ -58,9 +62,11 @@ Case dropout_case(Store type, int64_t features, const Layout& layout, int64_t co
 void add_dropout_cases(std::vector<Case>& cases) {
   for (Store type : kFloats) {
     for (int64_t features : {1, 4, 7, 64, 1030})
-      for (const Layout& layout : kLayouts) cases.push_back(dropout_case(type, features, layout));
+      for (const Layout& layout : kLayouts)
+        for (bool add : {false, true}) cases.push_back(dropout_case(type, features, layout, 3, add));
     const Case wide = dropout_case(type, 64, kDense);
     add_alone(cases, wide);
+    add_alone(cases, dropout_case(type, 64, kDense, 3, true));
     cases.push_back(dropout_case(type, 61, kRagged));
     cases.push_back(over(wide, "y", "x"));
     cases.push_back(over(dropout_case(type, 1030, kDense), "y", "x"));

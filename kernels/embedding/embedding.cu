@@ -5,22 +5,39 @@
 
 namespace forge {
 
+namespace {
+
+template <class From, class T>
+void embed(const EmbeddingForward& args, CudaStream stream) {
+  EmbeddingForwardArgs<From, T> a{static_cast<const From*>(args.table),
+                                  args.ids,
+                                  static_cast<T*>(args.y),
+                                  args.tokens,
+                                  args.width,
+                                  args.y_stride,
+                                  args.scale};
+  // As many elements as make 16 bytes of the wider type.
+  dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    launch("embedding_forward", embedding_forward_kernel<From, T, N>, grid_of(args.tokens, args.width, N), stream, a);
+  });
+}
+
+bool same_type(const EmbeddingForward& args) { return args.table_type.value_or(args.type) == args.type; }
+
+}  // namespace
+
+std::string embedding_forward_cuda_refusal(const EmbeddingForward& args) {
+  if (same_type(args) || (*args.table_type == Element::f16 && args.type == Element::f32)) return "";
+  return "a table that is not of the compute type is fp16 and gives fp32";
+}
+
 void embedding_forward_cuda(const EmbeddingForward& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
+  if (!same_type(args)) return embed<fp16, float>(args, stream);
   dispatch_element(args.type, [&](auto type) {
     using T = typename decltype(type)::type;
-    EmbeddingForwardArgs<T> a{static_cast<const T*>(args.table),
-                              args.ids,
-                              static_cast<T*>(args.y),
-                              args.tokens,
-                              args.width,
-                              args.y_stride,
-                              args.scale};
-    dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&](auto width) {
-      constexpr int N = decltype(width)::value;
-      launch("embedding_forward", embedding_forward_kernel<T, N>, grid_of(args.tokens, args.width, N), stream,
-             a);
-    });
+    embed<T, T>(args, stream);
   });
 }
 
@@ -35,6 +52,7 @@ void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
                                args.tokens,
                                args.width,
                                args.d_y_stride,
+                               args.frozen,
                                args.scale};
     // Four columns: 16 bytes of the fp32 gradient.
     const bool wide =

@@ -4,27 +4,27 @@
 
 namespace forge {
 
-template <class T>
+template <class From, class T>
 struct EmbeddingForwardArgs {
-  Global<const T> table;
+  Global<const From> table;
   Global<const int64_t> ids;
   Global<T> y;
   int64_t tokens, width, stride;
   float scale;
 };
 
-template <class T, int N>
-__global__ void __launch_bounds__(256) embedding_forward_kernel(EmbeddingForwardArgs<T> a) {
+template <class From, class T, int N>
+__global__ void __launch_bounds__(256) embedding_forward_kernel(EmbeddingForwardArgs<From, T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (i >= a.width) return;
   for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
     const int64_t id = a.ids[token];
-    Vector<T, N> row{};
+    Vector<From, N> row{};
     if (id >= 0) row = load_vector<N>(a.table + id * a.width + i);
-    if (a.scale != 1.0f)
+    Vector<T, N> y;
 #pragma unroll
-      for (int k = 0; k < N; ++k) row[k] = narrow<T>(a.scale * widen(row[k]));
-    store_vector<N>(a.y + token * a.stride + i, row);
+    for (int k = 0; k < N; ++k) y[k] = narrow<T>(a.scale * widen(row[k]));
+    store_vector<N>(a.y + token * a.stride + i, y);
   }
 }
 
@@ -33,7 +33,7 @@ struct EmbeddingBackwardArgs {
   Global<const T> d_y;
   Global<const int64_t> ids, order;
   Global<float> d_table;
-  int64_t tokens, width, stride;
+  int64_t tokens, width, stride, frozen;
   float scale;
 };
 
@@ -41,7 +41,7 @@ struct EmbeddingBackwardArgs {
 template <class T, int N>
 __device__ __forceinline__ void add_run(const EmbeddingBackwardArgs<T>& a, int64_t sorted, int64_t i) {
   const int64_t id = a.ids[a.order[sorted]];
-  if (id < 0 || (sorted > 0 && a.ids[a.order[sorted - 1]] == id)) return;
+  if (id < 0 || id == a.frozen || (sorted > 0 && a.ids[a.order[sorted - 1]] == id)) return;
   const Global<float> target = a.d_table + id * a.width + i;
   Vector<float, N> sum = load_vector<N>(target);
   for (; sorted < a.tokens && a.ids[a.order[sorted]] == id; ++sorted) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) embedding_atomic_kernel(EmbeddingBackward
   if (i >= a.width) return;
   for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
     const int64_t id = a.ids[token];
-    if (id < 0) continue;
+    if (id < 0 || id == a.frozen) continue;
     const Vector<T, N> d_y = load_vector<N>(a.d_y + token * a.stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) atomicAdd(a.d_table + id * a.width + i + k, a.scale * widen(d_y[k]));

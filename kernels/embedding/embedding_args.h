@@ -10,6 +10,7 @@
 // once with atomics, fast also when one id fills the batch, and the rounding varies. Bytes: forward 2 ·
 // tokens · width elements; backward reads d y once and reads and writes the rows that occur, once a token.
 #include <cstdint>
+#include <optional>
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
@@ -24,6 +25,7 @@ struct EmbeddingForward {
   void* y = nullptr;
   int64_t y_stride = 0;
   float scale = 1;
+  std::optional<Element> table_type;  // where it is not `type`; on a GPU fp16 for fp32 alone
 };
 
 struct EmbeddingBackward {
@@ -35,6 +37,7 @@ struct EmbeddingBackward {
   float* d_table = nullptr;        // [vocab, width], added to
   const int64_t* order = nullptr;  // [tokens] token numbers sorted by id, stable; or null. A CPU needs none
   float scale = 1;
+  int64_t frozen = -1;  // an id whose row gets no gradient, as padding has none
 };
 
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level = cpu_level());

@@ -3,20 +3,31 @@
 namespace forge::FORGE_ISA {
 
 // y = scale · row.
-template <class T>
+template <class From, class T>
 void scaled_row(const void* row, float scale, void* y, int64_t width) {
-  const T* from = static_cast<const T*>(row);
+  const From* from = static_cast<const From*>(row);
   T* to = static_cast<T*>(y);
   for_lanes(width, [&](int64_t i, int n) FORGE_LAMBDA { store_n(to + i, load_n(from + i, n) * set(scale), n); });
 }
 
-void embedding_scaled(const EmbeddingForward& a, const void* row, void* y) {
+template <class From>
+void scaled_from(const EmbeddingForward& a, const void* row, void* y) {
   if (a.type == Element::f32)
-    scaled_row<float>(row, a.scale, y, a.width);
+    scaled_row<From, float>(row, a.scale, y, a.width);
   else if (a.type == Element::bf16)
-    scaled_row<Bf16>(row, a.scale, y, a.width);
+    scaled_row<From, Bf16>(row, a.scale, y, a.width);
   else
-    scaled_row<F16>(row, a.scale, y, a.width);
+    scaled_row<From, F16>(row, a.scale, y, a.width);
+}
+
+void embedding_scaled(const EmbeddingForward& a, const void* row, void* y) {
+  const Element from = a.table_type.value_or(a.type);
+  if (from == Element::f32)
+    scaled_from<float>(a, row, y);
+  else if (from == Element::bf16)
+    scaled_from<Bf16>(a, row, y);
+  else
+    scaled_from<F16>(a, row, y);
 }
 
 // to += scale · row, one row. The inner loop of the gradient.
@@ -29,7 +40,7 @@ void add_row(const T* row, float scale, float* to, int64_t width) {
 template <class T>
 void add_rows(const EmbeddingBackward& a, int64_t part, int64_t parts) {
   for (int64_t t = 0; t < a.tokens; ++t)
-    if (a.ids[t] >= 0 && a.ids[t] % parts == part)
+    if (a.ids[t] >= 0 && a.ids[t] != a.frozen && a.ids[t] % parts == part)
       add_row(static_cast<const T*>(a.d_y) + t * a.d_y_stride, a.scale, a.d_table + a.ids[t] * a.width, a.width);
 }
 
@@ -53,17 +64,19 @@ void embedding_gradient(const EmbeddingBackward& a, int64_t part, int64_t parts)
 
 namespace forge {
 
-// Without a scale a copy of bytes.
+// Without a scale and in one type a copy of bytes.
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level) {
   auto scaled = FORGE_PICK(level, embedding_scaled);
-  int64_t row = args.width * bytes_of(args.type), stride = args.y_stride * bytes_of(args.type);
+  const Element from_type = args.table_type.value_or(args.type);
+  const int64_t row = args.width * bytes_of(args.type), stride = args.y_stride * bytes_of(args.type),
+                table_row = args.width * bytes_of(from_type);
   parallel_ranges(args.tokens, 16, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       char* y = static_cast<char*>(args.y) + t * stride;
-      const char* from = static_cast<const char*>(args.table) + args.ids[t] * row;
+      const char* from = static_cast<const char*>(args.table) + args.ids[t] * table_row;
       if (args.ids[t] < 0)
         std::memset(y, 0, static_cast<size_t>(row));
-      else if (args.scale != 1)
+      else if (args.scale != 1 || from_type != args.type)
         scaled(args, from, y);
       else
         std::memcpy(y, from, static_cast<size_t>(row));

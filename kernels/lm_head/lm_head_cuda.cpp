@@ -8,11 +8,6 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kChunk = 2048, kAlign = 16;
-
-// Rows of the logits begin at 16 bytes.
-int64_t logits_stride(const LmHead& a) { return (a.vocab + kAlign - 1) / kAlign * kAlign; }
-
 template <class T>
 T* from(T* numbers, int64_t first) {
   return numbers ? numbers + first : nullptr;
@@ -33,14 +28,10 @@ LogitsChunk chunk_of(const LmHead& a, int64_t first, int64_t positions) {
 
 }  // namespace
 
-int64_t lm_head_cuda_workspace(const LmHead& args) {
-  return std::min(args.positions, kChunk) * logits_stride(args) * bytes_of(args.type);
-}
-
 void lm_head_cuda(const LmHead& a, CudaStream stream) {
   const GemmOperand weight{a.weight, a.weight_stride}, across{a.weight, a.weight_stride, true};
-  for (int64_t first = 0; first < a.positions; first += kChunk) {
-    const int64_t count = std::min(kChunk, a.positions - first), stride = logits_stride(a);
+  for (int64_t first = 0; first < a.positions; first += kHeadPositions) {
+    const int64_t count = std::min(kHeadPositions, a.positions - first), stride = logits_stride(a);
     const void* hidden = static_cast<const char*>(a.hidden) + first * a.hidden_stride * bytes_of(a.type);
     device_gemm(
         {a.type, count, a.vocab, a.width, {hidden, a.hidden_stride}, across, a.type, a.workspace, stride},

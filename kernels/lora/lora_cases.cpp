@@ -99,7 +99,7 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
   std::vector<Operand> operands = shared(type, s, layout);
   int64_t ranks = static_cast<int64_t>(s.outs.size()) * s.rank;
   operands.push_back(output("s", Store::f32, {s.tokens, ranks},
-                            {.roundings = 1, .sums = 8, .reason = "an fp32 sum over width"}));
+                            {.roundings = 1, .sums = 8, .reason = "an fp32 sum over width", .between = 1}));
   for (size_t i = 0; i < s.outs.size(); ++i)
     operands.push_back(laid(in_out(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 6 + i),
                                    {.roundings = 1.01,
@@ -112,6 +112,7 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
     for (auto& [name, value] : sizes) value = value.abs();
     Tensors reach = products(sizes, s), rounded = between(in, s);
     out["s.size"] = reach.at("s");
+    out["s.between"] = s.dropout > 0 ? reach.at("s") : at::zeros_like(reach.at("s"));  // drop(x)
     for (size_t i = 0; i < s.outs.size(); ++i) {
       std::string y = numbered("y", i);
       out[y] = out.at(y) + in.at(y);

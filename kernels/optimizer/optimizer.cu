@@ -11,9 +11,6 @@
 namespace forge {
 namespace {
 
-// Blocks that leave a partial sum each: enough to fill any GPU.
-constexpr int64_t kNormBlocks = 1024;
-
 template <class Args>
 UpdateRates rates_of(const Args& a) {
   auto narrow_to = [](double value) { return static_cast<float>(value); };
@@ -60,8 +57,6 @@ void update(const char* name, const UpdateArgs& a, std::initializer_list<const v
 }
 
 }  // namespace
-
-int64_t gradient_norm_cuda_workspace(const FlatNorm&) { return (kNormBlocks + 1) * 8; }
 
 void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
   double* partial = static_cast<double*>(args.workspace);

@@ -35,39 +35,6 @@ void quantize_stretch(QuantizedFormat format, const float* values, int64_t count
   quantize_4bit(four_bit_book(format), values, count, kQuantizedBlock, codes, absmax);
 }
 
-template <class T>
-void dequantize_stretch(QuantizedFormat format, const uint8_t* codes, const float* absmax, int64_t count,
-                        T* out) {
-  if (format == QuantizedFormat::int8) return dequantize_8bit(codes, absmax, count, kQuantizedBlock, out);
-  dequantize_4bit(four_bit_book(format), codes, absmax, count, kQuantizedBlock, out);
-}
-
-// The absmax of the blocks of stretch `index`; nested ones are decoded into `scratch`.
-const float* absmax_of(const QuantizedWeight& weight, int64_t index,
-                       std::array<float, kNestedBlock>& scratch) {
-  const int64_t first = index * kNestedBlock, count = std::min(kNestedBlock, weight.absmax.size(0) - first);
-  if (!weight.nested()) return weight.absmax.const_data_ptr<float>() + first;
-  dequantize_8bit(weight.absmax.const_data_ptr<uint8_t>() + first,
-                  weight.absmax_scale.const_data_ptr<float>() + index, count, kNestedBlock, scratch.data());
-  for (int64_t i = 0; i < count; ++i) scratch[static_cast<size_t>(i)] += weight.absmax_mean;
-  return scratch.data();
-}
-
-// `out` holds rows · columns values.
-template <class T>
-void dequantize_cpu(const QuantizedWeight& weight, T* out) {
-  const int64_t count = weight.rows * weight.columns;
-  const uint8_t* codes = weight.codes.const_data_ptr<uint8_t>();
-  at::parallel_for(0, ceil_div(count, kStretch), kStretchesPerTask, [&](int64_t begin, int64_t end) {
-    std::array<float, kNestedBlock> scratch;
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i * kStretch, length = std::min(kStretch, count - first);
-      dequantize_stretch(weight.format, codes + bytes_of_codes(weight.format, first),
-                         absmax_of(weight, i, scratch), length, out + first);
-    }
-  });
-}
-
 void nest(QuantizedWeight& weight) {
   const int64_t blocks = weight.absmax.size(0);
   weight.absmax_mean = weight.absmax.mean().item<float>();
@@ -111,16 +78,34 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
   return result;
 }
 
+DequantizeBlocks blocks_of(const QuantizedWeight& weight) {
+  DequantizeBlocks args{.four_bit = weight.format != QuantizedFormat::int8,
+                        .rows = weight.rows,
+                        .columns = weight.columns,
+                        .block = kQuantizedBlock,
+                        .codes = weight.codes.const_data_ptr<uint8_t>(),
+                        .absmax_mean = weight.absmax_mean};
+  if (weight.nested()) {
+    args.absmax_codes = weight.absmax.const_data_ptr<uint8_t>();
+    args.absmax_scale = weight.absmax_scale.const_data_ptr<float>();
+  } else {
+    args.absmax = weight.absmax.const_data_ptr<float>();
+  }
+  return args;
+}
+
 at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
   if (!weight.codes.is_cpu()) return dequantize_composed(weight, type);
   // fp16 is no compute type of a CPU: through fp32.
   at::Tensor out =
       at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
-  if (type == at::kBFloat16)
-    dequantize_cpu(weight, reinterpret_cast<uint16_t*>(out.data_ptr<at::BFloat16>()));
-  else
-    dequantize_cpu(weight, out.data_ptr<float>());
+  DequantizeBlocks args = blocks_of(weight);
+  args.type = out.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f32;
+  args.book = weight.format == QuantizedFormat::int8 ? dynamic_book().data() : four_bit_book(weight.format).data();
+  args.absmax_book = dynamic_book().data();
+  args.out = out.data_ptr(), args.out_stride = weight.columns;
+  dequantize_blocks_cpu(args);
   return out.to(type);
 }
 

@@ -21,6 +21,8 @@
 
 #include <cstdint>
 
+#include "kernels/quantize/quantize_args.h"
+
 namespace forge {
 
 enum class QuantizedFormat { nf4, fp4, int8 };
@@ -52,6 +54,9 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
 at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type);
 // The same, composed of ATen's operations: for other devices, and what the loops above are tested against.
 at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType type);
+
+// Its codes and absmax as a kernel reads them; books and what is written are the caller's.
+DequantizeBlocks blocks_of(const QuantizedWeight& weight);
 
 QuantizedWeight to_device(QuantizedWeight weight, c10::Device device);
 

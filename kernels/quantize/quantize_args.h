@@ -5,6 +5,7 @@
 // weight: dequantising reads 0.5 (int8: 1) and the absmax, 1/16 or nested 1/64, and writes the element. Bit
 // for bit: every operation is rounded by itself.
 #include <cstdint>
+#include <string>
 
 #include "kernels/common/element.h"
 
@@ -40,5 +41,9 @@ struct QuantizeBlocks {
   const uint8_t* ranked = nullptr;  // four bits: [16] of FourBitLimits
   const float* book = nullptr;      // bytes: [256], the dynamic map, ascending
 };
+
+// 4 bits by `book`, bytes by the dynamic map alone.
+void dequantize_blocks_cpu(const DequantizeBlocks& args);
+std::string dequantize_blocks_cpu_refusal(const DequantizeBlocks& args);
 
 }  // namespace forge

@@ -15,6 +15,7 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
                             static_cast<T*>(args.h),
                             static_cast<T*>(args.y),
                             args.inverse,
+                            args.rows,
                             args.width,
                             args.x_stride,
                             args.residual_stride,
@@ -27,7 +28,8 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
                         {args.width, args.x_stride, args.residual_stride, args.h_stride, args.y_stride});
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
-      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), 1024)};
+      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), 1024), 0,
+                        static_cast<unsigned>(args.heads)};
       launch("rms_norm_forward", rms_norm_forward_kernel<T, N>, shape, stream, a);
     });
   });
@@ -42,6 +44,7 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
                              static_cast<const T*>(args.weight),
                              static_cast<T*>(args.d_h),
                              args.inverse,
+                             args.rows,
                              args.width,
                              args.d_y_stride,
                              args.h_stride,
@@ -51,14 +54,15 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
     // Before d_h is written: it may be d_y.
     if (args.d_weight != nullptr) {
       LaunchShape columns{static_cast<unsigned>(ceil_div(args.width, kWarp)), kWeightWarps * kWarp};
-      launch("rms_norm_weight", rms_norm_weight_kernel<T>, columns, stream, a, args.rows, args.d_weight);
+      launch("rms_norm_weight", rms_norm_weight_kernel<T>, columns, stream, a, args.heads, args.d_weight);
     }
     bool wide = sixteen_byte<T>({args.d_y, args.h, args.weight, args.d_h},
                                 {args.width, args.d_y_stride, args.h_stride, args.d_h_stride});
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows),
-                        threads_for(ceil_div(args.width, N), kBackwardThreads)};
+                        threads_for(ceil_div(args.width, N), kBackwardThreads), 0,
+                        static_cast<unsigned>(args.heads)};
       launch("rms_norm_backward", rms_norm_backward_kernel<T, N>, shape, stream, a);
     });
   });

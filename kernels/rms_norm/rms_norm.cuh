@@ -1,5 +1,5 @@
 #pragma once
-// One block a row. The first kHeld vectors of each thread stay in registers between the two passes over the
+// One block a row (blockIdx.x) of a head (blockIdx.y). The first kHeld vectors of each thread stay in registers between the two passes over the
 // row (width up to 32,768 in 16-bit types at 1,024 threads); longer rows are read again, from L2.
 #include "kernels/device/reduce.cuh"
 
@@ -12,9 +12,17 @@ struct RmsNormForwardArgs {
   Global<const T> x, residual, weight;
   Global<T> h, y;
   Global<float> inverse;
-  int64_t width, x_stride, residual_stride, h_stride, y_stride;
+  int64_t rows, width, x_stride, residual_stride, h_stride, y_stride;
   float weight_offset, eps;
 };
+
+template <class T>
+__device__ __forceinline__ void to_head(RmsNormForwardArgs<T>& a, int64_t head) {
+  if (head == 0) return;
+  a.x += head * a.width, a.y += head * a.width;
+  if (a.residual != nullptr) a.residual += head * a.width, a.h += head * a.width;
+  if (a.inverse != nullptr) a.inverse += head * a.rows;
+}
 
 // h of N neighbours: the sum rounded as it is stored.
 template <class T, int N>
@@ -50,6 +58,7 @@ template <class T, int N>
 __global__ void __launch_bounds__(1024) rms_norm_forward_kernel(RmsNormForwardArgs<T> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
+  to_head(a, int64_t(blockIdx.y));
   Vector<T, N> held[kHeld];
   float sum = 0;
 #pragma unroll
@@ -85,10 +94,17 @@ struct RmsNormBackwardArgs {
   Global<const T> d_y, h, weight;
   Global<T> d_h;
   Global<const float> inverse;
-  int64_t width, d_y_stride, h_stride, d_h_stride;
+  int64_t rows, width, d_y_stride, h_stride, d_h_stride;
   float weight_offset;
   int accumulate;
 };
+
+template <class T>
+__device__ __forceinline__ void to_head(RmsNormBackwardArgs<T>& a, int64_t head) {
+  if (head == 0) return;
+  a.d_y += head * a.width, a.h += head * a.width, a.d_h += head * a.width;
+  a.inverse += head * a.rows;
+}
 
 // Σ g h of N neighbours, g = d y (weight + offset).
 template <class T, int N>
@@ -123,6 +139,7 @@ template <class T, int N>
 __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(RmsNormBackwardArgs<T> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
+  to_head(a, int64_t(blockIdx.y));
   const Global<const T> d_y_row = a.d_y + row * a.d_y_stride, h_row = a.h + row * a.h_stride;
   Vector<T, N> d_y[kHeld], h[kHeld];
   float sum = 0;
@@ -153,15 +170,17 @@ constexpr int kWeightWarps = 8;
 
 template <class T>
 __global__ void __launch_bounds__(kWeightWarps* kWarp)
-    rms_norm_weight_kernel(RmsNormBackwardArgs<T> a, int64_t rows, Global<float> d_weight) {
+    rms_norm_weight_kernel(RmsNormBackwardArgs<T> a, int64_t heads, Global<float> d_weight) {
   FORGE_SHARED(float, part, kWeightWarps* kWarp);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int64_t column = int64_t(blockIdx.x) * kWarp + lane;
   float sum = 0;
-  if (column < a.width)
-    for (int64_t row = warp; row < rows; row += kWeightWarps)
-      sum += widen(a.d_y[row * a.d_y_stride + column]) *
-             (widen(a.h[row * a.h_stride + column]) * a.inverse[row]);
+  for (int64_t head = 0; head < heads && column < a.width; ++head) {
+    const int64_t at = head * a.width + column;
+    for (int64_t row = warp; row < a.rows; row += kWeightWarps)
+      sum += widen(a.d_y[row * a.d_y_stride + at]) *
+             (widen(a.h[row * a.h_stride + at]) * a.inverse[head * a.rows + row]);
+  }
   part[threadIdx.x] = sum;
   __syncthreads();
   if (warp != 0 || column >= a.width) return;

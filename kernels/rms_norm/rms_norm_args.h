@@ -10,7 +10,8 @@
 //   d weight += Σ d y h r
 //
 // Arithmetic in fp32, every result rounded once. weight_offset is 1 in Gemma, else 0. Strides are elements
-// from row to row. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:
+// from row to row. With several heads each stretch of `width` in a row is normalised by itself, all by one
+// weight: x, h, y and their gradients are rows of heads · width. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:
 // 4 passes of rows · width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h,
 // d_h; write d_h: 4 passes; the weight gradient reads d y and h once more.
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace forge {
 
 struct RmsNormForward {
   Element type = Element::f32;  // of x, residual, weight, h, y
-  int64_t rows = 0, width = 0;
+  int64_t rows = 0, width = 0, heads = 1;
   const void* x = nullptr;
   int64_t x_stride = 0;
   const void* residual = nullptr;  // or null: h = x, and h is not written
@@ -33,19 +34,19 @@ struct RmsNormForward {
   float weight_offset = 0, eps = 1e-6f;
   void* y = nullptr;  // may be x, or residual when that is not h
   int64_t y_stride = 0;
-  float* inverse = nullptr;  // [rows] r for the backward, or null
+  float* inverse = nullptr;  // [heads, rows] r for the backward, or null
 };
 
 struct RmsNormBackward {
   Element type = Element::f32;  // of d_y, h, weight, d_h
-  int64_t rows = 0, width = 0;
+  int64_t rows = 0, width = 0, heads = 1;
   const void* d_y = nullptr;
   int64_t d_y_stride = 0;
   const void* h = nullptr;
   int64_t h_stride = 0;
   const void* weight = nullptr;  // [width]
   float weight_offset = 0;
-  const float* inverse = nullptr;  // [rows], of the forward
+  const float* inverse = nullptr;  // [heads, rows], of the forward
   void* d_h = nullptr;             // may be d_y
   int64_t d_h_stride = 0;
   bool accumulate = false;    // add to d_h, the gradient of the residual stream, instead of writing it

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -15,6 +16,7 @@ struct Setting {
   bool residual;
   double offset;
   Layout layout;
+  int64_t heads = 1;  // that x's rows consist of
 };
 
 // h and y of the header, in float64. h is rounded to the type before it is normalised: the oracle receives
@@ -43,30 +45,33 @@ double units_of_sum(int64_t width) { return width > 4096 ? std::sqrt(static_cast
 const Tolerance kAdded{.roundings = 1, .sums = 0, .reason = "one addition, rounded once"};
 
 Case forward_case(Store type, const Setting& s) {
-  int64_t rows = s.x.size(0), width = s.x.size(1);
+  const int64_t rows = s.x.size(0), all = s.x.size(1), heads = s.heads, width = all / heads;
   Tolerance once = kOnce;
   once.sums = units_of_sum(width);
   std::vector<Operand> operands{
       laid(input("x", type, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
-      laid(output("y", type, {rows, width}, once), s.layout),
-      output("inverse", Store::f32, {rows},
+      laid(output("y", type, {rows, all}, once), s.layout),
+      output("inverse", Store::f32, {heads * rows},
              {.roundings = 4, .sums = units_of_sum(width), .reason = "fp32 sum and root"})};
   if (s.residual) {
-    operands.push_back(laid(input("residual", type, normal({rows, width}, 9)), s.layout));
-    operands.push_back(laid(output("h", type, {rows, width}, kAdded), s.layout));
+    operands.push_back(laid(input("residual", type, normal({rows, all}, 9)), s.layout));
+    operands.push_back(laid(output("h", type, {rows, all}, kAdded), s.layout));
   }
   double offset = s.offset;
   auto oracle = [=](const Tensors& in) {
     at::Tensor h = in.at("x");
     if (in.count("residual")) h = as_type(h + in.at("residual"), type);
-    at::Tensor y = normalise(h, in.at("weight"), offset);
-    return Tensors{
-        {"h", h}, {"y", y}, {"y.between", y.abs()}, {"inverse", (h.square().mean(-1) + kEps).rsqrt()}};
+    const at::Tensor each = h.reshape({rows, heads, width});
+    at::Tensor y = normalise(each, in.at("weight"), offset).reshape({rows, all});
+    return Tensors{{"h", h},
+                   {"y", y},
+                   {"y.between", y.abs()},
+                   {"inverse", (each.square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows})}};
   };
   bool residual = s.residual;
   return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(type), operands, oracle,
                                    [=](Pointers& p) {
-                                     RmsNormForward a{element(type), rows, width, p["x"], p.stride("x")};
+                                     RmsNormForward a{element(type), rows, width, heads, p["x"], p.stride("x")};
                                      if (residual) {
                                        a.residual = p["residual"], a.residual_stride = p.stride("residual");
                                        a.h = p["h"], a.h_stride = p.stride("h");
@@ -80,17 +85,18 @@ Case forward_case(Store type, const Setting& s) {
 
 // d h cancels: its error is relative to the two terms that are subtracted.
 Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_grad) {
-  int64_t rows = s.x.size(0), width = s.x.size(1);
-  at::Tensor h = s.x, inverse = (as_type(h, type).square().mean(-1) + kEps).rsqrt();
+  const int64_t rows = s.x.size(0), all = s.x.size(1), heads = s.heads, width = all / heads;
+  at::Tensor h = s.x,
+             inverse = (as_type(h, type).view({rows, heads, width}).square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows});
   Tolerance exact{.roundings = 1.01,
                   .sums = 2 * units_of_sum(width),
                   .reason = "one rounding; two fp32 terms with sums over the row",
                   .between = 2};  // g; the gradient before it is added
-  at::Tensor incoming = normal({rows, width}, 12);
+  at::Tensor incoming = normal({rows, all}, 12);
   std::vector<Operand> operands{
-      laid(input("d_y", type, normal({rows, width}, 11)), s.layout), laid(input("h", type, h), s.layout),
+      laid(input("d_y", type, normal({rows, all}, 11)), s.layout), laid(input("h", type, h), s.layout),
       input("weight", type, uniform_values({width}, 5, 0.5, 1.5)), input("inverse", Store::f32, inverse),
-      laid(accumulate ? in_out("d_h", type, incoming, exact) : output("d_h", type, {rows, width}, exact),
+      laid(accumulate ? in_out("d_h", type, incoming, exact) : output("d_h", type, {rows, all}, exact),
            s.layout)};
   if (weight_grad)
     operands.push_back(in_out("d_weight", Store::f32, normal({width}, 13),
@@ -100,20 +106,21 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
                                .between = 3}));  // h r, its products with d y, their sum
   double offset = s.offset;
   auto oracle = [=](const Tensors& in) {
+    const auto each = [=](const at::Tensor& x) { return x.reshape({rows, heads, width}); };
     Tensors leaves{{"h", in.at("h")}, {"weight", in.at("weight")}};
     Forward forward = [=](const Tensors& v) {
-      return Tensors{{"y", normalise(v.at("h"), v.at("weight"), offset)}};
+      return Tensors{{"y", normalise(each(v.at("h")), v.at("weight"), offset).reshape({rows, all})}};
     };
     Tensors grads = gradients(forward, leaves, {"h", "weight"}, {{"y", in.at("d_y")}});
-    at::Tensor g = in.at("d_y") * (in.at("weight") + offset), r = in.at("inverse").unsqueeze(1);
-    at::Tensor before = accumulate ? in.at("d_h") : at::zeros_like(g);
+    const at::Tensor h = each(in.at("h")), d_y = each(in.at("d_y")), g = d_y * (in.at("weight") + offset),
+                     r = in.at("inverse").view({heads, rows}).t().unsqueeze(2);
+    at::Tensor before = accumulate ? in.at("d_h") : at::zeros_like(in.at("h"));
     Tensors out{{"d_h", grads.at("h") + before}};
-    at::Tensor second = (in.at("h") * r * (g * in.at("h") * r).abs().mean(-1, true)).abs();
-    out["d_h.size"] = r * (g.abs() + second) + before.abs();
+    at::Tensor second = (h * r * (g * h * r).abs().mean(-1, true)).abs();
+    out["d_h.size"] = (r * (g.abs() + second)).reshape({rows, all}) + before.abs();
     if (weight_grad) {
-      at::Tensor terms = in.at("d_y") * in.at("h") * r;
       out["d_weight"] = in.at("d_weight") + grads.at("weight");
-      out["d_weight.size"] = in.at("d_weight").abs() + terms.abs().sum(0);
+      out["d_weight.size"] = in.at("d_weight").abs() + (d_y * h * r).abs().sum({0, 1});
     }
     return out;
   };
@@ -122,7 +129,7 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
       "backward " + s.name + (accumulate ? " accumulate" : "") + (weight_grad ? " weight " : " ") +
           name_of(type),
       operands, oracle, [=](Pointers& p) {
-        RmsNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
+        RmsNormBackward a{element(type), rows, width, heads, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
         a.weight = p["weight"], a.weight_offset = static_cast<float>(offset), a.inverse = p["inverse"];
         a.d_h = p["d_h"], a.d_h_stride = p.stride("d_h"), a.accumulate = accumulate;
         if (weight_grad) a.d_weight = p["d_weight"];
@@ -149,6 +156,15 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
   const at::Tensor ragged = normal({4, 61}, 2);
   cases.push_back(forward_case(type, {"4x61", ragged, true, 0, kRagged}));
   cases.push_back(backward_case(type, {"4x61", ragged, false, 0, kRagged}, true, true));
+  // Norms of q and k: every head by itself.
+  for (auto [rows, heads, width] : {std::array<int64_t, 3>{5, 3, 16}, {9, 2, 7}, {1, 4, 64}})
+    for (const Layout& layout : kLayouts) {
+      const Setting each{std::to_string(rows) + "x" + std::to_string(heads) + "x" + std::to_string(width) + " " + layout.name,
+                         normal({rows, heads * width}, 2), false, 0, layout, heads};
+      cases.push_back(forward_case(type, each));
+      cases.push_back(backward_case(type, each, rows == 9, width != 64));
+      if (rows == 5) cases.push_back(over(forward_case(type, each), "y", "x"));
+    }
   cases.push_back(over(alone, "y", "x"));
   cases.push_back(not_wanted(alone, "inverse"));
   cases.push_back(not_wanted(added, "inverse"));

@@ -139,18 +139,40 @@ void rms_norm_weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t e
 
 namespace forge {
 
+namespace {
+
+// The columns of the next head.
+template <class Pointer>
+void advance(Pointer& pointer, int64_t bytes) {
+  if (pointer) pointer = reinterpret_cast<Pointer>(reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(bytes));
+}
+
+}  // namespace
+
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
   auto rows = FORGE_PICK(level, rms_norm_forward);
-  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  const int64_t bytes = args.width * bytes_of(args.type);
+  RmsNormForward a = args;
+  for (int64_t head = 0; head < args.heads; ++head) {
+    parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
+    for (const void** in : {&a.x, &a.residual}) advance(*in, bytes);
+    for (void** out : {&a.h, &a.y}) advance(*out, bytes);
+    advance(a.inverse, 4 * a.rows);
+  }
 }
 
 void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
-  // The weight's gradient first: the rest may overwrite nothing that it reads.
   auto columns = FORGE_PICK(level, rms_norm_weight_gradient);
-  if (args.d_weight)
-    parallel_ranges(args.width, 64, [&](int64_t begin, int64_t end) { columns(args, begin, end); });
   auto rows = FORGE_PICK(level, rms_norm_backward);
-  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  const int64_t bytes = args.width * bytes_of(args.type);
+  RmsNormBackward a = args;
+  for (int64_t head = 0; head < args.heads; ++head) {
+    // The weight's gradient first: the rest may overwrite nothing that it reads.
+    if (a.d_weight) parallel_ranges(a.width, 64, [&](int64_t begin, int64_t end) { columns(a, begin, end); });
+    parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
+    for (const void** in : {&a.d_y, &a.h}) advance(*in, bytes);
+    advance(a.d_h, bytes), advance(a.inverse, 4 * a.rows);
+  }
 }
 
 }  // namespace forge

@@ -1,8 +1,5 @@
 #include "providers/fused/arena.h"
 
-#include <ATen/ATen.h>
-
-
 namespace forge {
 
 void* StepMemory::data(ValueId id) const {
@@ -14,11 +11,6 @@ void* StepMemory::data(ValueId id) const {
 void* StepMemory::workspace(size_t op) const {
   const int64_t offset = layout.workspaces[op];
   return offset < 0 ? nullptr : arena + offset;
-}
-
-at::Tensor StepMemory::tensor(ValueId id) const {
-  const auto scalar = graph.buffer_of(id).type == ValueType::compute ? type : c10::ScalarType::Float;
-  return at::from_blob(data(id), {rows(id), width(id)}, {stride(id), 1}, at::TensorOptions().dtype(scalar));
 }
 
 }  // namespace forge

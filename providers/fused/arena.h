@@ -1,12 +1,10 @@
 #pragma once
 // A list laid out in memory: where each value of the micro-batch at hand lies.
-#include <ATen/core/Tensor.h>
-
 #include <map>
 #include <vector>
 
 #include "core/graph/layout.h"
-#include "core/model/element.h"
+#include "kernels/common/element.h"
 
 namespace forge {
 
@@ -18,9 +16,9 @@ struct StepMemory {
   Layout layout;
   StepSizes capacity;  // that it is laid out for
   char* arena = nullptr;
-  c10::ScalarType type = c10::ScalarType::Float;  // the compute type
-  int64_t tokens = 0, targets = 0;                // of the micro-batch at hand
-  DoraRatios* ratios = nullptr;  // computed once, where weights do not change; null: each time
+  Element type = Element::f32;      // the compute type
+  int64_t tokens = 0, targets = 0;  // of the micro-batch at hand
+  DoraRatios* ratios = nullptr;     // computed once, where weights do not change; null: each time
 
   int64_t rows(ValueId id) const { return StepSizes{tokens, targets}.rows(graph.buffer_of(id).rows); }
   int64_t width(ValueId id) const { return graph.value(id).width; }
@@ -28,8 +26,6 @@ struct StepMemory {
   void* data(ValueId id) const;
   float* numbers(ValueId id) const { return static_cast<float*>(data(id)); }
   void* workspace(size_t op) const;
-  // The value as a tensor that borrows its memory. [rows, width]
-  at::Tensor tensor(ValueId id) const;
 };
 
 }  // namespace forge

@@ -7,9 +7,11 @@
 
 #include "core/base/error.h"
 #include "core/graph/ops.h"
+#include "core/model/element.h"
 #include "core/model/neftune.h"
-#include "providers/fused/cpu_ops.h"
+#include "kernels/device/device_of.h"
 #include "providers/fused/fused_plan.h"
+#include "providers/fused/ops.h"
 
 namespace forge {
 namespace {
@@ -17,10 +19,13 @@ namespace {
 class FusedProvider : public StepProvider {
  public:
   FusedProvider(const Model& model, TrainableSet& trainables, const StepOptions& options)
-      : model_(model), trainables_(trainables), options_(options) {
-    training_.graph = training_step(options.shape);
-    evaluation_.graph = evaluation_step(options.shape);
-    modules_ = bind_modules(training_.graph.modules, model, &trainables);
+      : model_(model),
+        device_(device_of(model.device)),
+        options_(options),
+        training_(memory_of(training_step(options.shape))),
+        evaluation_(memory_of(evaluation_step(options.shape))),
+        modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type),
+        batch_memory_(device_) {
     ask_for(training_, options.training);
     ask_for(evaluation_, options.evaluation);
   }
@@ -32,15 +37,14 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(m.graph);
     for (size_t i = 0; i < head; ++i) {
       run(m, i);
-      if (m.graph.ops[i].kind == OpKind::embed) add_noise(m, m.graph.ops[i].out[0]);
+      if (m.graph.ops[i].kind == OpKind::embed) add_noise(m, m.graph.ops[i].out[0], batch);
     }
     const Op& op = m.graph.ops[head];
-    const int64_t next = m.layout.workspaces[head], space = cpu_workspace(m.graph, op, m.capacity);
-    HeadRows rows{.rows = m.tensor(op.in[0])};
+    HeadRows rows{.rows = tensor(m, op.in[0])};
     rows.list = &m.graph, rows.op = &op;
-    if (keep) rows.d_rows = m.tensor(op.out[0]);
-    if (next >= 0)
-      rows.scratch = at::from_blob(m.arena + next, {space}, at::TensorOptions().dtype(at::kByte));
+    if (keep) rows.d_rows = tensor(m, op.out[0]);
+    if (void* scratch = m.workspace(head))
+      rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, on_device(at::kByte));
     if (!keep) batch_ = {};
     return rows;
   }
@@ -48,7 +52,7 @@ class FusedProvider : public StepProvider {
   void backward(const at::Tensor& d_rows, const BatchTensors&) override {
     c10::NoGradGuard no_grad;
     const size_t head = head_of(training_.graph);
-    at::Tensor place = training_.tensor(training_.graph.ops[head].out[0]);
+    at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
     for (size_t i = head + 1; i < training_.graph.micro_batch_ops; ++i) run(training_, i);
     batch_ = {};
@@ -65,10 +69,10 @@ class FusedProvider : public StepProvider {
 
  private:
   void run(const StepMemory& m, size_t i) {
-    if (!watch_) return run_cpu_op(m, i, modules_, batch_);
+    if (!watch_) return run_op(device_, m, i, modules_, batch_);
     StepSpan span{name_of(m.graph.ops[i].kind), &m.graph, &m.graph.ops[i], m.tokens, m.targets};
     span.begin = std::chrono::steady_clock::now();
-    run_cpu_op(m, i, modules_, batch_);
+    run_op(device_, m, i, modules_, batch_);
     span.end = std::chrono::steady_clock::now();
     watch_(span);
   }
@@ -81,16 +85,21 @@ class FusedProvider : public StepProvider {
     set_room(m, {std::max(room.tokens, m.capacity.tokens), std::max(room.targets, m.capacity.targets)});
   }
   void set_room(StepMemory& m, const BatchRoom& room) {
-    m.type = model_.type;
-    m.capacity = {room.tokens, room.targets, bytes_of(element_of(model_.type)), at::get_num_threads()};
-    m.layout = lay_out(m.graph, m.capacity, cpu_workspace);
+    m.capacity.tokens = room.tokens, m.capacity.targets = room.targets;
+    m.capacity.threads = at::get_num_threads();
+    m.layout = lay_out(m.graph, m.capacity, fused_workspace);
+  }
+  StepMemory memory_of(Graph graph) const {
+    StepMemory m{.graph = std::move(graph), .type = element_of(model_.type)};
+    m.capacity.compute_bytes = bytes_of(m.type), m.capacity.gpu = device_.separate();
+    return m;
   }
 
   void take_arena() {
     const int64_t bytes = std::max(training_.layout.bytes, evaluation_.layout.bytes);
-    if (arena_.defined() && arena_.numel() >= bytes) return;
-    arena_ = at::Tensor();  // before the new one
-    arena_ = at::empty({bytes}, at::kByte);
+    if (arena_.bytes() >= bytes) return;
+    arena_.reset();  // before the new one
+    arena_ = DeviceBlock(device_, bytes, "arena");
   }
 
   void begin(StepMemory& m, const BatchTensors& batch) {
@@ -105,23 +114,32 @@ class FusedProvider : public StepProvider {
       set_room(&m == &training_ ? evaluation_ : training_, {});
       take_arena();
     }
-    training_.arena = evaluation_.arena = static_cast<char*>(arena_.data_ptr());
-    batch_ = {&batch, batch.cos.to(at::kFloat), batch.sin.to(at::kFloat)};
+    training_.arena = evaluation_.arena = arena_.as();
+    modules_.refresh();
+    batch_ = batch_memory_.load(batch);
   }
 
-  void add_noise(const StepMemory& m, ValueId embedded) {
-    if (options_.neftune_alpha <= 0 || !batch_.tensors->training) return;
-    at::Tensor hidden = m.tensor(embedded);
-    hidden.add_(
-        neftune_noise(*batch_.tensors, hidden.size(1), options_.neftune_alpha).to(hidden.scalar_type()));
+  void add_noise(const StepMemory& m, ValueId embedded, const BatchTensors& batch) {
+    if (options_.neftune_alpha <= 0 || !batch.training) return;
+    const at::Tensor noise = neftune_noise(batch, m.width(embedded), options_.neftune_alpha).to(model_.type).to(model_.device);
+    device_.run(AddRows{m.type, m.tokens, m.width(embedded), noise.const_data_ptr(), noise.stride(0), m.data(embedded),
+                        m.stride(embedded)});
+  }
+
+  at::TensorOptions on_device(c10::ScalarType type) const { return at::TensorOptions(model_.device).dtype(type); }
+  // A value as a tensor that borrows its memory. [rows, width]
+  at::Tensor tensor(const StepMemory& m, ValueId id) const {
+    const auto type = m.graph.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat;
+    return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, on_device(type));
   }
 
   const Model& model_;
-  TrainableSet& trainables_;
+  ComputeDevice& device_;
   StepOptions options_;
   StepMemory training_, evaluation_;
-  std::vector<BoundModule> modules_;
-  at::Tensor arena_;  // uint8
+  FusedModules modules_;
+  DeviceBlock arena_;
+  BatchMemory batch_memory_;
   StepBatch batch_;
   StepWatch watch_;
 };

@@ -5,11 +5,12 @@
 
 #include "core/base/error.h"
 #include "kernels/lm_head/lm_head.h"
-#include "kernels/product/product_args.h"
-#include "providers/fused/cpu_ops.h"
+#include "core/model/element.h"
+#include "kernels/device/device_of.h"
 #include "providers/fused/fused.h"
 #include "providers/fused/fused_plan.h"
-#include "providers/fused/kv_cache.h"
+#include "providers/fused/ops.h"
+#include "providers/reference/reference.h"
 
 namespace forge {
 namespace {
@@ -17,12 +18,13 @@ namespace {
 class FusedDecoder : public Decoder {
  public:
   FusedDecoder(const Model& model, TrainableSet& trainables, const StepOptions& options)
-      : model_(model), head_(head_weight(model).contiguous()), cache_(model.spec, model.type) {
-    memory_.graph = evaluation_step(options.shape);
-    memory_.type = model.type;
-    modules_ = bind_modules(memory_.graph.modules, model, &trainables);
-    memory_.ratios = &ratios_;
-  }
+      : model_(model),
+        device_(device_of(model.device)),
+        head_(head_weight(model).contiguous()),
+        cache_(model.spec, model.type),
+        memory_{.graph = evaluation_step(options.shape), .type = element_of(model.type), .ratios = &ratios_},
+        modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
+        batch_memory_(device_) {}
 
   at::Tensor next_logits(const std::vector<NewTokens>& tokens) override {
     c10::NoGradGuard no_grad;
@@ -32,9 +34,10 @@ class FusedDecoder : public Decoder {
     const BatchTensors tensors = to_tensors(batch, model_.spec, model_.type, model_.device);
     take_room(tensors);
     CachePlaces places = places_of(tokens, batch, before);
-    const StepBatch step{&tensors, tensors.cos.to(at::kFloat), tensors.sin.to(at::kFloat), &places};
+    StepBatch step = batch_memory_.load(tensors);
+    step.cache = &places;
     const size_t head = memory_.graph.forward_ops - 1;
-    for (size_t i = 0; i < head; ++i) run_cpu_op(memory_, i, modules_, step);
+    for (size_t i = 0; i < head; ++i) run_op(device_, memory_, i, modules_, step);
     return logits_of(memory_.graph.ops[head], places);
   }
 
@@ -47,11 +50,11 @@ class FusedDecoder : public Decoder {
     memory_.targets = batch.loss_positions.size(0);
     if (memory_.tokens <= capacity.tokens && memory_.targets <= capacity.targets) return;
     capacity = {std::max(memory_.tokens, capacity.tokens), std::max(memory_.targets, capacity.targets),
-                bytes_of(element_of(model_.type)), at::get_num_threads()};
-    memory_.layout = lay_out(memory_.graph, capacity, cpu_workspace);
-    arena_ = at::Tensor();  // before the new one
-    arena_ = at::empty({memory_.layout.bytes}, at::kByte);
-    memory_.arena = static_cast<char*>(arena_.data_ptr());
+                bytes_of(memory_.type), at::get_num_threads()};
+    memory_.layout = lay_out(memory_.graph, capacity, fused_workspace);
+    arena_.reset();  // before the new one
+    arena_ = DeviceBlock(device_, memory_.layout.bytes, "arena");
+    memory_.arena = arena_.as();
     logits_ = at::empty({capacity.targets, head_.size(0)}, at::kFloat);
   }
 
@@ -74,26 +77,35 @@ class FusedDecoder : public Decoder {
   }
 
   at::Tensor logits_of(const Op& head, const CachePlaces& places) {
-    const at::Tensor rows = memory_.tensor(head.in[0]);
+    const ValueId rows = head.in[0];
     at::Tensor logits = logits_.narrow(0, 0, memory_.targets);
-    row_product(logits, rows, head_, {}, *places.scratch);
+    RowProduct product{memory_.type,      Element::f32,           memory_.targets,
+                       memory_.width(rows), head_.size(0),        memory_.data(rows),
+                       memory_.stride(rows), head_.const_data_ptr()};
+    product.y = logits.data_ptr(), product.y_stride = logits.stride(0);
+    row_product(device_, product, *places.scratch);
     cap_logits(logits, head.attributes.softcap);
     return logits;
   }
 
   const Model& model_;
+  ComputeDevice& device_;
   at::Tensor head_;  // [vocab, hidden]
   KvCache cache_;
-  StepMemory memory_;
-  std::vector<BoundModule> modules_;
-  at::Tensor arena_, logits_;  // uint8; [sequences, vocab]
   DoraRatios ratios_;
+  StepMemory memory_;
+  FusedModules modules_;
+  BatchMemory batch_memory_;
+  DeviceBlock arena_;
+  at::Tensor logits_;  // [sequences, vocab]
   std::vector<char> scratch_;
 };
 
 }  // namespace
 
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
+  // A device without attention over a cache decodes with ATen's ops.
+  if (!device_of(model.device).has<CachedAttention>()) return reference_decoder(model, trainables, options);
   return std::make_unique<FusedDecoder>(model, trainables, options);
 }
 

@@ -6,14 +6,20 @@
 #include "core/config/names.h"
 #include "core/families/step.h"
 #include "core/plan/product_scratch.h"
+#include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_tiles.h"
+#include "kernels/dora/dora_args.h"
+#include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 #include "kernels/lm_head/lm_head_space.h"
+#include "kernels/lora/lora_cuda_space.h"
 #include "kernels/lora/lora_space.h"
-#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/optimizer/optimizer_cuda.h"
 
 namespace forge {
 namespace {
+
+Element element_of_bytes(int64_t bytes) { return bytes == 4 ? Element::f32 : Element::bf16; }
 
 int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& sizes, bool backward) {
   int64_t most = 0;
@@ -22,7 +28,10 @@ int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& siz
     if (module.rank == 0) continue;
     LoraGroup group{.tokens = sizes.tokens, .width = module.in, .rank = module.rank, .members = 1};
     group.member[0].out = module.out;
-    most = std::max(most, lora_space(group, backward, nullptr, sizes.threads).bytes);
+    group.type = element_of_bytes(sizes.compute_bytes);
+    group.dropout.probability = module.dropout ? 0.5 : 0;  // which one changes no bytes
+    most = std::max(most, sizes.gpu ? lora_cuda_space(group, backward, nullptr).bytes
+                                    : lora_space(group, backward, nullptr, sizes.threads).bytes);
   }
   return most;
 }
@@ -40,8 +49,10 @@ int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
   if (op.attributes.fused_head) {
     const ModuleUse& head = graph.module(op);
     LmHead args{.positions = sizes.targets, .width = head.in, .vocab = head.out};
+    args.type = element_of_bytes(sizes.compute_bytes);
+    const int64_t bytes = sizes.gpu ? lm_head_cuda_workspace(args) : head_space(args, nullptr, sizes.threads).bytes;
     // 64 B to align them, and the loss and weight of each position.
-    return head_space(args, nullptr, sizes.threads).bytes + 64 + 8 * sizes.targets;
+    return bytes + 64 + 8 * sizes.targets;
   }
   return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
                             op.attributes.softcap != 0);
@@ -63,14 +74,15 @@ int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& si
 }
 
 StepSizes sizes_of(const ActivationShape& shape) {
-  return {shape.micro_batch_tokens, shape.supervised_tokens, bytes_of(shape.precision), shape.threads};
+  return {shape.micro_batch_tokens, shape.supervised_tokens, bytes_of(shape.precision), shape.threads, shape.cuda};
 }
 
 // Beside the arena: the micro-batch itself, and numbers for each supervised position.
 int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * (shape.spec.head_dim / 2) * 2;
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
-  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens;
+  const int64_t keys = shape.cuda ? 16 * shape.micro_batch_tokens : 0;  // of dropout, and where sequences begin
+  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
 
 // The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
@@ -104,8 +116,27 @@ int64_t head_gradient_bytes(const Graph& graph, const StepSizes& sizes) {
   return 0;
 }
 
+// Of a head that is not held in the compute type: beside the scratch that linear layers share.
+int64_t converted_head_bytes(const ActivationShape& shape, const Graph& graph) {
+  if (shape.storage == shape.precision) return 0;
+  for (const ModuleUse& module : graph.modules)
+    if (module.kind == ModuleKind::head) return module.in * module.out * bytes_of(shape.precision);
+  return 0;
+}
+
+// What LibTorch gives cuBLAS for each stream: 32 MiB from Hopper on, 8 before (c10's CUDABlas.cpp).
+constexpr int64_t kCublasWorkspace = int64_t{32} << 20;
+
+// LibTorch's attention allocates its results, keys and values repeated for each query head, and flash attention's fp32 sums of
+// d q; they are copied to their places in the arena.
+int64_t attention_bytes(const ActivationShape& shape) {
+  const int64_t row = shape.spec.num_heads * shape.spec.head_dim;
+  return shape.micro_batch_tokens * (row * (6 * bytes_of(shape.precision) + 4) + 8 * shape.spec.num_heads);
+}
+
 // The most that LibTorch takes beside a product, past the head's gradient: both lie beside the arena, each at its time.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
+  if (shape.cuda) return kCublasWorkspace;
   if (shape.precision == Precision::fp32) return 0;
   const int64_t gradient = head_gradient_bytes(graph, sizes);
   ProductScratch scratch(shape.instructions, shape.threads);
@@ -120,7 +151,27 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
 
 }  // namespace
 
-int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+namespace {
+
+int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  switch (op.kind) {
+    case OpKind::linear:
+    case OpKind::adapter_gradient:
+      return adapter_workspace(graph, op, sizes, op.kind == OpKind::adapter_gradient);
+    case OpKind::head:
+    case OpKind::evaluate:
+      return head_workspace(graph, op, sizes);
+    case OpKind::gradient_norm:
+      return gradient_norm_cuda_workspace({.count = op.attributes.elements});
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  if (sizes.gpu) return gpu_workspace(graph, op, sizes);
   switch (op.kind) {
     case OpKind::linear:
       return adapter_workspace(graph, op, sizes, false);
@@ -129,7 +180,7 @@ int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
     case OpKind::linear_weight_gradient:
       return gradient_workspace(graph, op, sizes);
     case OpKind::dora_ratio:
-      return kRatioRows * 4 * most_inputs(graph, op);
+      return dora_ratio_cpu_workspace({.in = most_inputs(graph, op)});
     case OpKind::attention:
     case OpKind::attention_backward:
       return attention_workspace(op, sizes);
@@ -145,7 +196,21 @@ int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
-  if (shape.cuda) faults.push_back("it computes on a CPU so far");
+  if (!shape.cuda) return faults;
+  // Of every sequence, whatever its length: none is longer than the model's.
+  const ModelSpec& spec = shape.spec;
+  AttentionProblem problem{.capability = shape.capability,
+                           .head_dim = spec.head_dim,
+                           .heads = spec.num_heads,
+                           .longest = spec.max_position_embeddings,
+                           .softcap = static_cast<float>(spec.attention_softcap)};
+  problem.type = element_of_bytes(bytes_of(shape.precision));
+  if (shape.precision == Precision::fp16) problem.type = Element::f16;
+  problem.window = spec.sliding_window;
+  for (const bool backward : {false, true}) {
+    const AttentionChoice choice = choose_attention(problem, backward);
+    if (choice.kernel == AttentionKernel::none && faults.empty()) faults.push_back(choice.reason);
+  }
   return faults;
 }
 
@@ -153,7 +218,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute,
                        shape.trained, shape.fused_head};
   const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
-  const Layout layout = lay_out(graph, sizes_of(shape), cpu_workspace);
+  const Layout layout = lay_out(graph, sizes_of(shape), fused_workspace);
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
   std::vector<MemoryLine> lines;
   const auto add = [&](const char* name, int64_t bytes, std::string formula) {
@@ -167,14 +232,16 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");
   add("products", product_bytes(shape, graph, sizes_of(shape)),
-      product_formula(shape.precision, shape.instructions, shape.threads));
+      shape.cuda ? "cuBLAS's workspace" : product_formula(shape.precision, shape.instructions, shape.threads));
+  if (shape.cuda)
+    add("attention", attention_bytes(shape), tokens + ": results of LibTorch's kernels, before they are copied to their places");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
   // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss; an evaluation's log-probabilities.
   if (shape.fused_head)
     add("objective", shape.training ? 0 : 4 * shape.supervised_tokens, "4 B for each position");
   else
     add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
-  add("weight conversion", conversion_bytes(shape, graph),
+  add("weight conversion", conversion_bytes(shape, graph) + converted_head_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;
 }

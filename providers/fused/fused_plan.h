@@ -8,10 +8,7 @@ namespace forge {
 std::vector<std::string> fused_faults(const ActivationShape& shape);
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape);
 
-// Output rows whose norms DoRA's op takes at once.
-constexpr int64_t kRatioRows = 64;
-
-// The bytes that the CPU kernels of an op need beside its values.
-int64_t cpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
+// The bytes that the kernels of an op need beside its values.
+int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 
 }  // namespace forge

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "providers/fused/arena.h"
+#include "core/model/element.h"
 
 namespace forge {
 

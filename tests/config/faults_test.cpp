@@ -176,7 +176,7 @@ const Case kCases[] = {
      "master_weights, "
      "max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
     {"hardware: {device: gpu}\n",
-     "job.yaml:4:20: hardware.device: \"gpu\" is not auto, cpu, cuda or cuda:N (write cuda)"},
+     "job.yaml:4:20: hardware.device: \"gpu\" is not auto, cpu, cuda, cuda:N or cuda:NAME (write cuda)"},
     // adapter
     {"adapter: {rank: 8}\n",
      "job.yaml:4:17: adapter.rank: has no effect: adapter.type is none (write adapter.type: lora, or remove "

@@ -1,6 +1,9 @@
 // The emulator's product: plain loops in fp64 on host memory.
 #include "kernels/device/gemm.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/emulator/grid.h"
 
 namespace forge {
@@ -22,21 +25,41 @@ void store(Element type, void* data, int64_t index, double value) {
     from_float(narrow, static_cast<F16*>(data)[index]);
 }
 
-double value_of(Element type, const GemmOperand& x, int64_t row, int64_t column) {
-  return value_of(type, x.data, x.transposed ? column * x.stride + row : row * x.stride + column);
+// [rows, columns] in fp64, as it is multiplied.
+std::vector<double> values_of(Element type, const GemmOperand& x, int64_t rows, int64_t columns) {
+  const int64_t lying_rows = x.transposed ? columns : rows, lying = x.transposed ? rows : columns;
+  emulator::touch("product", x.data, lying_rows, lying * bytes_of(type), x.stride * bytes_of(type), /*writes=*/false);
+  std::vector<double> values(static_cast<size_t>(rows * columns));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      values[static_cast<size_t>(i * columns + j)] = value_of(type, x.data, x.transposed ? j * x.stride + i : i * x.stride + j);
+  return values;
+}
+
+void multiply(const Gemm& g) {
+  const std::vector<double> a = values_of(g.type, g.a, g.m, g.k), b = values_of(g.type, g.b, g.k, g.n);
+  const int64_t row_bytes = g.n * bytes_of(g.out_type), stride_bytes = g.out_stride * bytes_of(g.out_type);
+  if (g.add) emulator::touch("product", g.out, g.m, row_bytes, stride_bytes, /*writes=*/false);
+  emulator::touch("product", g.out, g.m, row_bytes, stride_bytes, /*writes=*/true);
+  std::vector<double> sums(static_cast<size_t>(g.n));
+  for (int64_t i = 0; i < g.m; ++i) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (int64_t l = 0; l < g.k; ++l) {
+      const double factor = a[static_cast<size_t>(i * g.k + l)];
+      const double* row = b.data() + l * g.n;
+      for (int64_t j = 0; j < g.n; ++j) sums[static_cast<size_t>(j)] += factor * row[j];
+    }
+    for (int64_t j = 0; j < g.n; ++j) {
+      const int64_t at = i * g.out_stride + j;
+      store(g.out_type, g.out, at, g.alpha * sums[static_cast<size_t>(j)] + (g.add ? value_of(g.out_type, g.out, at) : 0));
+    }
+  }
 }
 
 }  // namespace
 
 void device_gemm(const Gemm& g, CudaStream stream) {
-  emulator::check_stream("product", stream);
-  for (int64_t i = 0; i < g.m; ++i)
-    for (int64_t j = 0; j < g.n; ++j) {
-      double sum = 0;
-      for (int64_t l = 0; l < g.k; ++l) sum += value_of(g.type, g.a, i, l) * value_of(g.type, g.b, l, j);
-      const int64_t at = i * g.out_stride + j;
-      store(g.out_type, g.out, at, g.alpha * sum + (g.add ? value_of(g.out_type, g.out, at) : 0));
-    }
+  emulator::queue("product", stream, [=] { multiply(g); });
 }
 
 }  // namespace forge

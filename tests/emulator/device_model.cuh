@@ -243,23 +243,26 @@ void store_packed(emulator::Pointer<T> p, const Packed& value) {
   emulator::checked_store<Packed>(p.allocation(), reinterpret_cast<Packed*>(p.address()), value);
 }
 
-// Runs the kernel now: an emulated launch has ended when it returns. Throws emulator::Fault.
+// Without a runtime it runs now: the launch has ended when this returns. Throws emulator::Fault.
 template <class... Params, class... Args>
 void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, CudaStream stream, Args... args) {
-  emulator::check_stream(name, stream);
   std::tuple<Params...> converted{static_cast<Params>(args)...};
-  emulator::Grid grid{name,
-                      {shape.blocks, shape.blocks_y, 1},
-                      {shape.threads, 1, 1},
-                      shape.shared_bytes,
-                      emulator::launch_bounds_of(reinterpret_cast<const void*>(kernel))};
-  emulator::run_grid(grid, [&] { std::apply(kernel, converted); });
+  emulator::queue(name, stream, [=] {
+    emulator::Grid grid{name,
+                        {shape.blocks, shape.blocks_y, 1},
+                        {shape.threads, 1, 1},
+                        shape.shared_bytes,
+                        emulator::launch_bounds_of(reinterpret_cast<const void*>(kernel))};
+    emulator::run_grid(grid, [&] { std::apply(kernel, converted); });
+  });
 }
 
 inline void clear_device(void* pointer, size_t bytes, CudaStream stream) {
-  emulator::check_stream("clear", stream);
-  emulator::mark_written(pointer, bytes);
-  std::memset(pointer, 0, bytes);
+  emulator::queue("clear", stream, [=] {
+    emulator::mark_written(pointer, bytes);
+    emulator::touch("clear", pointer, 1, static_cast<int64_t>(bytes), 0, /*writes=*/true);
+    std::memset(pointer, 0, bytes);
+  });
 }
 
 }  // namespace forge

@@ -62,6 +62,34 @@ void check_stream(const char* what, CudaStream stream) {
                 " stream, not on the one it was given");
 }
 
+RuntimeHooks& runtime_hooks() {
+  static RuntimeHooks hooks;
+  return hooks;
+}
+
+void queue(const char* what, CudaStream stream, std::function<void()> work) {
+  check_stream(what, stream);
+  if (runtime_hooks().queue) return runtime_hooks().queue(what, stream, std::move(work));
+  work();
+}
+
+void touch(const char* what, const void* begin, int64_t rows, int64_t bytes, int64_t stride, bool writes) {
+  if (!runtime_hooks().access || bytes <= 0) return;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto* at = static_cast<const unsigned char*>(begin) + row * stride;
+    Allocation* allocation = find_allocation(at);
+    if (!allocation) throw Fault(std::string(what) + ": " + (writes ? "writes" : "reads") + " what is not device memory");
+    const auto offset = static_cast<size_t>(at - allocation->begin), count = static_cast<size_t>(bytes);
+    if (offset + count > allocation->bytes) throw Fault(std::string(what) + ": past the end of " + allocation->name);
+    uint8_t* written = allocation->written.data() + offset;
+    if (writes)
+      std::memset(written, 1, count);
+    else if (std::memchr(written, 0, count) != nullptr)
+      throw Fault(std::string(what) + ": reads " + allocation->name + " where nobody wrote, at offset " + std::to_string(offset));
+    runtime_hooks().access(*allocation, offset, count, writes);
+  }
+}
+
 void run_grid(const Grid& grid, const std::function<void()>& body) {
   const Dim3 shape = grid.grid;
   if (std::string why = refusal(grid); !why.empty())
@@ -113,6 +141,13 @@ void check_access(Allocation* allocation, const void* address, size_t bytes, siz
     fault("uninitialised: " + std::string(verb) + at());
   if (running_block() == nullptr) return;
   if (!allocation->shared) {
+    if (runtime_hooks().access) {
+      try {
+        runtime_hooks().access(*allocation, static_cast<size_t>(offset), bytes, writes);
+      } catch (const Fault& unordered) {
+        fault(std::string(verb) + at() + ", " + unordered.what());
+      }
+    }
     // What no kernel writes cannot race.
     const int other = allocation->writable ? launch_order().access(*allocation, static_cast<size_t>(offset),
                                                                    bytes, writes, atomic)

@@ -57,6 +57,23 @@ unsigned launch_bounds_of(const void* kernel);
 CudaStream& only_stream();
 void check_stream(const char* what, CudaStream stream);
 
+// Whoever emulates the runtime around the kernels (engine/runtime.cpp); all null without one.
+struct RuntimeHooks {
+  // Takes work that was queued; without one it runs at once.
+  void (*queue)(const char* what, CudaStream stream, std::function<void()> work) = nullptr;
+  // The running work touches memory. Throws Fault.
+  void (*access)(Allocation& allocation, size_t offset, size_t bytes, bool writes) = nullptr;
+  // Memory that is somebody else's, as an allocation; null: none of the device's.
+  Allocation* (*adopt)(const void* pointer) = nullptr;
+  // An allocation that is about to end.
+  void (*forget)(const Allocation* allocation) = nullptr;
+};
+RuntimeHooks& runtime_hooks();
+// Queues a launch, a product, a clear.
+void queue(const char* what, CudaStream stream, std::function<void()> work);
+// A library's twin says what the running work reads or writes: `rows` stretches of `bytes`, `stride` bytes apart.
+void touch(const char* what, const void* begin, int64_t rows, int64_t bytes, int64_t stride, bool writes);
+
 // ---- What the running thread sees. Valid inside run_grid only.
 struct ThreadIndices {
   Dim3 thread, block, block_dim, grid_dim;

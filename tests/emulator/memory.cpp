@@ -1,5 +1,7 @@
 #include "tests/emulator/memory.h"
 
+#include "tests/emulator/grid.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -55,6 +57,7 @@ void* allocate(size_t bytes, const std::string& name, size_t misalign) {
 void release(void* pointer) {
   if (pointer == nullptr) return;
   std::lock_guard lock(mutex());
+  if (runtime_hooks().forget) runtime_hooks().forget(&owned(pointer).allocation);
   std::free(owned(pointer).raw);
   registry().erase(static_cast<unsigned char*>(pointer));
 }
@@ -72,7 +75,9 @@ void expose(void* begin, size_t bytes, const std::string& name, bool writable, s
   registry()[first] = std::move(entry);
 }
 
-Allocation* find_allocation(const void* pointer) {
+namespace {
+
+Allocation* registered(const void* pointer) {
   const auto* address = static_cast<const unsigned char*>(pointer);
   std::lock_guard lock(mutex());
   auto after = registry().upper_bound(address);
@@ -80,6 +85,13 @@ Allocation* find_allocation(const void* pointer) {
   Allocation& allocation = std::prev(after)->second->allocation;
   // The address one past the end belongs to it, so that an empty range can be named.
   return address <= allocation.begin + allocation.bytes ? &allocation : nullptr;
+}
+
+}  // namespace
+
+Allocation* find_allocation(const void* pointer) {
+  if (Allocation* found = registered(pointer)) return found;
+  return runtime_hooks().adopt ? runtime_hooks().adopt(pointer) : nullptr;
 }
 
 void mark_written(void* pointer, size_t bytes) {

@@ -65,7 +65,7 @@ struct Fixture {
     options.training = {batch.tokens, batch.loss_positions.size(0)};
     provider = make_step_provider("fused", model, *trainables, options);
     planned =
-        lay_out(training_step(options.shape), {batch.tokens, options.training.targets, 4, 2}, cpu_workspace)
+        lay_out(training_step(options.shape), {batch.tokens, options.training.targets, 4, 2}, fused_workspace)
             .bytes;
   }
 

@@ -17,7 +17,8 @@ const OpCases kOps[] = {{"attention", add_attention_cases}, {"cached attention",
                         {"lora", add_lora_linear_cases},    {"optimizer", add_optimizer_cases},
                         {"product", add_product_cases},     {"quantize", add_quantize_cases},
                         {"rms_norm", add_rms_norm_cases},   {"rope", add_rope_cases},
-                        {"sampling", add_sampling_cases},   {"swiglu", add_swiglu_cases}};
+                        {"rows", add_rows_cases},           {"sampling", add_sampling_cases},
+                        {"swiglu", add_swiglu_cases}};
 
 }  // namespace
 

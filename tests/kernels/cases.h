@@ -18,6 +18,7 @@ void add_product_cases(std::vector<Case>& cases);
 void add_quantize_cases(std::vector<Case>& cases);
 void add_rms_norm_cases(std::vector<Case>& cases);
 void add_rope_cases(std::vector<Case>& cases);
+void add_rows_cases(std::vector<Case>& cases);
 void add_sampling_cases(std::vector<Case>& cases);
 void add_swiglu_cases(std::vector<Case>& cases);
 

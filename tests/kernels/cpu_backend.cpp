@@ -10,6 +10,7 @@
 #include "kernels/product/product_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
 #include "kernels/sampling/sampling_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/backend.h"
@@ -36,26 +37,6 @@ void quantize_cpu(const QuantizeBlocks& a) {
     quantize_8bit(centred.data(), a.count, a.block, a.codes, a.absmax);
 }
 
-template <class T>
-void dequantize_cpu(const DequantizeBlocks& a, T* out) {
-  const int64_t count = a.rows * a.columns, blocks = (count + a.block - 1) / a.block;
-  std::vector<float> nested(static_cast<size_t>(blocks));
-  if (!a.absmax) {
-    dequantize_8bit(a.absmax_codes, a.absmax_scale, blocks, 256, nested.data());
-    for (float& value : nested) value += a.absmax_mean;
-  }
-  const float* absmax = a.absmax ? a.absmax : nested.data();
-  if (a.four_bit)
-    dequantize_4bit(book_of(is_nf4(a)), a.codes, absmax, count, a.block, out);
-  else
-    dequantize_8bit(a.codes, absmax, count, a.block, out);
-}
-
-std::string no_dequantize(const DequantizeBlocks& a) {
-  if (a.type == Element::f16) return "the loops write fp32 and bf16";
-  return a.rows == 1 || a.out_stride == a.columns ? "" : "the loops write rows without gaps";
-}
-
 Backend cpu_backend(CpuLevel level) {
   Backend cpu(std::string("cpu/") + name_of(level));
   cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
@@ -71,14 +52,7 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); }, {}, false,
                        {.refusal = LogitsAsHead::refusal});
   cpu.add<QuantizeBlocks>(quantize_cpu);
-  cpu.add<DequantizeBlocks>(
-      [](const DequantizeBlocks& a) {
-        if (a.type == Element::f32)
-          dequantize_cpu(a, static_cast<float*>(a.out));
-        else
-          dequantize_cpu(a, static_cast<uint16_t*>(a.out));
-      },
-      {}, false, {.refusal = no_dequantize});
+  cpu.add<DequantizeBlocks>(dequantize_blocks_cpu, {}, false, {.refusal = dequantize_blocks_cpu_refusal});
   cpu.add<FlatNorm>([=](const FlatNorm& a) { gradient_norm_cpu(a, level); }, gradient_norm_cpu_workspace);
   cpu.add<AdamWUpdate>([=](const AdamWUpdate& a) { adamw_cpu(a, level); });
   cpu.add<LionUpdate>([=](const LionUpdate& a) { lion_cpu(a, level); });
@@ -87,6 +61,11 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<LossScaleUpdate>(loss_scale_cpu);
   cpu.add<DoraForward>([=](const DoraForward& a) { dora_forward_cpu(a, level); });
   cpu.add<DoraBackward>([=](const DoraBackward& a) { dora_backward_cpu(a, level); });
+  cpu.add<DoraRatio>(dora_ratio_cpu, dora_ratio_cpu_workspace);
+  cpu.add<CopyRows>(copy_rows_cpu);
+  cpu.add<AddRows>(add_rows_cpu);
+  cpu.add<SumColumns>(sum_columns_cpu);
+  cpu.add<ConvertElements>(convert_elements_cpu);
   cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
   cpu.add<EmbeddingBackward>([=](const EmbeddingBackward& a) { embedding_backward_cpu(a, level); });
   cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);

@@ -6,11 +6,13 @@
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/logits_cuda.h"
+#include "kernels/lora/lora_cuda.h"
 #include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/quantize/quantize_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
+#include "kernels/rows/rows_cuda.h"
 #include "kernels/sampling/sampling_cuda.h"
 #include "kernels/swiglu/swiglu_cuda.h"
 #include "tests/kernels/backend.h"
@@ -41,6 +43,13 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap) {
   add(counter_dropout_cuda);
   add(dora_forward_cuda);
   add(dora_backward_cuda);
+  add(dora_ratio_cuda);
+  add(copy_rows_cuda);
+  add(add_rows_cuda);
+  add(sum_columns_cuda);
+  add(convert_elements_cuda);
+  add(lora_forward_cuda, std::function(lora_forward_cuda_workspace), /*rounds_between=*/true);
+  add(lora_backward_cuda, std::function(lora_backward_cuda_workspace), /*rounds_between=*/true);
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);

@@ -321,8 +321,9 @@ Backend reference_backend() {
   auto add = [&]<class Args>(void (*run)(const Args&), Restrictions<Args> restrictions = {}) {
     reference.add<Args>(run, {}, /*rounds_between=*/true, restrictions);
   };
-  add(rms_norm_forward, {.without = {"inverse"}});
-  add(rms_norm_backward);
+  const auto one_head = [](const auto& a) -> std::string { return a.heads == 1 ? "" : "the reference views heads as rows"; };
+  add(rms_norm_forward, {.refusal = one_head, .without = {"inverse"}});
+  add(rms_norm_backward, {.refusal = one_head});
   add(swiglu_forward);
   add(swiglu_backward);
   add(turn, {.refusal = [](const Rope& a) -> std::string {
@@ -343,9 +344,13 @@ Backend reference_backend() {
         return a.block == kQuantizedBlock && a.subtract == 0 ? "" : "the reference nests inside quantize()";
       }});
   add(dequantize_blocks);
-  add(drop);
-  add(embed);
-  add(embed_backward);
+  add(drop, {.refusal = [](const CounterDropout& a) -> std::string { return a.add ? "the reference does not add" : ""; }});
+  add(embed, {.refusal = [](const EmbeddingForward& a) -> std::string {
+        return a.table_type.value_or(a.type) == a.type ? "" : "the reference reads tables of the compute type";
+      }});
+  add(embed_backward, {.refusal = [](const EmbeddingBackward& a) -> std::string {
+        return a.frozen < 0 ? "" : "the reference leaves no row out";
+      }});
   add(lora_forward, {.without = {"s"}});
   add(lora_backward);
   return reference;

@@ -1,0 +1,115 @@
+// The table of the CPU versions. Products, norms of DoRA and sums of rows are LibTorch's.
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <cstring>
+
+#include "core/base/error.h"
+#include "kernels/device/cpu_product.h"
+#include "kernels/device/device.h"
+
+namespace forge {
+namespace {
+
+// fn(args) or fn(args, level) as a row's run.
+template <auto fn, class Args>
+void on_cpu(const Args& args, CudaStream) {
+  fn(args);
+}
+template <auto fn, class Args>
+void at_level(const Args& args, CudaStream) {
+  fn(args, cpu_level());
+}
+
+template <auto fn, class Args>
+void set_level(DeviceOps& ops, int64_t (*workspace)(const Args&) = nullptr) {
+  static_cast<DeviceOp<Args>&>(ops) = {at_level<fn, Args>, workspace};
+}
+template <auto fn, class Args>
+void set(DeviceOps& ops, int64_t (*workspace)(const Args&) = nullptr) {
+  static_cast<DeviceOp<Args>&>(ops) = {on_cpu<fn, Args>, workspace};
+}
+
+DeviceOps cpu_ops() {
+  DeviceOps ops;
+  set<add_rows_cpu, AddRows>(ops);
+  set<convert_elements_cpu, ConvertElements>(ops);
+  set<copy_rows_cpu, CopyRows>(ops);
+  set<dequantize_blocks_cpu, DequantizeBlocks>(ops);
+  static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cpu_refusal;
+  set<dora_ratio_cpu, DoraRatio>(ops, dora_ratio_cpu_workspace);
+  set<product_cpu, Gemm>(ops, product_cpu_workspace);
+  set<sum_columns_cpu, SumColumns>(ops);
+  set_level<adamw_8bit_cpu, AdamW8bitUpdate>(ops);
+  set_level<adamw_cpu, AdamWUpdate>(ops);
+  set_level<attention_backward_cpu, AttentionBackward>(ops, attention_backward_cpu_workspace);
+  set_level<attention_forward_cpu, AttentionForward>(ops, attention_forward_cpu_workspace);
+  set_level<cache_store_cpu, CacheStore>(ops);
+  set_level<cached_attention_cpu, CachedAttention>(ops, cached_attention_cpu_workspace);
+  set_level<dora_backward_cpu, DoraBackward>(ops);
+  set_level<dora_forward_cpu, DoraForward>(ops);
+  set_level<embedding_backward_cpu, EmbeddingBackward>(ops);
+  set_level<embedding_forward_cpu, EmbeddingForward>(ops);
+  set_level<gradient_norm_cpu, FlatNorm>(ops, gradient_norm_cpu_workspace);
+  set_level<lion_cpu, LionUpdate>(ops);
+  set_level<lm_head_cpu, LmHead>(ops, lm_head_cpu_workspace);
+  set_level<lora_backward_cpu, LoraBackward>(ops, lora_backward_cpu_workspace);
+  set_level<lora_forward_cpu, LoraForward>(ops, lora_forward_cpu_workspace);
+  set_level<rms_norm_backward_cpu, RmsNormBackward>(ops);
+  set_level<rms_norm_forward_cpu, RmsNormForward>(ops);
+  set_level<rope_cpu, Rope>(ops);
+  set_level<row_product_cpu, RowProduct>(ops, row_product_cpu_workspace);
+  set_level<swiglu_backward_cpu, SwigluBackward>(ops);
+  set_level<swiglu_forward_cpu, SwigluForward>(ops);
+  return ops;
+}
+
+// Work runs when it is queued, so there is nothing to wait for.
+class CpuDevice : public ComputeDevice {
+ public:
+  using ComputeDevice::ComputeDevice;
+
+  // LibTorch's allocator, which a run counts and limits.
+  void* allocate(int64_t bytes, const std::string&) override {
+    return c10::GetCPUAllocator()->raw_allocate(static_cast<size_t>(bytes));
+  }
+  void release(void* pointer) override { c10::GetCPUAllocator()->raw_deallocate(pointer); }
+  bool separate() const override { return false; }
+
+  CudaStream native(Stream) const override { return nullptr; }
+  Event new_event() override { return {}; }
+  void record(Event, Stream) override {}
+  void wait(Stream, Event) override {}
+  void synchronize(Stream) override {}
+  void clear(void* at, int64_t bytes, Stream) override { std::memset(at, 0, static_cast<size_t>(bytes)); }
+  void write(void* to, const void* host, int64_t bytes, Stream) override {
+    std::memcpy(to, host, static_cast<size_t>(bytes));
+  }
+  void read(void* host, const void* from, int64_t bytes, Stream) override {
+    std::memcpy(host, from, static_cast<size_t>(bytes));
+  }
+
+  std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
+    auto captured = std::make_unique<Work>();
+    captured->run = work;
+    return captured;
+  }
+  void replay(const Captured& captured) override { static_cast<const Work&>(captured).run(); }
+
+ private:
+  struct Work : Captured {
+    std::function<void()> run;
+  };
+};
+
+}  // namespace
+
+void ComputeDevice::missing() { FORGE_CHECK(false, "an op that this device does not have"); }
+
+ComputeDevice& cpu_device() {
+  static const DeviceOps ops = cpu_ops();
+  static CpuDevice device(ops);
+  return device;
+}
+
+}  // namespace forge

@@ -1,0 +1,27 @@
+#include "kernels/device/cpu_product.h"
+
+#include "kernels/common/add_narrow.h"
+#include "kernels/device/gemm_tensors.h"
+
+namespace forge {
+
+int64_t product_cpu_workspace(const Gemm& g) { return g.out_type == g.type ? 0 : g.m * g.n * bytes_of(g.type); }
+
+void product_cpu(const Gemm& g) {
+  c10::NoGradGuard no_grad;
+  GemmTensors t = tensors_of(g, at::kCPU);
+  if (g.out_type == g.type) {
+    at::addmm_out(t.out, t.out, t.a, t.b, g.add ? 1 : 0, g.alpha);
+    return;
+  }
+  at::Tensor rounded = at::from_blob(g.workspace, {g.m, g.n}, t.a.options());
+  at::addmm_out(rounded, rounded, t.a, t.b, 0, g.alpha);
+  if (g.add && t.out.is_contiguous())
+    add_narrow(t.out, rounded);
+  else if (g.add)
+    t.out.add_(rounded);
+  else
+    t.out.copy_(rounded);
+}
+
+}  // namespace forge

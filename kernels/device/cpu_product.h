@@ -1,0 +1,11 @@
+#pragma once
+// LibTorch's product on a CPU (MKL, oneDNN, its own), whose operands may have gaps between their rows.
+#include "kernels/device/gemm.h"
+
+namespace forge {
+
+// Factors in 16 bits with an fp32 result: LibTorch has no such product on a CPU. It is rounded in the workspace first.
+int64_t product_cpu_workspace(const Gemm& args);
+void product_cpu(const Gemm& args);
+
+}  // namespace forge

@@ -1,0 +1,155 @@
+#pragma once
+// A device: the table of its ops, known by the type of their arguments (kernels/*/…_args.h), its memory, and the order of its
+// work. Twins: cpu_device.cpp; gpu_device.cpp over runtime.h, which CUDA has and, in tests, the emulator.
+//
+//   device.run(SwigluForward{…});              queued on the compute stream; a CPU is done when it returns
+//   Event ready = device.new_event();
+//   device.record(ready, Stream::weights);     work queued behind wait() runs when that in front of record() is done
+//   device.wait(Stream::compute, ready);
+//   device.read(host, from, bytes);            the host waits
+//
+// Whoever holds a ComputeDevice and pointers does not know which it has.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "kernels/attention/attention_args.h"
+#include "kernels/attention/cached_attention_args.h"
+#include "kernels/device/gemm.h"
+#include "kernels/device/launch.h"
+#include "kernels/dora/dora_args.h"
+#include "kernels/embedding/embedding_args.h"
+#include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lora/lora_args.h"
+#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/product/product_args.h"
+#include "kernels/quantize/quantize_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
+#include "kernels/swiglu/swiglu_args.h"
+
+namespace forge {
+
+// By what is queued there: the ops of a step; weights that are decoded ahead; batches and results.
+enum class Stream { compute, weights, copy };
+constexpr size_t kStreams = 3;
+
+// A row of the table.
+template <class Args>
+struct DeviceOp {
+  void (*run)(const Args&, CudaStream) = nullptr;         // null: the device has no such op
+  int64_t (*workspace)(const Args&) = nullptr;            // bytes that Args::workspace must have; null: none
+  std::string (*refusal)(const Args&) = nullptr;          // why it cannot run these; null, or "" for those it can
+};
+template <class... Args>
+struct DeviceTable : DeviceOp<Args>... {};
+using DeviceOps =
+    DeviceTable<AddRows, AdamW8bitUpdate, AdamWUpdate, AttentionBackward, AttentionForward, CachedAttention, CacheStore,
+                ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward, DoraRatio, EmbeddingBackward,
+                EmbeddingForward, FlatNorm, Gemm, LionUpdate, LmHead, LoraBackward, LoraForward, RmsNormBackward,
+                RmsNormForward, Rope, RowProduct, SumColumns, SwigluBackward, SwigluForward>;
+
+// Owned by the device that made it.
+struct Event {
+  void* handle = nullptr;
+};
+
+// Work that was captured instead of run.
+class Captured {
+ public:
+  virtual ~Captured() = default;
+};
+
+class ComputeDevice {
+ public:
+  explicit ComputeDevice(const DeviceOps& ops) : ops_(ops) {}
+  virtual ~ComputeDevice() = default;
+  ComputeDevice(const ComputeDevice&) = delete;
+  ComputeDevice& operator=(const ComputeDevice&) = delete;
+
+  template <class Args>
+  bool has() const {
+    return op<Args>().run != nullptr;
+  }
+  template <class Args>
+  void run(const Args& args, Stream stream = Stream::compute) {
+    if (!op<Args>().run) missing();
+    op<Args>().run(args, native(stream));
+  }
+  template <class Args>
+  int64_t workspace(const Args& args) const {
+    return op<Args>().workspace ? op<Args>().workspace(args) : 0;
+  }
+  template <class Args>
+  std::string refusal(const Args& args) const {
+    if (!op<Args>().run) return "this device has no such op";
+    return op<Args>().refusal ? op<Args>().refusal(args) : "";
+  }
+
+  // ---- Memory. Throws c10::OutOfMemoryError. `line` names it as the plan does.
+  virtual void* allocate(int64_t bytes, const std::string& line) = 0;
+  virtual void release(void* pointer) = 0;
+  // False: the host reads and writes it, and work is done when it was queued.
+  virtual bool separate() const = 0;
+
+  // ---- Order.
+  virtual CudaStream native(Stream stream) const = 0;
+  virtual Event new_event() = 0;
+  virtual void record(Event event, Stream stream) = 0;
+  virtual void wait(Stream stream, Event event) = 0;
+  virtual void synchronize(Stream stream) = 0;
+  virtual void clear(void* at, int64_t bytes, Stream stream = Stream::compute) = 0;
+  // From the host's memory, which may change afterwards.
+  virtual void write(void* to, const void* host, int64_t bytes, Stream stream = Stream::compute) = 0;
+  // Waits for what was queued before.
+  virtual void read(void* host, const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
+
+  // ---- What `work` queues on the compute stream, once and for all; it may not wait, allocate, read or write.
+  virtual std::unique_ptr<Captured> capture(const std::function<void()>& work) = 0;
+  virtual void replay(const Captured& captured) = 0;
+
+ private:
+  template <class Args>
+  const DeviceOp<Args>& op() const {
+    return ops_;
+  }
+  [[noreturn]] static void missing();
+
+  const DeviceOps& ops_;
+};
+
+// ComputeDevice memory with an owner.
+class DeviceBlock {
+ public:
+  DeviceBlock() = default;
+  DeviceBlock(ComputeDevice& device, int64_t bytes, const std::string& line)
+      : device_(&device), begin_(bytes > 0 ? device.allocate(bytes, line) : nullptr), bytes_(bytes) {}
+  ~DeviceBlock() { reset(); }
+  DeviceBlock(DeviceBlock&& other) noexcept { *this = std::move(other); }
+  DeviceBlock& operator=(DeviceBlock&& other) noexcept {
+    std::swap(device_, other.device_), std::swap(begin_, other.begin_), std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  void reset() {
+    if (begin_) device_->release(begin_);
+    begin_ = nullptr, bytes_ = 0;
+  }
+  template <class T = char>
+  T* as() const {
+    return static_cast<T*>(begin_);
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  ComputeDevice* device_ = nullptr;
+  void* begin_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+ComputeDevice& cpu_device();
+
+}  // namespace forge

@@ -1,0 +1,151 @@
+#include "kernels/device/gpu_device.h"
+
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "kernels/attention/attention_cuda.h"
+#include "kernels/device/runtime.h"
+#include "kernels/dora/dora_cuda.h"
+#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/lm_head/lm_head_cuda.h"
+#include "kernels/lora/lora_cuda.h"
+#include "kernels/optimizer/optimizer_cuda.h"
+#include "kernels/quantize/quantize_cuda.h"
+#include "kernels/rms_norm/rms_norm_cuda.h"
+#include "kernels/rope/rope_cuda.h"
+#include "kernels/rows/rows_cuda.h"
+#include "kernels/swiglu/swiglu_cuda.h"
+
+namespace forge {
+namespace {
+
+template <class Args>
+void set(DeviceOps& ops, void (*run)(const Args&, CudaStream), int64_t (*workspace)(const Args&) = nullptr) {
+  static_cast<DeviceOp<Args>&>(ops) = {run, workspace};
+}
+
+DeviceOps gpu_ops() {
+  DeviceOps ops;
+  set(ops, adamw_8bit_cuda);
+  set(ops, adamw_cuda);
+  set(ops, add_rows_cuda);
+  set(ops, attention_backward_cuda);
+  set(ops, attention_forward_cuda);
+  set(ops, convert_elements_cuda);
+  set(ops, copy_rows_cuda);
+  set(ops, dequantize_blocks_cuda);
+  set(ops, device_gemm);
+  set(ops, dora_backward_cuda);
+  set(ops, dora_forward_cuda);
+  set(ops, dora_ratio_cuda);
+  set(ops, embedding_backward_cuda);
+  set(ops, embedding_forward_cuda);
+  set(ops, gradient_norm_cuda, gradient_norm_cuda_workspace);
+  set(ops, lion_cuda);
+  set(ops, lm_head_cuda, lm_head_cuda_workspace);
+  set(ops, lora_backward_cuda, lora_backward_cuda_workspace);
+  set(ops, lora_forward_cuda, lora_forward_cuda_workspace);
+  set(ops, rms_norm_backward_cuda);
+  set(ops, rms_norm_forward_cuda);
+  set(ops, rope_cuda);
+  set(ops, sum_columns_cuda);
+  set(ops, swiglu_backward_cuda);
+  set(ops, swiglu_forward_cuda);
+  static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
+  return ops;
+}
+
+// Pinned memory that copies pass through, a few at a time: a slot is used again when its copy is done.
+class Staging {
+ public:
+  struct Slot {
+    void* memory = nullptr;
+    int64_t bytes = 0;
+    runtime::EventHandle done = nullptr;
+  };
+  // Waits until it may be written.
+  Slot& next(int64_t bytes) {
+    Slot& slot = slots_[next_++ % slots_.size()];
+    if (!slot.done) slot.done = runtime::new_event();
+    runtime::wait_for(slot.done);
+    if (slot.bytes < bytes) {
+      if (slot.memory) runtime::release_pinned(slot.memory);
+      slot.memory = runtime::allocate_pinned(bytes), slot.bytes = bytes;
+    }
+    return slot;
+  }
+
+ private:
+  std::array<Slot, 8> slots_;
+  size_t next_ = 0;
+};
+
+class Graph : public Captured {
+ public:
+  explicit Graph(runtime::GraphHandle handle) : handle_(handle) {}
+  ~Graph() override { runtime::destroy(handle_); }
+  runtime::GraphHandle handle() const { return handle_; }
+
+ private:
+  runtime::GraphHandle handle_;
+};
+
+class GpuDevice : public ComputeDevice {
+ public:
+  GpuDevice(const DeviceOps& ops, int gpu)
+      : ComputeDevice(ops), streams_{runtime::use(gpu), runtime::new_stream(gpu), runtime::new_stream(gpu)} {}
+
+  void* allocate(int64_t bytes, const std::string& line) override {
+    return runtime::allocate(bytes, line, native(Stream::compute));
+  }
+  void release(void* pointer) override { runtime::release(pointer); }
+  bool separate() const override { return true; }
+
+  CudaStream native(Stream stream) const override { return streams_[static_cast<size_t>(stream)]; }
+  Event new_event() override { return {runtime::new_event()}; }
+  void record(Event event, Stream stream) override { runtime::record(event.handle, native(stream)); }
+  void wait(Stream stream, Event event) override { runtime::wait(native(stream), event.handle); }
+  void synchronize(Stream stream) override { runtime::synchronize(native(stream)); }
+  void clear(void* at, int64_t bytes, Stream stream) override { runtime::clear(at, bytes, native(stream)); }
+
+  void write(void* to, const void* host, int64_t bytes, Stream stream) override {
+    Staging::Slot& slot = staging_.next(bytes);
+    runtime::host_touches(slot.memory, bytes, /*writes=*/true);
+    std::memcpy(slot.memory, host, static_cast<size_t>(bytes));
+    runtime::copy_in(to, slot.memory, bytes, native(stream));
+    runtime::record(slot.done, native(stream));
+  }
+  void read(void* host, const void* from, int64_t bytes, Stream stream) override {
+    Staging::Slot& slot = staging_.next(bytes);
+    runtime::copy_out(slot.memory, from, bytes, native(stream));
+    runtime::synchronize(native(stream));
+    runtime::host_touches(slot.memory, bytes, /*writes=*/false);
+    std::memcpy(host, slot.memory, static_cast<size_t>(bytes));
+  }
+
+  std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
+    runtime::begin_capture(native(Stream::compute));
+    work();
+    return std::make_unique<Graph>(runtime::end_capture(native(Stream::compute)));
+  }
+  void replay(const Captured& captured) override {
+    runtime::replay(static_cast<const Graph&>(captured).handle(), native(Stream::compute));
+  }
+
+ private:
+  std::array<CudaStream, kStreams> streams_;
+  Staging staging_;
+};
+
+}  // namespace
+
+ComputeDevice& gpu_device(int gpu) {
+  static const DeviceOps ops = gpu_ops();
+  static std::map<int, GpuDevice> devices;
+  ComputeDevice& device = devices.try_emplace(gpu, ops, gpu).first->second;
+  runtime::use(gpu);
+  return device;
+}
+
+}  // namespace forge

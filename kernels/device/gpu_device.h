@@ -1,0 +1,10 @@
+#pragma once
+// A GPU as a Device: the launchers' table over CUDA's runtime, or the emulator's.
+#include "kernels/device/device.h"
+
+namespace forge {
+
+// Of this index; also makes it the calling thread's.
+ComputeDevice& gpu_device(int gpu);
+
+}  // namespace forge

@@ -1,0 +1,91 @@
+// CUDA's own runtime, with memory from LibTorch's allocator: what a run may take is counted and limited in one place.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <map>
+
+#include "core/base/error.h"
+#include "kernels/device/runtime.h"
+
+namespace forge::runtime {
+namespace {
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
+cudaGraphExec_t graph_of(GraphHandle graph) { return static_cast<cudaGraphExec_t>(graph); }
+
+}  // namespace
+
+CudaStream use(int gpu) {
+  static std::map<int, c10::cuda::CUDAStream> streams;
+  const auto index = static_cast<c10::DeviceIndex>(gpu);
+  c10::cuda::set_device(index);
+  auto found = streams.find(gpu);
+  if (found == streams.end()) {
+    found = streams.emplace(gpu, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)).first;
+    // What was queued on the default stream before, such as the model's weights.
+    c10::cuda::device_synchronize();
+  }
+  c10::cuda::setCurrentCUDAStream(found->second);
+  return found->second.stream();
+}
+
+CudaStream new_stream(int gpu) {
+  return c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(gpu)).stream();
+}
+
+void* allocate(int64_t bytes, const std::string&, CudaStream stream) {
+  return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(static_cast<size_t>(bytes), stream);
+}
+void release(void* pointer) { c10::cuda::CUDACachingAllocator::raw_delete(pointer); }
+
+void* allocate_pinned(int64_t bytes) {
+  void* pointer = nullptr;
+  check(cudaHostAlloc(&pointer, static_cast<size_t>(bytes), cudaHostAllocDefault), "pinned memory");
+  return pointer;
+}
+void release_pinned(void* pointer) { check(cudaFreeHost(pointer), "pinned memory"); }
+
+void host_touches(const void*, int64_t, bool) {}
+
+void copy_in(void* to, const void* pinned, int64_t bytes, CudaStream stream) {
+  check(cudaMemcpyAsync(to, pinned, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy to the GPU");
+}
+void copy_out(void* pinned, const void* from, int64_t bytes, CudaStream stream) {
+  check(cudaMemcpyAsync(pinned, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream), "copy from the GPU");
+}
+void clear(void* at, int64_t bytes, CudaStream stream) {
+  check(cudaMemsetAsync(at, 0, static_cast<size_t>(bytes), stream), "clear");
+}
+
+EventHandle new_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+  return event;
+}
+void record(EventHandle event, CudaStream stream) { check(cudaEventRecord(event_of(event), stream), "event"); }
+void wait(CudaStream stream, EventHandle event) { check(cudaStreamWaitEvent(stream, event_of(event), 0), "wait"); }
+void wait_for(EventHandle event) { check(cudaEventSynchronize(event_of(event)), "wait"); }
+void synchronize(CudaStream stream) { check(cudaStreamSynchronize(stream), "wait"); }
+
+void begin_capture(CudaStream stream) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+}
+GraphHandle end_capture(CudaStream stream) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t runnable = nullptr;
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
+  cudaGraphDestroy(graph);
+  check(status, "capture");
+  return runnable;
+}
+void replay(GraphHandle graph, CudaStream stream) { check(cudaGraphLaunch(graph_of(graph), stream), "replay"); }
+void destroy(GraphHandle graph) { cudaGraphExecDestroy(graph_of(graph)); }
+
+}  // namespace forge::runtime

@@ -1,0 +1,70 @@
+#include "kernels/rows/rows.cuh"
+
+#include <algorithm>
+
+#include "kernels/device/dispatch.cuh"
+#include "kernels/rows/rows_cuda.h"
+
+namespace forge {
+namespace {
+
+template <class T>
+void copy_rows(const CopyRows& args, CudaStream stream) {
+  CopyRowsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.from,     args.to,
+                    args.rows,                     args.width,              args.x_stride, args.y_stride};
+  const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+  dispatch_width<T>(wide, [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    launch("copy_rows", copy_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+  });
+}
+
+}  // namespace
+
+void copy_rows_cuda(const CopyRows& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  if (args.element_bytes == 4)
+    copy_rows<uint32_t>(args, stream);
+  else
+    copy_rows<uint16_t>(args, stream);
+}
+
+void add_rows_cuda(const AddRows& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    AddRowsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.rows,
+                     args.width,                    args.x_stride,           args.y_stride};
+    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      launch("add_rows", add_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+    });
+  });
+}
+
+void sum_columns_cuda(const SumColumns& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    LaunchShape columns{static_cast<unsigned>(ceil_div(args.width, kWarp)), kSumWarps * kWarp};
+    launch("sum_columns", sum_columns_kernel<T>, columns, stream, static_cast<const T*>(args.x), args.rows, args.width,
+           args.x_stride, args.sum);
+  });
+}
+
+void convert_elements_cuda(const ConvertElements& args, CudaStream stream) {
+  if (args.count == 0) return;
+  constexpr int64_t kMostBlocks = 4096;
+  LaunchShape shape{static_cast<unsigned>(std::min(ceil_div(args.count, 256), kMostBlocks)), 256};
+  dispatch_element(args.from, [&](auto from) {
+    using From = typename decltype(from)::type;
+    dispatch_element(args.to, [&](auto to) {
+      using To = typename decltype(to)::type;
+      launch("convert", convert_kernel<From, To>, shape, stream, static_cast<const From*>(args.x),
+             static_cast<To*>(args.y), args.count);
+    });
+  });
+}
+
+}  // namespace forge

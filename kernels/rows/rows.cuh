@@ -1,0 +1,75 @@
+#pragma once
+// A block takes one row (blockIdx.y) and a stretch of columns (blockIdx.x). Sums: a block takes 32 columns, warp w the rows w,
+// w + 8, …, and the warps are added in order.
+#include "kernels/device/reduce.cuh"
+
+namespace forge {
+
+// T is the bits of an element.
+template <class T>
+struct CopyRowsArgs {
+  Global<const T> x;
+  Global<T> y;
+  Global<const int64_t> from, to;
+  int64_t rows, width, x_stride, y_stride;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(256) copy_rows_kernel(CopyRowsArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const int64_t from = a.from != nullptr ? static_cast<int64_t>(a.from[row]) : row;
+    const int64_t to = a.to != nullptr ? static_cast<int64_t>(a.to[row]) : row;
+    store_vector<N>(a.y + to * a.y_stride + i, load_vector<N>(a.x + from * a.x_stride + i));
+  }
+}
+
+template <class T>
+struct AddRowsArgs {
+  Global<const T> x;
+  Global<T> y;
+  int64_t rows, width, x_stride, y_stride;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(256) add_rows_kernel(AddRowsArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const Global<T> target = a.y + row * a.y_stride + i;
+    const Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i);
+    Vector<T, N> y = load_vector<N>(target);
+#pragma unroll
+    for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(y[k]) + widen(x[k]));
+    store_vector<N>(target, y);
+  }
+}
+
+constexpr int kSumWarps = 8;
+
+template <class T>
+__global__ void __launch_bounds__(kSumWarps* kWarp)
+    sum_columns_kernel(Global<const T> x, int64_t rows, int64_t width, int64_t stride, Global<float> total) {
+  FORGE_SHARED(float, part, kSumWarps* kWarp);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int64_t column = int64_t(blockIdx.x) * kWarp + lane;
+  float sum = 0;
+  if (column < width)
+    for (int64_t row = warp; row < rows; row += kSumWarps) sum += widen(static_cast<T>(x[row * stride + column]));
+  part[threadIdx.x] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= width) return;
+  sum = 0;
+  for (int w = 0; w < kSumWarps; ++w) sum += part[w * kWarp + lane];
+  total[column] += sum;
+}
+
+template <class From, class To>
+__global__ void __launch_bounds__(256) convert_kernel(Global<const From> x, Global<To> y, int64_t count) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
+    y[i] = narrow<To>(widen(static_cast<From>(x[i])));
+}
+
+}  // namespace forge

@@ -1,0 +1,56 @@
+#pragma once
+// Rows moved, added and summed, on plain memory: what a step does between its products beside norms, attention and gates.
+//
+//   CopyRows         y[to_i] = x[from_i]        gather with `from`, scatter with `to`, a bias to every row with x_stride 0
+//   AddRows          y += x                     fp32 sum, rounded once
+//   SumColumns       sum_j += Σ_i x_ij          fp32: the gradient of a bias
+//   ConvertElements  y = x in another type      rounded once
+//
+// Strides are elements from row to row. Bytes: copy 2, add 3, sum 1 pass of rows · width elements.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+
+namespace forge {
+
+struct CopyRows {
+  int64_t element_bytes = 4;  // 2 or 4
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  const int64_t* from = nullptr;  // [rows] rows of x, or null: row i
+  void* y = nullptr;              // may not meet x
+  int64_t y_stride = 0;
+  const int64_t* to = nullptr;  // [rows] rows of y, each at most once, or null: row i
+};
+
+struct AddRows {
+  Element type = Element::f32;
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  void* y = nullptr;
+  int64_t y_stride = 0;
+};
+
+struct SumColumns {
+  Element type = Element::f32;
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  float* sum = nullptr;  // [width], added to
+};
+
+struct ConvertElements {
+  Element from = Element::f32, to = Element::f32;
+  int64_t count = 0;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+
+void copy_rows_cpu(const CopyRows& args);
+void add_rows_cpu(const AddRows& args);
+void sum_columns_cpu(const SumColumns& args);
+void convert_elements_cpu(const ConvertElements& args);
+
+}  // namespace forge

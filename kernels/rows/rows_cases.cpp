@@ -1,0 +1,114 @@
+#include "kernels/rows/rows_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+std::string title(const std::string& what, int64_t rows, int64_t width, const Layout& layout, Store type) {
+  return what + " " + std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name + " " + name_of(type);
+}
+
+const Tolerance kCopied{.roundings = 0, .sums = 0, .reason = "a copy"};
+enum class Indexed { neither, from, to };
+
+// Some rows of 2 · rows + 1, none twice, not in order.
+at::Tensor some_rows(int64_t rows) { return (at::arange(rows, at::kLong) * 2).flip(0); }
+
+Case copy_case(Store type, int64_t rows, int64_t width, const Layout& layout, Indexed indexed) {
+  const int64_t more = 2 * rows + 1;
+  const bool from = indexed == Indexed::from, to = indexed == Indexed::to;
+  const at::Tensor index = some_rows(rows);
+  std::vector<Operand> operands{laid(input("x", type, normal({from ? more : rows, width}, 1)), layout)};
+  // Rows that `to` does not name stay as they are.
+  operands.push_back(to ? laid(in_out("y", type, normal({more, width}, 2), kCopied), layout)
+                        : laid(output("y", type, {rows, width}, kCopied), layout));
+  if (indexed != Indexed::neither) operands.push_back(input("index", Store::i64, index));
+  const char* name = from ? "gather" : to ? "scatter" : "copy";
+  return make_case<CopyRows>(
+      "rows", title(name, rows, width, layout, type), operands,
+      [=](const Tensors& in) {
+        if (from) return Tensors{{"y", in.at("x").index_select(0, in.at("index"))}};
+        if (to) return Tensors{{"y", in.at("y").index_copy(0, in.at("index"), in.at("x"))}};
+        return Tensors{{"y", in.at("x")}};
+      },
+      [=](Pointers& p) {
+        CopyRows a{bytes_of(element(type)), rows, width, p["x"], p.stride("x")};
+        if (from) a.from = p["index"];
+        a.y = p["y"], a.y_stride = p.stride("y");
+        if (to) a.to = p["index"];
+        return a;
+      });
+}
+
+Case bias_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
+  return make_case<CopyRows>(
+      "rows", title("one row to all", rows, width, layout, type),
+      {input("x", type, normal({width}, 1)), laid(output("y", type, {rows, width}, kCopied), layout)},
+      [=](const Tensors& in) { return Tensors{{"y", in.at("x").expand({rows, width}).clone()}}; },
+      [=](Pointers& p) {
+        return CopyRows{bytes_of(element(type)), rows, width, p["x"], 0, nullptr, p["y"], p.stride("y")};
+      });
+}
+
+Case add_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
+  return make_case<AddRows>(
+      "rows", title("add", rows, width, layout, type),
+      {laid(input("x", type, normal({rows, width}, 1)), layout),
+       laid(in_out("y", type, normal({rows, width}, 2), {.roundings = 1.01, .sums = 1, .reason = "one sum"}), layout)},
+      [](const Tensors& in) { return Tensors{{"y", in.at("x") + in.at("y")}}; },
+      [=](Pointers& p) {
+        return AddRows{element(type), rows, width, p["x"], p.stride("x"), p["y"], p.stride("y")};
+      });
+}
+
+Case sum_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
+  return make_case<SumColumns>(
+      "rows", title("sum", rows, width, layout, type),
+      {laid(input("x", type, normal({rows, width}, 1)), layout),
+       in_out("sum", Store::f32, normal({width}, 2),
+              {.roundings = 1, .sums = 8 + static_cast<double>(rows) / 8, .reason = "an fp32 sum over the rows, eight at once"})},
+      [](const Tensors& in) {
+        return Tensors{{"sum", in.at("sum") + in.at("x").sum(0)}, {"sum.size", in.at("sum").abs() + in.at("x").abs().sum(0)}};
+      },
+      [=](Pointers& p) { return SumColumns{element(type), rows, width, p["x"], p.stride("x"), p["sum"]}; });
+}
+
+Case convert_case(Store from, Store to, int64_t count, const Layout& layout) {
+  return make_case<ConvertElements>(
+      "rows", title(std::string("convert ") + name_of(from) + " to", 1, count, layout, to),
+      {laid(input("x", from, normal({1, count}, 1)), layout),
+       laid(output("y", to, {1, count}, {.roundings = 1.01, .sums = 0, .reason = "one rounding"}), layout)},
+      [](const Tensors& in) { return Tensors{{"y", in.at("x")}}; },
+      [=](Pointers& p) { return ConvertElements{element(from), element(to), count, p["x"], p["y"]}; });
+}
+
+}  // namespace
+
+void add_rows_cases(std::vector<Case>& cases) {
+  const int64_t shapes[][2] = {{1, 1}, {3, 7}, {9, 64}, {20, 33}, {2, 1030}, {0, 5}};
+  const Indexed kinds[] = {Indexed::neither, Indexed::from, Indexed::to};
+  for (Store type : kFloats)
+    for (auto [rows, width] : shapes)
+      for (const Layout& layout : kLayouts) {
+        for (Indexed indexed : kinds) cases.push_back(copy_case(type, rows, width, layout, indexed));
+        cases.push_back(bias_case(type, rows, width, layout));
+        cases.push_back(add_case(type, rows, width, layout));
+        cases.push_back(sum_case(type, rows, width, layout));
+      }
+  for (Store type : kFloats) {
+    for (Indexed indexed : kinds) add_alone(cases, copy_case(type, 5, 48, kDense, indexed));
+    add_alone(cases, add_case(type, 5, 48, kDense));
+    add_alone(cases, sum_case(type, 5, 48, kDense));
+    cases.push_back(copy_case(type, 4, 61, kRagged, Indexed::from));
+    cases.push_back(add_case(type, 4, 61, kRagged));
+    for (Store to : kFloats)
+      for (int64_t count : {0, 1, 7, 300}) cases.push_back(convert_case(type, to, count, kLayouts[count % 2 * 2]));
+  }
+  // More rows than a grid is high; more elements than the largest grid has threads.
+  cases.push_back(copy_case(Store::f32, kPastGrid, 1, kDense, Indexed::from));
+  cases.push_back(add_case(Store::f32, kPastGrid, 1, kDense));
+  cases.push_back(sum_case(Store::f32, 500, 70, kDense));
+  cases.push_back(convert_case(Store::f32, Store::bf16, 4096 * 256 + 5, kDense));
+}
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,47 @@
+// Copies are memcpy; sums are LibTorch's, whose loops are as fast as memory.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include <cstring>
+
+#include "kernels/device/gemm_tensors.h"
+#include "kernels/rows/rows_args.h"
+
+namespace forge {
+namespace {
+
+at::Tensor borrowed(const void* data, int64_t rows, int64_t width, int64_t stride, Element type) {
+  return at::from_blob(const_cast<void*>(data), {rows, width}, {stride, 1}, at::TensorOptions().dtype(scalar_of(type)));
+}
+
+}  // namespace
+
+void copy_rows_cpu(const CopyRows& a) {
+  const auto bytes = static_cast<size_t>(a.width * a.element_bytes);
+  const auto* x = static_cast<const char*>(a.x);
+  auto* y = static_cast<char*>(a.y);
+  at::parallel_for(0, a.rows, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      std::memcpy(y + (a.to ? a.to[i] : i) * a.y_stride * a.element_bytes,
+                  x + (a.from ? a.from[i] : i) * a.x_stride * a.element_bytes, bytes);
+  });
+}
+
+void add_rows_cpu(const AddRows& a) {
+  c10::NoGradGuard no_grad;
+  borrowed(a.y, a.rows, a.width, a.y_stride, a.type).add_(borrowed(a.x, a.rows, a.width, a.x_stride, a.type));
+}
+
+void sum_columns_cpu(const SumColumns& a) {
+  c10::NoGradGuard no_grad;
+  at::Tensor sum = at::from_blob(a.sum, {a.width}, at::TensorOptions().dtype(at::kFloat));
+  sum.add_(borrowed(a.x, a.rows, a.width, a.x_stride, a.type).sum(0, /*keepdim=*/false, at::kFloat));
+}
+
+void convert_elements_cpu(const ConvertElements& a) {
+  c10::NoGradGuard no_grad;
+  borrowed(a.y, 1, a.count, a.count, a.to).copy_(borrowed(a.x, 1, a.count, a.count, a.from));
+}
+
+}  // namespace forge

@@ -1,0 +1,54 @@
+#include "providers/fused/batch.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace forge {
+namespace {
+
+template <class T>
+size_t bytes_of(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
+
+}  // namespace
+
+StepBatch BatchMemory::load(const BatchTensors& batch) {
+  cosine_ = batch.cos.to(at::kFloat), sine_ = batch.sin.to(at::kFloat);
+  StepBatch step{.sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
+                 .ids = batch.token_ids.const_data_ptr<int64_t>(),
+                 .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
+                 .cu_seqlens = batch.cu_seqlens.data(),
+                 .cosine = cosine_.const_data_ptr<float>(),
+                 .sine = sine_.const_data_ptr<float>(),
+                 .rotary_dim = 2 * cosine_.size(1),
+                 .dropout = batch.training,
+                 .seed = batch.rows.seed,
+                 .step = batch.rows.step,
+                 .example = batch.rows.example.data(),
+                 .position = batch.rows.position.data()};
+  for (int64_t i = 0; i < step.sequences; ++i)
+    step.longest = std::max<int64_t>(step.longest, step.cu_seqlens[i + 1] - step.cu_seqlens[i]);
+  if (device_.separate()) load_separate(batch, step);
+  return step;
+}
+
+// Numbers that LibTorch has no tensors of, in one copy.
+void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
+  const size_t examples = bytes_of(batch.rows.example), positions = bytes_of(batch.rows.position),
+               lengths = bytes_of(batch.cu_seqlens);
+  std::vector<char> host(examples + positions + lengths);
+  std::memcpy(host.data(), batch.rows.example.data(), examples);
+  std::memcpy(host.data() + examples, batch.rows.position.data(), positions);
+  std::memcpy(host.data() + examples + positions, batch.cu_seqlens.data(), lengths);
+  const auto bytes = static_cast<int64_t>(host.size());
+  if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
+  device_.write(rows_.as(), host.data(), bytes);
+  step.example = rows_.as<int64_t>();
+  step.position = reinterpret_cast<const int32_t*>(rows_.as() + examples);
+  step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + examples + positions);
+}
+
+}  // namespace forge

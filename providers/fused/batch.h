@@ -1,0 +1,52 @@
+#pragma once
+// The micro-batch as the kernels read it, in the device's memory.
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "core/model/batch_tensors.h"
+#include "kernels/device/device.h"
+#include "providers/fused/kv_cache.h"
+
+namespace forge {
+
+// Decoding: where keys and values of the micro-batch go, and where those of earlier tokens lie.
+struct CachePlaces {
+  const KvCache* cache = nullptr;
+  std::vector<char>* scratch = nullptr;  // for products, kept from op to op
+  bool begins = false;                   // every sequence begins here: attention is as in training
+  CacheShape shape;
+  std::vector<int32_t> sequences, positions;  // by token
+  std::vector<int32_t> lengths;               // by sequence, with the new token
+};
+
+struct StepBatch {
+  int64_t sequences = 0, longest = 0;         // tokens of the longest sequence
+  const int64_t* ids = nullptr;               // [tokens]
+  const int64_t* loss_positions = nullptr;    // [targets]
+  const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
+  const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
+  int64_t rotary_dim = 0;
+  bool dropout = false;  // and these keys
+  uint64_t seed = 0;
+  int64_t step = 0;
+  const int64_t* example = nullptr;      // [tokens]
+  const int32_t* position = nullptr;     // [tokens]
+  const CachePlaces* cache = nullptr;    // decoding
+};
+
+// Owns what a StepBatch points to beside the tensors of the micro-batch, which must outlive it.
+class BatchMemory {
+ public:
+  explicit BatchMemory(ComputeDevice& device) : device_(device) {}
+  StepBatch load(const BatchTensors& batch);
+
+ private:
+  void load_separate(const BatchTensors& batch, StepBatch& step);
+
+  ComputeDevice& device_;
+  at::Tensor cosine_, sine_;
+  DeviceBlock rows_;
+};
+
+}  // namespace forge

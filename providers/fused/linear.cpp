@@ -1,0 +1,274 @@
+#include "providers/fused/linear.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "providers/fused/ops.h"
+
+namespace forge::fused {
+namespace {
+
+// Some columns of a value.
+struct Part {
+  void* data = nullptr;
+  int64_t stride = 0, width = 0;
+};
+
+Part whole(const FusedRun& r, ValueId id) { return {r.m.data(id), r.m.stride(id), r.m.width(id)}; }
+
+// What belongs to one of the op's modules.
+Part part(const FusedRun& r, ValueId id, size_t module) {
+  int64_t column = 0;
+  for (size_t i = 0; i < module; ++i) column += r.use(i).out;
+  return {static_cast<char*>(r.m.data(id)) + column * r.bytes(), r.m.stride(id), r.use(module).out};
+}
+
+// A weight [rows, in] in the compute type; of all the op's modules, if theirs lie one behind the other.
+struct Weight {
+  const void* data = nullptr;  // null: they do not
+  int64_t rows = 0;
+};
+
+Weight base_together(const FusedRun& r) {
+  Weight all{r.module().weight};
+  const char* next = static_cast<const char*>(all.data);
+  for (size_t i = 0; i < r.op.modules.size(); ++i) {
+    const FusedModule& module = r.module(i);
+    if (r.modules.converts(module) || module.weight != next) return {};
+    next += r.use(i).out * r.use(i).in * r.bytes();
+    all.rows += r.use(i).out;
+  }
+  return all;
+}
+
+Weight base(const FusedRun& r, size_t i) {
+  return {r.modules.in_compute_type(r.module(i), r.use(i).in, r.use(i).out), r.use(i).out};
+}
+
+void copy(const FusedRun& r, const Part& from, const Part& to) {
+  r.device.run(CopyRows{.element_bytes = r.bytes(),
+                        .rows = r.m.tokens,
+                        .width = from.width,
+                        .x = from.data,
+                        .x_stride = from.stride,
+                        .y = to.data,
+                        .y_stride = to.stride});
+}
+
+// y = x Wᵀ + bias. In decoding a row does not depend on how many there are: with a library's products it does, and they are taken
+// for prompts in 16 bits alone.
+void product(const FusedRun& r, const Part& y, const Part& x, const Weight& weight, const void* bias) {
+  if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.type() == Element::f32)) {
+    RowProduct args{r.type(), r.type(), r.m.tokens, x.width, weight.rows, x.data, x.stride, weight.data, bias};
+    args.y = y.data, args.y_stride = y.stride;
+    return row_product(r.device, args, *cache->scratch);
+  }
+  if (bias) copy(r, {const_cast<void*>(bias), 0, y.width}, y);
+  r.device.run(Gemm{.type = r.type(),
+                    .m = r.m.tokens,
+                    .n = weight.rows,
+                    .k = x.width,
+                    .a = {x.data, x.stride},
+                    .b = {weight.data, x.width, /*transposed=*/true},
+                    .out_type = r.type(),
+                    .out = y.data,
+                    .out_stride = y.stride,
+                    .add = bias != nullptr});
+}
+
+// One module alone: its dropout has a mask of its own, which modules that share x do not.
+LoraGroup adapter_of(const FusedRun& r, size_t module, ValueId x, const Part& y, ValueId s) {
+  const FusedModule& m = r.module(module);
+  LoraGroup g{.type = r.type(),
+              .tokens = r.m.tokens,
+              .width = r.use(module).in,
+              .rank = r.use(module).rank,
+              .members = 1,
+              .scale = m.scale,
+              .x = r.m.data(x),
+              .x_stride = r.m.stride(x),
+              .a = m.a,
+              .s = r.m.numbers(s)};
+  g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
+  if (r.batch.dropout && m.dropout > 0)
+    g.dropout = {.probability = m.dropout,
+                 .seed = r.batch.seed,
+                 .stream = m.dropout_stream,
+                 .step = r.batch.step,
+                 .example = r.batch.example,
+                 .position = r.batch.position};
+  return g;
+}
+
+// visit(module, number among the adapted ones)
+template <class Visit>
+void each_adapter(const FusedRun& r, Visit visit) {
+  for (size_t i = 0, adapter = 0; i < r.op.modules.size(); ++i)
+    if (r.use(i).rank > 0) visit(i, adapter++);
+}
+
+}  // namespace
+
+void linear(const FusedRun& r) {
+  const ValueId x = r.in(0), y = r.out(0);
+  const Weight all = base_together(r);
+  bool biased = false;
+  const auto bias = [&](size_t i) {  // that no rescaling comes before
+    const FusedModule& module = r.module(i);
+    FORGE_CHECK(!module.magnitude || r.op.attributes.unscaled, "a list without the ops of its DoRA");
+    return module.magnitude ? nullptr : module.bias;
+  };
+  for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i) != nullptr;
+  if (all.data && !biased)
+    product(r, whole(r, y), whole(r, x), all, nullptr);
+  else
+    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, part(r, y, i), whole(r, x), base(r, i), bias(i));
+  each_adapter(r, [&](size_t i, size_t adapter) {
+    r.device.run(LoraForward{adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
+  });
+}
+
+// Ratios of all columns, then one over their norms; columns without an adapter stay as they are.
+void dora_ratio(const FusedRun& r) {
+  const int64_t width = r.m.width(r.out(0)), bytes = width * static_cast<int64_t>(sizeof(float));
+  float *const begin = r.m.numbers(r.out(0)), *ratio = begin, *inverse = begin + width / 2;
+  std::vector<float>* known = r.m.ratios ? &(*r.m.ratios)[r.out(0)] : nullptr;
+  if (known && !known->empty()) return r.device.write(begin, known->data(), bytes);
+  for (size_t i = 0; i < r.op.modules.size(); ++i) {
+    const ModuleUse& use = r.use(i);
+    const FusedModule& m = r.module(i);
+    if (use.rank > 0)
+      r.device.run(DoraRatio{r.type(), use.out, use.in, use.rank, m.scale, base(r, i).data, m.a, m.b, m.magnitude, ratio,
+                             inverse, r.workspace});
+    ratio += use.out, inverse += use.out;
+  }
+  if (!known) return;
+  known->resize(static_cast<size_t>(width));
+  r.device.read(known->data(), begin, bytes);
+}
+
+namespace {
+
+// visit(module, its first column)
+template <class Visit>
+void each_module(const FusedRun& r, Visit visit) {
+  for (size_t i = 0, column = 0; i < r.op.modules.size(); column += static_cast<size_t>(r.use(i++).out))
+    visit(i, static_cast<int64_t>(column));
+}
+
+}  // namespace
+
+void dora(const FusedRun& r) {
+  each_module(r, [&](size_t i, int64_t column) {
+    const Part from = part(r, r.in(0), i), to = part(r, r.out(0), i);
+    if (r.use(i).rank == 0) return copy(r, from, to);
+    r.device.run(DoraForward{.type = r.type(),
+                             .rows = r.m.tokens,
+                             .width = from.width,
+                             .x = from.data,
+                             .x_stride = from.stride,
+                             .ratio = r.m.numbers(r.in(1)) + column,
+                             .bias = r.module(i).bias,
+                             .y = to.data,
+                             .y_stride = to.stride});
+  });
+}
+
+void dora_backward(const FusedRun& r) {
+  const int64_t width = r.m.width(r.in(2)) / 2;
+  each_module(r, [&](size_t i, int64_t column) {
+    const Part d_y = part(r, r.in(0), i), x = part(r, r.in(1), i), d_x = whole(r, r.out(i));
+    if (r.use(i).rank == 0) {
+      if (d_x.data != d_y.data) copy(r, d_y, d_x);
+      return;
+    }
+    r.device.run(DoraBackward{.type = r.type(),
+                              .rows = r.m.tokens,
+                              .width = d_y.width,
+                              .x = x.data,
+                              .x_stride = x.stride,
+                              .ratio = r.m.numbers(r.in(2)) + column,
+                              .inverse_norm = r.m.numbers(r.in(2)) + width + column,
+                              .d_y = d_y.data,
+                              .d_y_stride = d_y.stride,
+                              .d_x = d_x.data,
+                              .d_x_stride = d_x.stride,
+                              .d_magnitude = r.module(i).d_magnitude});
+  });
+}
+
+void linear_input_gradient(const FusedRun& r) {
+  const Part d_x = whole(r, r.out(0));
+  const auto add = [&](const Part& d_y, const Weight& weight, bool accumulate) {
+    r.device.run(Gemm{.type = r.type(),
+                      .m = r.m.tokens,
+                      .n = d_x.width,
+                      .k = weight.rows,
+                      .a = {d_y.data, d_y.stride},
+                      .b = {weight.data, d_x.width},
+                      .out_type = r.type(),
+                      .out = d_x.data,
+                      .out_stride = d_x.stride,
+                      .add = accumulate});
+  };
+  if (const Weight all = base_together(r); all.data) return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);
+  for (size_t i = 0; i < r.op.modules.size(); ++i)
+    add(part(r, r.in(0), i), base(r, i), r.op.attributes.accumulate || i > 0);
+}
+
+namespace {
+
+// gradient [d_y.width, x.width] += d yᵀ x
+void weight_gradient(const FusedRun& r, float* gradient, const Part& d_y, const Part& x) {
+  r.device.run(Gemm{.type = r.type(),
+                    .m = d_y.width,
+                    .n = x.width,
+                    .k = r.m.tokens,
+                    .a = {d_y.data, d_y.stride, /*transposed=*/true},
+                    .b = {x.data, x.stride},
+                    .out_type = Element::f32,
+                    .out = gradient,
+                    .out_stride = x.width,
+                    .add = true,
+                    .workspace = r.workspace});
+}
+
+// The gradients of all the op's modules, if they lie one behind the other; else null.
+float* gradients_together(const FusedRun& r) {
+  float *first = r.module().d_weight, *next = first;
+  for (size_t i = 0; i < r.op.modules.size(); ++i) {
+    if (!next || r.module(i).d_weight != next) return nullptr;
+    next += r.use(i).out * r.use(i).in;
+  }
+  return first;
+}
+
+}  // namespace
+
+void linear_weight_gradient(const FusedRun& r) {
+  const Part x = whole(r, r.in(1));
+  for (size_t i = 0; i < r.op.modules.size(); ++i)
+    if (float* bias = r.module(i).d_bias) {
+      const Part d_y = part(r, r.in(0), i);
+      r.device.run(SumColumns{r.type(), r.m.tokens, d_y.width, d_y.data, d_y.stride, bias});
+    }
+  // In 16 bits a CPU's product is rounded in a workspace for one of them.
+  if (float* all = gradients_together(r); all && r.type() == Element::f32)
+    return weight_gradient(r, all, whole(r, r.in(0)), x);
+  for (size_t i = 0; i < r.op.modules.size(); ++i)
+    if (float* gradient = r.module(i).d_weight) weight_gradient(r, gradient, part(r, r.in(0), i), x);
+}
+
+void adapter_gradient(const FusedRun& r) {
+  const ValueId d_y = r.in(0), x = r.in(1);
+  each_adapter(r, [&](size_t i, size_t adapter) {
+    LoraBackward args{adapter_of(r, i, x, part(r, d_y, i), r.in(2 + adapter))};
+    args.group.member[0].d_b = r.module(i).d_b;
+    args.d_a = r.module(i).d_a;
+    if (!r.op.out.empty()) args.d_x = r.m.data(r.out(0)), args.d_x_stride = r.m.stride(r.out(0));
+    args.workspace = r.workspace;
+    r.device.run(args);
+  });
+}
+
+}  // namespace forge::fused

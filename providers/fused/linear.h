@@ -1,0 +1,18 @@
+#pragma once
+// Linear layers of a list with their adapters, forward and backward: one function an op (core/graph/graph.h). Products are a
+// library's, or in decoding kernels/product; modules whose weights lie one behind the other are multiplied as one.
+#include "providers/fused/run.h"
+
+namespace forge::fused {
+
+void linear(const FusedRun& r);
+void linear_input_gradient(const FusedRun& r);
+// Adds to the gradients of trained weights and biases.
+void linear_weight_gradient(const FusedRun& r);
+void adapter_gradient(const FusedRun& r);
+
+void dora_ratio(const FusedRun& r);
+void dora(const FusedRun& r);
+void dora_backward(const FusedRun& r);
+
+}  // namespace forge::fused

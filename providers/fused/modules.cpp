@@ -1,0 +1,88 @@
+#include "providers/fused/modules.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "core/model/element.h"
+#include "kernels/quantize/blocks.h"
+#include "kernels/quantize/quantize.h"
+
+namespace forge {
+namespace {
+
+// nf4, fp4, and the dynamic map of bytes, as they lie behind each other where the device reads them.
+constexpr size_t kFourBits = 16;  // entries of a book
+
+std::vector<float> all_books() {
+  std::vector<float> books(nf4_book().begin(), nf4_book().end());
+  books.insert(books.end(), fp4_book().begin(), fp4_book().end());
+  books.insert(books.end(), dynamic_book().begin(), dynamic_book().end());
+  return books;
+}
+
+const float* book_of(const float* books, QuantizedFormat format) {
+  return format == QuantizedFormat::nf4 ? books : books + (format == QuantizedFormat::fp4 ? 1 : 2) * kFourBits;
+}
+
+const void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }
+float* gradient_of(const Trainable* item) {
+  return item && item->grad.defined() ? item->grad.data_ptr<float>() : nullptr;
+}
+
+FusedModule read(const BoundModule& b, const float* books) {
+  FusedModule m{.d_weight = gradient_of(b.weight),
+                .d_bias = gradient_of(b.bias),
+                .d_a = gradient_of(b.lora_a),
+                .d_b = gradient_of(b.lora_b),
+                .d_magnitude = gradient_of(b.magnitude)};
+  const at::Tensor& weight = b.linear ? b.linear->weight : *b.vector;
+  if (weight.defined()) m.weight = weight.const_data_ptr(), m.held = element_of(weight.scalar_type()), m.rows = weight.size(0);
+  if (!b.linear) return m;
+  const LinearSpec& linear = *b.linear;
+  if (linear.quantized.defined()) {
+    m.blocks = blocks_of(linear.quantized);
+    m.blocks.book = book_of(books, linear.quantized.format);
+    m.blocks.absmax_book = books + 2 * kFourBits;
+    m.rows = linear.quantized.rows;
+  }
+  m.bias = data_of(linear.bias), m.a = data_of(linear.lora_a), m.b = data_of(linear.lora_b);
+  m.magnitude = data_of(linear.magnitude);
+  m.scale = static_cast<float>(linear.scale), m.dropout = linear.dropout, m.dropout_stream = linear.dropout_stream;
+  return m;
+}
+
+}  // namespace
+
+FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules,
+                           Element type)
+    : device_(device), bound_(std::move(bound)), type_(type) {
+  const std::vector<float> books = all_books();
+  books_ = DeviceBlock(device, static_cast<int64_t>(books.size() * sizeof(float)), "code books");
+  device.write(books_.as(), books.data(), books_.bytes());
+  refresh();
+  int64_t largest = 0;
+  for (size_t i = 0; i < modules.size(); ++i)
+    if (modules[i].kind == ModuleKind::linear && converts(modules_[i]))
+      largest = std::max(largest, modules[i].in * modules[i].out);
+  converted_ = DeviceBlock(device, largest * bytes_of(type), "weight conversion");
+}
+
+void FusedModules::refresh() {
+  modules_.clear();
+  for (const BoundModule& b : bound_) modules_.push_back(read(b, books_.as<float>()));
+}
+
+const void* FusedModules::in_compute_type(const FusedModule& module, int64_t in, int64_t out) {
+  if (!converts(module)) return module.weight;
+  if (module.weight) {
+    device_.run(ConvertElements{module.held, type_, in * out, module.weight, converted_.as()});
+    return converted_.as();
+  }
+  DequantizeBlocks blocks = module.blocks;
+  blocks.type = type_, blocks.out = converted_.as(), blocks.out_stride = in;
+  device_.run(blocks);
+  return converted_.as();
+}
+
+}  // namespace forge

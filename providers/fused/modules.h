@@ -1,0 +1,44 @@
+#pragma once
+// The modules of a step as the device's kernels read them: pointers and numbers.
+#include <vector>
+
+#include "core/model/bound.h"
+#include "kernels/device/device.h"
+
+namespace forge {
+
+struct FusedModule {
+  // The weight as it is held: of a linear layer [out, in], of the embedding [vocabulary, hidden], of a norm [width].
+  const void* weight = nullptr;  // null: in blocks
+  Element held = Element::f32;
+  DequantizeBlocks blocks;
+  int64_t rows = 0;
+  const void *bias = nullptr, *a = nullptr, *b = nullptr, *magnitude = nullptr;  // of the compute type; null: none
+  float scale = 0;
+  double dropout = 0;
+  uint64_t dropout_stream = 0;
+  // Gradients of what is trained, fp32; null: frozen, or before the first zero_grad().
+  float *d_weight = nullptr, *d_bias = nullptr, *d_a = nullptr, *d_b = nullptr, *d_magnitude = nullptr;
+};
+
+class FusedModules {
+ public:
+  // `type`: the compute type.
+  FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type);
+
+  // Reads the tensors anew: gradients appear after the model, and weights may move.
+  void refresh();
+  const FusedModule& operator[](int32_t module) const { return modules_[static_cast<size_t>(module)]; }
+  // A linear layer's weight in the compute type. [out, in] One that is held otherwise is valid until the next one is asked for.
+  const void* in_compute_type(const FusedModule& module, int64_t in, int64_t out);
+  bool converts(const FusedModule& module) const { return !module.weight || module.held != type_; }
+
+ private:
+  ComputeDevice& device_;
+  std::vector<BoundModule> bound_;
+  Element type_;
+  DeviceBlock books_, converted_;
+  std::vector<FusedModule> modules_;
+};
+
+}  // namespace forge

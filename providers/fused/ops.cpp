@@ -1,0 +1,295 @@
+#include "providers/fused/ops.h"
+
+#include "core/base/error.h"
+#include "core/graph/ops.h"
+#include "core/model/forward.h"
+#include "providers/fused/linear.h"
+
+namespace forge {
+namespace {
+
+// ---- rows ----
+
+// The factor as transformers multiplies with it: a number of the type.
+float factor_of(double scale, Element type) {
+  const auto wide = static_cast<float>(scale);
+  if (type == Element::f32) return wide;
+  Bf16 bf16{};
+  F16 f16{};
+  from_float(wide, bf16), from_float(wide, f16);
+  return type == Element::bf16 ? to_float(bf16) : to_float(f16);
+}
+
+void embed(const FusedRun& r) {
+  r.device.run(EmbeddingForward{.type = r.type(),
+                                .tokens = r.m.tokens,
+                                .width = r.m.width(r.out(0)),
+                                .vocab = r.module().rows,
+                                .ids = r.batch.ids,
+                                .table = r.module().weight,
+                                .y = r.m.data(r.out(0)),
+                                .y_stride = r.m.stride(r.out(0)),
+                                .scale = factor_of(r.op.attributes.scale, r.type()),
+                                .table_type = r.module().held});
+}
+
+void embed_backward(const FusedRun& r) {
+  r.device.run(EmbeddingBackward{.type = r.type(),
+                                 .tokens = r.m.tokens,
+                                 .width = r.m.width(r.in(0)),
+                                 .vocab = r.module().rows,
+                                 .ids = r.batch.ids,
+                                 .d_y = r.m.data(r.in(0)),
+                                 .d_y_stride = r.m.stride(r.in(0)),
+                                 .d_table = r.module().d_weight,
+                                 .scale = factor_of(r.op.attributes.scale, r.type()),
+                                 .frozen = r.op.attributes.frozen_row});
+}
+
+CopyRows copy_of(const FusedRun& r, ValueId from, ValueId to) {
+  return {.element_bytes = r.bytes(),
+          .rows = r.m.targets,
+          .width = r.m.width(from),
+          .x = r.m.data(from),
+          .x_stride = r.m.stride(from),
+          .y = r.m.data(to),
+          .y_stride = r.m.stride(to)};
+}
+
+void gather(const FusedRun& r) {
+  CopyRows args = copy_of(r, r.in(0), r.out(0));
+  args.from = r.batch.loss_positions;
+  r.device.run(args);
+}
+
+void scatter(const FusedRun& r) {
+  FORGE_CHECK(!r.op.attributes.accumulate, "supervised rows of a value that has another gradient");
+  r.device.clear(r.m.data(r.out(0)), r.m.tokens * r.m.stride(r.out(0)) * r.bytes());
+  CopyRows args = copy_of(r, r.in(0), r.out(0));
+  args.to = r.batch.loss_positions;
+  r.device.run(args);
+}
+
+// The first output lies in the place of the second input (add) or of the first (add_gradient).
+void add(const FusedRun& r) {
+  const ValueId more = r.op.kind == OpKind::add ? r.in(0) : r.in(1), sum = r.out(0);
+  r.device.run(AddRows{r.type(), r.m.rows(sum), r.m.width(sum), r.m.data(more), r.m.stride(more), r.m.data(sum),
+                       r.m.stride(sum)});
+}
+
+// ---- norm ----
+
+// Each head by itself: one has the width of the whole row but for norms of q and k.
+void norm(const FusedRun& r) {
+  const bool adds = r.op.kind == OpKind::add_norm;
+  const ValueId x = r.in(adds ? 1 : 0), y = r.out(adds ? 1 : 0), inverse = r.out(adds ? 2 : 1);
+  const int64_t width = r.op.attributes.head_dim;
+  RmsNormForward args{.type = r.type(), .rows = r.m.rows(x), .width = width, .heads = r.m.width(x) / width};
+  args.x = r.m.data(x), args.x_stride = r.m.stride(x);
+  if (adds) {
+    args.residual = r.m.data(r.in(0)), args.residual_stride = r.m.stride(r.in(0));
+    args.h = r.m.data(r.out(0)), args.h_stride = r.m.stride(r.out(0));
+  }
+  args.weight = r.module().weight;
+  args.weight_offset = static_cast<float>(r.op.attributes.weight_offset);
+  args.eps = static_cast<float>(r.op.attributes.eps);
+  args.y = r.m.data(y), args.y_stride = r.m.stride(y);
+  args.inverse = r.m.numbers(inverse);
+  r.device.run(args);
+}
+
+void norm_backward(const FusedRun& r) {
+  const int64_t width = r.op.attributes.head_dim;
+  r.device.run(RmsNormBackward{.type = r.type(),
+                               .rows = r.m.rows(r.in(0)),
+                               .width = width,
+                               .heads = r.m.width(r.in(0)) / width,
+                               .d_y = r.m.data(r.in(0)),
+                               .d_y_stride = r.m.stride(r.in(0)),
+                               .h = r.m.data(r.in(1)),
+                               .h_stride = r.m.stride(r.in(1)),
+                               .weight = r.module().weight,
+                               .weight_offset = static_cast<float>(r.op.attributes.weight_offset),
+                               .inverse = r.m.numbers(r.in(2)),
+                               .d_h = r.m.data(r.out(0)),
+                               .d_h_stride = r.m.stride(r.out(0)),
+                               .accumulate = r.op.attributes.accumulate,
+                               .d_weight = r.module().d_weight});
+}
+
+// ---- attention ----
+
+// q and k one behind the other in one row are turned at once.
+void rope(const FusedRun& r) {
+  const Attributes& a = r.op.attributes;
+  Rope args{.type = r.type(),
+            .backward = r.op.kind == OpKind::rope_backward,
+            .tokens = r.m.tokens,
+            .head_dim = a.head_dim,
+            .rotary_dim = r.batch.rotary_dim,
+            .cosine = r.batch.cosine,
+            .sine = r.batch.sine};
+  const auto turn = [&](ValueId x, int64_t heads, int64_t kv_heads) {
+    args.heads = heads, args.kv_heads = kv_heads;
+    args.qkv = r.m.data(x), args.stride = r.m.stride(x);
+    r.device.run(args);
+  };
+  const Value &q = r.m.graph.value(r.out(0)), &k = r.m.graph.value(r.out(1));
+  if (q.buffer == k.buffer && q.column + q.width == k.column) return turn(r.out(0), a.heads, a.kv_heads);
+  turn(r.out(0), a.heads, 0);
+  turn(r.out(1), a.kv_heads, 0);
+}
+
+// What forward and backward of attention read.
+template <class Args>
+Args attention_args(const FusedRun& r, ValueId out, ValueId lse) {
+  const Attributes& a = r.op.attributes;
+  Args args{.shape = {.type = r.type(),
+                      .sequences = r.batch.sequences,
+                      .cu_seqlens = r.batch.cu_seqlens,
+                      .heads = a.heads,
+                      .kv_heads = a.kv_heads,
+                      .head_dim = a.head_dim,
+                      .scale = static_cast<float>(a.scale),
+                      .tokens = r.m.tokens,
+                      .longest = r.batch.longest,
+                      .window = a.window,
+                      .softcap = static_cast<float>(a.softcap)}};
+  args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
+  args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
+  args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
+  args.out = r.m.data(out), args.out_stride = r.m.stride(out);
+  args.lse = r.m.numbers(lse);
+  args.workspace = r.workspace;
+  return args;
+}
+
+void store_in_cache(const FusedRun& r) {
+  const CachePlaces& places = *r.batch.cache;
+  CacheStore args{places.shape, r.m.tokens, places.sequences.data(), places.positions.data()};
+  args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
+  args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
+  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  r.device.run(args);
+}
+
+void cached_attention(const FusedRun& r) {
+  const CachePlaces& places = *r.batch.cache;
+  const Attributes& a = r.op.attributes;
+  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window};
+  args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
+  args.lengths = places.lengths.data();
+  args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
+  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
+  args.workspace = r.workspace;  // that of attention over blocks is larger
+  r.device.run(args);
+}
+
+void attention(const FusedRun& r) {
+  if (r.batch.cache) {
+    store_in_cache(r);
+    if (!r.batch.cache->begins) return cached_attention(r);
+  }
+  r.device.run(attention_args<AttentionForward>(r, r.out(0), r.out(1)));
+}
+
+void attention_backward(const FusedRun& r) {
+  auto args = attention_args<AttentionBackward>(r, r.in(3), r.in(4));
+  args.d_out = r.m.data(r.in(5)), args.d_out_stride = r.m.stride(r.in(5));
+  args.d_q = r.m.data(r.out(0)), args.d_q_stride = r.m.stride(r.out(0));
+  args.d_k = r.m.data(r.out(1)), args.d_k_stride = r.m.stride(r.out(1));
+  args.d_v = r.m.data(r.out(2)), args.d_v_stride = r.m.stride(r.out(2));
+  r.device.run(args);
+}
+
+// ---- gated activation ----
+
+template <class Args>
+Args gate_args(const FusedRun& r, ValueId gate, ValueId up) {
+  Args args{.type = r.type()};
+  args.function = function_of(r.op.attributes.gate);
+  args.rows = r.m.rows(gate), args.width = r.m.width(gate);
+  args.gate = r.m.data(gate), args.gate_stride = r.m.stride(gate);
+  args.up = r.m.data(up), args.up_stride = r.m.stride(up);
+  return args;
+}
+
+void glu(const FusedRun& r) {
+  auto args = gate_args<SwigluForward>(r, r.in(0), r.in(1));
+  args.y = r.m.data(r.out(0)), args.y_stride = r.m.stride(r.out(0));
+  r.device.run(args);
+}
+
+void glu_backward(const FusedRun& r) {
+  auto args = gate_args<SwigluBackward>(r, r.in(1), r.in(2));
+  args.d_y = r.m.data(r.in(0)), args.d_y_stride = r.m.stride(r.in(0));
+  r.device.run(args);
+}
+
+}  // namespace
+
+void row_product(ComputeDevice& device, RowProduct args, std::vector<char>& scratch) {
+  const auto bytes = static_cast<size_t>(device.workspace(args));
+  if (scratch.size() < bytes) scratch.resize(bytes);
+  args.workspace = scratch.data();
+  device.run(args);
+}
+
+void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, FusedModules& modules, const StepBatch& batch) {
+  const Op& op = memory.graph.ops[index];
+  const FusedRun r{device, memory, op, memory.workspace(index), modules, batch};
+  switch (op.kind) {
+    case OpKind::embed:
+      return embed(r);
+    case OpKind::gather:
+      return gather(r);
+    case OpKind::add:
+      return add(r);
+    case OpKind::norm:
+    case OpKind::add_norm:
+      return norm(r);
+    case OpKind::linear:
+      return fused::linear(r);
+    case OpKind::dora_ratio:
+      return fused::dora_ratio(r);
+    case OpKind::dora:
+      return fused::dora(r);
+    case OpKind::dora_backward:
+      return fused::dora_backward(r);
+    case OpKind::rope:
+      return rope(r);
+    case OpKind::attention:
+      return attention(r);
+    case OpKind::glu:
+      return glu(r);
+    case OpKind::head:
+    case OpKind::evaluate:
+    case OpKind::gradient_norm:
+    case OpKind::update:
+      break;
+    case OpKind::scatter:
+      return scatter(r);
+    case OpKind::add_gradient:
+      return add(r);
+    case OpKind::norm_backward:
+      return norm_backward(r);
+    case OpKind::linear_input_gradient:
+      return fused::linear_input_gradient(r);
+    case OpKind::linear_weight_gradient:
+      return fused::linear_weight_gradient(r);
+    case OpKind::adapter_gradient:
+      return fused::adapter_gradient(r);
+    case OpKind::rope_backward:
+      return rope(r);
+    case OpKind::attention_backward:
+      return attention_backward(r);
+    case OpKind::glu_backward:
+      return glu_backward(r);
+    case OpKind::embed_backward:
+      return embed_backward(r);
+  }
+  FORGE_CHECK(false, name_of(op.kind) << " is not an op of a layer");
+}
+
+}  // namespace forge

@@ -1,0 +1,240 @@
+// CUDA's runtime over the emulator. Work runs when it is queued, one legal order of many; whether another order would be legal,
+// too, is decided by vector clocks: of two accesses to the same two bytes, one of them a write, that no wait orders, the second is
+// a fault.
+#include "kernels/device/runtime.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "tests/emulator/engine/tensors.h"
+#include "tests/emulator/grid.h"
+#include "tests/emulator/memory.h"
+
+namespace forge::runtime {
+namespace {
+
+using emulator::Allocation;
+using emulator::Fault;
+
+constexpr size_t kQueues = 8;  // the host and the streams
+constexpr size_t kHost = 0;
+constexpr size_t kGranule = 2;  // bytes: the smallest element
+using Clock = std::array<uint32_t, kQueues>;
+
+void join(Clock& into, const Clock& other) {
+  for (size_t i = 0; i < kQueues; ++i) into[i] = std::max(into[i], other[i]);
+}
+
+struct Graph {
+  std::vector<std::pair<std::string, std::function<void()>>> nodes;
+};
+
+struct Queue {
+  Clock seen{};
+  std::unique_ptr<Graph> capturing;
+};
+
+// The last write of two bytes, and the last read by each queue.
+struct Word {
+  uint32_t write_time = 0, write_work = 0;
+  uint8_t write_queue = 0;
+  Clock reads{};
+};
+
+struct State {
+  std::vector<Queue> queues = std::vector<Queue>(1);  // the host's first
+  std::map<const Allocation*, std::vector<Word>> words;
+  const Allocation* last = nullptr;  // and its words, which the next access most often wants
+  std::vector<Word>* last_words = nullptr;
+  std::vector<std::string> works{"nothing"};
+  // What runs now.
+  size_t queue = kHost;
+  uint32_t time = 0, work = 0;
+  bool running = false;
+};
+State& state() {
+  static State instance;
+  return instance;
+}
+
+CudaStream stream_of(size_t queue) { return reinterpret_cast<CudaStream>(queue); }
+size_t number_of(CudaStream stream) {
+  const auto number = reinterpret_cast<size_t>(stream);
+  if (number == 0 || number >= state().queues.size()) throw Fault("on the default stream, or on one that nobody made");
+  return number;
+}
+Queue& queue_of(CudaStream stream) { return state().queues[number_of(stream)]; }
+
+std::vector<Word>& words_of(const Allocation& allocation) {
+  State& s = state();
+  if (s.last == &allocation) return *s.last_words;
+  std::vector<Word>& words = s.words[&allocation];
+  if (words.empty()) words.resize((allocation.bytes + kGranule) / kGranule + 1);
+  s.last = &allocation, s.last_words = &words;
+  return words;
+}
+
+void access(Allocation& allocation, size_t offset, size_t bytes, bool writes) {
+  State& s = state();
+  if (!s.running) return;
+  const Clock& seen = s.queues[s.queue].seen;
+  std::vector<Word>& words = words_of(allocation);
+  for (size_t i = offset / kGranule; i <= (offset + bytes - 1) / kGranule; ++i) {
+    Word& w = words[i];
+    if (w.write_time > seen[w.write_queue])
+      throw Fault((writes ? "over what " : "what ") + s.works[w.write_work] + " writes, and no wait orders them");
+    if (writes) {
+      for (size_t q = 0; q < kQueues; ++q)
+        if (w.reads[q] > seen[q]) throw Fault("over what work of stream " + std::to_string(q) + " reads, and no wait orders them");
+      w = {s.time, s.work, static_cast<uint8_t>(s.queue), {}};
+    } else {
+      w.reads[s.queue] = s.time;
+    }
+  }
+}
+
+// Runs `action` as work of a queue.
+void run_as(size_t queue, const std::string& what, const std::function<void()>& action) {
+  State& s = state();
+  s.works.push_back(what);
+  s.queue = queue, s.work = static_cast<uint32_t>(s.works.size() - 1);
+  s.time = ++s.queues[queue].seen[queue];
+  s.running = true;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    s.running = false;
+    throw Fault(what + ": " + error.what());
+  }
+  s.running = false;
+}
+
+void queue_work(const char* what, CudaStream stream, std::function<void()> work) {
+  Queue& queue = queue_of(stream);
+  if (queue.capturing) {
+    queue.capturing->nodes.emplace_back(what, std::move(work));
+    return;
+  }
+  join(queue.seen, state().queues[kHost].seen);  // what the host knew when it queued
+  run_as(number_of(stream), what, work);
+}
+
+void forget(const Allocation* allocation) {
+  State& s = state();
+  s.words.erase(allocation);
+  if (s.last == allocation) s.last = nullptr, s.last_words = nullptr;
+}
+
+void not_captured(const char* what) {
+  for (const Queue& queue : state().queues)
+    if (queue.capturing) throw Fault(std::string(what) + " while work is captured");
+}
+
+struct EventState {
+  Clock at{};
+};
+EventState* event_of(EventHandle event) { return static_cast<EventState*>(event); }
+
+Allocation* adopted(const void* pointer) { return emulator::adopt_tensor(pointer); }
+
+}  // namespace
+
+CudaStream use(int gpu) {
+  static CudaStream compute = nullptr;
+  if (!compute) {
+    emulator::runtime_hooks() = {queue_work, access, adopted, forget};
+    compute = new_stream(gpu);
+  }
+  return compute;
+}
+
+CudaStream new_stream(int) {
+  State& s = state();
+  if (s.queues.size() == kQueues) throw Fault("more streams than the emulator has clocks for");
+  s.queues.emplace_back();
+  return stream_of(s.queues.size() - 1);
+}
+
+void* allocate(int64_t bytes, const std::string& line, CudaStream) {
+  not_captured("memory is allocated");
+  return emulator::allocate(static_cast<size_t>(bytes), line);
+}
+
+// The allocator gives memory away again in the order of the compute stream: other streams must be done with it by then.
+void release(void* pointer) {
+  const Allocation* allocation = emulator::find_allocation(pointer);
+  if (!allocation) throw Fault("releases what is not device memory");
+  if (const auto found = state().words.find(allocation); found != state().words.end()) {
+    constexpr size_t kCompute = 1;
+    Clock known = state().queues[kHost].seen;
+    join(known, state().queues[kCompute].seen);
+    for (const Word& w : found->second) {
+      bool busy = w.write_time > known[w.write_queue];
+      for (size_t q = 0; q < kQueues; ++q) busy |= w.reads[q] > known[q];
+      if (busy) throw Fault(allocation->name + " is released while another stream works on it");
+    }
+  }
+  emulator::check_guards(pointer);
+  emulator::release(pointer);
+}
+
+void* allocate_pinned(int64_t bytes) {
+  not_captured("memory is allocated");
+  return emulator::allocate(static_cast<size_t>(bytes), "pinned memory");
+}
+void release_pinned(void* pointer) { release(pointer); }
+
+void host_touches(const void* pinned, int64_t bytes, bool writes) {
+  run_as(kHost, "the host", [&] { emulator::touch("the host", pinned, 1, bytes, 0, writes); });
+}
+
+namespace {
+
+void copy(const char* what, void* to, const void* from, int64_t bytes, CudaStream stream) {
+  emulator::queue(what, stream, [=] {
+    emulator::touch(what, from, 1, bytes, 0, /*writes=*/false);
+    emulator::touch(what, to, 1, bytes, 0, /*writes=*/true);
+    std::copy_n(static_cast<const char*>(from), bytes, static_cast<char*>(to));
+  });
+}
+
+}  // namespace
+
+void copy_in(void* to, const void* pinned, int64_t bytes, CudaStream stream) {
+  copy("copy to the device", to, pinned, bytes, stream);
+}
+void copy_out(void* pinned, const void* from, int64_t bytes, CudaStream stream) {
+  copy("copy from the device", pinned, from, bytes, stream);
+}
+void clear(void* at, int64_t bytes, CudaStream stream) {
+  emulator::queue("clear", stream, [=] {
+    emulator::touch("clear", at, 1, bytes, 0, /*writes=*/true);
+    std::fill_n(static_cast<char*>(at), bytes, 0);
+  });
+}
+
+EventHandle new_event() { return new EventState; }
+void record(EventHandle event, CudaStream stream) { event_of(event)->at = queue_of(stream).seen; }
+void wait(CudaStream stream, EventHandle event) { join(queue_of(stream).seen, event_of(event)->at); }
+void wait_for(EventHandle event) {
+  not_captured("the host waits");
+  join(state().queues[kHost].seen, event_of(event)->at);
+}
+void synchronize(CudaStream stream) {
+  not_captured("the host waits");
+  join(state().queues[kHost].seen, queue_of(stream).seen);
+}
+
+void begin_capture(CudaStream stream) { queue_of(stream).capturing = std::make_unique<Graph>(); }
+GraphHandle end_capture(CudaStream stream) { return queue_of(stream).capturing.release(); }
+void replay(GraphHandle graph, CudaStream stream) {
+  for (const auto& [what, work] : static_cast<Graph*>(graph)->nodes) queue_work(what.c_str(), stream, work);
+}
+void destroy(GraphHandle graph) { delete static_cast<Graph*>(graph); }
+
+}  // namespace forge::runtime
