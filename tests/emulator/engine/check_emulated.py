@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Trains tiny models on the emulated CUDA engine and compares every step and the result with the CPU's fused provider.
+
+    python3 tests/emulator/engine/check_emulated.py build/bin/forge build/bin/forge-engine-emulated [--only TEXT] [--keep FOLDER]
+
+fp32: losses, gradient norms and final weights within 1e-6 (relative; weights relative to what training changed, 1e-4, where Adam's
+first steps divide by tiny gradients). 16 bits: see TOLERANCES. Standard library only.
+"""
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "parity"))
+import forge_run  # noqa: E402
+from fixtures_path import variants  # noqa: E402
+from tensors import change_error  # noqa: E402
+
+ROWS = HERE.parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
+CARD = "cuda:RTX 4070"
+
+# Loss and gradient norm of a step, and what training changed, all tensors together. In 16 bits a GPU rounds S, d S and logits to the
+# type where the CPU keeps fp32, and the two sum in other orders: roundings of 2^-9 (bf16), 2^-12 (fp16) that partly average out.
+# fp16 is compared with the CPU's fp32.
+TOLERANCES = {"fp32": (1e-6, 1e-5, 2e-4), "bf16": (4e-3, 3e-2, 1e-1), "fp16": (2e-3, 1e-2, 5e-2)}
+
+LORA = {"adapter": {"type": "lora", "rank": 4, "alpha": 8, "dropout": 0, "target_modules": "all-linear"}}
+FULL = {"adapter": {"type": "none"}}
+
+
+def with_adapter(**more):
+    return {"adapter": LORA["adapter"] | more}
+
+
+CASES = {
+    "lora": ("base", "fp32", LORA),
+    "lora recomputed": ("base", "fp32", LORA | {"train": {"activation_checkpointing": "full"}}),
+    "lora half recomputed": ("base", "fp32", LORA | {"train": {"activation_checkpointing": "selective"}}),
+    "lora accumulated": ("base", "fp32", LORA | {"train": {"micro_batch_size": 3}}),
+    "lora packed": ("base", "fp32", LORA | {"train": {"micro_batch_size": None, "micro_batch_tokens": 64},
+                                            "data": {"packing": True}}),
+    "lora dropout": ("base", "fp32", with_adapter(dropout=0.2)),
+    "lora noise": ("base", "fp32", LORA | {"train": {"neftune_alpha": 5}}),
+    "lora lion": ("base", "fp32", LORA | {"optimizer": {"type": "lion", "learning_rate": 1e-3}}),
+    "dora": ("base", "fp32", with_adapter(use_dora=True)),
+    "dora dropout bias": ("bias", "fp32", with_adapter(use_dora=True, dropout=0.1)),
+    "qlora nf4": ("base", "fp32", LORA | {"model": {"quantization": "nf4", "double_quantization": True}}),
+    "qlora int8": ("base", "fp32", LORA | {"model": {"quantization": "int8"}}),
+    "full": ("base", "fp32", FULL),
+    "full tied": ("tied", "fp32", FULL),
+    "full bias": ("bias", "fp32", FULL),
+    "full padding": ("pad", "fp32", FULL),
+    "qwen3": ("qwen3", "fp32", LORA),
+    "qwen3 full": ("qwen3", "fp32", FULL),
+    "phi3": ("phi3", "fp32", LORA),
+    "lora bf16": ("base", "bf16", LORA),
+    "lora bf16 dropout": ("base", "bf16", with_adapter(dropout=0.2)),
+    "dora bf16": ("base", "bf16", with_adapter(use_dora=True)),
+    "qlora bf16": ("base", "bf16", LORA | {"model": {"quantization": "nf4", "double_quantization": True}}),
+    "full bf16": ("base", "bf16", FULL),
+    "lora fp16": ("base", "fp16", LORA),
+}
+
+
+def job(name, model, precision, settings, output, device):
+    base = {
+        "version": 1, "name": name, "seed": 1, "output_dir": str(output), "model": {"path": str(model)},
+        "objective": {"type": "sft", "train_on": "all"},
+        "data": {"train": [{"path": str(ROWS), "format": "tokens"}], "shuffle": False, "packing": False},
+        "train": {"max_steps": 3, "global_batch_size": 8, "micro_batch_size": 8, "precision": precision, "threads": 1},
+        "optimizer": {"type": "adamw", "learning_rate": 2e-3, "eps": 1e-4}, "schedule": {"type": "linear"},
+        "hardware": {"device": device}, "provider": "fused",
+    }
+    for key, value in settings.items():
+        base[key] = base.get(key, {}) | value
+    return base
+
+
+def train(forge, job_file, root, engine=None):
+    if engine:
+        os.environ["FORGE_ENGINE"] = engine
+    try:
+        return forge_run.run_job(forge, job_file, root)
+    finally:
+        os.environ.pop("FORGE_ENGINE", None)
+
+
+def compare(case, forge, engine, root):
+    """→ faults, and what was seen"""
+    variant, precision, settings = CASES[case]
+    model, name = root / variant, case.replace(" ", "-")
+    on_cpu = "fp32" if precision == "fp16" else precision
+    want = train(forge, job(name, model, on_cpu, settings, root / "cpu", "cpu"), root)
+    got = train(forge, job(name, model, precision, settings, root / "emulated", CARD), root, engine)
+    start = {n: [0.0] * len(t.values) for n, t in want.tensors().items()}
+    losses = forge_run.relative_error(got.losses, want.losses)
+    norms = forge_run.relative_error([s["grad_norm"] for s in got.steps], [s["grad_norm"] for s in want.steps])
+    values = lambda run: {n: t.values for n, t in run.tensors().items()}  # noqa: E731
+    if settings["adapter"]["type"] == "none":
+        from tensors import read_safetensors
+        start = {n: t.values for n, t in read_safetensors(model / "model.safetensors").items() if n in start}
+    change = change_error(start, values(got), values(want)).together
+    most = TOLERANCES[precision]
+    seen = [("loss", losses, most[0]), ("gradient norm", norms, most[1]), ("change", change, most[2])]
+    return all(value <= limit for _, value, limit in seen), ", ".join(f"{what} {value:.1e} (limit {limit:.0e})" for what, value, limit in seen)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("forge")
+    parser.add_argument("engine")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep")
+    options = parser.parse_args()
+    forge, engine = str(Path(options.forge).resolve()), str(Path(options.engine).resolve())
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(options.keep or temporary)
+        for name in {variant for variant, _, _ in CASES.values()}:
+            variants.write_variant(name, root / name)
+        for case in (c for c in CASES if options.only in c):
+            try:
+                ok, seen = compare(case, forge, engine, root)
+            except forge_run.ForgeFailed as failure:
+                ok, seen = False, str(failure)
+            print("ok  " if ok else "FAIL", f"{case}: {seen}", flush=True)
+            passed, failed = passed + ok, failed + (not ok)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
