@@ -115,9 +115,8 @@ Json eval_request(const DataSet& data, const ModelChoice& choice, const Objectiv
   Json request{{"command", "eval"}, {"tokens", data.path()}};
   if (objective_of(objective.type).coupling == Coupling::token) return request;
   const Job& trained = choice.run->job;
-  Job job;
+  Job job = trained;
   job.objective = objective;
-  job.data.max_length = trained.data.max_length;
   request["job"] = to_json(job);
   if (!objective_of(objective.type).has_reference) return request;
   request["reference_model"] = trained.model.path;

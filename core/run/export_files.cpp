@@ -85,18 +85,22 @@ namespace {
 
 // transformers reads the score at the last token that is not the padding's. A padding token that ends texts would hide it, so
 // one that ends none takes its place.
-void say_score_head(const ModelSpec& spec, Json& config) {
-  config["architectures"] = {scoring_architecture(spec)};
-  config["id2label"] = {{"0", "LABEL_0"}};
-  config["label2id"] = {{"LABEL_0", 0}};
-  config["tie_word_embeddings"] = false;
+int64_t padding_of_scores(const ModelSpec& spec) {
   const auto ends_texts = [&](int64_t id) {
     return std::find(spec.eos_token_ids.begin(), spec.eos_token_ids.end(), id) != spec.eos_token_ids.end();
   };
   int64_t pad = spec.pad_token_id;
   if (pad < 0 || ends_texts(pad)) pad = spec.bos_token_id;
   for (int64_t id = 0; pad < 0 || ends_texts(pad); ++id) pad = id;
-  config["pad_token_id"] = pad;
+  return pad;
+}
+
+void say_score_head(const ModelSpec& spec, Json& config) {
+  config["architectures"] = {scoring_architecture(spec)};
+  config["id2label"] = {{"0", "LABEL_0"}};
+  config["label2id"] = {{"LABEL_0", 0}};
+  config["tie_word_embeddings"] = false;
+  config["pad_token_id"] = padding_of_scores(spec);
 }
 
 }  // namespace
@@ -138,12 +142,15 @@ std::string loading_code(bool full, bool scores, const std::string& model_name) 
          "model = PeftModel.from_pretrained(base, \".\")\n";
 }
 
-std::string loading_section(bool full, bool scores, const std::string& model_name, const std::string& folder) {
+std::string loading_section(bool full, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
   const bool gguf = ends_with(lower(model_name), ".gguf");
   const std::string packages =
       std::string("transformers") + (full ? "" : " peft") + (gguf && !full ? " gguf" : "");
   std::string text = "\nIn this folder, with `pip install torch " + packages + "`:\n\n```python\n" +
-                     loading_code(full, scores, model_name);
+                     loading_code(full, spec.score_head, model_name);
+  if (spec.score_head && !full)
+    text += "# The score stands at the last token that is not padding, so padding must not be what ends a text.\n"
+            "model.config.pad_token_id = " + std::to_string(padding_of_scores(spec)) + "\n";
   // A vocabulary that only a GGUF can say has no files here.
   if (file_exists(folder + "/tokenizer_config.json"))
     text += "tokenizer = AutoTokenizer.from_pretrained(\".\")\n";
@@ -164,7 +171,7 @@ void write_model_card(const Plan& plan, const std::string& model_name, const std
           name_of(job.schedule.type) + ")";
   if (!full)
     text += ", rank " + std::to_string(job.adapter.rank) + ", alpha " + format_number(job.adapter.alpha);
-  write_file_durably(folder + "/README.md", text + ".\n" + loading_section(full, plan.model.score_head, model_name, folder));
+  write_file_durably(folder + "/README.md", text + ".\n" + loading_section(full, plan.model, model_name, folder));
 }
 
 }  // namespace forge

@@ -92,7 +92,7 @@ class LoadedReference : public ComputedReference {
 struct KeptLogps {
   std::vector<float> logps;                   // by example
   std::vector<int64_t> begins;                // [examples + 1]
-  std::map<Mismatch, float> mismatched_sums;  // of kto
+  std::map<Mismatch, double> mismatched_sums;  // of kto
 };
 
 std::vector<int64_t> begins_of(const DataSet& data) {
@@ -155,7 +155,8 @@ class KeptReference : public Reference {
     KeptLogps& kept = by_data_[asked.data->content_hash()];
     if (kept.begins.empty()) kept = {std::move(logps), begins_of(*asked.data), {}};
     FORGE_CHECK(kept.begins.back() == static_cast<int64_t>(kept.logps.size()), "a reference of other data");
-    for (size_t i = 0; i < mismatched.size(); ++i) kept.mismatched_sums[asked.mismatches[i]] = mismatched[i];
+    for (size_t i = 0; i < asked.mismatches.size(); ++i)
+      kept.mismatched_sums[asked.mismatches[i]] = static_cast<double>(mismatched[2 * i]) + static_cast<double>(mismatched[2 * i + 1]);
   }
   bool has(const DataSet& data) const { return by_data_.count(data.content_hash()) > 0; }
   std::vector<double> sums(const DataSet& data, const Batch& batch, const BatchTensors&) override {
@@ -178,7 +179,8 @@ class KeptReference : public Reference {
   std::map<std::string, KeptLogps> by_data_;  // content hash →
 };
 
-// Of each split one tensor by token, and one of answers behind other prompts.
+// Of each split one tensor by token, and one of answers behind other prompts: of each its sum in fp32 and what that rounded off,
+// so that a model that did not move is no distance away.
 std::string mismatched_name(const Asked& asked, size_t split) {
   return asked.data->content_hash() + ".mismatched." + std::to_string(split);
 }
@@ -199,7 +201,7 @@ std::unique_ptr<KeptReference> read_kept(const std::string& path, const std::vec
       auto logps = read(all[i].data->content_hash(), all[i].data->total_supervised_tokens());
       std::optional<std::vector<float>> mismatched = std::vector<float>();
       if (!all[i].mismatches.empty())
-        mismatched = read(mismatched_name(all[i], i), static_cast<int64_t>(all[i].mismatches.size()));
+        mismatched = read(mismatched_name(all[i], i), 2 * static_cast<int64_t>(all[i].mismatches.size()));
       if (!logps || !mismatched) return nullptr;
       kept->add(all[i], std::move(*logps), *mismatched);
     }
@@ -229,7 +231,10 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& pa
     }
     if (!all[i].mismatches.empty()) {
       for_each_mismatched(mismatched_batches(session, *all[i].data), all[i].mismatches, stop, [&](const std::vector<Mismatch>&, const BatchTensors& tensors) {
-        for (const SequenceSums& answer : network.answers(tensors)) mismatched.push_back(static_cast<float>(answer.logp));
+        for (const SequenceSums& answer : network.answers(tensors)) {
+          mismatched.push_back(static_cast<float>(answer.logp));
+          mismatched.push_back(static_cast<float>(answer.logp - static_cast<double>(mismatched.back())));
+        }
       });
       keep(mismatched_name(all[i], i), mismatched);
     }

@@ -150,7 +150,7 @@ const Case kTransformers[] = {
     {"beta: 0.1", "is objective.beta here"},
     {"precompute_ref_log_probs: true", "is objective.reference_cache here"},
     {"rpo_alpha: 1", "is objective.nll_weight here"},
-    {"desirable_weight: 1", "has no counterpart yet"},
+    {"desirable_weight: 1", "is objective.desirable_weight here"},
     {"dataset_mixture: {datasets: [{id: a/b, weight: 0.5}]}",
      "dataset_mixture.datasets[0].weight: it is data.train[].weight"},
 };

@@ -107,6 +107,8 @@ def check_start(checks: Checks, forge: str, root: Path) -> None:
                     continue
                 case = next(c for c in preference_cases.CASES if c.objective["type"] == objective)
                 own = {"type": objective} | ({} if objective == "reward" else {"reference_cache": cached})
+                if objective == "reward" and "modules_to_save" in adapter:  # which has no vocabulary's head
+                    adapter = adapter | {"modules_to_save": [m for m in adapter["modules_to_save"] if m != "lm_head"]}
                 label = f"start-{objective}-{name}-{'kept' if cached else 'computed'}"
                 job = preference_cases.job(case, label, TINY, GOLDENS, root / "runs") | {"adapter": adapter, "objective": own}
                 step = forge_run.run_job(forge, job, root).steps[0]

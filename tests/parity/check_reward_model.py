@@ -4,17 +4,18 @@
     python tests/parity/check_reward_model.py build/bin/forge
 
 Needs torch, transformers and peft. Trains the tiny model by objective: reward, as an adapter and whole, and takes each result
-into AutoModelForSequenceClassification and AutoPeftModelForSequenceClassification; makes models with those and takes them into
+as its README.md says into transformers and PEFT; makes models with those and takes them into
 forge score. Texts are scored one by one and, by transformers, as a padded batch. Prints one line per check.
 """
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import torch
-from peft import AutoPeftModelForSequenceClassification, LoraConfig, get_peft_model
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 HERE = Path(__file__).resolve().parent
@@ -46,6 +47,16 @@ def forges(forge: str, *arguments: str) -> list[float]:
     return [row["score"] for row in json.loads(done.stdout)["scores"]]
 
 
+def as_its_card_says(folder: Path):
+    """Runs the code of the folder's README.md there."""
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    names, before = {}, Path.cwd()
+    os.chdir(folder)
+    exec(code, names)
+    os.chdir(before)
+    return names["model"]
+
+
 def train(forge: str, folder: Path, name: str, adapter: dict) -> Path:
     job = {"name": name, "output_dir": str(folder / "runs"), "model": str(TINY), "adapter": adapter, "objective": "reward",
            "data": {"train": str(GOLDENS / "tiny-margins.jsonl"), "max_length": 128},
@@ -56,7 +67,7 @@ def train(forge: str, folder: Path, name: str, adapter: dict) -> Path:
 
 
 def main() -> int:
-    forge, failed = sys.argv[1], 0
+    forge, failed = str(Path(sys.argv[1]).resolve()), 0
     tokenizer = PreTrainedTokenizerFast.from_pretrained(TINY)
 
     def compare(what: str, a: list[float], b: list[float]) -> None:
@@ -72,7 +83,7 @@ def main() -> int:
         for name, settings in {"adapter": lora, "dora": lora | {"use_dora": True}, "pissa": lora | {"init": "pissa"},
                                "saved": lora | {"modules_to_save": ["norm", "score"]}}.items():
             run = train(forge, folder, name, settings)
-            model = AutoPeftModelForSequenceClassification.from_pretrained(run / "adapter", num_labels=1)
+            model = as_its_card_says(run / "adapter")
             own = forges(forge, "--run", str(run))
             compare(f"PEFT loads forge's {name}", own, theirs(model, tokenizer, False))
             if name == "adapter":
@@ -80,13 +91,14 @@ def main() -> int:
                 model.merge_and_unload().save_pretrained(folder / "merged")
                 compare("forge loads what PEFT merged", forges(forge, "--model", str(copied(folder / "merged"))), own)
         run = train(forge, folder, "full", {"type": "none"})
-        model = AutoModelForSequenceClassification.from_pretrained(run / "model")
+        model = as_its_card_says(run / "model")
         own = forges(forge, "--run", str(run))
         compare("transformers loads forge's model", own, theirs(model, tokenizer, False))
         compare("transformers loads forge's model, padded batch", own, theirs(model, tokenizer, True))
 
         torch.manual_seed(4)
         base = AutoModelForSequenceClassification.from_pretrained(TINY, num_labels=1)
+        base.config.pad_token_id = 0
         base.save_pretrained(folder / "theirs")
         compare("forge loads transformers' model", forges(forge, "--model", str(copied(folder / "theirs"))), theirs(base, tokenizer, False))
         tuned = get_peft_model(base, LoraConfig(task_type="SEQ_CLS", r=4, lora_alpha=8, target_modules="all-linear"))
