@@ -56,6 +56,8 @@ std::string summary_text(const DataSummary& summary) {
     if (count > 0) rows.push_back({name, format_count(count) + share(count, summary.rows)});
   for (const auto& [name, count] : kCounts)
     if (count > 0) rows.push_back({name, format_count(count)});
+  if (summary.pairs.desirable + summary.pairs.undesirable > 0)
+    rows.push_back({"answers", classes_text(summary.pairs)});
   if (summary.pairs.longest > 0) rows.push_back({"pairs", pairs_text(summary.pairs, summary.examples)});
   if (!summary.unread_keys.empty()) rows.push_back({"keys not read", unread_text(summary)});
   return format_table(rows);

@@ -1,13 +1,17 @@
-// forge eval: loss and perplexity of a model on data, of the tokens that objective.train_on names.
+// forge eval: loss and perplexity of a model on data, of the tokens that objective.train_on names; of a run that compares
+// answers its objective's loss, accuracy and margin.
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "cli/console.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
-#include "core/base/temporary.h"
+#include "cli/scratch_folder.h"
 #include "core/base/text.h"
+#include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/objective/objective.h"
 
@@ -24,35 +28,12 @@ constexpr Option kOwnOptions[] = {
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
 
-// A folder that goes when the command ends.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    remove_abandoned(fs::temp_directory_path().string());
-    std::string pattern = temporary_of(fs::temp_directory_path() / "forge-eval") + "-XXXXXX";
-    if (!::mkdtemp(pattern.data()))
-      throw Error(ErrorKind::environment, pattern + ": cannot create the folder")
-          .hint("set TMPDIR to a folder that can be written");
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // A job whose training split is the file, so that the data path of training does the work. A run's losses are of the
 // tokens that it trains on.
 Job job_for_file(const std::string& file, const ModelChoice& choice, const Arguments& args) {
   Job job;
   job.model.path = choice.model;
-  if (choice.run && objective_of(choice.run->job.objective.type).coupling == Coupling::token)
-    job.objective = choice.run->job.objective;
+  if (choice.run) job.objective = choice.run->job.objective;
   if (std::optional<std::string> name = args.text("--train-on")) {
     std::optional<TrainOn> train_on = enum_of<TrainOn>(*name);
     if (!train_on)
@@ -67,8 +48,9 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, const Argum
   return job;
 }
 
+// `objective` gets what is evaluated.
 Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
-                      Progress& progress) {
+                      Progress& progress, ObjectiveConfig& objective) {
   ModelText text = open_model_text(choice.model, choice.chat_template);
   const ModelSpec model = read_model_spec(choice.model);
   text.embedding_rows = model.vocab_size;
@@ -79,12 +61,22 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
     if (!choice.run) throw Error(ErrorKind::usage, "expected --data FILE");
     if (!has_eval_data(choice.run->job))
       throw Error(ErrorKind::usage, "the run has no evaluation data").hint("name a file with --data");
+    objective = choice.run->job.objective;
     return prepare_split(choice.run->job, Split::eval, text, progress);
   }
   if (!fs::exists(*file)) throw Error(ErrorKind::data, "--data " + *file + ": no such file");
   Job job = job_for_file(*file, choice, args);
   job.output_dir = scratch;
-  Prepared rows = prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file});
+  const auto prepare = [&] { return prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file}); };
+  Prepared rows = prepare();
+  // Of a run that compares answers texts have a likelihood all the same.
+  const auto is_text = [](RowFormat format) { return trains_on(objective_of(ObjectiveType::sft), format); };
+  const Objective& row = objective_of(job.objective.type);
+  if (row.coupling != Coupling::token && !row.scores && std::all_of(rows.summary.formats.begin(), rows.summary.formats.end(), is_text)) {
+    job.objective = {};
+    rows = prepare();
+  }
+  objective = job.objective;
   int64_t context = model.max_position_embeddings;
   if (rows.summary.longest > context)
     progress.warn("the longest row has " + format_count(rows.summary.longest) +
@@ -92,10 +84,13 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   return rows;
 }
 
-Json totals(const Json& done, const Prepared& rows) {
+Json totals(const Json& done, const Prepared& rows, const ObjectiveConfig& objective) {
   double loss = done.value("eval_loss", Json()).is_number() ? done["eval_loss"].get<double>() : std::nan("");
+  const bool by_token = objective_of(objective.type).coupling == Coupling::token;
   return {{"loss", loss},
-          {"perplexity", std::exp(loss)},
+          {"perplexity", by_token ? Json(std::exp(loss)) : Json(nullptr)},
+          {"objective", name_of(objective.type)},
+          {"metrics", done.value("metrics", Json::object())},
           {"examples", rows.summary.examples},
           {"tokens", rows.summary.tokens},
           {"supervised_tokens", rows.summary.supervised_tokens},
@@ -105,34 +100,63 @@ Json totals(const Json& done, const Prepared& rows) {
 
 std::string text_of(const Json& totals) {
   auto count = [&](const char* key) { return format_count(totals[key].get<int64_t>()); };
+  if (totals["perplexity"].is_null())
+    return fmt::format("{} loss {:.4f}  accuracy {:.4g}  margin {:.4g}  {} examples, {} tokens\n",
+                       totals["objective"].get<std::string>(), totals["loss"].get<double>(),
+                       totals["metrics"].value("reward_accuracy", std::nan("")), totals["metrics"].value("reward_margin", std::nan("")),
+                       count("examples"), count("tokens"));
   return fmt::format("loss {:.4f}  perplexity {:.4g}  {} examples  {} of {} tokens counted\n",
                      totals["loss"].get<double>(), totals["perplexity"].get<double>(), count("examples"),
                      count("supervised_tokens"), count("tokens"));
+}
+
+// What a run of dpo or kto compares with is the model that it started from, or its base.
+Json eval_request(const DataSet& data, const ModelChoice& choice, const ObjectiveConfig& objective) {
+  Json request{{"command", "eval"}, {"tokens", data.path()}};
+  if (objective_of(objective.type).coupling == Coupling::token) return request;
+  const Job& trained = choice.run->job;
+  Job job = trained;
+  job.objective = objective;
+  request["job"] = to_json(job);
+  if (!objective_of(objective.type).has_reference) return request;
+  request["reference_model"] = trained.model.path;
+  const bool start = objective.reference == ReferenceModel::start;
+  if (start && trained.adapter.init_from) request["reference_adapter"] = *trained.adapter.init_from;
+  return request;
+}
+
+// One line of --per-example.
+std::string example_line(const DataSet& data, const Json& event) {
+  const int64_t index = event.at("index").get<int64_t>();
+  Json line{{"line", data.source_line(index)}, {"tokens", event.at("tokens")}};
+  if (const std::string label = data.label(index); !label.empty()) line["label"] = label;
+  if (event.contains("score")) {
+    line["score"] = event["score"];
+  } else {
+    line["supervised_tokens"] = event.at("supervised_tokens");
+    line["loss"] = event.at("loss");
+  }
+  return dump_json(line) + "\n";
 }
 
 int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   ModelChoice choice = choose_model(args, progress);
   ScratchFolder scratch;
-  Prepared rows = prepare_rows(args, choice, scratch.path(), progress);
-  require_trainable(rows.summary, ObjectiveType::sft, "--data");  // what is measured is the likelihood of text
+  ObjectiveConfig objective;
+  Prepared rows = prepare_rows(args, choice, scratch.path(), progress, objective);
+  require_trainable(rows.summary, objective.type, "--data");
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   progress.line("precision " + name_of(choice.precision) + ": " + choice.precision_reason);
   std::string per_example;
-  Json done =
-      compute({{"command", "eval"}, {"tokens", rows.data->path()}}, choice, args, [&](const Json& event) {
-        if (event["event"] != "example") return progress.show(event);
-        int64_t index = event.at("index").get<int64_t>();
-        per_example += dump_json({{"line", rows.data->source_line(index)},
-                                  {"tokens", event.at("tokens")},
-                                  {"supervised_tokens", event.at("supervised_tokens")},
-                                  {"loss", event.at("loss")}}) +
-                       "\n";
-      });
+  Json done = compute(eval_request(*rows.data, choice, objective), choice, args, [&](const Json& event) {
+    if (event["event"] != "example") return progress.show(event);
+    per_example += example_line(*rows.data, event);
+  });
   progress.finish();
   if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
-  Json result = totals(done, rows);
+  Json result = totals(done, rows, objective);
   result["precision"] = name_of(choice.precision);
   result["precision_reason"] = choice.precision_reason;
   result["warnings"] = progress.warnings();

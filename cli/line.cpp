@@ -6,6 +6,7 @@
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/io/model_file.h"
+#include "core/objective/objective.h"
 #include "core/plan/adapter_folder.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/model_file.h"
@@ -44,12 +45,16 @@ std::string shown_name(Split split, const PrepareOptions& options) {
   return split == Split::train ? "training data" : "evaluation data";
 }
 
-// Of each atom; empty while only estimated.
-std::vector<int64_t> supervised_counts(const Prepared& prepared) {
+// Of each atom: positions that the head reads, of a text to score its last; empty while only estimated.
+std::vector<int64_t> supervised_counts(const Prepared& prepared, bool scores) {
   std::vector<int64_t> counts;
   if (!prepared.data) return counts;
   for (int64_t i = 0; i < prepared.data->atoms(); ++i) {
     counts.push_back(0);
+    if (scores) {
+      counts.back() = static_cast<int64_t>(prepared.data->examples_of(i).size());
+      continue;
+    }
     for (int64_t example : prepared.data->examples_of(i)) counts.back() += prepared.data->supervised(example);
   }
   return counts;
@@ -125,6 +130,7 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
   }
   LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});
   inherit_adapter(loaded);
+  train_score_head(loaded);
   return loaded;
 }
 
@@ -156,6 +162,7 @@ class PlanParts {
     const bool model = attempt([&] {
       require_model();
       input_.model = read_model_spec(job().model.path);
+      if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
     });
     if (model) read_model(machine);
     // Otherwise a path that is no model, or a broken file, would be reported twice.
@@ -242,11 +249,11 @@ class PlanParts {
     input_.providers = providers();
     input_.train = line_.data.train.summary;
     input_.train_lengths = line_.data.train.lengths;
-    input_.train_supervised = supervised_counts(line_.data.train);
+    input_.train_supervised = supervised_counts(line_.data.train, input_.model.score_head);
     if (!line_.data.eval) return std::move(input_);
     input_.eval = line_.data.eval->summary;
     if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
-    input_.eval_supervised = supervised_counts(*line_.data.eval);
+    input_.eval_supervised = supervised_counts(*line_.data.eval, input_.model.score_head);
     return std::move(input_);
   }
 

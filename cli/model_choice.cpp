@@ -99,7 +99,11 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
 }  // namespace
 
 ModelChoice choose_model(const Arguments& args, Progress& progress) {
-  bool names_run = !args.operands().empty();
+  return choose_model(args, args.operands().empty() ? std::nullopt : std::optional(args.operands()[0]), progress);
+}
+
+ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress) {
+  const bool names_run = run.has_value();
   if (names_run == args.has("--model"))
     throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
                                             : "expected a run folder or --model")
@@ -108,8 +112,8 @@ ModelChoice choose_model(const Arguments& args, Progress& progress) {
     throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
   ModelChoice choice;
   if (names_run) {
-    choice = from_run(args.operands()[0]);
-    warn_of_changed_base(choice, absolute(args.operands()[0]), progress);
+    choice = from_run(*run);
+    warn_of_changed_base(choice, absolute(*run), progress);
   } else {
     choice.model = absolute(*args.text("--model"));
     if (args.has("--adapter")) choice.adapter = absolute(*args.text("--adapter"));

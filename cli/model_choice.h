@@ -37,6 +37,8 @@ inline constexpr Option kModelOptions[] = {
 // From the options, or from the run folder that the operand names; a base model that changed since the run is warned of.
 // Throws Error(usage) when neither or both are given, Error(environment) for what is missing on the disk.
 ModelChoice choose_model(const Arguments& args, Progress& progress);
+// The same where another option names the run.
+ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress);
 
 // Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
 // precision, quantization, provider, threads, device. Returns what it says at the end.

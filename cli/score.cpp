@@ -1,4 +1,4 @@
-// forge score: what a job's rewards say of completions, before any training.
+// forge score: what a job's rewards say of completions, before any training; or what a reward model gives (score_model.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include "cli/console.h"
 #include "cli/faults.h"
 #include "cli/line.h"
+#include "cli/model_choice.h"
+#include "cli/score_model.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/config/secrets.h"
@@ -18,7 +20,7 @@
 namespace forge {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kOwnOptions[] = {
     {"--rewards", "JOB", "the job file whose rewards are tried; its other sections are not read"},
     {"--completion", "COLUMN",
      "column of the completion, or of a list of them (default: completion, completions, or the row's "
@@ -27,7 +29,9 @@ constexpr Option kOptions[] = {
     {"--limit", "N", "score the first N rows only"},
     {"--show", "N", "print the scores of the first N completions (default 3)"},
     {"--set", "KEY=VALUE", "change a value, as in --set rewards=[exact]", true},
+    {"--run", "RUN", "a run folder whose reward model gives the scores; or its files, by the options below"},
 };
+constexpr auto kOptions = join_options(kOwnOptions, kModelOptions);
 
 // What one reward gave.
 struct Column {
@@ -270,9 +274,12 @@ int score(const Arguments& args, const LoadedJob& loaded) {
 
 int run(const Arguments& args) {
   const std::optional<std::string> file = args.text("--rewards");
+  const bool by_model = args.has("--run") || args.has("--model");
+  if (file && by_model) throw Error(ErrorKind::usage, "--rewards and a model are given: expected one of them");
+  if (by_model) return score_by_model(args);
   if (!file)
-    throw Error(ErrorKind::usage, "--rewards JOB is missing")
-        .hint("forge score --rewards job.yaml " + args.operands()[0]);
+    throw Error(ErrorKind::usage, "--rewards JOB, --run RUN or --model PATH is missing")
+        .hint("forge score " + args.operands()[0] + " --rewards job.yaml, or --run runs/NAME of a reward model");
   const LoadedJob loaded = load_job(*file, {.sets = args.texts("--set"), .rewards_only = true});
   try {
     return score(args, loaded);
@@ -284,7 +291,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kScoreCommand;
-constexpr Command kScoreCommand{"score",  "FILE", 1, 1, "what a job's rewards say of completions in a file",
+constexpr Command kScoreCommand{"score",  "FILE", 1, 1, "what a job's rewards, or a reward model, say of answers in a file",
                                 kOptions, run};
 
 }  // namespace forge

@@ -7,14 +7,17 @@
 
 #include <array>
 
+#include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/config/secrets.h"
 #include "core/base/text.h"
 #include "core/model/generate.h"
 #include "core/run/request_fields.h"
 #include "core/tensor/device.h"
+#include "core/train/divergence.h"
 #include "core/train/measure.h"
 #include "core/train/rates.h"
+#include "core/train/reference.h"
 #include "core/train/trainer.h"
 #include "providers/engine_providers.h"
 
@@ -84,38 +87,53 @@ Enum named(const Json& request, const char* key, Enum otherwise) {
   return *value;
 }
 
+LoadedModel open_model(const Json& request, const char* model_key, const char* adapter_key) {
+  ModelConfig model;
+  model.path = request.at(model_key);
+  model.quantization = named(request, "quantization", Quantization::none);
+  model.double_quantization = field(request, "double_quantization", false);
+  return open_model_with_adapter(model, field<std::string>(request, adapter_key, ""),
+                                 named(request, "precision", Precision::fp32),
+                                 open_device(field<std::string>(request, "device", "cpu")));
+}
+
 // What eval and generate share.
 LoadedModel open_for(const Json& request, const EventSink& emit) {
   set_threads(field<int64_t>(request, "threads", at::get_num_threads()));
   std::string device = field<std::string>(request, "device", "cpu");
   hello(emit, device);
-  ModelConfig model;
-  model.path = request.at("model");
-  model.quantization = named(request, "quantization", Quantization::none);
-  model.double_quantization = field(request, "double_quantization", false);
-  return open_model_with_adapter(model, field<std::string>(request, "adapter", ""),
-                                 named(request, "precision", Precision::fp32), open_device(device));
+  return open_model(request, "model", "adapter");
 }
 
 void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   LoadedModel loaded = open_for(request, emit);
-  Job job;
+  const bool scores = loaded.model.spec.score_head;
+  Job job = request.contains("job") ? job_from_json(request["job"], "job") : Job();
   job.adapter = loaded.adapter;
   auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
                                      step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   Network network(loaded.model, *loaded.trainables, *provider, job);
   DataSet data = DataSet::open(request.at("tokens"));
-  const EvalStats stats = evaluate(network, loaded.model, data, kEvalBatchTokens, stop);
+  std::unique_ptr<Reference> reference;
+  if (objective_of(job.objective.type).has_reference)
+    reference = loaded_reference(open_model(request, "reference_model", "reference_adapter"), request.at("provider"));
+  const MismatchedBatches batches{loaded.model, data, kEvalBatchTokens, job.data.max_length};
+  const double divergence = divergence_of(network, reference.get(), job.objective, batches, all_examples(data), stop);
+  const EvalStats stats =
+      evaluate(network, loaded.model, data, kEvalBatchTokens, stop, job.objective, reference.get(), divergence);
   for (int64_t i = 0; i < data.size(); ++i) {
     const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
-    emit({{"event", "example"},
-          {"index", i},
-          {"tokens", data.length(i)},
-          {"supervised_tokens", example.supervised_tokens},
-          {"loss", example.loss}});
+    Json event{{"event", "example"},
+               {"index", i},
+               {"tokens", data.length(i)},
+               {"supervised_tokens", example.supervised_tokens},
+               {"loss", example.loss}};
+    if (scores) event["score"] = -example.loss;
+    emit(event);
   }
   emit({{"event", "done"},
         {"eval_loss", stats.loss},
+        {"metrics", means_of(stats.metrics)},
         {"tokens", stats.tokens},
         {"supervised_tokens", stats.supervised_tokens},
         {"seconds", stats.seconds}});
@@ -131,6 +149,9 @@ void check_ids(const std::vector<int32_t>& prompt, int64_t vocab_size) {
 
 void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
   LoadedModel loaded = open_for(request, emit);
+  if (loaded.model.spec.score_head)
+    throw Error(ErrorKind::environment, request.at("model").get<std::string>() + ": gives scores and writes no text")
+        .hint("forge score FILE --model … scores texts with it");
   SamplingConfig config{.max_new_tokens = field<int64_t>(request, "max_new_tokens", 256),
                         .temperature = field(request, "temperature", 0.0),
                         .top_k = field<int64_t>(request, "top_k", 0),

@@ -1,8 +1,11 @@
 #pragma once
 // What a provider is made for.
+#include <memory>
+
 #include "core/families/adapter_sites.h"
 #include "core/families/step.h"
 #include "core/plan/plan.h"
+#include "kernels/device/device.h"
 
 namespace forge {
 
@@ -11,6 +14,8 @@ struct StepOptions {
   double neftune_alpha = 0;  // 0: no noise on the embeddings
   // What the plan laid out memory for. A larger batch is computed all the same, in more.
   BatchRoom training, evaluation;
+  // Memory that providers take in turn: what one left there is gone when another begins. Null: its own.
+  std::shared_ptr<DeviceBlock> arena = {};
 };
 
 // Those of a job whose adapter changes `sites`, without the plan's sizes.

@@ -45,14 +45,18 @@ def settings(layers: int) -> dict:
         "dpo lora, kept": lora,
         "dpo full, kept": {"type": "none"},
         "orpo lora + lm_head": lora | {"modules_to_save": ["lm_head"]},
+        "kto lora": lora,
+        "kto lora, kept": lora,
+        "reward lora": lora,
+        "reward full": {"type": "none"},
     }
 
 
 def objective(setting: str) -> dict:
     kind = setting.split()[0]
-    if kind not in ("dpo", "orpo"):
+    if kind not in ("dpo", "orpo", "kto", "reward"):
         return {"type": "sft", "train_on": "all"}
-    return {"type": kind} | ({"reference_cache": "kept" in setting} if kind == "dpo" else {})
+    return {"type": kind} | ({"reference_cache": "kept" in setting} if kind in ("dpo", "kto") else {})
 
 
 def optimizer(setting: str) -> dict:
@@ -78,9 +82,11 @@ FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "pac
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
         ("full, adamw_8bit", "full", "fp32", "packed"), ("full, lion", "selective", "bf16", "packed"),
-        ("dpo lora", "none", "fp32", "packed"), ("dpo lora, kept", "selective", "bf16", "packed"),
+        ("dpo lora", "none", "fp32", "packed"), ("dpo lora, kept", "full", "bf16", "packed"),
         ("dpo full, kept", "none", "fp32", "long"), ("orpo lora + lm_head", "selective", "bf16", "packed"),
-        ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed")}
+        ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed"),
+        ("kto lora", "selective", "fp32", "packed"), ("kto lora, kept", "full", "bf16", "packed"),
+        ("reward lora", "none", "bf16", "packed"), ("reward full", "selective", "fp32", "long")}
 
 
 @dataclass

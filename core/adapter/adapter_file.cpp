@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -30,7 +31,7 @@ Json target_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
 }
 
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
-                 const std::string& model_name, int64_t widen) {
+                 const std::string& model_name, int64_t widen, bool scores) {
   // Keys in alphabetical order and this set of them, as PEFT writes: older versions refuse keys they do not know.
   Json json;
   double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
@@ -56,7 +57,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["rank_pattern"] = rank_pattern;
   json["revision"] = nullptr;
   json["target_modules"] = target_json(sites, adapter);
-  json["task_type"] = "CAUSAL_LM";
+  json["task_type"] = scores ? "SEQ_CLS" : "CAUSAL_LM";
   json["use_dora"] = adapter.use_dora;
   json["use_rslora"] = adapter.use_rslora;
   return json;
@@ -133,7 +134,10 @@ void save_adapter(const std::string& folder, const TrainableSet& trainables, con
   for (const Output& output : outputs)
     entries.push_back({{output.name, output.tensor.sizes().vec(), DType::f32}, tensor_bytes(output.tensor)});
   write_safetensors(folder + "/adapter_model.safetensors", entries, {{"format", "pt"}});
-  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2);
+  const auto& items = trainables.items();
+  const bool scores = std::any_of(items.begin(), items.end(),
+                                  [](const Trainable& item) { return base_name(item.parameter) == "score.weight"; });
+  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, scores);
   write_file_durably(folder + "/adapter_config.json", config.dump(2));
 }
 

@@ -20,9 +20,10 @@ using Auto = std::optional<T>;  // written `auto` in the file
 enum class Quantization { none, nf4, fp4, int8 };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
-enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto };
+enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward };
 // What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
+enum class NllMean { pair, token };              // of the likelihood beside a preference
 enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
 // A value whose type the file decides: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
@@ -85,9 +86,11 @@ struct ObjectiveConfig {
   std::optional<double> beta;
   double label_flip = 0;             // share of pairs that are taken to be the wrong way round
   std::optional<double> nll_weight;  // of the chosen answer's mean negative log-likelihood
+  NllMean nll_mean = NllMean::pair;
   double gamma = 1;                  // simpo: the margin that is asked for
   double odds_weight = 0.1;          // orpo
   double desirable_weight = 1, undesirable_weight = 1;  // kto
+  double center = 0.01;              // reward: pulls the two rewards' sum to 0
   Auto<ReferenceModel> reference;
   Auto<bool> reference_cache;  // log-probabilities of the reference once, before the first step
 };

@@ -89,8 +89,9 @@ std::vector<Field> objective_fields() {
       key("type", &ObjectiveConfig::type,
           "What is minimized: the loss on the answers (sft) or on all text (pretrain); or, from pairs of a "
           "chosen and a rejected answer, a loss that prefers the chosen one: against a reference model (dpo) or "
-          "without one (simpo, orpo, cpo).")
-          .later({"kto", "ipo", "reward", "grpo", "gspo", "ppo", "rloo"})
+          "without one (simpo, orpo, cpo); from single answers that are good or bad, how much likelier or less likely they "
+          "become (kto); or, from pairs, a model that scores answers (reward).")
+          .later({"ipo", "grpo", "gspo", "ppo", "rloo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -106,7 +107,7 @@ std::vector<Field> objective_fields() {
           .at_least(0),
       key("loss", &ObjectiveConfig::loss, "dpo: the loss of a pair. forge plan prints its formula."),
       key("beta", &ObjectiveConfig::beta,
-          "dpo, simpo, cpo: how strongly answers are told apart. In dpo a smaller value lets the model move farther "
+          "dpo, simpo, cpo, kto: how strongly answers are told apart. In dpo and kto a smaller value lets the model move farther "
           "from the reference.")
           .above(0)
           .when_unset("0.1; simpo 2"),
@@ -118,15 +119,26 @@ std::vector<Field> objective_fields() {
           "Weight of the chosen answer's negative log-likelihood, the mean over its tokens, beside the preference.")
           .at_least(0)
           .when_unset("0; orpo and cpo 1"),
+      key("nll_mean", &ObjectiveConfig::nll_mean,
+          "What that likelihood is divided by: each chosen answer by its own tokens (pair), or all of them by the tokens of "
+          "all chosen answers of the step (token).")
+          .when_unset("pair"),
       key("gamma", &ObjectiveConfig::gamma, "simpo: the margin that is asked for between the two answers.").at_least(0),
       key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds ratio.").above(0),
+      key("desirable_weight", &ObjectiveConfig::desirable_weight,
+          "kto: weight of answers that are good. forge plan states the ratio of both classes and proposes a weight.")
+          .above(0),
+      key("undesirable_weight", &ObjectiveConfig::undesirable_weight, "kto: weight of answers that are bad.").above(0),
+      key("center", &ObjectiveConfig::center,
+          "reward: coefficient of the squared sum of both rewards, which keeps their mean at 0.")
+          .at_least(0),
       key("reference", &ObjectiveConfig::reference,
-          "dpo: the model that answers are compared with: the base model without the adapter (base), or the model as "
+          "dpo, kto: the model that answers are compared with: the base model without the adapter (base), or the model as "
           "training begins (start). They differ where adapter.init_from continues an adapter; auto then takes start, and "
           "base for a new one.")
           .automatic(),
       key("reference_cache", &ObjectiveConfig::reference_cache,
-          "dpo: compute the reference's log-probabilities once, before the first step, instead of in each step.")
+          "dpo, kto: compute the reference's log-probabilities once, before the first step, instead of in each step.")
           .automatic(),
   };
 }
@@ -140,8 +152,9 @@ std::vector<Field> source_fields() {
           .path(),
       key("format", &DataSource::format,
           "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
-          "dpo, simpo, orpo and cpo train on preference rows, sft and pretrain on the rest; kto, reward and prompt rows "
-          "can be inspected with forge data, but no objective trains on them yet.")
+          "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on the two answers of preference rows, sft "
+          "and pretrain on the rest; reward and prompt rows can be inspected with forge data, but no objective trains on them "
+          "yet.")
           .makes_examples(),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
           .at_least(1)

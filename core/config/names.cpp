@@ -18,12 +18,16 @@ const Names& names(LoraInit) {
   return all;
 }
 const Names& names(ObjectiveType) {
-  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo"};  // kto: not in this version
+  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward"};
   return all;
 }
 const Names& names(DpoLoss) {
   static const Names all{"sigmoid",  "robust",   "hinge",    "ipo",      "sigmoid_norm",
                          "exo_pair", "nca_pair", "apo_zero", "apo_down", "sppo_hard"};
+  return all;
+}
+const Names& names(NllMean) {
+  static const Names all{"pair", "token"};
   return all;
 }
 const Names& names(ReferenceModel) {

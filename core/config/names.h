@@ -19,6 +19,7 @@ const std::vector<std::string>& names(AdapterType);
 const std::vector<std::string>& names(LoraInit);
 const std::vector<std::string>& names(ObjectiveType);
 const std::vector<std::string>& names(DpoLoss);
+const std::vector<std::string>& names(NllMean);
 const std::vector<std::string>& names(ReferenceModel);
 const std::vector<std::string>& names(TrainOn);
 const std::vector<std::string>& names(RowFormat);

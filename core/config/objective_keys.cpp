@@ -19,13 +19,17 @@ const std::vector<KeyOwners>& owners() {
       {"label_smoothing", {sft, pretrain}},
       {"z_loss", {sft, pretrain}},
       {"loss", {dpo}},
-      {"beta", {dpo, simpo, cpo}},
+      {"beta", {dpo, simpo, cpo, kto}},
       {"label_flip", {dpo}},
       {"nll_weight", {dpo, simpo, orpo, cpo}},
+      {"nll_mean", {dpo, simpo, orpo, cpo}},
       {"gamma", {simpo}},
       {"odds_weight", {orpo}},
-      {"reference", {dpo}},
-      {"reference_cache", {dpo}},
+      {"desirable_weight", {kto}},
+      {"undesirable_weight", {kto}},
+      {"center", {reward}},
+      {"reference", {dpo, kto}},
+      {"reference_cache", {dpo, kto}},
   };
   return all;
 }

@@ -204,15 +204,20 @@ class Rules {
 
   void preference() {
     const ObjectiveConfig& objective = job_.objective;
-    const bool dpo = objective.type == ObjectiveType::dpo;
+    const bool dpo = objective.type == ObjectiveType::dpo, kto = objective.type == ObjectiveType::kto;
     if (dpo && !takes_label_flip(objective.loss))
       no_effect("objective.label_flip", "dpo's loss " + name_of(objective.loss) + " takes labels as they are");
     if (dpo && objective.loss == DpoLoss::exo_pair && objective.label_flip == 0)
       fault("objective.label_flip", "exo_pair compares with labels that are not certain, expected a share above 0",
             "write label_flip: 0.001");
-    if (dpo && job_.adapter.type == AdapterType::none && objective.reference == ReferenceModel::base)
+    if ((dpo || kto) && job_.adapter.type == AdapterType::none && objective.reference == ReferenceModel::base)
       fault("objective.reference", "without an adapter every weight is trained, so the base is the model as it starts",
             "write reference: start, or remove it");
+    if (kto && job_.train.global_batch_size == 1)
+      fault("train.global_batch_size", "kto compares the answers of a step with each other's prompts, expected at least 2",
+            "take 16 or more: the estimate is a mean over the step");
+    if (objective.type == ObjectiveType::reward && job_.eval.samples > 0)
+      no_effect("eval.samples", "a reward model writes no answers");
     if (job_.data.overlong == Overlong::split)
       fault("data.overlong", "split would tear answers apart, which " + name_of(objective.type) + " compares whole",
             "take truncate, drop or error");

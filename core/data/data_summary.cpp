@@ -53,7 +53,9 @@ constexpr PairField kPairs[] = {{"equal_pairs", &PairCounts::equal},
                                 {"chosen_longer", &PairCounts::chosen_longer},
                                 {"rejected_longer", &PairCounts::rejected_longer},
                                 {"chosen_tokens", &PairCounts::chosen_tokens},
-                                {"rejected_tokens", &PairCounts::rejected_tokens}};
+                                {"rejected_tokens", &PairCounts::rejected_tokens},
+                                {"desirable", &PairCounts::desirable},
+                                {"undesirable", &PairCounts::undesirable}};
 
 RowFormat format_named(const std::string& name) {
   const std::optional<RowFormat> format = enum_of<RowFormat>(name);

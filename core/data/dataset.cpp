@@ -1,7 +1,9 @@
 #include "core/data/dataset.h"
 
+#include <cstdlib>
 #include <cstring>
 
+#include "core/base/text.h"
 #include "core/data/token_cache.h"
 
 namespace forge {
@@ -13,6 +15,7 @@ struct DataSet::State {
   std::vector<int64_t> lengths, atom_lengths;
   std::vector<int64_t> atom_begins;  // empty: every example is one
   std::vector<std::string> sources;
+  std::vector<Judgement> judgements;  // by label
   std::string content_hash;
   int64_t tokens = 0, supervised_tokens = 0;
 
@@ -23,6 +26,12 @@ struct DataSet::State {
     }
   }
 };
+
+Judgement judgement_of(const std::string& label) {
+  constexpr std::string_view kMargin = "chosen by ";
+  return {label != "rejected" && label != "undesirable",
+          starts_with(label, kMargin) ? std::strtod(label.c_str() + kMargin.size(), nullptr) : 0};
+}
 
 DataSet DataSet::open(const std::string& path, const std::vector<std::string>& source_paths) {
   auto state = std::make_shared<State>(path);
@@ -37,6 +46,7 @@ DataSet DataSet::open(const std::string& path, const std::vector<std::string>& s
     state->tokens += entry.length;
     state->supervised_tokens += entry.supervised;
   }
+  for (const Json& label : meta.at("labels")) state->judgements.push_back(judgement_of(label.get<std::string>()));
   if (meta.value("pairs", false)) state->join_pairs();
   DataSet result;
   result.state_ = std::move(state);
@@ -67,6 +77,11 @@ std::string DataSet::label(int64_t index) const {
   return label == 0 ? ""
                     : state_->cache.meta().at("labels").at(static_cast<size_t>(label - 1)).get<std::string>();
 }
+Judgement DataSet::judgement(int64_t index) const {
+  const int32_t label = state_->entry(index).label;
+  return label == 0 ? Judgement{} : state_->judgements.at(static_cast<size_t>(label - 1));
+}
+bool DataSet::judged() const { return !state_->judgements.empty(); }
 const std::vector<int64_t>& DataSet::lengths() const { return state_->lengths; }
 int64_t DataSet::atoms() const { return static_cast<int64_t>(atom_lengths().size()); }
 const std::vector<int64_t>& DataSet::atom_lengths() const {
@@ -86,7 +101,10 @@ DataSummary DataSet::summary() const { return data_summary_from_json(state_->cac
 Batch make_batch(const DataSet& data, const std::vector<int64_t>& atoms) {
   Batch batch;
   for (int64_t atom : atoms)
-    for (int64_t index : data.examples_of(atom)) batch.append(data.example(index));
+    for (int64_t index : data.examples_of(atom)) {
+      batch.append(data.example(index));
+      if (data.judged()) batch.judgements.push_back(data.judgement(index));
+    }
   return batch;
 }
 

@@ -15,6 +15,9 @@
 
 namespace forge {
 
+// What a label says; see DataSet::label.
+Judgement judgement_of(const std::string& label);
+
 // One split as a memory-mapped token cache. The file's layout is in token_cache.h.
 class DataSet {
  public:
@@ -31,8 +34,11 @@ class DataSet {
   // Where the example came from: its file and line (from 1).
   std::string source_path(int64_t index) const;
   int64_t source_line(int64_t index) const;
-  // What the example is of answers to judge: "chosen", "rejected", "desirable", "score 0.5"; else empty.
+  // What the example is of answers to judge: "chosen", "chosen by 0.5", "rejected", "desirable", "score 0.5"; else empty.
   std::string label(int64_t index) const;
+  // The same as what an objective reads of it: desirable unless it is rejected or undesirable.
+  Judgement judgement(int64_t index) const;
+  bool judged() const;  // whether any example is
   const std::vector<int64_t>& lengths() const;
   // What a micro-batch cannot divide: an example, or the pair of a chosen and the rejected answer behind it.
   int64_t atoms() const;

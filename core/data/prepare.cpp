@@ -24,7 +24,7 @@ namespace forge {
 namespace {
 
 // Raise it whenever the same inputs would give other examples.
-constexpr int64_t kPipelineVersion = 8;
+constexpr int64_t kPipelineVersion = 9;
 // A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
 // damaged. Of a larger one what is read is verified when it is read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -163,7 +163,8 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
     total.cuts.*count += scaled(part.cuts.*count);
   PairCounts pairs = part.pairs;
   for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ, &PairCounts::chosen_longer,
-                     &PairCounts::rejected_longer, &PairCounts::chosen_tokens, &PairCounts::rejected_tokens})
+                     &PairCounts::rejected_longer, &PairCounts::chosen_tokens, &PairCounts::rejected_tokens, &PairCounts::desirable,
+                     &PairCounts::undesirable})
     pairs.*count = scaled(part.pairs.*count);
   total.pairs += pairs;
   for (const auto& [key, rows] : part.unread_keys) total.unread_keys[key] += scaled(rows);
@@ -174,7 +175,7 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
 // The second of a pair that is compared: it has no number of its own.
 bool is_second(const LocatedExample& made, bool compares) { return compares && made.label == "rejected"; }
 
-void count(DataSummary& summary, const ChunkResult& result, bool compares) {
+void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& maker) {
   summary.rows += result.rows;
   summary.truncated += result.truncated;
   summary.split += result.split;
@@ -187,7 +188,8 @@ void count(DataSummary& summary, const ChunkResult& result, bool compares) {
   for (const auto& [key, unread] : result.unread) summary.unread_keys[key] += unread.rows;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
-    summary.examples += !is_second(made, compares);
+    summary.examples += !is_second(made, maker.compares());
+    if (maker.judges()) ++(judgement_of(made.label).desirable ? summary.pairs.desirable : summary.pairs.undesirable);
     summary.tokens += length;
     summary.longest = std::max(summary.longest, length);
     for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += supervised;
@@ -218,6 +220,9 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
   for (RowFormat format : summary.formats) {
     if (trains_on(objective, format)) continue;
     const std::string rows = std::string(name_of(format)) + " rows, which ";
+    if (objective.coupling == Coupling::answer)
+      throw KeyError(ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " asks",
+                     "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
     if (objective.coupling == Coupling::pair)
       throw KeyError(ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
                      "give rows of prompt, chosen and rejected (format: preference), or write objective: sft");
@@ -262,7 +267,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   const int64_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
   for_each_result(stream, worker, threads, [&](ChunkResult result) {
     DataSummary& summary = by_source[result.source];
-    count(summary, result, maker.compares());
+    count(summary, result, maker);
     bytes_read[result.source] += result.bytes;
     lost.add(result, paths[result.source]);
     if (options.report) options.report->add(result, paths[result.source], split == Split::eval);

@@ -30,6 +30,17 @@ void read_tokens(Settings& settings, ModelSpec& spec) {
   spec.pad_token_id = first(settings.ids("pad_token_id"));
 }
 
+// transformers counts labels by their names; without any it assumes two.
+void read_score_head(Settings& settings, ModelSpec& spec) {
+  const Json* names = settings.find("id2label");
+  settings.find("label2id");
+  settings.find("problem_type");
+  const int64_t labels = names && names->is_object() ? static_cast<int64_t>(names->size()) : 2;
+  if (settings.integer("num_labels", 1, 1 << 20, labels) != 1)
+    settings.unsupported("num_labels", "is not 1: forge trains and reads models that give one score");
+  spec = with_score_head(spec);
+}
+
 // What every family here shares; anything else would need another decoder.
 void refuse_other_decoders(Settings& settings, const Family& family) {
   settings.must_be("hidden_act", family.activation, "the activation of this family");
@@ -53,11 +64,15 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
   if (architectures && architectures->is_array() && !architectures->empty() &&
       architectures->front().is_string())
     spec.architecture = architectures->front().get<std::string>();
-  const Family& family = family_of_architecture(spec.architecture, name);
+  const bool scores = ends_with(spec.architecture, kScoringSuffix);
+  const std::string decoder =
+      scores ? spec.architecture.substr(0, spec.architecture.size() - kScoringSuffix.size()) + "ForCausalLM" : spec.architecture;
+  const Family& family = family_of_architecture(decoder, name);
   spec.family = family.name;
   read_sizes(settings, family, spec);
   spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, 1e-6);
   spec.tie_word_embeddings = settings.flag("tie_word_embeddings", false);
+  if (scores) read_score_head(settings, spec);
   spec.rope = rope_from_config(settings, spec.max_position_embeddings);
   read_tokens(settings, spec);
   family.read(settings, spec);

@@ -30,4 +30,9 @@ RopeType rope_type_of(const std::string& name);
 // bits. Each fault is a sentence.
 std::vector<std::string> spec_faults(const ModelSpec& spec);
 
+// What transformers calls a decoder whose head gives scores: "LlamaForSequenceClassification".
+constexpr std::string_view kScoringSuffix = "ForSequenceClassification";
+// The architecture of a model under that name: of what it was read from, or of its family.
+std::string scoring_architecture(const ModelSpec& spec);
+
 }  // namespace forge

@@ -42,6 +42,7 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("qkv_bias", spec.qkv_bias, "q_proj, k_proj and v_proj have biases");
   member("o_bias", spec.o_bias, "o_proj has a bias");
   member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
+  member.later("score_head", spec.score_head, "one number for a text in place of logits");
   member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
   member.later("full_layers", spec.full_layers, "layers that see everything beside a sliding_window");
   member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
@@ -77,6 +78,14 @@ void from_json(const Json& json, ModelSpec& spec) {
   for (const std::string& fault : spec_faults(spec)) throw MemberFault(": " + fault);
 }
 Json schema_of(const ModelSpec& spec) { return members_schema(spec, kSpecMembers); }
+
+ModelSpec with_score_head(ModelSpec spec) {
+  spec.score_head = true;
+  spec.tie_word_embeddings = false;
+  return spec;
+}
+
+bool starts_score_head(const ModelSpec& spec) { return spec.score_head && !ends_with(spec.architecture, kScoringSuffix); }
 
 ModelSpec read_model_spec(const std::string& path) {
   if (!is_directory(path)) {

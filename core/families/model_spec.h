@@ -39,6 +39,7 @@ struct ModelSpec {
   std::vector<int64_t> full_layers;  // layers without that window
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
+  bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
   bool qk_norm = false;        // each head of q and k is normed
   double norm_offset = 0;      // added to the weights of norms
@@ -58,6 +59,11 @@ struct ModelSpec {
 void to_json(Json& json, const ModelSpec& spec);
 void from_json(const Json& json, ModelSpec& spec);
 Json schema_of(const ModelSpec& spec);
+
+// The same model with a score head in place of its vocabulary's.
+ModelSpec with_score_head(ModelSpec spec);
+// Whether the score head is not the file's own, which holds a language model: it then starts at zero.
+bool starts_score_head(const ModelSpec& spec);
 
 // Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture forge does not
 // know (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken

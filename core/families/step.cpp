@@ -19,7 +19,10 @@ Graph record(const StepShape& shape, bool training) {
   }
   g.leave_layer();
   ValueId rows = g.norm(g.gather(h), "model.norm", m.rms_norm_eps, m.norm_offset);
-  g.head(rows, "lm_head", m.vocab_size, m.logit_softcap, shape.fused_head, training);
+  if (m.score_head)
+    g.head(rows, "score", 1, 0, false, training);
+  else
+    g.head(rows, "lm_head", m.vocab_size, m.logit_softcap, shape.fused_head, training);
   return g.take();
 }
 

@@ -38,6 +38,11 @@ Json id_or_null(int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); }
 
 }  // namespace
 
+std::string scoring_architecture(const ModelSpec& spec) {
+  const std::string own = family_of(spec).architecture, suffix = "ForCausalLM";
+  return own.substr(0, own.size() - suffix.size()) + std::string(kScoringSuffix);
+}
+
 Json config_of_spec(const ModelSpec& spec) {
   const Family& family = family_of(spec);
   Json config{{"architectures", {family.architecture}},

@@ -17,12 +17,17 @@ BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarTy
   out.cu_seqlens = batch.cu_seqlens;
   std::vector<int32_t> positions, targets;
   std::vector<float> weights;
-  for (int64_t t = 0; t < batch.tokens(); ++t) {
-    if (batch.loss_weights[t] == 0) continue;
+  const auto add = [&](int64_t t, int32_t target, float weight) {
     positions.push_back(static_cast<int32_t>(t));
-    targets.push_back(batch.targets[t]);
-    weights.push_back(batch.loss_weights[t]);
-  }
+    targets.push_back(target);
+    weights.push_back(weight);
+  };
+  if (spec.score_head)
+    for (int64_t s = 0; s < batch.sequences(); ++s) add(batch.cu_seqlens[s + 1] - 1, 0, 1);
+  else
+    for (int64_t t = 0; t < batch.tokens(); ++t)
+      if (batch.loss_weights[t] != 0) add(t, batch.targets[t], batch.loss_weights[t]);
+  out.judgements = batch.judgements;
   out.loss_positions = to_device(positions, at::kLong, device);
   out.loss_targets = to_device(targets, at::kLong, device);
   out.loss_weights = to_device(weights, device);

@@ -14,12 +14,14 @@ struct BatchTensors {
   at::Tensor token_ids;             // int64 [tokens]
   at::Tensor cos, sin;              // [tokens, rotary_dim / 2] in the compute type
   std::vector<int32_t> cu_seqlens;  // [sequences + 1], on the host
-  // Positions with a loss weight, in order, and what stands there. The head looks at no other.
+  // Positions with a loss weight, in order, and what stands there; of a model that gives scores the last of each sequence.
+  // The head looks at no other.
   at::Tensor loss_positions;        // int64 [positions]
   at::Tensor loss_targets;          // int64 [positions]
   at::Tensor loss_weights;          // fp32 [positions]
   std::vector<float> host_weights;  // the same
   RowKeys rows;                     // keys of dropout and noise
+  std::vector<Judgement> judgements;  // [sequences], on the host; empty where nothing is judged
   bool training = false;            // whether dropout and noise apply
   int64_t tokens = 0;
 

@@ -24,7 +24,7 @@ LinearSpec* find_linear(Model& model, const std::string& module) {
 
 at::Tensor* find_weight(Model& model, const std::string& name) {
   if (name == "model.embed_tokens.weight") return &model.embedding;
-  if (name == "lm_head.weight") return &model.head;
+  if (name == "lm_head.weight" || name == "score.weight") return &model.head;
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return nullptr;
   const std::string module = name.substr(0, dot), part = name.substr(dot + 1);
@@ -104,6 +104,7 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                    const Held& held, const BaseStorage& storage, const at::Tensor* place) {
   const int64_t index = file.find(parameter.name);
+  if (index < 0 && parameter.name == "score.weight") return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat;
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);

@@ -43,6 +43,7 @@ struct BaseStorage {
   std::vector<Parameter> parameters;      // may be empty without either
 };
 
+// A score head that a language model's file does not have starts at zero (starts_score_head), so that every text has the score 0.
 // Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes: beside the
 // result there is one tensor in fp32 a thread. Throws Error(environment) when the file's tensors are not
 // exactly the model's, for a weight to quantise that holds a value which is not finite, and for one past the range of

@@ -49,6 +49,20 @@ PairLoss cpo(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums
   return {softplus(-u), -pull, pull};
 }
 
+// Ethayarajh et al., 2024: z₀ is a constant for the gradient.
+AnswerLoss kto(const ObjectiveConfig& o, const SequenceSums& answer, double divergence) {
+  const double way = answer.desirable ? 1 : -1, weight = answer.desirable ? o.desirable_weight : o.undesirable_weight;
+  const double u = way * *o.beta * (answer.ratio() - divergence);
+  return {weight * logistic(-u), -way * weight * *o.beta * logistic(u) * logistic(-u)};
+}
+
+// Bradley and Terry, 1952, with the margin of Touvron et al., 2023, and the centring of Eisenstein et al., 2023.
+PairLoss bradley_terry(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+  const double u = c.logp - r.logp - c.margin, both = c.logp + r.logp, pull = logistic(-u);
+  return {softplus(-u) + o.center * both * both, -pull + 2 * o.center * both, pull + 2 * o.center * both};
+}
+
+double score(const ObjectiveConfig&, const SequenceSums& answer) { return answer.logp; }
 double implicit_reward(const ObjectiveConfig& o, const SequenceSums& answer) { return *o.beta * answer.ratio(); }
 double mean_reward(const ObjectiveConfig& o, const SequenceSums& answer) { return *o.beta * answer.mean(); }
 double odds_reward(const ObjectiveConfig& o, const SequenceSums& answer) {
@@ -63,7 +77,8 @@ std::string likelihood_formula(const ObjectiveConfig& o) {
 }
 
 std::string with_likelihood(const ObjectiveConfig& o, std::string formula) {
-  if (*o.nll_weight != 0) formula += " − " + format_number(*o.nll_weight) + " a_c";
+  if (*o.nll_weight != 0)
+    formula += " − " + format_number(*o.nll_weight) + (o.nll_mean == NllMean::token ? " s_c / mean n_c" : " a_c");
   return formula;
 }
 std::string dpo_formula(const ObjectiveConfig& o) {
@@ -82,17 +97,29 @@ std::string orpo_formula(const ObjectiveConfig& o) {
 std::string cpo_formula(const ObjectiveConfig& o) {
   return with_likelihood(o, "−log σ(β (s_c − s_r))") + "; β " + format_number(*o.beta);
 }
+std::string kto_formula(const ObjectiveConfig& o) {
+  return format_number(o.desirable_weight) + " (1 − σ(β (l − z₀))) of desirable answers, " + format_number(o.undesirable_weight) +
+         " (1 − σ(β (z₀ − l))) of undesirable ones; β " + format_number(*o.beta) +
+         ", z₀ the mean of l over the step's answers behind each other's prompts, at least 0";
+}
+std::string reward_formula(const ObjectiveConfig& o) {
+  std::string text = "−log σ(r_c − r_r − margin)";
+  if (o.center != 0) text += " + " + format_number(o.center) + " (r_c + r_r)²";
+  return text + "; r the score at an answer's last token";
+}
 
 }  // namespace
 
 const Objective& objective_of(ObjectiveType type) {
   static const std::vector<Objective> table{
-      {ObjectiveType::sft, Coupling::token, false, 0, 0, 0, 0, nullptr, nullptr, likelihood_formula},
-      {ObjectiveType::pretrain, Coupling::token, false, 0, 0, 0, 0, nullptr, nullptr, likelihood_formula},
-      {ObjectiveType::dpo, Coupling::pair, true, 0.1, 0, 1e-5, 1e-6, dpo, implicit_reward, dpo_formula},
-      {ObjectiveType::simpo, Coupling::pair, false, 2, 0, 1e-5, 1e-6, simpo, mean_reward, simpo_formula},
-      {ObjectiveType::orpo, Coupling::pair, false, 0, 1, 1e-5, 1e-6, orpo, odds_reward, orpo_formula},
-      {ObjectiveType::cpo, Coupling::pair, false, 0.1, 1, 1e-5, 1e-6, cpo, implicit_reward, cpo_formula},
+      {ObjectiveType::sft, Coupling::token, false, false, 0, 0, 0, 0, nullptr, nullptr, nullptr, likelihood_formula},
+      {ObjectiveType::pretrain, Coupling::token, false, false, 0, 0, 0, 0, nullptr, nullptr, nullptr, likelihood_formula},
+      {ObjectiveType::dpo, Coupling::pair, true, false, 0.1, 0, 1e-5, 1e-6, dpo, nullptr, implicit_reward, dpo_formula},
+      {ObjectiveType::simpo, Coupling::pair, false, false, 2, 0, 1e-5, 1e-6, simpo, nullptr, mean_reward, simpo_formula},
+      {ObjectiveType::orpo, Coupling::pair, false, false, 0, 1, 1e-5, 1e-6, orpo, nullptr, odds_reward, orpo_formula},
+      {ObjectiveType::cpo, Coupling::pair, false, false, 0.1, 1, 1e-5, 1e-6, cpo, nullptr, implicit_reward, cpo_formula},
+      {ObjectiveType::kto, Coupling::answer, true, false, 0.1, 0, 1e-5, 1e-6, nullptr, kto, implicit_reward, kto_formula},
+      {ObjectiveType::reward, Coupling::pair, false, true, 0, 0, 1e-4, 1e-5, bradley_terry, nullptr, score, reward_formula},
   };
   const auto row = std::find_if(table.begin(), table.end(), [&](const Objective& o) { return o.type == type; });
   FORGE_CHECK(row != table.end(), "no objective of that type");
@@ -102,13 +129,14 @@ const Objective& objective_of(ObjectiveType type) {
 ObjectiveConfig with_defaults(ObjectiveConfig objective) {
   const Objective& row = objective_of(objective.type);
   if (row.beta > 0 && !objective.beta) objective.beta = row.beta;
-  if (row.coupling == Coupling::pair && !objective.nll_weight) objective.nll_weight = row.nll_weight;
+  if (row.coupling == Coupling::pair && !row.scores && !objective.nll_weight) objective.nll_weight = row.nll_weight;
   return objective;
 }
 
 bool trains_on(const Objective& objective, RowFormat format) {
   const bool answers = format == RowFormat::preference || format == RowFormat::kto || format == RowFormat::reward;
   if (format == RowFormat::prompt) return false;
+  if (objective.coupling == Coupling::answer) return format == RowFormat::kto || format == RowFormat::preference;
   return objective.coupling == Coupling::pair ? format == RowFormat::preference : !answers;
 }
 

@@ -5,13 +5,14 @@
 //   const Objective& row = objective_of(job.objective.type);
 //   row.pair(job.objective, chosen, rejected).loss
 //
-// Two couplings. `token`: the gradient of a position is known from that position alone, so the head is visited once
-// with the objective between its halves (core/train/likelihood.h). `pair`: it is known once the sums over both answers
-// of a pair are (sequence_loss.h), so both are in one micro-batch, and the divisor is the number of pairs of the
-// optimizer step.
+// Three couplings. `token`: the gradient of a position is known from that position alone, so the head is visited once
+// with the objective between its halves (core/train/likelihood.h). `answer`: it is known once the sum over its answer is
+// (sequence_loss.h), and the divisor is the number of answers of the optimizer step. `pair`: once the sums over both
+// answers of a pair are, so both are in one micro-batch, and the divisor is the number of pairs.
 //
 // Symbols: s = Σ logp over the tokens of an answer, n their number, a = s / n, l = s − s of the reference;
-// z = l_c − l_r and h = l_c / n_c − l_r / n_r of a pair with the answers c (chosen) and r (rejected).
+// z = l_c − l_r and h = l_c / n_c − l_r / n_r of a pair with the answers c (chosen) and r (rejected). z₀ is kto's estimate of how
+// far the model is from the reference (core/data/batch/mismatch.h). Of a reward model s is the score itself, and n 1.
 #include <cstdint>
 #include <string>
 
@@ -23,6 +24,8 @@ namespace forge {
 struct SequenceSums {
   double logp = 0, reference = 0;  // s, and that of the reference (0 where the objective has none)
   int64_t tokens = 0;              // n
+  bool desirable = true;           // of an answer that is judged by itself
+  double margin = 0;               // by how much a chosen answer should win; 0: not stated
   double ratio() const { return logp - reference; }
   double mean() const { return logp / static_cast<double>(tokens); }
 };
@@ -32,18 +35,25 @@ struct PairLoss {
   double loss = 0;
   double d_chosen = 0, d_rejected = 0;  // ∂ loss / ∂ s
 };
+// Of one answer, before division.
+struct AnswerLoss {
+  double loss = 0, d_answer = 0;
+};
+using AnswerLossFunction = AnswerLoss (*)(const ObjectiveConfig&, const SequenceSums&, double divergence);
 using PairLossFunction = PairLoss (*)(const ObjectiveConfig&, const SequenceSums& chosen, const SequenceSums& rejected);
 
-enum class Coupling { token, pair };
+enum class Coupling { token, answer, pair };
 
 struct Objective {
   ObjectiveType type;
   Coupling coupling;
   bool has_reference;
+  bool scores;  // one number for each text by a head of its own, instead of log-probabilities
   // What a job gets that does not say otherwise; 0 where the objective has no such key, or no rate of its own.
   double beta, nll_weight;
   double adapter_learning_rate, full_learning_rate;
-  PairLossFunction pair;  // null: the likelihood of tokens
+  PairLossFunction pair;      // of coupling pair, else null
+  AnswerLossFunction answer;  // of coupling answer, else null
   // What an answer earns in the metrics: the quantity that the loss compares.
   double (*reward)(const ObjectiveConfig&, const SequenceSums&);
   // The loss of one pair, or of one token, for people.

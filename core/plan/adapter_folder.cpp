@@ -1,5 +1,6 @@
 #include "core/plan/adapter_folder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -92,6 +93,12 @@ void read_targets(const Json& json, const std::string& path, AdapterConfig& conf
   config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
 }
 
+std::vector<std::string> with_score(std::vector<std::string> saved) {
+  std::erase(saved, "classifier");
+  if (std::find(saved.begin(), saved.end(), "score") == saved.end()) saved.push_back("score");
+  return saved;
+}
+
 // One key of the job that an adapter folder decides.
 struct Decided {
   const char* key;
@@ -181,9 +188,19 @@ AdapterFile read_adapter_config(const std::string& folder) {
   config.rank_pattern = get<std::map<std::string, int64_t>>(json, "rank_pattern", {}, path);
   config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
   read_targets(json, path, config);
+  file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
+  // PEFT names both heads that transformers' models may have.
+  if (file.scores) config.modules_to_save = with_score(config.modules_to_save);
   if (config.rank < 1 || config.rank > 65536)
     throw fault(path, "r is " + std::to_string(config.rank) + ", expected 1 to 65536");
   return file;
+}
+
+ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
+  if (spec.score_head && !file.scores)
+    throw fault(config_path(file.folder), "is an adapter of a language model, and the model gives scores")
+        .hint("an adapter belongs to the model that it was trained on");
+  return file.scores ? with_score_head(spec) : spec;
 }
 
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
@@ -205,6 +222,16 @@ void inherit_adapter(LoadedJob& loaded) {
     decided.copy(file.config, adapter);
     origin = {OriginKind::derived, {}, "the adapter of adapter.init_from"};
   }
+}
+
+void train_score_head(LoadedJob& loaded) {
+  AdapterConfig& adapter = loaded.job.adapter;
+  if (loaded.job.objective.type != ObjectiveType::reward || adapter.type != AdapterType::lora) return;
+  const std::vector<std::string> saved = with_score(adapter.modules_to_save);
+  if (saved == adapter.modules_to_save) return;
+  adapter.modules_to_save = saved;
+  Origin& origin = loaded.origins["adapter.modules_to_save"];
+  if (origin.kind == OriginKind::unset) origin = {OriginKind::derived, {}, "a reward model's score head is trained whole"};
 }
 
 void check_start_adapter(const Job& job, const ModelSpec& spec, Data data) {

@@ -17,6 +17,7 @@ namespace forge {
 
 struct AdapterFile {
   AdapterConfig config;  // rank, alpha, patterns, use_rslora, use_dora, targets as the file has them
+  bool scores = false;   // of a reward model: its score head is among modules_to_save
   std::string folder;
 };
 
@@ -24,12 +25,18 @@ struct AdapterFile {
 // a changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
 AdapterFile read_adapter_config(const std::string& folder);
 
+// The model that it was made for: `spec`, or the same with a score head.
+ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec);
+
 // The modules of the model that the file changes. Throws Error(environment) where it names others.
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);
 
 // What adapter.init_from decides and the job leaves open (rank, alpha, patterns, targets …) is taken from the adapter,
 // and its origin says so. Nothing happens without adapter.init_from, or while its folder has no adapter_config.json.
 void inherit_adapter(LoadedJob& loaded);
+
+// A reward model's head is trained whole, as PEFT's task SEQ_CLS has it.
+void train_score_head(LoadedJob& loaded);
 
 // Whether a run can start from adapter.init_from: the folder is whole, fits the model, and the job's adapter is the same
 // as the folder's. Throws Error(environment) for the folder's faults, Error(job) naming the keys that differ. Nothing

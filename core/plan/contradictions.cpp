@@ -5,7 +5,9 @@
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/data/prepare.h"
+#include "core/config/names.h"
 #include "core/families/modules.h"
+#include "core/objective/objective.h"
 
 namespace forge {
 namespace {
@@ -60,6 +62,11 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
 }
 
 void refuse_contradictions(const Plan& plan) {
+  if (plan.model.score_head && !objective_of(plan.job.objective.type).scores)
+    throw KeyError(ErrorKind::job, "model.path",
+                   "is a model that gives scores (" + plan.model.architecture + "), which " + name_of(plan.job.objective.type) +
+                       " cannot train",
+                   "write objective: reward, or name a language model");
   require_trainable(plan.train, plan.job.objective.type, "data.train");
   require_trainable(plan.eval, plan.job.objective.type, "data.eval");
   std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);

@@ -10,6 +10,7 @@
 #include "core/data/report/pairs_text.h"
 #include "core/families/adapter_sites.h"
 #include "core/objective/objective.h"
+#include "core/plan/resolve.h"
 
 namespace forge {
 namespace {
@@ -136,14 +137,14 @@ std::string time_text(const PlannedTime& time) {
 std::string objective_text(const Plan& plan) {
   const ObjectiveConfig& objective = plan.job.objective;
   const Objective& row = objective_of(objective.type);
-  const bool pairs = row.coupling == Coupling::pair;
-  std::string text = name_of(objective.type) + " " + row.formula(objective) + "; divided by the " +
-                     (pairs ? "pairs" : "trained tokens") + " of the whole step";
+  const char* divisor = row.coupling == Coupling::pair ? "pairs" : row.coupling == Coupling::answer ? "answers" : "trained tokens";
+  std::string text = name_of(objective.type) + " " + row.formula(objective) + "; divided by the " + divisor + " of the whole step";
   if (!row.has_reference) return text;
   const bool kept = *objective.reference_cache;
   text += objective.reference == ReferenceModel::base ? "; reference: the base without the adapter"
                                                       : "; reference: the model as training begins";
   const int64_t bytes = 4 * (plan.train.supervised_tokens + plan.eval.supervised_tokens);
+  if (row.coupling == Coupling::answer) text += ", also for z₀, which costs a forward of every answer more";
   return text + (kept ? ", kept by token (" + format_bytes(bytes) + ", one forward of the data before the first step)"
                       : ", one forward more of every micro-batch");
 }
@@ -151,6 +152,8 @@ std::string objective_text(const Plan& plan) {
 Table run_rows(const Plan& plan) {
   Table rows{data_row("training data", plan.train)};
   if (plan.train.pairs.longest > 0) rows.push_back({"pairs", pairs_text(plan.train.pairs, plan.train.examples)});
+  if (plan.train.pairs.desirable + plan.train.pairs.undesirable > 0) rows.push_back({"answers", classes_text(plan.train.pairs) + "; by weight " +
+                                   format_number(std::round(100 * class_ratio(plan)) / 100) + " to 1"});
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   if (plan.packing.micro_batches_per_step > 0) rows.push_back(packing_row(plan));
   rows.push_back({"objective", objective_text(plan)});

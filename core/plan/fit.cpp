@@ -38,6 +38,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.several_sequences = fullest.several;
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;
   shape.training = training;
+  shape.sums_answers = objective_of(job.objective.type).coupling != Coupling::token;
   return shape;
 }
 
@@ -403,6 +404,8 @@ StepShape step_shape(const Plan& plan, const Inventory& inventory) {
 
 namespace {
 
+constexpr const char* kSavedModules = "reference: saved modules";
+
 // The base without the adapter, forward only.
 std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
                                         const Fullest& train, const Fullest& eval) {
@@ -413,22 +416,13 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
   shape.adapter.modules_to_save.clear();
   shape.recompute = {};
   std::vector<MemoryLine> lines = provider.activation_lines(shape);
-  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "batch" || line.name == "objective"; });
+  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
   for (MemoryLine& line : lines) line.name = "reference: " + line.name;
   int64_t saved = 0;
   for (const Parameter& parameter : inventory.parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
-  if (saved > 0) lines.push_back({"reference: saved modules", saved, "the base's own weights beside those of adapter.modules_to_save"});
+  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights beside those of adapter.modules_to_save"});
   return lines;
-}
-
-// Log-probabilities and cotangents of answers, and rows that are multiplied by them.
-void add_answer_lines(const Plan& plan, const Fullest& train, std::vector<MemoryLine>& lines) {
-  if (objective_of(plan.job.objective.type).coupling == Coupling::token) return;
-  const bool narrow = *plan.job.train.precision != Precision::fp32;
-  const int64_t rows = narrow ? 8 * std::min(kScaledRows, train.supervised) * plan.model.hidden_size : 0;
-  lines.push_back({"answers", 16 * train.supervised + rows, "log-probabilities and cotangents of " + format_count(train.supervised) +
-                                                                " positions, whose gradients wait for them in their own place"});
 }
 
 }  // namespace
@@ -448,20 +442,22 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   const auto consider = [&](std::vector<MemoryLine> other) {
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
+  std::vector<MemoryLine> reference;
+  if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, train, eval);
+  // Weights of its own lie beside all else; its step takes the memory of the policy's, before it.
+  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
+  if (own != reference.end()) {
+    lines.push_back(*own);
+    reference.erase(own);
+  }
+  if (provider.workspace && !reference.empty()) moving = fuller(std::move(moving), reference);
   std::vector<MemoryLine> update =
       update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings);
   if (provider.workspace)
     moving.insert(moving.end(), update.begin(), update.end());
   else
     consider(std::move(update));
-  add_answer_lines(plan, train, lines);
-  if (computes_reference(plan)) {
-    std::vector<MemoryLine> reference = reference_lines(plan, provider, inventory, train, eval);
-    if (provider.workspace)
-      lines.insert(lines.end(), reference.begin(), reference.end());
-    else
-      consider(std::move(reference));
-  }
+  if (!provider.workspace) consider(std::move(reference));
   // A GPU's tensors are converted in the host's memory.
   if (!plan.device.cuda)
     consider(loading_lines(inventory.parameters, plan.job, *plan.job.train.precision,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/data/batch/order.h"
+#include "core/objective/objective.h"
 
 namespace forge {
 namespace {
@@ -25,7 +26,8 @@ int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
 }
 
 // Supervised tokens of a micro-batch of which only the data set's share is known: a quarter more than that.
-int64_t supervised_bound(const DataSummary& data, int64_t tokens) {
+int64_t supervised_bound(const Plan& plan, const DataSummary& data, int64_t tokens) {
+  if (plan.model.score_head) return tokens / 2 + 1;  // a text has two tokens at least, of which the head reads one
   const double share =
       static_cast<double>(data.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, data.tokens));
   return std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
@@ -57,16 +59,59 @@ void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data,
   const int64_t budget = evaluation_tokens(plan);
   if (lengths.empty()) {
     fullest.tokens = std::max({fullest.tokens, budget, data.longest, data.pairs.longest});
-    fullest.supervised = std::max(fullest.supervised, supervised_bound(data, fullest.tokens));
+    fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
     fullest.several = true;
   } else {
     std::vector<int64_t> order(lengths.size());
     std::iota(order.begin(), order.end(), 0);
     for (const std::vector<int64_t>& batch : fill_in_order(order, lengths, budget))
       visit(fullest, batch, lengths, supervised);
-    if (supervised.empty()) fullest.supervised = std::max(fullest.supervised, supervised_bound(data, fullest.tokens));
+    if (supervised.empty()) fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
   }
   know_pairs(fullest, data);
+}
+
+// kto's answers behind other prompts, in batches of an evaluation. Which meet is known only with the data's prompts; lengths
+// bound what any of them can be: prompts of `items`, and as many answers as the longest of theirs.
+void visit_mismatches(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& items, const std::vector<int64_t>& lengths,
+                      const std::vector<int64_t>& supervised) {
+  int64_t prompts = 0, longest_prompt = 0, shortest_prompt = INT64_MAX, answer = 0;
+  for (const int64_t item : items) {
+    const auto i = static_cast<size_t>(item);
+    const int64_t prompt = lengths[i] - supervised[i];
+    prompts += prompt;
+    longest_prompt = std::max(longest_prompt, prompt);
+    shortest_prompt = std::min(shortest_prompt, prompt);
+    answer = std::max(answer, supervised[i]);
+  }
+  const auto count = static_cast<int64_t>(items.size());
+  if (count == 0) return;
+  const int64_t longest = std::min(longest_prompt + answer, plan.job.data.max_length);
+  const int64_t tokens = std::min(prompts + count * answer, std::max(evaluation_tokens(plan), longest));
+  fullest.tokens = std::max(fullest.tokens, tokens);
+  fullest.longest = std::max(fullest.longest, longest);
+  // A batch of k rows holds at most k answers, and its tokens less k prompts.
+  fullest.supervised = std::max({fullest.supervised, std::min(answer, longest - 1),
+                                 std::min(count * answer, tokens * answer / (shortest_prompt + answer))});
+  fullest.several |= count > 1;
+}
+
+void visit_mismatches(Fullest& fullest, const Plan& plan, const ExampleCounts& counts) {
+  std::vector<int64_t> all(counts.eval_supervised.size());
+  std::iota(all.begin(), all.end(), 0);
+  visit_mismatches(fullest, plan, all, counts.eval, counts.eval_supervised);
+  if (counts.train_supervised.empty()) {  // only estimated
+    fullest.tokens = std::max({fullest.tokens, evaluation_tokens(plan), longest_of(plan)});
+    fullest.longest = std::max(fullest.longest, std::min(2 * plan.train.longest, plan.job.data.max_length));
+    fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, plan.train, fullest.tokens));
+    return;
+  }
+  int64_t left = plan.steps == 0 ? plan.steps_per_epoch : std::min(plan.steps, kMostVisits / *plan.job.train.global_batch_size + 1);
+  for (int64_t epoch = 0; left > 0; ++epoch)
+    for (const std::vector<int64_t>& step : epoch_steps(counts.train, plan.job, epoch)) {
+      if (left-- <= 0) break;
+      visit_mismatches(fullest, plan, step, counts.train, counts.train_supervised);
+    }
 }
 
 }  // namespace
@@ -98,7 +143,7 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
     fullest.longest = std::min(fullest.tokens, longest_of(plan));
   }
   if (counts.train_supervised.empty() || fullest.supervised <= 1)
-    fullest.supervised = supervised_bound(plan.train, fullest.tokens);
+    fullest.supervised = supervised_bound(plan, plan.train, fullest.tokens);
   know_pairs(fullest, plan.train);
   return fullest;
 }
@@ -109,6 +154,7 @@ Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
   if (plan.eval.examples > 0) visit_in_order(fullest, plan, plan.eval, counts.eval, counts.eval_supervised);
   if (plan.job.objective.reference_cache.value_or(false))
     visit_in_order(fullest, plan, plan.train, counts.train, counts.train_supervised);
+  if (objective_of(plan.job.objective.type).coupling == Coupling::answer) visit_mismatches(fullest, plan, counts);
   return fullest;
 }
 

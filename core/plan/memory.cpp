@@ -162,6 +162,17 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   return lines;
 }
 
+MemoryLine answer_line(const ActivationShape& shape) {
+  const int64_t positions = shape.supervised_tokens, hidden = shape.spec.hidden_size;
+  if (!shape.sums_answers || !shape.training) return {"answers", 0, ""};
+  if (shape.spec.score_head)
+    return {"answers", 12 * positions * hidden, format_count(positions) + " texts' last rows in fp32, and their gradient"};
+  const int64_t rows = shape.precision == Precision::fp32 ? 0 : 8 * std::min(kScaledRows, positions) * hidden;
+  return {"answers", 24 * positions + rows,
+          "log-probabilities and cotangents of " + format_count(positions) +
+              " positions, whose gradients wait for them in their own place"};
+}
+
 int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph) {
   int64_t largest = 0;
   for (const ModuleUse& module : graph.modules) {

@@ -68,10 +68,14 @@ struct ActivationShape {
   int64_t threads = 1;  // attention's blocks on a CPU are each thread's own
   bool needs_entropy = false;
   bool training = true;  // dropout applies
+  bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
 
 // Rows whose gradient is multiplied by its cotangent at once, where answers are compared.
 constexpr int64_t kScaledRows = 64;
+
+// Log-probabilities and cotangents of answers, and rows that are multiplied by them; of a score head its rows in fp32.
+MemoryLine answer_line(const ActivationShape& shape);
 
 // A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
 int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph);

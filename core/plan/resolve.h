@@ -21,6 +21,8 @@ bool head_without_logits(Precision precision, InstructionSet instructions);
 void resolve_head(Plan& plan);
 // What the job leaves to its objective: weights, the reference and its cost, the learning rate. Needs the limits.
 void resolve_objective(Plan& plan);
+// kto: weight of the desirable answers over that of the undesirable ones.
+double class_ratio(const Plan& plan);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 void resolve_optimizer(Plan& plan);

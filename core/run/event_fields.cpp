@@ -31,7 +31,7 @@ constexpr EventField kStep[] = {
     {"steps", integer, false, "steps of the whole run"},
     {"epoch", number, true, "epochs done, with the fraction of the present one"},
     {"loss", number, true,
-     "mean over the steps since the last line, of each over its supervised tokens, or pairs where answers are compared"},
+     "mean over the steps since the last line, of each over its supervised tokens, or what its objective divides by"},
     {"learning_rate", number, true, "that the newest step used"},
     {"grad_norm", number, true, "L2 norm of the newest step's gradient before clipping"},
     {"examples", integer, true, "examples since the last line"},
@@ -49,12 +49,17 @@ constexpr EventField kStep[] = {
     {"reward_chosen", number, false, "of answers that are compared, means over the pairs since the last line: what the loss compares"},
     {"reward_rejected", number, false, "the same of the rejected answer"},
     {"reward_margin", number, false, "the difference of the two"},
-    {"reward_accuracy", number, false, "share of pairs whose chosen answer has the higher reward; equal ones count one half"},
+    {"reward_accuracy", number, false, "share of pairs whose chosen answer has the higher reward; equal ones count one half. kto: of "
+                                       "answers on their side of the divergence"},
     {"logp_chosen", number, false, "log-probability of the chosen answer"},
     {"logp_rejected", number, false, "of the rejected answer"},
     {"logp_chosen_change", number, false, "the chosen answer's log-probability less the reference's"},
     {"logp_rejected_change", number, false, "the rejected answer's"},
     {"nll", number, false, "negative log-likelihood of the chosen answer, the mean over its tokens"},
+    {"entropy", number, false, "of the distribution at an answer's token, in nats"},
+    {"token_accuracy", number, false, "share of the answers' tokens that are the likeliest"},
+    {"kl", number, false, "kto: the estimated divergence from the reference, in nats an answer"},
+    {"reference_gap_step0", number, false, "largest difference of an answer's log-probability from the reference's in the first step; 0 but for rounding"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kMeasured[] = {
@@ -68,7 +73,7 @@ constexpr EventField kMeasured[] = {
 };
 constexpr EventField kEval[] = {
     {"step", integer, false, "optimizer steps done before the evaluation"},
-    {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split, or over its pairs"},
+    {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split, or over its pairs or answers"},
     {"tokens", integer, false, "real tokens"},
     {"supervised_tokens", integer, false, "of them those that count"},
     {"seconds", number, false, "time it took"},
@@ -81,6 +86,7 @@ constexpr EventField kEval[] = {
     {"eval_logp_chosen_change", number, false, "as of a step"},
     {"eval_logp_rejected_change", number, false, "as of a step"},
     {"eval_nll", number, false, "as of a step"},
+    {"eval_kl", number, false, "as of a step"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kProgress[] = {
@@ -97,6 +103,7 @@ constexpr EventField kExample[] = {
     {"tokens", integer, true, "its tokens"},
     {"supervised_tokens", integer, true, "its supervised tokens"},
     {"loss", number, true, "sum over its supervised tokens"},
+    {"score", number, false, "what a reward model gives it"},
 };
 constexpr EventField kCheckpoint[] = {
     {"step", integer, true, "last step that it holds"},
@@ -120,7 +127,8 @@ constexpr EventField kTextEnd[] = {
 };
 constexpr EventField kDone[] = {
     {"report", object, false, "train: report.json"},
-    {"eval_loss", number, false, "eval: mean over the supervised tokens"},
+    {"eval_loss", number, false, "eval: mean over the supervised tokens, or what its objective says"},
+    {"metrics", object, false, "eval: means of its objective's metrics"},
     {"tokens", integer, false, "eval: real tokens; generate: tokens generated"},
     {"supervised_tokens", integer, false, "eval: those that count"},
     {"seconds", number, false, "eval: time it took"},

@@ -1,5 +1,6 @@
 #include "core/run/export_files.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -80,6 +81,30 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
   write(*tool_use, folder + "/" + kToolTemplate);
 }
 
+namespace {
+
+// transformers reads the score at the last token that is not the padding's. A padding token that ends texts would hide it, so
+// one that ends none takes its place.
+int64_t padding_of_scores(const ModelSpec& spec) {
+  const auto ends_texts = [&](int64_t id) {
+    return std::find(spec.eos_token_ids.begin(), spec.eos_token_ids.end(), id) != spec.eos_token_ids.end();
+  };
+  int64_t pad = spec.pad_token_id;
+  if (pad < 0 || ends_texts(pad)) pad = spec.bos_token_id;
+  for (int64_t id = 0; pad < 0 || ends_texts(pad); ++id) pad = id;
+  return pad;
+}
+
+void say_score_head(const ModelSpec& spec, Json& config) {
+  config["architectures"] = {scoring_architecture(spec)};
+  config["id2label"] = {{"0", "LABEL_0"}};
+  config["label2id"] = {{"LABEL_0", 0}};
+  config["tie_word_embeddings"] = false;
+  config["pad_token_id"] = padding_of_scores(spec);
+}
+
+}  // namespace
+
 void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder) {
   Json config;
@@ -93,34 +118,39 @@ void write_model_config(const std::string& model_path, const ModelSpec& spec, co
     config = config_of_spec(spec);
     config["dtype"] = hub_dtype(dtype);
   }
+  if (spec.score_head) say_score_head(spec, config);
   write_file_durably(folder + "/config.json", config.dump(2) + "\n");
 }
 
 namespace {
 
 // How the folder is loaded. transformers reads a GGUF by folder and name of the file, which no adapter_config.json can say.
-std::string loading_code(bool full, const std::string& model_name) {
+std::string loading_code(bool full, bool scores, const std::string& model_name) {
+  const std::string task = scores ? "SequenceClassification" : "CausalLM", labels = scores ? ", num_labels=1" : "";
   if (full)
-    return "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-           "model = AutoModelForCausalLM.from_pretrained(\".\")\n";
+    return "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
+           "model = AutoModelFor" + task + ".from_pretrained(\".\")\n";
   if (!ends_with(lower(model_name), ".gguf"))
-    return "from peft import AutoPeftModelForCausalLM\n"
+    return "from peft import AutoPeftModelFor" + task + "\n"
            "from transformers import AutoTokenizer\n\n"
-           "model = AutoPeftModelForCausalLM.from_pretrained(\".\")\n";
+           "model = AutoPeftModelFor" + task + ".from_pretrained(\".\"" + labels + ")\n";
   const std::filesystem::path path(model_name);
   return "from peft import PeftModel\n"
-         "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-         "base = AutoModelForCausalLM.from_pretrained(" + dump_json(path.parent_path().string()) +
-         ", gguf_file=" + dump_json(path.filename().string()) + ")\n" +
+         "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
+         "base = AutoModelFor" + task + ".from_pretrained(" + dump_json(path.parent_path().string()) +
+         ", gguf_file=" + dump_json(path.filename().string()) + labels + ")\n" +
          "model = PeftModel.from_pretrained(base, \".\")\n";
 }
 
-std::string loading_section(bool full, const std::string& model_name, const std::string& folder) {
+std::string loading_section(bool full, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
   const bool gguf = ends_with(lower(model_name), ".gguf");
   const std::string packages =
       std::string("transformers") + (full ? "" : " peft") + (gguf && !full ? " gguf" : "");
   std::string text = "\nIn this folder, with `pip install torch " + packages + "`:\n\n```python\n" +
-                     loading_code(full, model_name);
+                     loading_code(full, spec.score_head, model_name);
+  if (spec.score_head && !full)
+    text += "# The score stands at the last token that is not padding, so padding must not be what ends a text.\n"
+            "model.config.pad_token_id = " + std::to_string(padding_of_scores(spec)) + "\n";
   // A vocabulary that only a GGUF can say has no files here.
   if (file_exists(folder + "/tokenizer_config.json"))
     text += "tokenizer = AutoTokenizer.from_pretrained(\".\")\n";
@@ -141,7 +171,7 @@ void write_model_card(const Plan& plan, const std::string& model_name, const std
           name_of(job.schedule.type) + ")";
   if (!full)
     text += ", rank " + std::to_string(job.adapter.rank) + ", alpha " + format_number(job.adapter.alpha);
-  write_file_durably(folder + "/README.md", text + ".\n" + loading_section(full, model_name, folder));
+  write_file_durably(folder + "/README.md", text + ".\n" + loading_section(full, plan.model, model_name, folder));
 }
 
 }  // namespace forge

@@ -59,7 +59,7 @@ class Trace {
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop) {
   std::unique_ptr<Session> session = open_session(request.plan, /*fresh=*/true, emit);
   const DataSet data = DataSet::open(request.plan.train.cache_path);
-  session->reference = open_reference(*session, {.data = {&data}, .path = ""}, stop);
+  session->reference = open_reference(*session, {.train = &data, .path = ""}, stop);
   const auto start = std::chrono::steady_clock::now();
   auto enough = [&](int64_t measured) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

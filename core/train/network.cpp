@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "core/train/likelihood.h"
+#include "core/train/score_head.h"
 #include "core/train/sequence_head.h"
 #include "core/plan/memory.h"
 
@@ -29,11 +30,25 @@ BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& 
 
 at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
                                   const std::vector<double>& reference, BatchLoss* loss) {
-  if (objective_of(job_.objective.type).coupling == Coupling::token) return token_head_backward(head, batch, scale, loss);
-  return sequence_head_backward(
-      {head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(), model_.spec.logit_softcap}, batch,
-      job_.objective, scale, reference, loss);
+  const auto begin = std::chrono::steady_clock::now();
+  const bool by_token = objective_of(job_.objective.type).coupling == Coupling::token;
+  const at::Tensor d_rows =
+      by_token ? token_head_backward(head, batch, scale, loss) : answer_head_backward(head, batch, scale, reference, loss);
+  tell_head(head, batch, begin);
+  return d_rows;
 }
+
+at::Tensor Network::answer_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
+                                         const std::vector<double>& reference, BatchLoss* loss) {
+  const at::Tensor gradient = head_ ? head_->grad : at::Tensor();
+  if (model_.spec.score_head)
+    return score_head_backward({head, score_weight(), gradient}, batch, job_.objective, scale, loss);
+  return sequence_head_backward({head, head_weight(model_).detach(), gradient, model_.spec.logit_softcap}, batch, job_.objective,
+                                scale, reference, loss);
+}
+
+// What is trained is read where it is exact.
+at::Tensor Network::score_weight() const { return (head_ ? head_->master : model_.head.detach()).to(at::kFloat); }
 
 FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }
 
@@ -73,7 +88,6 @@ void Network::watch(const StepWatch& watch) {
 
 at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
                                         BatchLoss* loss) {
-  const auto begin = std::chrono::steady_clock::now();
   const auto cotangents = [&](int64_t begin, const TokenOutputs& outputs) {
     at::Tensor weights = batch.loss_weights.narrow(0, begin, outputs.logsumexp.size(0));
     LikelihoodGrads result = likelihood_grads(job_.objective, outputs, weights, scale.divisor, scale.loss_scale);
@@ -83,15 +97,12 @@ at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors
   if (runs_fused(head)) {
     loss->loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.host_weights, job_.objective,
                                      scale.loss_scale / scale.divisor, head_ ? head_->grad : at::Tensor());
-    tell_head(head, batch, begin);
     return head.d_rows;
   }
-  const at::Tensor d_rows = head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
+  return head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
                                                   likelihood_needs(job_.objective), cotangents,
                                                   {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows, .softcap = model_.spec.logit_softcap},
                                                   head_ ? head_->grad : at::Tensor());
-  tell_head(head, batch, begin);
-  return d_rows;
 }
 
 at::Tensor Network::token_logps(const BatchTensors& batch) {
@@ -103,9 +114,15 @@ at::Tensor Network::token_logps(const BatchTensors& batch) {
       .logp;
 }
 
+std::vector<SequenceSums> Network::answers(const BatchTensors& batch) {
+  if (!model_.spec.score_head) return sequence_sums(token_logps(batch), batch);
+  c10::NoGradGuard no_grad;
+  return score_sums(scores_of(provider_.forward(batch, false).rows, score_weight()), batch);
+}
+
 std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
   std::vector<ExampleLoss> losses;
-  for (const SequenceSums& sums : sequence_sums(token_logps(batch), batch)) losses.push_back({sums.tokens, -sums.logp});
+  for (const SequenceSums& sums : answers(batch)) losses.push_back({sums.tokens, -sums.logp});
   return losses;
 }
 

@@ -20,16 +20,11 @@ struct ExampleLoss {
   double loss = 0;  // Σ −logp, natural logarithm
 };
 
-// What all micro-batches of one optimizer step share.
-struct StepScale {
-  double divisor = 1;     // of the whole step: supervised tokens by weight, or pairs
-  double loss_scale = 1;  // of fp16
-};
-
 // What one micro-batch comes to, before division.
 struct BatchLoss {
   double loss = 0;
-  MetricSums metrics;
+  Metrics metrics;
+  double reference_gap = 0;  // max |l| of its answers
 };
 
 class Network {
@@ -50,16 +45,21 @@ class Network {
 
   // logp of the supervised tokens, without smoothing, noise or dropout. fp32 [targets]; undefined where there are none
   at::Tensor token_logps(const BatchTensors& batch);
-  // The same as −logp by sequence.
+  // The same by sequence; of a model that gives scores each sequence's score. The reference stays 0.
+  std::vector<SequenceSums> answers(const BatchTensors& batch);
+  // The same as −logp.
   std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
  private:
   // Of the last forward: the gradient of its rows.
   at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
                            const std::vector<double>& reference, BatchLoss* loss);
+  at::Tensor answer_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
+                                  const std::vector<double>& reference, BatchLoss* loss);
   at::Tensor token_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale, BatchLoss* loss);
 
   FusedHead fused_head() const;
+  at::Tensor score_weight() const;
   void tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const;
   void tell(const char* name, const UpdateOps& ops, const Op* op, std::chrono::steady_clock::time_point begin) const;
 

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "core/base/file.h"
+#include "core/data/batch/order.h"
 #include "core/data/batch/packing.h"
 #include "core/io/safetensors.h"
 #include "core/objective/objective.h"
 #include "core/tensor/dtype.h"
+#include "core/train/divergence.h"
 #include "core/train/sequence_head.h"
 #include "core/train/step.h"
 #include "providers/engine_providers.h"
@@ -33,6 +36,7 @@ class BaseModel {
     StepOptions options{.shape = {.spec = session.plan.model, .training = {}, .recompute = {}}};
     const BatchRoom &training = session.plan.training_batch, &evaluation = session.plan.evaluation_batch;
     options.evaluation = {std::max(training.tokens, evaluation.tokens), std::max(training.targets, evaluation.targets)};
+    options.arena = session.arena;
     return options;
   }
   Model model_;
@@ -43,23 +47,52 @@ class BaseModel {
 
 class ComputedReference : public Reference {
  public:
-  explicit ComputedReference(const Session& session) : base_(session) {}
-  std::vector<double> sums(const DataSet&, const Batch&, const BatchTensors& tensors) override {
-    BatchTensors quiet = tensors;
-    quiet.training = false;
-    std::vector<double> sums;
-    for (const ExampleLoss& loss : base_.network().evaluate(quiet)) sums.push_back(-loss.loss);
-    return sums;
+  std::vector<double> sums(const DataSet&, const Batch&, const BatchTensors& tensors) override { return sums_of(tensors); }
+  std::vector<double> mismatched_sums(const DataSet&, const std::vector<Mismatch>&, const BatchTensors& tensors) override {
+    return sums_of(tensors);
   }
 
  private:
+  std::vector<double> sums_of(BatchTensors tensors) {
+    tensors.training = false;
+    std::vector<double> sums;
+    for (const SequenceSums& answer : network().answers(tensors)) sums.push_back(answer.logp);
+    return sums;
+  }
+  virtual Network& network() = 0;
+};
+
+class BaseReference : public ComputedReference {
+ public:
+  explicit BaseReference(const Session& session) : base_(session) {}
+
+ private:
+  Network& network() override { return base_.network(); }
   BaseModel base_;
 };
 
-// Of one split, by example.
+class LoadedReference : public ComputedReference {
+ public:
+  LoadedReference(LoadedModel loaded, const std::string& provider) : loaded_(std::move(loaded)) {
+    job_.adapter = loaded_.adapter;
+    provider_ = make_step_provider(provider, loaded_.model, *loaded_.trainables,
+                                   step_options(loaded_.model.spec, job_, loaded_.sites, Checkpointing::none));
+    network_ = std::make_unique<Network>(loaded_.model, *loaded_.trainables, *provider_, job_);
+  }
+
+ private:
+  Network& network() override { return *network_; }
+  LoadedModel loaded_;
+  Job job_;
+  std::unique_ptr<StepProvider> provider_;
+  std::unique_ptr<Network> network_;
+};
+
+// Of one split.
 struct KeptLogps {
-  std::vector<float> logps;
-  std::vector<int64_t> begins;  // [examples + 1]
+  std::vector<float> logps;                   // by example
+  std::vector<int64_t> begins;                // [examples + 1]
+  std::map<Mismatch, double> mismatched_sums;  // of kto
 };
 
 std::vector<int64_t> begins_of(const DataSet& data) {
@@ -68,13 +101,16 @@ std::vector<int64_t> begins_of(const DataSet& data) {
   return begins;
 }
 
+std::vector<int64_t> all_of(int64_t count) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
 // Examples in order, as many as an evaluation takes at once.
 std::vector<float> logps_of(Network& network, const Session& session, const DataSet& data, const StopFlag& stop) {
   std::vector<float> all;
-  const std::vector<int64_t>& lengths = data.atom_lengths();
-  std::vector<int64_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), 0);
-  for (const std::vector<int64_t>& atoms : fill_in_order(order, lengths, evaluation_tokens(session.plan))) {
+  for (const std::vector<int64_t>& atoms : fill_in_order(all_of(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan))) {
     if (stop.requested) throw StepInterrupted{};
     const BatchTensors tensors =
         to_tensors(make_batch(data, atoms), session.model.spec, session.model.type, session.device);
@@ -84,12 +120,43 @@ std::vector<float> logps_of(Network& network, const Session& session, const Data
   return all;
 }
 
+// A split whose answers are asked for, with those behind other prompts that will be.
+struct Asked {
+  const DataSet* data;
+  std::vector<Mismatch> mismatches;  // each once, in order
+};
+
+std::vector<Mismatch> each_once(std::vector<Mismatch> all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::vector<Asked> asked_for(const Session& session, const ReferenceRequest& request) {
+  const bool estimates = objective_of(session.job.objective.type).coupling == Coupling::answer;
+  std::vector<Asked> asked{{request.train, {}}};
+  if (request.eval) asked.push_back({request.eval, {}});
+  if (!estimates) return asked;
+  int64_t left = session.plan.steps;
+  for (int64_t epoch = 0; left > 0; ++epoch)
+    for (const std::vector<int64_t>& step : epoch_steps(request.train->atom_lengths(), session.job, epoch)) {
+      if (left-- <= 0) break;
+      const std::vector<Mismatch> more = mismatches(*request.train, step);
+      asked[0].mismatches.insert(asked[0].mismatches.end(), more.begin(), more.end());
+    }
+  asked[0].mismatches = each_once(std::move(asked[0].mismatches));
+  if (request.eval) asked[1].mismatches = each_once(mismatches(*request.eval, all_of(request.eval->atoms())));
+  return asked;
+}
+
 class KeptReference : public Reference {
  public:
-  void add(const DataSet& data, std::vector<float> logps) {
-    KeptLogps& kept = by_data_[data.content_hash()];
-    kept = {std::move(logps), begins_of(data)};
+  void add(const Asked& asked, std::vector<float> logps, const std::vector<float>& mismatched) {
+    KeptLogps& kept = by_data_[asked.data->content_hash()];
+    if (kept.begins.empty()) kept = {std::move(logps), begins_of(*asked.data), {}};
     FORGE_CHECK(kept.begins.back() == static_cast<int64_t>(kept.logps.size()), "a reference of other data");
+    for (size_t i = 0; i < asked.mismatches.size(); ++i)
+      kept.mismatched_sums[asked.mismatches[i]] = static_cast<double>(mismatched[2 * i]) + static_cast<double>(mismatched[2 * i + 1]);
   }
   bool has(const DataSet& data) const { return by_data_.count(data.content_hash()) > 0; }
   std::vector<double> sums(const DataSet& data, const Batch& batch, const BatchTensors&) override {
@@ -101,24 +168,42 @@ class KeptReference : public Reference {
     }
     return sums;
   }
+  std::vector<double> mismatched_sums(const DataSet& data, const std::vector<Mismatch>& batch, const BatchTensors&) override {
+    const KeptLogps& kept = by_data_.at(data.content_hash());
+    std::vector<double> sums;
+    for (const Mismatch& mismatch : batch) sums.push_back(kept.mismatched_sums.at(mismatch));
+    return sums;
+  }
 
  private:
   std::map<std::string, KeptLogps> by_data_;  // content hash →
 };
 
-// One tensor a split, named by the hash of its content.
-std::unique_ptr<KeptReference> read_kept(const ReferenceRequest& request) {
-  if (request.path.empty() || !file_exists(request.path)) return nullptr;
+// Of each split one tensor by token, and one of answers behind other prompts: of each its sum in fp32 and what that rounded off,
+// so that a model that did not move is no distance away.
+std::string mismatched_name(const Asked& asked, size_t split) {
+  return asked.data->content_hash() + ".mismatched." + std::to_string(split);
+}
+
+std::unique_ptr<KeptReference> read_kept(const std::string& path, const std::vector<Asked>& all) {
+  if (path.empty() || !file_exists(path)) return nullptr;
   auto kept = std::make_unique<KeptReference>();
   try {
-    const auto file = open_safetensors(request.path);
-    for (const DataSet* data : request.data) {
-      const int64_t index = file->find(data->content_hash());
-      if (index < 0) return nullptr;
-      std::vector<float> logps(static_cast<size_t>(file->tensors()[static_cast<size_t>(index)].count()));
-      if (static_cast<int64_t>(logps.size()) != data->total_supervised_tokens()) return nullptr;
-      file->read_f32(static_cast<size_t>(index), logps.data());
-      kept->add(*data, std::move(logps));
+    const auto file = open_safetensors(path);
+    const auto read = [&](const std::string& name, int64_t count) -> std::optional<std::vector<float>> {
+      const int64_t index = file->find(name);
+      if (index < 0 || file->tensors()[static_cast<size_t>(index)].count() != count) return std::nullopt;
+      std::vector<float> values(static_cast<size_t>(count));
+      file->read_f32(static_cast<size_t>(index), values.data());
+      return values;
+    };
+    for (size_t i = 0; i < all.size(); ++i) {
+      auto logps = read(all[i].data->content_hash(), all[i].data->total_supervised_tokens());
+      std::optional<std::vector<float>> mismatched = std::vector<float>();
+      if (!all[i].mismatches.empty())
+        mismatched = read(mismatched_name(all[i], i), 2 * static_cast<int64_t>(all[i].mismatches.size()));
+      if (!logps || !mismatched) return nullptr;
+      kept->add(all[i], std::move(*logps), *mismatched);
     }
   } catch (const Error&) {
     return nullptr;
@@ -126,20 +211,36 @@ std::unique_ptr<KeptReference> read_kept(const ReferenceRequest& request) {
   return kept;
 }
 
-std::unique_ptr<KeptReference> make_kept(Session& session, const ReferenceRequest& request, const StopFlag& stop) {
+std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& path, const std::vector<Asked>& all,
+                                         const StopFlag& stop) {
   auto kept = std::make_unique<KeptReference>();
   std::unique_ptr<BaseModel> base;
   if (session.base) base = std::make_unique<BaseModel>(session);
+  Network& network = base ? base->network() : *session.network;
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
-  for (const DataSet* data : request.data) {
-    if (kept->has(*data)) continue;  // evaluated on what is trained on
-    std::vector<float> logps = logps_of(base ? base->network() : *session.network, session, *data, stop);
-    host.push_back(at::tensor(logps, at::kFloat));
-    entries.push_back({{data->content_hash(), {static_cast<int64_t>(logps.size())}, DType::f32}, tensor_bytes(host.back())});
-    kept->add(*data, std::move(logps));
+  const auto keep = [&](const std::string& name, const std::vector<float>& values) {
+    host.push_back(at::tensor(values, at::kFloat));
+    entries.push_back({{name, {static_cast<int64_t>(values.size())}, DType::f32}, tensor_bytes(host.back())});
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<float> logps, mismatched;
+    if (!kept->has(*all[i].data)) {  // else evaluated on what is trained on
+      logps = logps_of(network, session, *all[i].data, stop);
+      keep(all[i].data->content_hash(), logps);
+    }
+    if (!all[i].mismatches.empty()) {
+      for_each_mismatched(mismatched_batches(session, *all[i].data), all[i].mismatches, stop, [&](const std::vector<Mismatch>&, const BatchTensors& tensors) {
+        for (const SequenceSums& answer : network.answers(tensors)) {
+          mismatched.push_back(static_cast<float>(answer.logp));
+          mismatched.push_back(static_cast<float>(answer.logp - static_cast<double>(mismatched.back())));
+        }
+      });
+      keep(mismatched_name(all[i], i), mismatched);
+    }
+    kept->add(all[i], std::move(logps), mismatched);
   }
-  if (!request.path.empty()) write_safetensors(request.path, entries, {{"format", "pt"}});
+  if (!path.empty()) write_safetensors(path, entries, {{"format", "pt"}});
   return kept;
 }
 
@@ -148,15 +249,21 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const ReferenceReques
 std::unique_ptr<Reference> open_reference(Session& session, const ReferenceRequest& request, const StopFlag& stop) {
   const ObjectiveConfig& objective = session.job.objective;
   if (!objective_of(objective.type).has_reference) return nullptr;
-  if (!*objective.reference_cache) return std::make_unique<ComputedReference>(session);
-  std::unique_ptr<Reference> kept = read_kept(request);
-  if (!kept && !request.at_start)
-    throw Error(ErrorKind::environment, request.path + ": the reference's log-probabilities are gone or damaged, and training "
-                                                       "has moved the weights that they were of")
+  if (!*objective.reference_cache) return std::make_unique<BaseReference>(session);
+  const std::vector<Asked> asked = asked_for(session, request);
+  std::unique_ptr<Reference> kept = read_kept(request.path, asked);
+  // The base does not move.
+  if (!kept && !request.at_start && !session.base)
+    throw Error(ErrorKind::environment, request.path + ": the reference's log-probabilities are gone or damaged, or of fewer steps, "
+                                                       "and training has moved the weights that they were of")
         .hint("start over with --fresh");
-  if (!kept) kept = make_kept(session, request, stop);
+  if (!kept) kept = make_kept(session, request.path, asked, stop);
   session.base.reset();  // nobody asks it again
   return kept;
+}
+
+std::unique_ptr<Reference> loaded_reference(LoadedModel loaded, const std::string& provider) {
+  return std::make_unique<LoadedReference>(std::move(loaded), provider);
 }
 
 }  // namespace forge

@@ -4,11 +4,13 @@
 // Two ways, chosen by the plan (objective.reference_cache). Computed beside each micro-batch: a second provider over the
 // base's own weights, without the adapter. Or kept: the log-probability of every supervised token of the data, in
 // RUN/reference.safetensors, made before the first step and right for everything that the run starts from (PiSSA's
-// factors, an adapter that is continued, weights that are trained themselves).
+// factors, an adapter that is continued, weights that are trained themselves). kto's answers behind other prompts are known
+// beforehand too, since a step's examples are: of each their sum is kept.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/data/batch/mismatch.h"
 #include "core/data/dataset.h"
 #include "core/train/session.h"
 
@@ -21,16 +23,22 @@ class Reference {
   virtual ~Reference() = default;
   // Σ logp over the supervised tokens of each sequence of a batch of `data`.
   virtual std::vector<double> sums(const DataSet& data, const Batch& batch, const BatchTensors& tensors) = 0;
+  // The same of answers behind other prompts, of which `tensors` is the batch.
+  virtual std::vector<double> mismatched_sums(const DataSet& data, const std::vector<Mismatch>& batch, const BatchTensors& tensors) = 0;
 };
 
 struct ReferenceRequest {
-  std::vector<const DataSet*> data;  // whose answers will be asked for
-  std::string path;                  // where they are kept; empty: in memory alone
-  bool at_start = true;              // the session's weights are those that the run starts from
+  const DataSet* train = nullptr;  // whose answers will be asked for, in the plan's steps
+  const DataSet* eval = nullptr;   // the same of an evaluation's; null: none
+  std::string path;                // where they are kept; empty: in memory alone
+  bool at_start = true;            // the session's weights are those that the run starts from
 };
 
 // Null where the objective compares with none. Reads or makes what is kept. Throws StepInterrupted when a stop is asked
 // for, Error(environment) when what was kept is gone or damaged and training has moved the weights.
 std::unique_ptr<Reference> open_reference(Session& session, const ReferenceRequest& request, const StopFlag& stop);
+
+// A model as its files have it, to be asked beside another one.
+std::unique_ptr<Reference> loaded_reference(LoadedModel loaded, const std::string& provider);
 
 }  // namespace forge

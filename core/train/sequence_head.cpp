@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/plan/memory.h"
@@ -30,12 +31,22 @@ at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
   return rows;
 }
 
+void add_token_metrics(const TokenOutputs& outputs, Metrics& metrics) {
+  const auto tokens = static_cast<double>(outputs.logp.size(0));
+  add(metrics, {{"entropy", {outputs.entropy.sum(at::kDouble).item<double>(), tokens}},
+                {"token_accuracy", {outputs.top1.sum(at::kDouble).item<double>(), tokens}}});
+}
+
 }  // namespace
 
 std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTensors& batch) {
   std::vector<SequenceSums> sums(batch.cu_seqlens.size() - 1);
   if (!logp.defined()) return sums;
   const at::Tensor values = logp.cpu().contiguous(), positions = batch.loss_positions.cpu();
+  for (size_t i = 0; i < batch.judgements.size(); ++i) {
+    sums[i].desirable = batch.judgements[i].desirable;
+    sums[i].margin = batch.judgements[i].margin;
+  }
   size_t sequence = 0;
   for (int64_t i = 0; i < values.size(0); ++i) {
     while (positions.const_data_ptr<int64_t>()[i] >= batch.cu_seqlens[sequence + 1]) ++sequence;
@@ -46,39 +57,44 @@ std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTenso
 }
 
 SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
-                          const std::vector<double>& reference, double divisor) {
+                          const std::vector<double>& reference, const StepScale& scale) {
   FORGE_CHECK(reference.empty() != objective_of(objective.type).has_reference,
               reference.size() << " sums of a reference for " << answers.size() << " answers");
   for (size_t i = 0; i < reference.size(); ++i) answers.at(i).reference = reference[i];
-  return sequence_loss(objective, answers, divisor);
+  return sequence_loss(objective, answers, scale);
 }
 
 at::Tensor sequence_head_backward(const SequenceHead& head, const BatchTensors& batch, const ObjectiveConfig& objective,
                                   const StepScale& scale, const std::vector<double>& reference, BatchLoss* loss) {
   c10::NoGradGuard no_grad;
   const HeadMemory memory{.chunk = kHeadChunk, .scratch = head.rows.scratch, .d_hidden = head.rows.d_rows, .softcap = head.softcap};
-  const TokenNeeds needs{.logp = true};
+  const TokenNeeds needs{.logp = true, .entropy = true, .top1 = true};
   at::Tensor logp, d_rows;
   if (head.weight_grad.defined()) {
-    logp = head_forward(head.rows.rows, head.weight, batch.loss_targets, needs, memory).logp;
+    const TokenOutputs outputs = head_forward(head.rows.rows, head.weight, batch.loss_targets, needs, memory);
+    logp = outputs.logp;
+    add_token_metrics(outputs, loss->metrics);
   } else {
     logp = at::empty({head.rows.rows.size(0)}, head.rows.rows.options().dtype(at::kFloat));
     const auto unit = [&](int64_t begin, const TokenOutputs& outputs) {
       logp.narrow(0, begin, outputs.logp.size(0)).copy_(outputs.logp);
+      add_token_metrics(outputs, loss->metrics);
       return TokenGrads{.logp = at::ones_like(outputs.logp)};
     };
     d_rows = head_forward_backward(head.rows.rows, head.weight, batch.loss_targets, needs, unit, memory, {});
   }
   const std::vector<SequenceSums> answers = sequence_sums(logp, batch);
-  const SequenceLoss result = answers_loss(answers, objective, reference, scale.divisor);
+  const SequenceLoss result = answers_loss(answers, objective, reference, scale);
   loss->loss += result.loss;
+  for (size_t i = 0; i < reference.size(); ++i)
+    loss->reference_gap = std::max(loss->reference_gap, std::abs(answers[i].logp - reference[i]));
   add(loss->metrics, result.metrics);
   const at::Tensor cotangents = by_position(result.cotangents, answers, scale.loss_scale, head.rows.rows.device());
   if (!head.weight_grad.defined()) return multiply_rows(d_rows, cotangents);
   const auto known = [&](int64_t begin, const TokenOutputs& outputs) {
     return TokenGrads{.logp = cotangents.narrow(0, begin, outputs.logsumexp.size(0))};
   };
-  return head_forward_backward(head.rows.rows, head.weight, batch.loss_targets, needs, known, memory, head.weight_grad);
+  return head_forward_backward(head.rows.rows, head.weight, batch.loss_targets, {.logp = true}, known, memory, head.weight_grad);
 }
 
 }  // namespace forge

@@ -15,7 +15,8 @@
 
 namespace forge {
 
-// Of each sequence of the batch, from fp32 logp [positions] of its supervised positions. The reference stays 0.
+// Of each sequence of the batch, from fp32 logp [positions] of its supervised positions, with what the data say of it. The
+// reference stays 0.
 std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTensors& batch);
 
 struct SequenceHead {
@@ -24,12 +25,13 @@ struct SequenceHead {
   double softcap = 0;
 };
 
-// → d rows [targets, hidden] of the micro-batch's loss / divisor · loss_scale. `reference` as Network has it.
+// → d rows [targets, hidden] of the micro-batch's loss / divisor · loss_scale. `reference` as Network has it. Metrics beside the
+// objective's, over tokens of all answers: entropy (nats), token_accuracy (share of tokens that are the likeliest).
 at::Tensor sequence_head_backward(const SequenceHead& head, const BatchTensors& batch, const ObjectiveConfig& objective,
                                   const StepScale& scale, const std::vector<double>& reference, BatchLoss* loss);
 
 // The same sums as a loss, for evaluation.
 SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
-                          const std::vector<double>& reference, double divisor);
+                          const std::vector<double>& reference, const StepScale& scale);
 
 }  // namespace forge

@@ -111,6 +111,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   options.shape.fused_head = plan.fused_head;
   options.training = plan.training_batch;
   options.evaluation = plan.evaluation_batch;
+  options.arena = s.arena;
   s.provider = make_step_provider(plan.provider_name(), s.model, *s.trainables, options);
   s.network = std::make_unique<Network>(s.model, *s.trainables, *s.provider, s.job);
   emit({{"event", "loaded"},
@@ -129,6 +130,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   if (!adapter_folder.empty()) {
     const AdapterFile file = read_adapter_config(adapter_folder);
     adapter = file.config;
+    spec = spec_for(file, spec);
     sites = sites_of(file, spec);
   }
   std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);

@@ -10,6 +10,7 @@
 #include "core/optim/optimizer.h"
 #include "core/plan/plan.h"
 #include "core/train/network.h"
+#include "kernels/device/device.h"
 
 namespace forge {
 
@@ -28,6 +29,7 @@ struct Session {
   std::string model_name;  // the base model as result files name it: job.model.path without secrets
   std::vector<AdapterSite> sites;
   ResidualInit residual;
+  std::shared_ptr<DeviceBlock> arena = std::make_shared<DeviceBlock>();  // what the policy's step and the reference's share in turn
   std::optional<Model> base;  // its own weights, without the adapter, where the reference is computed with them
   Model model;
   std::unique_ptr<TrainableSet> trainables;

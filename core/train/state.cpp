@@ -19,8 +19,9 @@ constexpr auto kWindowMembers = [](auto& window, auto&& member) {
   member("supervised_tokens", window.supervised_tokens, "of all of them", at_least(0));
   member("seconds", window.seconds, "of all of them", at_least(0));
   member("data_seconds", window.data_seconds, "part of it spent waiting for data", at_least(0));
-  member.later("metrics", window.metrics, "of the objective: sums over the pairs of the others");
-  member.later("pairs", window.pairs, "of the others, where answers are compared", at_least(0));
+  member.later("sums", window.sums, "of the objective's metrics over the others");
+  member.later("counts", window.counts, "what each of them is divided by");
+  member.later("reference_gap_step0", window.reference_gap_step0, "how far answers are from the reference in the first step; below 0: not of these steps");
 };
 
 constexpr auto kStateMembers = [](auto& state, auto&& member) {

@@ -21,8 +21,8 @@ struct StepWindow {
   double loss = 0;  // sum over the steps that were not skipped
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;
   double seconds = 0, data_seconds = 0;
-  std::map<std::string, double> metrics;  // of the objective: sums over the pairs of the steps that were not skipped
-  int64_t pairs = 0;
+  std::map<std::string, double> sums, counts;  // of the objective's metrics, over the steps that were not skipped
+  double reference_gap_step0 = -1;             // max |l| of the first step's answers; below 0: not of these steps
 };
 
 struct TrainState {

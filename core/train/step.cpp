@@ -11,6 +11,7 @@
 #include "core/optim/schedule.h"
 #include "core/data/batch/packing.h"
 #include "core/tensor/device.h"
+#include "core/train/divergence.h"
 #include "core/train/reference.h"
 #include "core/train/sequence_head.h"
 
@@ -61,6 +62,14 @@ void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   if (state.consecutive_skips > kMostSkips) diverged(state, stats, std::to_string(kMostSkips) + " steps in a row were not finite");
 }
 
+// Of the chosen answers of these atoms; 0 where nothing is divided by them.
+double chosen_tokens(const DataSet& data, const ObjectiveConfig& objective, const std::vector<int64_t>& atoms) {
+  int64_t tokens = 0;
+  if (objective.nll_mean == NllMean::token)
+    for (const int64_t atom : atoms) tokens += data.supervised(data.examples_of(atom)[0]);
+  return static_cast<double>(tokens);
+}
+
 }  // namespace
 
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
@@ -69,9 +78,11 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   StepStats stats;
   std::vector<Batch> batches;
   double weights = 0;
-  const bool in_pairs = objective_of(session.job.objective.type).coupling == Coupling::pair;
+  const bool by_token = objective_of(session.job.objective.type).coupling == Coupling::token;
+  std::vector<int64_t> all_atoms;
   for (const auto& atoms : micro_batches) {
     batches.push_back(make_batch(data, atoms));
+    all_atoms.insert(all_atoms.end(), atoms.begin(), atoms.end());
     for (float weight : batches.back().loss_weights) weights += weight;
     stats.examples += static_cast<int64_t>(atoms.size());
     stats.tokens += batches.back().tokens();
@@ -81,8 +92,8 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   bool fp16 = session.job.train.precision == Precision::fp16;
   if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
   session.trainables->zero_grad();
-  if (in_pairs) stats.pairs = stats.examples;
-  const StepScale scale{in_pairs ? static_cast<double>(stats.pairs) : weights, state.loss_scale};
+  const StepScale scale{by_token ? weights : static_cast<double>(stats.examples), state.loss_scale,
+                        chosen_tokens(data, session.job.objective, all_atoms), divergence_of(session, data, all_atoms, stop)};
   double loss_sum = 0;
   for (const Batch& batch : batches) {
     if (stop.requested) throw StepInterrupted{};
@@ -92,6 +103,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
         tensors, scale, session.reference ? session.reference->sums(data, batch, tensors) : std::vector<double>());
     loss_sum += loss.loss;
     add(stats.metrics, loss.metrics);
+    stats.reference_gap = std::max(stats.reference_gap, loss.reference_gap);
   }
   stats.loss = loss_sum / scale.divisor;
   const GradientVerdict& verdict =
@@ -116,36 +128,34 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
 }
 
 EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
-                   const StopFlag& stop, const ObjectiveConfig& objective, Reference* reference) {
+                   const StopFlag& stop, const ObjectiveConfig& objective, Reference* reference, double divergence) {
   auto start = Clock::now();
   EvalStats stats;
   stats.examples.resize(static_cast<size_t>(data.size()));
   double loss = 0;
-  const bool in_pairs = objective_of(objective.type).coupling == Coupling::pair;
+  const bool by_token = objective_of(objective.type).coupling == Coupling::token;
   std::vector<int64_t> order(static_cast<size_t>(data.atoms()));
   std::iota(order.begin(), order.end(), 0);
-  for (const std::vector<int64_t>& atoms : fill_in_order(order, data.atom_lengths(), batch_tokens)) {
+  const auto atoms = static_cast<double>(std::max<int64_t>(1, data.atoms()));
+  const StepScale scale{.divisor = atoms, .chosen_tokens = chosen_tokens(data, objective, order), .divergence = divergence};
+  for (const std::vector<int64_t>& part : fill_in_order(order, data.atom_lengths(), batch_tokens)) {
     if (stop.requested) throw StepInterrupted{};
-    const Batch batch = make_batch(data, atoms);
+    const Batch batch = make_batch(data, part);
     const BatchTensors tensors = to_tensors(batch, model.spec, model.type, model.device);
-    const std::vector<ExampleLoss> losses = network.evaluate(tensors);
-    std::vector<SequenceSums> answers;
-    for (size_t i = 0; i < losses.size(); ++i) {
-      stats.examples[static_cast<size_t>(batch.example_ids[i])] = losses[i];
-      answers.push_back({-losses[i].loss, 0, losses[i].supervised_tokens});
-      if (!in_pairs) loss += losses[i].loss;
-      stats.supervised_tokens += losses[i].supervised_tokens;
+    const std::vector<SequenceSums> answers = network.answers(tensors);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      stats.examples[static_cast<size_t>(batch.example_ids[i])] = {answers[i].tokens, -answers[i].logp};
+      if (by_token) loss -= answers[i].logp;
+      stats.supervised_tokens += answers[i].tokens;
     }
     stats.tokens += batch.tokens();
-    if (!in_pairs) continue;
+    if (by_token) continue;
     const SequenceLoss compared =
-        answers_loss(answers, objective, reference ? reference->sums(data, batch, tensors) : std::vector<double>(), 1);
+        answers_loss(answers, objective, reference ? reference->sums(data, batch, tensors) : std::vector<double>(), scale);
     loss += compared.loss;
     add(stats.metrics, compared.metrics);
   }
-  const auto atoms = static_cast<double>(std::max<int64_t>(1, data.atoms()));
-  stats.loss = loss / (in_pairs ? atoms : static_cast<double>(std::max<int64_t>(1, stats.supervised_tokens)));
-  for (auto& [name, sum] : stats.metrics) sum /= atoms;
+  stats.loss = loss / (by_token ? static_cast<double>(std::max<int64_t>(1, stats.supervised_tokens)) : atoms);
   synchronize(model.device);
   stats.seconds = seconds_since(start);
   return stats;

@@ -19,8 +19,8 @@ struct StopFlag {
 
 struct StepStats {
   double loss = 0;       // mean over what the objective divides by: supervised tokens, or pairs
-  MetricSums metrics;    // of the objective, sums over its pairs
-  int64_t pairs = 0;
+  Metrics metrics;       // of the objective
+  double reference_gap = 0;  // max |l| of its answers
   double grad_norm = 0;  // before clipping, without the loss scale
   double learning_rate = 0;
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;
@@ -38,8 +38,8 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
                      TrainState& state, const StopFlag& stop);
 
 struct EvalStats {
-  double loss = 0;  // the objective's mean over the whole split: by supervised token, or by pair
-  MetricSums metrics;  // means
+  double loss = 0;  // the objective's mean over the whole split: by supervised token, by answer, or by pair
+  Metrics metrics;
   int64_t tokens = 0, supervised_tokens = 0;
   double seconds = 0;
   std::vector<ExampleLoss> examples;  // by index in the split
@@ -47,7 +47,8 @@ struct EvalStats {
 
 // Batches of at most `batch_tokens` tokens; results do not depend on it but for rounding.
 // `reference` may be null where the objective compares with none; without an objective it is the likelihood of tokens.
+// `divergence`: kto's, of the split.
 EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
-                   const StopFlag& stop, const ObjectiveConfig& objective = {}, Reference* reference = nullptr);
+                   const StopFlag& stop, const ObjectiveConfig& objective = {}, Reference* reference = nullptr, double divergence = 0);
 
 }  // namespace forge

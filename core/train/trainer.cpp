@@ -19,6 +19,7 @@
 #include "core/run/samples.h"
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
+#include "core/train/divergence.h"
 #include "core/train/reference.h"
 #include "core/train/run_log.h"
 #include "providers/engine_providers.h"
@@ -127,8 +128,7 @@ class Trainer {
   }
 
   void take_reference() {
-    ReferenceRequest reference{{&train_data_}, paths_.reference(), state_.step == 0};
-    if (has_eval()) reference.data.push_back(&eval_data_);
+    const ReferenceRequest reference{&train_data_, has_eval() ? &eval_data_ : nullptr, paths_.reference(), state_.step == 0};
     session_->reference = open_reference(*session_, reference, stop_);
   }
 
@@ -213,9 +213,12 @@ class Trainer {
     window.skipped += stats.skipped;
     if (!stats.skipped) {
       window.loss += stats.loss;
-      window.pairs += stats.pairs;
-      add(window.metrics, stats.metrics);
+      for (const auto& [name, mean] : stats.metrics) {
+        window.sums[name] += mean.sum;
+        window.counts[name] += mean.count;
+      }
     }
+    if (state_.step == 1 && session_->reference) window.reference_gap_step0 = stats.reference_gap;
     window.examples += stats.examples;
     window.tokens += stats.tokens;
     window.supervised_tokens += stats.supervised_tokens;
@@ -275,7 +278,10 @@ class Trainer {
                {"mfu", nullptr},
                {"loss_scale", state_.loss_scale},
                {"skipped", window.skipped > 0}};
-    for (const auto& [name, sum] : window.metrics) event[name] = sum / static_cast<double>(window.pairs);
+    Metrics metrics;
+    for (const auto& [name, sum] : window.sums) metrics[name] = {sum, window.counts.at(name)};
+    for (const auto& [name, mean] : means_of(metrics)) event[name] = mean;
+    if (window.reference_gap_step0 >= 0) event["reference_gap_step0"] = window.reference_gap_step0;
     record(std::move(event));
   }
 
@@ -292,7 +298,7 @@ class Trainer {
                {"tokens", stats.tokens},
                {"supervised_tokens", stats.supervised_tokens},
                {"seconds", stats.seconds}};
-    for (const auto& [name, mean] : stats.metrics) event["eval_" + name] = mean;
+    for (const auto& [name, mean] : means_of(stats.metrics)) event["eval_" + name] = mean;
     record(std::move(event));
     state_.last_eval_step = state_.step;
     if (state_.step == 0) return;
@@ -308,7 +314,7 @@ class Trainer {
       int64_t batch_tokens = std::max<int64_t>(1, evaluation_tokens(session_->plan) / divisor_);
       try {
         return evaluate(*session_->network, session_->model, eval_data_, batch_tokens, stop_, job().objective,
-                        session_->reference.get());
+                        session_->reference.get(), divergence_of(*session_, eval_data_, all_examples(eval_data_), stop_));
       } catch (const c10::OutOfMemoryError& error) {
         // Shorter batches than the longest example do not exist.
         bool smallest = batch_tokens <= std::max(request_.plan.eval.longest, request_.plan.eval.pairs.longest);

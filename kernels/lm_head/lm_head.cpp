@@ -1,6 +1,7 @@
 #include "kernels/lm_head/lm_head.h"
 
 #include "kernels/common/add_narrow.h"
+#include "kernels/lm_head/row_statistics.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -57,6 +58,20 @@ struct Reduced {
   at::Tensor log_probabilities;  // [positions, vocab]
 };
 
+// Of log-probabilities [positions, vocab], of which `logp` are the targets'.
+void add_statistics(const at::Tensor& log_probabilities, const at::Tensor& logp, const TokenNeeds& needs, TokenOutputs& outputs) {
+  at::Tensor entropy = at::empty_like(logp), largest = at::empty_like(logp);
+  if (logp.is_cpu()) {
+    row_statistics_cpu(log_probabilities.const_data_ptr<float>(), logp.size(0), log_probabilities.size(1),
+                       entropy.data_ptr<float>(), largest.data_ptr<float>());
+  } else {
+    largest = log_probabilities.amax(1);
+    if (needs.entropy) entropy = (log_probabilities.exp() * log_probabilities).sum(1).neg();
+  }
+  if (needs.entropy) outputs.entropy = entropy;
+  if (needs.top1) outputs.top1 = logp.ge(largest).to(at::kFloat);
+}
+
 // Consumes the logits. LibTorch's fused log-softmax runs in place: nothing else as large exists, its four passes are
 // one, and its rounding (a fast exp) is what transformers trains with.
 Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& needs) {
@@ -68,7 +83,7 @@ Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& n
   at::Tensor logp = logits.gather(1, index).squeeze(1);
   result.outputs.logsumexp = target_logit - logp;
   if (needs.logp) result.outputs.logp = logp;
-  if (needs.entropy) result.outputs.entropy = (logits.exp() * logits).sum(1).neg();
+  if (needs.entropy || needs.top1) add_statistics(logits, logp, needs, result.outputs);
   result.log_probabilities = std::move(logits);
   return result;
 }
@@ -80,7 +95,7 @@ at::Tensor rows_of(const at::Tensor& numbers, int64_t begin, int64_t count) {
 Reduced rows_of(const Reduced& chunk, int64_t begin, int64_t count) {
   const TokenOutputs& all = chunk.outputs;
   return {{rows_of(all.logp, begin, count), rows_of(all.logsumexp, begin, count), rows_of(all.mean_logit, begin, count),
-           rows_of(all.entropy, begin, count)},
+           rows_of(all.entropy, begin, count), {}},
           rows_of(chunk.log_probabilities, begin, count)};
 }
 TokenGrads rows_of(const TokenGrads& grads, int64_t begin, int64_t count) {
@@ -150,6 +165,7 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
     append(whole.logsumexp, begin, total, part.logsumexp);
     append(whole.mean_logit, begin, total, part.mean_logit);
     append(whole.entropy, begin, total, part.entropy);
+    append(whole.top1, begin, total, part.top1);
   }
   return whole;
 }

@@ -7,6 +7,7 @@
 //   logp       = z_y − logsumexp(z)
 //   mean_logit = mean(z)
 //   entropy    = logsumexp(z) − Σ p z
+//   top1       = 1 where no token is likelier than the target, else 0
 //   d z        = g_logp (onehot_y − p) + g_lse p + g_mean / V − g_entropy p (z − Σ p z)
 //   d h Wᵀ     = d z, under a cap d z (1 − (z / c)²)
 #include <ATen/core/Tensor.h>
@@ -24,12 +25,13 @@ struct TokenNeeds {
   bool logsumexp = false;
   bool mean_logit = false;
   bool entropy = false;
+  bool top1 = false;
   double temperature = 1;
 };
 
 // Numbers per position, fp32 [positions]; undefined where not asked for.
 struct TokenOutputs {
-  at::Tensor logp, logsumexp, mean_logit, entropy;
+  at::Tensor logp, logsumexp, mean_logit, entropy, top1;
 };
 
 // Cotangents of TokenOutputs, fp32 [positions]; undefined means zero.

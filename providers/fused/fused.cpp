@@ -25,6 +25,7 @@ class FusedProvider : public StepProvider {
         training_(memory_of(training_step(options.shape))),
         evaluation_(memory_of(evaluation_step(options.shape))),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type),
+        arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
     ask_for(training_, options.training);
     ask_for(evaluation_, options.evaluation);
@@ -62,6 +63,7 @@ class FusedProvider : public StepProvider {
     const Graph& list = training_.graph;
     const size_t norm = list.micro_batch_ops;
     FORGE_CHECK(norm + 2 == list.ops.size(), "an update of a list that trains nothing");
+    if (training_.arena) training_.arena = arena_->as();  // another's may have replaced it
     return {&list, &list.ops[norm], &list.ops[norm + 1], training_.arena ? training_.workspace(norm) : nullptr};
   }
 
@@ -97,9 +99,9 @@ class FusedProvider : public StepProvider {
 
   void take_arena() {
     const int64_t bytes = std::max(training_.layout.bytes, evaluation_.layout.bytes);
-    if (arena_.bytes() >= bytes) return;
-    arena_.reset();  // before the new one
-    arena_ = DeviceBlock(device_, bytes, "arena");
+    if (arena_->bytes() >= bytes) return;
+    arena_->reset();  // before the new one
+    *arena_ = DeviceBlock(device_, bytes, "arena");
   }
 
   void begin(StepMemory& m, const BatchTensors& batch) {
@@ -114,7 +116,7 @@ class FusedProvider : public StepProvider {
       set_room(&m == &training_ ? evaluation_ : training_, {});
       take_arena();
     }
-    training_.arena = evaluation_.arena = arena_.as();
+    training_.arena = evaluation_.arena = arena_->as();
     modules_.refresh();
     batch_ = batch_memory_.load(batch);
   }
@@ -138,7 +140,7 @@ class FusedProvider : public StepProvider {
   StepOptions options_;
   StepMemory training_, evaluation_;
   FusedModules modules_;
-  DeviceBlock arena_;
+  std::shared_ptr<DeviceBlock> arena_;
   BatchMemory batch_memory_;
   StepBatch batch_;
   StepWatch watch_;

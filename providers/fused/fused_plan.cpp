@@ -241,6 +241,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
     add("objective", shape.training ? 0 : 4 * shape.supervised_tokens, "4 B for each position");
   else
     add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
+  if (const MemoryLine answers = answer_line(shape); answers.bytes > 0) lines.push_back(answers);
   add("weight conversion", conversion_bytes(shape, graph) + converted_head_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;

@@ -57,7 +57,7 @@ class Step {
     Held normed = final_norm(nullptr);
     Held scratch = narrow() ? Held() : logits(4);
     Held result = narrow() ? logits(element() + 4) : Held();
-    ops_.multiply({chunk(), shape_.spec.hidden_size, shape_.spec.vocab_size});
+    ops_.multiply({chunk(), shape_.spec.hidden_size, outputs()});
   }
 
   const Graph& list() const { return list_; }
@@ -75,7 +75,8 @@ class Step {
   Held boundary(Use use) {
     return ledger_.hold(use, element() * shape_.micro_batch_tokens * shape_.spec.hidden_size);
   }
-  Held logits(int64_t element) { return ledger_.hold(Use::head, chunk() * shape_.spec.vocab_size * element); }
+  int64_t outputs() const { return list_.module(list_.ops.back()).out; }  // of the head
+  Held logits(int64_t element) { return ledger_.hold(Use::head, chunk() * outputs() * element); }
   bool learns(const Op& op) const { return list_.module(op).trained; }
 
   // Ids, angles, and ids, positions and weights of what is supervised.
@@ -110,13 +111,14 @@ class Step {
     SavedOp node;
     Held normed = final_norm(&node), d_normed = ledger_.hold(Use::head, row_bytes());
     {
+      Held answers = ledger_.hold(Use::head, answer_line(shape_).bytes);
       Held logits_held = logits(4 + (narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));
-      ops_.multiply({chunk(), hidden, shape_.spec.vocab_size});
-      ops_.multiply({chunk(), shape_.spec.vocab_size, hidden});
+      ops_.multiply({chunk(), hidden, outputs()});
+      ops_.multiply({chunk(), outputs(), hidden});
       // In fp32 the head's gradient is added where it belongs; else it is a matrix of its own first.
       if (learns(list_.ops.back()) && narrow()) {
-        Held gradient = ledger_.hold(Use::head, e * shape_.spec.vocab_size * hidden);
-        ops_.multiply({shape_.spec.vocab_size, chunk(), hidden, true});
+        Held gradient = ledger_.hold(Use::head, e * outputs() * hidden);
+        ops_.multiply({outputs(), chunk(), hidden, true});
       }
     }
     // The engine's own handle of d normed lives on.
@@ -152,7 +154,7 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
           ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
   add("logits chunk", peak[Use::head],
       format_count(std::min(kHeadChunk, shape.supervised_tokens)) + " positions × " +
-          format_count(shape.spec.vocab_size) + " logits, " + format_count(shape.supervised_tokens) +
+          format_count(step.list().module(step.list().ops.back()).out) + " logits, " + format_count(shape.supervised_tokens) +
           " supervised rows");
   add("layer workspace", peak[Use::layer], tokens + ": gradients and recomputed tensors of one layer");
   add("weight gradients", peak[Use::weight_grads], "of half a layer, before they are added up");

@@ -30,6 +30,8 @@ LONG = {"data": {"max_length": 40}}
 DPO = {"objective": {"type": "dpo"}, "data": {"train": "pairs.jsonl"}}
 SIMPO = {"objective": {"type": "simpo"}, "data": {"train": "pairs.jsonl"}}
 ORPO = {"objective": {"type": "orpo"}, "data": {"train": "pairs.jsonl"}}
+KTO = {"objective": {"type": "kto"}, "data": {"train": "pairs.jsonl"}}
+REWARD = {"objective": {"type": "reward"}, "data": {"train": "pairs.jsonl"}}
 FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
 
 
@@ -84,8 +86,12 @@ KEYS = {
     "objective.beta": (0.5, DPO),
     "objective.label_flip": (0.2, DPO),
     "objective.nll_weight": (1, DPO),
+    "objective.nll_mean": ("token", ORPO),
     "objective.gamma": (0.1, SIMPO),
     "objective.odds_weight": (0.5, ORPO),
+    "objective.desirable_weight": (1.3, KTO),
+    "objective.undesirable_weight": (0.8, KTO),
+    "objective.center": (0.5, REWARD),
     "objective.reference": ("start", DPO),
     "objective.reference_cache": (True, DPO),
     **{f"data.{split}.{key}": case for split in ("train", "eval") for key, case in SOURCE_KEYS.items()},

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/config/names.h"
+#include "core/data/batch/mismatch.h"
 #include "core/data/batch/order.h"
 #include "core/data/prepare.h"
 #include "tests/test.h"
@@ -174,4 +175,83 @@ TEST_CASE("a cache of pairs is read again as pairs") {
   CHECK(again.atoms() == 5);
   CHECK(again.atom_lengths() == made.lengths);
   CHECK(data_summary_from_json(to_json(made.summary)).pairs.rejected_longer == made.summary.pairs.rejected_longer);
+}
+
+TEST_CASE("answers that are judged one by one are examples with their judgement, cut like pairs") {
+  Pairs data;
+  data.job.objective.type = ObjectiveType::kto;
+  const auto judged = [](const std::string& prompt, const std::string& answer, bool good) {
+    return dump_json({{"prompt", prompt}, {"completion", answer}, {"label", good}}) + "\n";
+  };
+  const Prepared prepared = data.prepare(judged("question one", " yes", true) + judged("question two", " no", false) + judged("question six", " so", true));
+  REQUIRE(prepared.data->size() == 3);
+  CHECK(prepared.data->atoms() == 3);
+  CHECK(prepared.summary.pairs.desirable == 2);
+  CHECK(prepared.summary.pairs.undesirable == 1);
+  CHECK(prepared.data->judgement(0).desirable);
+  CHECK_FALSE(prepared.data->judgement(1).desirable);
+  const Batch batch = make_batch(*prepared.data, {1, 2});
+  REQUIRE(batch.judgements.size() == 2);
+  CHECK_FALSE(batch.judgements[0].desirable);
+  CHECK(batch.judgements[1].desirable);
+  data.job.data.max_length = 12;
+  const Prepared cut = data.prepare(judged(std::string(200, 'x') + " end of the question", " yes", true));
+  REQUIRE(cut.data->size() == 1);
+  CHECK(cut.data->length(0) == 12);
+  CHECK(cut.data->example(0).supervised.back() == 1);
+  CHECK(cut.summary.cuts.prompts == 1);
+}
+
+TEST_CASE("the two answers of a preference row are a good and a bad one where each is judged by itself") {
+  Pairs data;
+  data.job.objective.type = ObjectiveType::kto;
+  const Prepared prepared = data.prepare(many_rows(5));
+  CHECK(prepared.data->atoms() == 10);
+  CHECK(prepared.summary.pairs.desirable == 5);
+  CHECK(prepared.summary.pairs.undesirable == 5);
+}
+
+TEST_CASE("answers meet the prompt behind theirs, of a step's examples, whatever their order, and never their own") {
+  Pairs data;
+  data.job.objective.type = ObjectiveType::kto;
+  std::string rows;
+  for (const char* prompt : {"alpha", "alpha", "beta", "gamma", "gamma"})
+    rows += row(prompt, " yes of " + std::to_string(rows.size()), " no of " + std::to_string(rows.size()));
+  const Prepared prepared = data.prepare(rows);
+  const DataSet& set = *prepared.data;  // two examples a row: alpha 0 to 3, beta 4 and 5, gamma 6 to 9
+  const std::vector<Mismatch> all = mismatches(set, {6, 0, 4, 2});
+  CHECK(all == std::vector<Mismatch>{{0, 6}, {2, 6}, {4, 2}, {6, 4}});
+  CHECK(mismatches(set, {2, 4, 6, 0}) == all);
+  CHECK(mismatches(set, {0, 1, 2}).empty());
+  const Example made = mismatched_example(set, {4, 2}, 4096), before = set.example(4), behind = set.example(2);
+  const auto first = [](const Example& e) { return std::find(e.supervised.begin(), e.supervised.end(), 1) - e.supervised.begin(); };
+  CHECK(std::equal(before.ids.begin(), before.ids.begin() + first(before), made.ids.begin()));
+  CHECK(std::equal(behind.ids.begin() + first(behind), behind.ids.end(), made.ids.begin() + first(made)));
+  CHECK(static_cast<int64_t>(made.ids.size()) == first(before) + set.length(2) - first(behind));
+  const Example shortened = mismatched_example(set, {4, 2}, 3);
+  CHECK(shortened.ids.size() == 3);
+  CHECK(shortened.supervised.front() == 0);
+}
+
+TEST_CASE("a reward model's pairs have margins, and none whose answer has no end") {
+  Pairs data;
+  data.job.objective.type = ObjectiveType::reward;
+  const Prepared prepared = data.prepare(
+      dump_json({{"prompt", "q"}, {"chosen", " a"}, {"rejected", " b"}, {"margin", 0.75}}) + "\n" + row("q", " c", " d"));
+  REQUIRE(prepared.data->size() == 4);
+  CHECK(prepared.data->atoms() == 2);
+  CHECK(prepared.data->judgement(0).margin == 0.75);
+  CHECK(prepared.data->judgement(2).margin == 0);
+  data.job.data.max_length = 16;
+  const Prepared cut = data.prepare(row("q", std::string(300, 'y'), " d") + row("q", " c", " d"));
+  CHECK(cut.data->atoms() == 1);
+  CHECK(cut.summary.dropped == 1);
+}
+
+TEST_CASE("a margin that nothing reads is counted, and one that is no number is a fault") {
+  Pairs data;
+  const std::string rows = dump_json({{"prompt", "q"}, {"chosen", " a"}, {"rejected", " b"}, {"margin", 2}}) + "\n";
+  CHECK(data.prepare(rows).summary.unread_keys.at("margin") == 1);
+  CHECK_THROWS_WITH(data.prepare(dump_json({{"prompt", "q"}, {"chosen", " a"}, {"rejected", " b"}, {"margin", "much"}}) + "\n"),
+                    Catch::Contains("margin is a text, expected a number"));
 }

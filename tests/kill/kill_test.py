@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills forge at random moments and expects nothing lost and no litter. Standard library only.
 
-    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--keep DIR]
+    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--keep DIR]
 
 One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
 folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
@@ -27,15 +27,17 @@ from pathlib import Path
 
 TINY = Path(__file__).resolve().parent.parent / "fixtures" / "tiny-llama"
 ROWS = Path(__file__).resolve().parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
-PAIRS = ROWS.parent / "tiny-pairs.jsonl"
+ANSWERS = {"dpo": ROWS.parent / "tiny-pairs.jsonl", "kto": ROWS.parent / "tiny-answers.jsonl"}
+OBJECTIVE = "sft"  # of every job; --objective sets it
 STEPS, EVERY = 40, 3
 ENGINE_GONE_S, SECOND_SIGNAL_S, CHECKPOINT_S = 10.0, 2.0, 10.0
 LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial", ".discarded", ".damaged")
 QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM)
 
 
-def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, preference: bool = False) -> Path:
-    """`preference`: pairs of answers against a reference whose log-probabilities are kept in the run folder."""
+def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, objective: str | None = None) -> Path:
+    """`objective` dpo or kto: answers against a reference whose log-probabilities are kept in the run folder."""
+    objective = objective or OBJECTIVE
     job = {
         "version": 1, "name": "small", "seed": 5, "output_dir": str(folder / "runs"),
         "model": {"path": str(TINY)},
@@ -50,9 +52,9 @@ def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, preference: 
         "hardware": {"device": "cpu"},
     }
     job["data"]["eval_fraction"] = 0.1
-    if preference:
-        job["objective"] = {"type": "dpo", "reference_cache": True}
-        job["data"]["train"] = [{"path": str(PAIRS)}]
+    if objective in ANSWERS:
+        job["objective"] = {"type": objective, "reference_cache": True}
+        job["data"]["train"] = [{"path": str(ANSWERS[objective])}]
     folder.mkdir(parents=True)
     path = folder / "small.json"
     path.write_text(json.dumps(job, indent=1))
@@ -361,8 +363,11 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=16)
     parser.add_argument("--signals", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--objective", choices=("sft", *ANSWERS), default="sft")
     parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
     args = parser.parse_args()
+    global OBJECTIVE
+    OBJECTIVE = args.objective
     checks, rng = Checks(), random.Random(args.seed)
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep.resolve() if args.keep else Path(temporary)

@@ -80,7 +80,7 @@ def names(folder: Path) -> list:
 
 
 def stages(bench: Bench, preference: bool) -> list:
-    job = write_job(bench.work, STEPS, EVERY, preference)
+    job = write_job(bench.work, STEPS, EVERY, "dpo" if preference else "sft")
     new = bench.keep("new")
     faults = complete(bench.forge, job, LIMIT_S)
     assert not faults, faults

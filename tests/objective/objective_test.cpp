@@ -21,6 +21,7 @@ struct KnownAnswer {
   std::string name;
   ObjectiveConfig objective;
   double loss, d_chosen, d_rejected, loss_at_reference;
+  SequenceSums chosen = kChosen, rejected = kRejected;
 };
 
 ObjectiveConfig config(ObjectiveType type, const std::function<void(ObjectiveConfig&)>& change = {}) {
@@ -54,6 +55,7 @@ const std::vector<KnownAnswer>& known_answers() {
       {"simpo", config(ObjectiveType::simpo, [](ObjectiveConfig& o) { o.beta = 2.5; }), 2.350206559, -0.565406584, 0.376937723, -1},
       {"orpo", config(ObjectiveType::orpo), 0.099574255, -0.016589729, 0.011448972, -1},
       {"cpo", config(ObjectiveType::cpo), 0.554355244, -0.042555748, 0.042555748, -1},
+      {"reward", config(ObjectiveType::reward), 0.541915252, -0.367312340, 0.435312340, -1, {1.2, 0, 1, true, 0.3}, {0.5, 0, 1}},
   };
   return all;
 }
@@ -73,7 +75,7 @@ std::vector<std::string> faults_of(const Row& row, const KnownAnswer& known) {
     if (!good) faults.push_back(known.name + ": " + what);
   };
   const ObjectiveConfig& o = known.objective;
-  const PairLoss found = row(o, kChosen, kRejected);
+  const PairLoss found = row(o, known.chosen, known.rejected);
   expect(near(found.loss, known.loss, 1e-8), "loss " + format_number(found.loss));
   expect(near(found.d_chosen, known.d_chosen, 1e-8), "d_chosen " + format_number(found.d_chosen));
   expect(near(found.d_rejected, known.d_rejected, 1e-8), "d_rejected " + format_number(found.d_rejected));
@@ -84,7 +86,7 @@ std::vector<std::string> faults_of(const Row& row, const KnownAnswer& known) {
   constexpr double kStep = 1e-4;
   for (const double chosen : {-40.0, -12.0, -2.0, -0.03})
     for (const double rejected : {-50.0, -15.0, -1.0}) {
-      SequenceSums c = kChosen, r = kRejected;
+      SequenceSums c = known.chosen, r = known.rejected;
       c.logp = chosen, r.logp = rejected;
       const PairLoss at = row(o, c, r);
       const auto slope = [&](double& value) {
@@ -131,7 +133,7 @@ const std::vector<Mutation>& mutations() {
       {"divided by the answer's length",
        [](const Row& row, const auto& o, const auto& c, const auto& r) {
          PairLoss p = row(o, c, r);
-         p.d_chosen /= static_cast<double>(c.tokens);
+         p.d_chosen /= static_cast<double>(c.tokens + 1);
          return p;
        }},
       {"a gate that closes where the chosen answer wins",
@@ -145,6 +147,7 @@ const std::vector<Mutation>& mutations() {
          ObjectiveConfig other = o;
          if (other.beta) *other.beta *= 1.01;
          other.odds_weight *= 1.01;
+         other.center *= 1.01;
          return row(other, c, r);
        }},
   };
@@ -161,7 +164,47 @@ void set(ObjectiveConfig& objective, const std::string& key, const Json& value) 
   else if (key == "nll_weight") objective.nll_weight = number();
   else if (key == "gamma") objective.gamma = number();
   else if (key == "odds_weight") objective.odds_weight = number();
+  else if (key == "center") objective.center = number();
+  else if (key == "desirable_weight") objective.desirable_weight = number();
+  else if (key == "undesirable_weight") objective.undesirable_weight = number();
+  else if (key == "nll_mean") objective.nll_mean = *enum_of<NllMean>(value.get<std::string>());
   else FAIL("a golden with " << key);
+}
+
+// Of a golden whose answers are judged one by one.
+void check_answers(const Json& golden, const ObjectiveConfig& objective) {
+  std::vector<SequenceSums> answers;
+  for (size_t i = 0; i < golden["logp"].size(); ++i)
+    answers.push_back({golden["logp"][i], golden["reference"][i], golden["tokens"][i], golden["desirable"][i]});
+  const auto count = static_cast<double>(answers.size());
+  const SequenceLoss found = sequence_loss(objective, answers, {.divisor = count, .divergence = golden["divergence"]});
+  CHECK(near(found.loss / count, golden["loss"], 1e-10));
+  for (size_t i = 0; i < answers.size(); ++i) CHECK(near(found.cotangents[i], golden["gradient"][i], 1e-10));
+}
+
+// kto, by its known answer, central differences and both sides of its one gate.
+using AnswerRow = std::function<AnswerLoss(const ObjectiveConfig&, const SequenceSums&, double)>;
+std::vector<std::string> kto_faults(const AnswerRow& row) {
+  std::vector<std::string> faults;
+  const auto expect = [&](double found, double wanted, double tolerance, const std::string& what) {
+    if (!near(found, wanted, tolerance)) faults.push_back(what + " " + format_number(found));
+  };
+  const ObjectiveConfig o = config(ObjectiveType::kto, [](ObjectiveConfig& o) { o.undesirable_weight = 1.5; });
+  const SequenceSums good{-12, -13, 4, true}, bad{-15, -14.5, 6, false};
+  expect(row(o, good, 0.4).loss, 0.485004498, 1e-8, "desirable loss");
+  expect(row(o, bad, 0.4).loss, 0.716272763, 1e-8, "undesirable loss");
+  expect(row(o, good, 0.4).d_answer, -0.024977513, 1e-8, "desirable d");
+  expect(row(o, bad, 0.4).d_answer, 0.037424165, 1e-8, "undesirable d");
+  for (SequenceSums answer : {good, bad})
+    for (const double logp : {-60.0, -13.5, -2.0}) {
+      answer.logp = logp;
+      const double slope = row(o, answer, 0.4).d_answer;
+      answer.logp = logp + 1e-4;
+      const double above = row(o, answer, 0.4).loss;
+      answer.logp = logp - 1e-4;
+      expect(slope, (above - row(o, answer, 0.4).loss) / 2e-4, 2e-6, "d at " + format_number(logp));
+    }
+  return faults;
 }
 
 std::string text(const std::vector<std::string>& faults) { return join(faults, "\n"); }
@@ -195,7 +238,7 @@ TEST_CASE("every loss of dpo and every objective of pairs has a known answer") {
     }));
   for (size_t i = 0; i < names(ObjectiveType()).size(); ++i) {
     const auto type = static_cast<ObjectiveType>(i);
-    if (objective_of(type).coupling == Coupling::token) continue;
+    if (objective_of(type).coupling != Coupling::pair) continue;
     CHECK(std::any_of(known_answers().begin(), known_answers().end(),
                       [&](const KnownAnswer& known) { return known.objective.type == type; }));
   }
@@ -205,7 +248,7 @@ TEST_CASE("losses and gradients stay finite for answers that are certain or impo
   for (const KnownAnswer& known : known_answers())
     for (const double chosen : {0.0, -1e-12, -1e5})
       for (const double rejected : {0.0, -1e-12, -1e5}) {
-        SequenceSums c = kChosen, r = kRejected;
+        SequenceSums c = known.chosen, r = known.rejected;
         c.logp = chosen, r.logp = rejected;
         const PairLoss found = row_of(known.objective)(known.objective, c, r);
         INFO(known.name << " " << chosen << " " << rejected);
@@ -215,19 +258,34 @@ TEST_CASE("losses and gradients stay finite for answers that are certain or impo
       }
 }
 
+TEST_CASE("an answer that is certain pulls on nothing in orpo, whose odds would be infinite") {
+  const ObjectiveConfig objective = config(ObjectiveType::orpo);
+  const PairLoss found = objective_of(ObjectiveType::orpo).pair(objective, {0, 0, 4}, {0, 0, 6});
+  CHECK(found.d_chosen == 0);
+  CHECK(found.d_rejected == 0);
+}
+
 TEST_CASE("losses and gradients are those of TRL in float64") {
   const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/objective/goldens/trl.json";
   const Json goldens = Json::parse(read_file(path, 1 << 20, ErrorKind::environment));
-  CHECK(goldens["cases"].size() == 16);
+  CHECK(goldens["cases"].size() == 21);
   for (const Json& golden : goldens["cases"]) {
     ObjectiveConfig objective;
     for (const auto& [key, value] : golden["objective"].items()) set(objective, key, value);
     std::vector<SequenceSums> answers;
     const size_t pairs = golden["logp"].size() / 2;
+    StepScale scale{.divisor = static_cast<double>(pairs)};
+    if (objective_of(objective.type).coupling == Coupling::answer) {
+      check_answers(golden, with_defaults(objective));
+      continue;
+    }
     for (size_t i = 0; i < pairs; ++i)
-      for (const size_t row : {i, pairs + i})
+      for (const size_t row : {i, pairs + i}) {
         answers.push_back({golden["logp"][row], golden["reference"][row], golden["tokens"][row]});
-    const SequenceLoss found = sequence_loss(with_defaults(objective), answers, static_cast<double>(pairs));
+        if (row == i && golden.contains("margin")) answers.back().margin = golden["margin"][i];
+        if (row == i) scale.chosen_tokens += static_cast<double>(answers.back().tokens);
+      }
+    const SequenceLoss found = sequence_loss(with_defaults(objective), answers, scale);
     INFO(golden["name"]);
     CHECK(near(found.loss / static_cast<double>(pairs), golden["loss"], 1e-10));
     for (size_t i = 0; i < pairs; ++i) {
@@ -239,7 +297,7 @@ TEST_CASE("losses and gradients are those of TRL in float64") {
 
 TEST_CASE("the loss of a batch is divided by the pairs of the step, and its likelihood is the chosen answer's mean") {
   const ObjectiveConfig objective = config(ObjectiveType::dpo, [](ObjectiveConfig& o) { o.nll_weight = 0.5; });
-  const SequenceLoss found = sequence_loss(objective, {kChosen, kRejected, kRejected, kChosen}, 8);
+  const SequenceLoss found = sequence_loss(objective, {kChosen, kRejected, kRejected, kChosen}, {.divisor = 8});
   const PairLoss first = objective_of(ObjectiveType::dpo).pair(objective, kChosen, kRejected);
   const PairLoss second = objective_of(ObjectiveType::dpo).pair(objective, kRejected, kChosen);
   CHECK(found.loss == Approx(first.loss + 0.5 * 3 + second.loss + 0.5 * 2.5).epsilon(1e-14));
@@ -248,28 +306,28 @@ TEST_CASE("the loss of a batch is divided by the pairs of the step, and its like
   CHECK(found.cotangents[1] == Approx(first.d_rejected / 8).epsilon(1e-14));
   CHECK(found.cotangents[2] == Approx((second.d_chosen - 0.5 / 6) / 8).epsilon(1e-14));
   CHECK(found.cotangents[3] == Approx(second.d_rejected / 8).epsilon(1e-14));
-  CHECK(found.metrics.at("nll") == Approx(5.5).epsilon(1e-14));
+  CHECK(found.metrics.at("nll").sum == Approx(5.5).epsilon(1e-14));
 }
 
 TEST_CASE("metrics are sums over pairs, and equal rewards count one half") {
   const ObjectiveConfig objective = config(ObjectiveType::dpo);
-  const MetricSums sums = sequence_loss(objective, {kChosen, kRejected, kChosen, kChosen}, 2).metrics;
-  CHECK(sums.at("reward_chosen") == Approx(0.2));
-  CHECK(sums.at("reward_rejected") == Approx(0.05));
-  CHECK(sums.at("reward_margin") == Approx(0.15));
-  CHECK(sums.at("reward_accuracy") == 1.5);
-  CHECK(sums.at("logp_chosen") == -24);
-  CHECK(sums.at("logp_rejected") == -27);
-  CHECK(sums.at("logp_chosen_change") == 2);
-  CHECK(sums.at("logp_rejected_change") == 0.5);
+  const Metrics sums = sequence_loss(objective, {kChosen, kRejected, kChosen, kChosen}, {.divisor = 2}).metrics;
+  CHECK(sums.at("reward_chosen").sum == Approx(0.2));
+  CHECK(sums.at("reward_rejected").sum == Approx(0.05));
+  CHECK(sums.at("reward_margin").sum == Approx(0.15));
+  CHECK(sums.at("reward_accuracy").sum == 1.5);
+  CHECK(sums.at("logp_chosen").sum == -24);
+  CHECK(sums.at("logp_rejected").sum == -27);
+  CHECK(sums.at("logp_chosen_change").sum == 2);
+  CHECK(sums.at("logp_rejected_change").sum == 0.5);
 }
 
 TEST_CASE("an answer equal to the reference's has reward 0 and the loss ln 2") {
   const SequenceSums c{-13, -13, 4}, r{-14.5, -14.5, 6};
-  const SequenceLoss found = sequence_loss(config(ObjectiveType::dpo), {c, r}, 1);
+  const SequenceLoss found = sequence_loss(config(ObjectiveType::dpo), {c, r}, {});
   CHECK(found.loss == std::log(2.0));
-  CHECK(found.metrics.at("reward_chosen") == 0);
-  CHECK(found.metrics.at("reward_margin") == 0);
+  CHECK(found.metrics.at("reward_chosen").sum == 0);
+  CHECK(found.metrics.at("reward_margin").sum == 0);
 }
 
 TEST_CASE("objectives train on rows that they understand") {
@@ -278,4 +336,78 @@ TEST_CASE("objectives train on rows that they understand") {
   CHECK_FALSE(trains_on(objective_of(ObjectiveType::sft), RowFormat::preference));
   CHECK(trains_on(objective_of(ObjectiveType::sft), RowFormat::messages));
   CHECK_FALSE(trains_on(objective_of(ObjectiveType::simpo), RowFormat::kto));
+  CHECK(trains_on(objective_of(ObjectiveType::kto), RowFormat::kto));
+  CHECK(trains_on(objective_of(ObjectiveType::kto), RowFormat::preference));
+  CHECK_FALSE(trains_on(objective_of(ObjectiveType::kto), RowFormat::messages));
+  CHECK(trains_on(objective_of(ObjectiveType::reward), RowFormat::preference));
+  CHECK_FALSE(trains_on(objective_of(ObjectiveType::reward), RowFormat::reward));
+}
+
+TEST_CASE("kto has its known answer and the gradient of its loss, and a row that is wrong in one place is noticed") {
+  const AnswerRow right = objective_of(ObjectiveType::kto).answer;
+  const std::vector<std::string> faults = kto_faults(right);
+  INFO(text(faults));
+  CHECK(faults.empty());
+  const std::vector<std::pair<const char*, AnswerRow>> wrong{
+      {"sign of d", [&](const auto& o, const auto& a, double z) { return AnswerLoss{right(o, a, z).loss, -right(o, a, z).d_answer}; }},
+      {"sign of the loss", [&](const auto& o, const auto& a, double z) { return AnswerLoss{-right(o, a, z).loss, right(o, a, z).d_answer}; }},
+      {"classes swapped",
+       [&](const auto& o, auto a, double z) {
+         a.desirable = !a.desirable;
+         return right(o, a, z);
+       }},
+      {"without the divergence", [&](const auto& o, const auto& a, double) { return right(o, a, 0); }},
+      {"divided by the answer's length",
+       [&](const auto& o, const auto& a, double z) {
+         AnswerLoss loss = right(o, a, z);
+         loss.d_answer /= static_cast<double>(a.tokens);
+         return loss;
+       }},
+      {"a gate that closes past the divergence",
+       [&](const auto& o, const auto& a, double z) {
+         AnswerLoss loss = right(o, a, z);
+         if (a.ratio() > z) loss.d_answer = 0;
+         return loss;
+       }},
+      {"one weight for both",
+       [&](auto o, const auto& a, double z) {
+         o.undesirable_weight = o.desirable_weight;
+         return right(o, a, z);
+       }},
+      {"another beta",
+       [&](auto o, const auto& a, double z) {
+         *o.beta *= 1.01;
+         return right(o, a, z);
+       }}};
+  for (const auto& [name, row] : wrong) {
+    INFO(name);
+    CHECK_FALSE(kto_faults(row).empty());
+  }
+}
+
+TEST_CASE("answers that are judged one by one are divided by their number, and counted by class") {
+  const ObjectiveConfig objective = config(ObjectiveType::kto);
+  const SequenceSums good{-12, -13, 4, true}, bad{-15, -14.5, 6, false}, worse{-14, -14.5, 6, false};
+  const SequenceLoss found = sequence_loss(objective, {good, bad, worse}, {.divisor = 6, .divergence = 0.4});
+  CHECK(found.loss == Approx(0.485004498 + 0.716272763 / 1.5 + logistic(0.1 * (0.5 - 0.4))).epsilon(1e-8));
+  CHECK(found.cotangents[0] == Approx(-0.024977513 / 6).epsilon(1e-7));
+  const std::map<std::string, double> means = means_of(found.metrics);
+  CHECK(means.at("reward_chosen") == Approx(0.1));
+  CHECK(means.at("reward_rejected") == Approx(0));
+  CHECK(means.at("reward_margin") == Approx(0.1));
+  CHECK(means.at("reward_accuracy") == Approx(2.0 / 3));  // `worse` is past the divergence
+  CHECK(means.at("kl") == Approx(0.4));
+}
+
+TEST_CASE("the likelihood's mean may be over the tokens of all chosen answers") {
+  const ObjectiveConfig objective = config(ObjectiveType::cpo, [](ObjectiveConfig& o) {
+    o.nll_weight = 0.5;
+    o.nll_mean = NllMean::token;
+  });
+  const SequenceLoss found = sequence_loss(objective, {kChosen, kRejected, kRejected, kChosen}, {.divisor = 2, .chosen_tokens = 10});
+  const PairLoss first = objective_of(ObjectiveType::cpo).pair(objective, kChosen, kRejected);
+  const PairLoss second = objective_of(ObjectiveType::cpo).pair(objective, kRejected, kChosen);
+  CHECK(found.loss / 2 == Approx((first.loss + second.loss) / 2 + 0.5 * (12 + 15) / 10).epsilon(1e-14));
+  CHECK(found.cotangents[0] == Approx(first.d_chosen / 2 - 0.05).epsilon(1e-14));
+  CHECK(found.cotangents[2] == Approx(second.d_chosen / 2 - 0.05).epsilon(1e-14));
 }

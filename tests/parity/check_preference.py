@@ -4,11 +4,13 @@
     python3 tests/parity/check_preference.py build/bin/forge [--only NAME] [--provider reference]
 
 For every case: the losses and gradient norms of five steps, the gradient of the first step tensor by tensor, and that no
-way of cutting a step changes it. Prints one line per check and "N passed, N failed"; exits 1 if any failed.
+way of cutting a step changes it. Then that a run starts where its reference is (check_start), and that a reward model made by
+PEFT gives transformers' scores. Prints one line per check and "N passed, N failed"; exits 1 if any failed.
 """
 import argparse
 import json
 import math
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -88,6 +90,42 @@ def check_cuts(checks: Checks, forge: str, case, gradient: dict, root: Path) -> 
         checks.limit(f"{case.name} cut {name}", distance(cut, gradient), CUT)
 
 
+# How a run may start: nothing is learned yet, so answers are exactly as likely as under the reference.
+LORA = {"type": "lora", "rank": 4, "alpha": 8}
+STARTS = {"lora": LORA, "gaussian": LORA | {"init": "gaussian"}, "pissa": LORA | {"init": "pissa"}, "dora": LORA | {"use_dora": True},
+          "modules_to_save": LORA | {"modules_to_save": ["lm_head", "embed_tokens", "norm"]},
+          "init_from": {"type": "lora", "init_from": str(GOLDENS / "adapter-init-lora-plus")}, "full": {"type": "none"}}
+AT_START = {"dpo": math.log(2), "kto": 0.5, "reward": math.log(2)}  # losses
+
+
+def check_start(checks: Checks, forge: str, root: Path) -> None:
+    for objective, expected in AT_START.items():
+        for name, adapter in STARTS.items():
+            moves = name in ("pissa", "dora", "init_from", "full")
+            for cached in (True,) if moves or objective == "reward" else (True, False):
+                if objective == "reward" and name == "init_from":
+                    continue
+                case = next(c for c in preference_cases.CASES if c.objective["type"] == objective)
+                own = {"type": objective} | ({} if objective == "reward" else {"reference_cache": cached})
+                if objective == "reward" and "modules_to_save" in adapter:  # which has no vocabulary's head
+                    adapter = adapter | {"modules_to_save": [m for m in adapter["modules_to_save"] if m != "lm_head"]}
+                label = f"start-{objective}-{name}-{'kept' if cached else 'computed'}"
+                job = preference_cases.job(case, label, TINY, GOLDENS, root / "runs") | {"adapter": adapter, "objective": own}
+                step = forge_run.run_job(forge, job, root).steps[0]
+                checks.limit(f"{label} loss", abs(step["loss"] - expected), 0)
+                rewards = max(abs(step[key]) for key in ("reward_chosen", "reward_rejected"))
+                checks.limit(f"{label} rewards", max(rewards, step.get("reference_gap_step0", 0.0)), 0)
+
+
+def check_scores(checks: Checks, forge: str, golden: list[float]) -> None:
+    """Of the first pairs; forge score reads a PEFT folder that transformers' model was made with."""
+    done = subprocess.run([forge, "score", str(GOLDENS / "tiny-pairs.jsonl"), "--model", str(TINY), "--adapter",
+                           str(GOLDENS / "adapter-init-score"), "--limit", str(preference_cases.PAIRS), "--threads", "1", "--json"],
+                          check=True, capture_output=True, text=True)
+    scores = [row["score"] for row in json.loads(done.stdout)["scores"]]
+    checks.limit("scores of a PEFT reward model", max(abs(a - b) for a, b in zip(scores, golden, strict=True)), 1e-5)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("forge")
@@ -102,6 +140,10 @@ def main() -> int:
         for case in preference_cases.CASES:
             if args.only in (None, case.name):
                 check_case(checks, args.forge, case, goldens["runs"][case.name], tensors, goldens["stride"], Path(folder))
+        if args.only in (None, "start"):
+            check_start(checks, args.forge, Path(folder))
+        if args.only in (None, "scores"):
+            check_scores(checks, args.forge, goldens["scores"])
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0
 

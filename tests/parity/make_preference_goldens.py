@@ -2,8 +2,8 @@
 
     python tests/parity/make_preference_goldens.py
 
-Writes tests/objective/goldens/trl.json, and in tests/parity/goldens tiny-pairs.jsonl, preference.json (losses of five
-steps) and preference.safetensors (the gradient of the first). TRL's own code computes every loss; what is written here
+Writes tests/objective/goldens/trl.json, and in tests/parity/goldens tiny-pairs.jsonl, tiny-answers.jsonl, tiny-margins.jsonl,
+adapter-init-score, preference.json (losses of five steps) and preference.safetensors (the gradient of the first). TRL's own code computes every loss; what is written here
 is what stands around it: rows to tokens, log-probabilities of the answers, one optimizer step after the other. Where
 TRL's terms depend on how a step is cut into micro-batches (the likelihood of ORPO, CPO and DPO's sft term: a mean over
 the tokens of the micro-batch, in ORPO with those of the prompt), forge's definition is taken: the mean over pairs of the
@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import torch
 from peft import PeftModel
-from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
-from trl import DPOTrainer, __version__
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, PreTrainedTokenizerFast
+from trl import DPOTrainer, KTOTrainer, RewardTrainer, __version__
 from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
@@ -75,6 +75,31 @@ def trl_without_reference(objective: dict, chosen: torch.Tensor, rejected: torch
         torch.Tensor.float = narrow
 
 
+def trl_kto(objective: dict, log_probs: torch.Tensor, mask: torch.Tensor, references, labels: list[bool], kl) -> torch.Tensor:
+    """Mean loss of KTOTrainer; `kl`: log-probabilities of the mismatched answers, and the reference's."""
+    rows, length = mask.shape
+    outputs = SimpleNamespace(log_probs=log_probs, entropy=torch.zeros(rows, length), mean_logits=torch.zeros(rows, length))
+    trainer = SimpleNamespace(
+        model=SimpleNamespace(training=True), accelerator=Accelerator(), aux_loss_enabled=False, precompute_ref_logps=True,
+        calculate_KL=True, loss_type="kto", beta=objective["beta"], desirable_weight=objective.get("desirable_weight", 1.0),
+        undesirable_weight=objective.get("undesirable_weight", 1.0), _compute_kl_logps=lambda model, batch: kl[0],
+        _metrics={"train": Metrics()}, _total_train_tokens=0, _tp_size=1)
+    whole = torch.cat([torch.zeros(rows, 1, dtype=torch.long), mask], 1)
+    inputs = {"input_ids": torch.zeros_like(whole), "attention_mask": torch.ones_like(whole), "completion_mask": whole,
+              "label": torch.tensor(labels), "ref_logps": references, "ref_KL_logps": kl[1]}
+    return KTOTrainer._compute_loss(trainer, lambda **_: outputs, inputs, False)
+
+
+def trl_reward(objective: dict, scores: torch.Tensor, margins) -> torch.Tensor:
+    """Mean loss of RewardTrainer; scores of chosen texts, then of rejected ones."""
+    trainer = SimpleNamespace(model=SimpleNamespace(training=True), accelerator=Accelerator(), _metrics={"train": Metrics()},
+                              args=SimpleNamespace(center_rewards_coefficient=objective["center"] or None),
+                              _total_train_tokens=0, _tp_size=1)
+    model = lambda **_: SimpleNamespace(logits=scores.unsqueeze(1))  # noqa: E731
+    inputs = {"attention_mask": torch.ones(1, 1)} | ({} if margins is None else {"margin": torch.as_tensor(margins, dtype=scores.dtype)})
+    return RewardTrainer.compute_loss(trainer, model, inputs)
+
+
 def loss_of(objective: dict, log_probs, mask, references) -> torch.Tensor:
     log_probs = log_probs * mask
     chosen, rejected = log_probs.sum(1).chunk(2)
@@ -83,12 +108,30 @@ def loss_of(objective: dict, log_probs, mask, references) -> torch.Tensor:
         loss = trl_dpo(objective, log_probs, mask, references)
     else:
         loss = trl_without_reference(objective, chosen, rejected, counts).mean()
-    return loss - objective.get("nll_weight", 0.0) * (chosen / counts[0]).mean()
+    by_token = objective.get("nll_mean") == "token"
+    likelihood = chosen.sum() / counts[0].sum() if by_token else (chosen / counts[0]).mean()
+    return loss - objective.get("nll_weight", 0.0) * likelihood
+
+
+def of_loss(objective: dict) -> dict:
+    return {key: value for key, value in objective.items() if key != "reference"}
+
+
+def scores_golden(case: preference_cases.PreferenceCase, generator) -> dict:
+    scores = 2 * torch.randn(10, generator=generator, dtype=torch.float64)
+    margins = torch.rand(5, generator=generator, dtype=torch.float64) if "margin" in case.name else None
+    scores.requires_grad_()
+    loss = trl_reward(case.objective, scores, margins)
+    loss.backward()
+    return {"name": case.name, "objective": of_loss(case.objective), "loss": loss.item(), "logp": scores.tolist(), "reference": [0.0] * 10,
+            "tokens": [1] * 10, "gradient": scores.grad.tolist()} | ({} if margins is None else {"margin": margins.tolist()})
 
 
 def numbers_golden(case: preference_cases.PreferenceCase, seed: int) -> dict:
     """Five pairs of answers, of which one is as the reference has it."""
     generator = torch.Generator().manual_seed(seed)
+    if case.objective["type"] == "reward":
+        return scores_golden(case, generator)
     lengths = torch.tensor([3, 1, 7, 4, 9, 5, 2, 7, 8, 1])
     mask = (torch.arange(9) < lengths.unsqueeze(1)).long()
     log_probs = -3 * torch.rand(10, 9, generator=generator, dtype=torch.float64) - 0.01
@@ -96,12 +139,19 @@ def numbers_golden(case: preference_cases.PreferenceCase, seed: int) -> dict:
     references = sums + 4 * (torch.rand(10, generator=generator, dtype=torch.float64) - 0.5)
     references[[1, 6]] = sums[[1, 6]]
     log_probs.requires_grad_()
-    loss = loss_of(case.objective, log_probs, mask, references.chunk(2))
+    extra = {}
+    if case.objective["type"] == "kto":
+        labels, divergence = [True, False, True, True, False, False, True, False, True, True], 0.4
+        kl = torch.full((10,), divergence, dtype=torch.float64), torch.zeros(10, dtype=torch.float64)
+        loss = trl_kto(case.objective, log_probs * mask, mask, references, labels, kl)
+        extra = {"desirable": labels, "divergence": divergence}
+    else:
+        loss = loss_of(case.objective, log_probs, mask, references.chunk(2))
     loss.backward()
     gradients = log_probs.grad[:, 0]  # the same at every position of an answer
     assert torch.allclose(log_probs.grad, gradients.unsqueeze(1) * mask, rtol=1e-12, atol=0)
-    return {"name": case.name, "objective": {k: v for k, v in case.objective.items() if k != "reference"}, "loss": loss.item(),
-            "logp": sums.tolist(), "reference": references.tolist(), "tokens": lengths.tolist(), "gradient": gradients.tolist()}
+    return {"name": case.name, "objective": of_loss(case.objective), "loss": loss.item(), "logp": sums.tolist(),
+            "reference": references.tolist(), "tokens": lengths.tolist(), "gradient": gradients.tolist()} | extra
 
 
 def make_pairs() -> list[dict]:
@@ -112,6 +162,16 @@ def make_pairs() -> list[dict]:
             for _ in range(preference_cases.PAIRS * preference_cases.STEPS)]
 
 
+def make_answers(pairs: list[dict]) -> list[dict]:
+    """Two good answers for one that is bad."""
+    return [{"prompt": pair["prompt"], "completion": pair["rejected" if i % 3 == 1 else "chosen"], "label": i % 3 != 1}
+            for i, pair in enumerate(pairs)]
+
+
+def make_margins(pairs: list[dict]) -> list[dict]:
+    return [pair | ({} if i % 4 == 2 else {"margin": round(0.3 * (i % 5) - 0.2, 1)}) for i, pair in enumerate(pairs)]
+
+
 def tokens_of(tokenizer, prompt: str, answer: str) -> tuple[list[int], int]:
     """Ids with the end of sequence, and how many of them are the prompt's."""
     encoded = tokenizer(prompt + answer, add_special_tokens=False, return_offsets_mapping=True)
@@ -119,8 +179,19 @@ def tokens_of(tokenizer, prompt: str, answer: str) -> tuple[list[int], int]:
     return encoded["input_ids"] + [tokenizer.eos_token_id], own
 
 
-def batch_of(tokenizer, rows: list[dict]) -> dict[str, torch.Tensor]:
-    sides = [tokens_of(tokenizer, row["prompt"], row[side]) for side in ("chosen", "rejected") for row in rows]
+def sides_of(tokenizer, rows: list[dict]) -> list[tuple[list[int], int]]:
+    keys = ("chosen", "rejected") if "chosen" in rows[0] else ("completion",)
+    return [tokens_of(tokenizer, row["prompt"], row[key]) for key in keys for row in rows]
+
+
+def rotated(sides: list[tuple[list[int], int]]) -> list[tuple[list[int], int]]:
+    """Each prompt with the completion of the one before it, as KTOTrainer's add_kl_completion_ids has them."""
+    completions = [ids[prompt:] for ids, prompt in sides]
+    completions = [completions[-1]] + completions[:-1]
+    return [(ids[:prompt] + completion, prompt) for (ids, prompt), completion in zip(sides, completions, strict=True)]
+
+
+def batch_of(sides: list[tuple[list[int], int]]) -> dict[str, torch.Tensor]:
     longest = max(len(ids) for ids, _ in sides)
     pad = lambda values, fill: torch.tensor([v + [fill] * (longest - len(v)) for v in values])  # noqa: E731
     return {"input_ids": pad([ids for ids, _ in sides], 0),
@@ -133,9 +204,62 @@ def log_probs_of(model, batch) -> torch.Tensor:
     return torch.log_softmax(logits, -1).gather(2, batch["input_ids"][:, 1:].unsqueeze(2)).squeeze(2)
 
 
+def make_score_adapter() -> None:
+    """adapter-init-lora-plus for a reward model: PEFT's task SEQ_CLS, with a head that is not zero."""
+    source, target = GOLDENS / "adapter-init-lora-plus", GOLDENS / "adapter-init-score"
+    target.mkdir(exist_ok=True)
+    config = json.loads((source / "adapter_config.json").read_text())
+    config |= {"task_type": "SEQ_CLS", "modules_to_save": ["classifier", "score"]}
+    (target / "adapter_config.json").write_text(json.dumps(config, indent=2))
+    tensors = load_file(source / "adapter_model.safetensors")
+    hidden = json.loads((TINY / "config.json").read_text())["hidden_size"]
+    tensors["base_model.model.score.weight"] = torch.randn(1, hidden, generator=torch.Generator().manual_seed(3)) / hidden**0.5
+    save_file(tensors, target / "adapter_model.safetensors", {"format": "pt"})
+
+
+def open_reward_model():
+    """Texts end with eos, so that the padding is any other token."""
+    base = AutoModelForSequenceClassification.from_pretrained(TINY, dtype=torch.float32, attn_implementation="eager", num_labels=1)
+    base.config.pad_token_id = 0
+    return PeftModel.from_pretrained(base, GOLDENS / "adapter-init-score", is_trainable=True)
+
+
+def scores_of_pairs(tokenizer, rows: list[dict]) -> list[float]:
+    """Chosen and rejected texts in turn, by transformers and PEFT from adapter-init-score, each alone."""
+    model = open_reward_model().eval()
+    with torch.no_grad():
+        return [model(input_ids=torch.tensor([tokens_of(tokenizer, row["prompt"], row[side])[0]])).logits.item()
+                for row in rows for side in ("chosen", "rejected")]
+
+
 def open_model(case: preference_cases.PreferenceCase):
+    if case.objective["type"] == "reward":
+        return open_reward_model()
     base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32, attn_implementation="eager")
     return PeftModel.from_pretrained(base, GOLDENS / f"adapter-init-{case.adapter}", is_trainable=True)
+
+
+def step_loss(case: preference_cases.PreferenceCase, model, start, sides, rows: list[dict]) -> torch.Tensor:
+    objective, batch = case.objective, batch_of(sides)
+    if objective["type"] == "reward":
+        scores = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.squeeze(1)
+        margins = [row.get("margin", 0.0) for row in rows] if "margin" in case.name else None
+        return trl_reward(objective, scores.double(), margins)
+
+    def reference_of(batch) -> torch.Tensor:
+        with torch.no_grad():
+            if objective.get("reference") == "start":
+                return (log_probs_of(start, batch) * batch["mask"]).double().sum(1)
+            with start.disable_adapter():
+                return (log_probs_of(start, batch) * batch["mask"]).double().sum(1)
+
+    log_probs = log_probs_of(model, batch).double()
+    if objective["type"] != "kto":
+        return loss_of(objective, log_probs, batch["mask"], reference_of(batch).chunk(2))
+    mismatched = batch_of(rotated(sides))
+    with torch.no_grad():
+        kl = (log_probs_of(model, mismatched) * mismatched["mask"]).double().sum(1), reference_of(mismatched)
+    return trl_kto(objective, log_probs * batch["mask"], batch["mask"], reference_of(batch), [row["label"] for row in rows], kl)
 
 
 def train(case: preference_cases.PreferenceCase, tokenizer, rows: list[dict]) -> tuple[dict, dict]:
@@ -144,21 +268,15 @@ def train(case: preference_cases.PreferenceCase, tokenizer, rows: list[dict]) ->
     optimizer = torch.optim.AdamW([p for _, p in trained], lr=1e-3, weight_decay=0.0)
     golden, gradients = {"losses": [], "grad_norms": [], "tokens": []}, {}
     for step in range(preference_cases.STEPS):
-        batch = batch_of(tokenizer, rows[step * preference_cases.PAIRS : (step + 1) * preference_cases.PAIRS])
-        with torch.no_grad():
-            if case.objective.get("reference") == "start":
-                reference = log_probs_of(start, batch)
-            else:
-                with start.disable_adapter():
-                    reference = log_probs_of(start, batch)
-        references = (reference * batch["mask"]).double().sum(1).chunk(2)
-        loss = loss_of(case.objective, log_probs_of(model, batch).double(), batch["mask"], references)
+        some = rows[step * preference_cases.PAIRS : (step + 1) * preference_cases.PAIRS]
+        sides = sides_of(tokenizer, some)
+        loss = step_loss(case, model, start, sides, some)
         loss.backward()
         if step == 0:
             gradients = {n.replace(".default", ""): p.grad.flatten()[::STRIDE].clone() for n, p in trained}
         golden["grad_norms"].append(torch.nn.utils.clip_grad_norm_([p for _, p in trained], 1.0).item())
         golden["losses"].append(loss.item())
-        golden["tokens"].append(int(batch["attention_mask"].sum()))
+        golden["tokens"].append(sum(len(ids) for ids, _ in sides))
         optimizer.step()
         optimizer.zero_grad()
     return golden, gradients
@@ -171,15 +289,20 @@ def main() -> None:
     numbers = [numbers_golden(case, seed) for seed, case in enumerate(preference_cases.CASES)]
     torch.set_default_dtype(torch.float32)
     (OBJECTIVE / "trl.json").write_text(json.dumps({"trl": __version__, "cases": numbers}, indent=1) + "\n")
-    rows = make_pairs()
-    (GOLDENS / "tiny-pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = make_pairs()
+    files = {"tiny-pairs.jsonl": pairs, "tiny-answers.jsonl": make_answers(pairs), "tiny-margins.jsonl": make_margins(pairs)}
+    for name, rows in files.items():
+        (GOLDENS / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    make_score_adapter()
     tokenizer = PreTrainedTokenizerFast.from_pretrained(TINY)
     runs, tensors = {}, {}
     for case in preference_cases.CASES:
-        runs[case.name], gradients = train(case, tokenizer, rows)
+        runs[case.name], gradients = train(case, tokenizer, files[case.rows])
         tensors |= {f"{case.name}/{name}": value for name, value in gradients.items()}
         print(case.name, runs[case.name]["losses"], flush=True)
-    (GOLDENS / "preference.json").write_text(json.dumps({"trl": __version__, "stride": STRIDE, "runs": runs}, indent=1) + "\n")
+    scores = scores_of_pairs(tokenizer, pairs[: preference_cases.PAIRS])
+    golden = {"trl": __version__, "stride": STRIDE, "runs": runs, "scores": scores}
+    (GOLDENS / "preference.json").write_text(json.dumps(golden, indent=1) + "\n")
     save_file(tensors, GOLDENS / "preference.safetensors")
 
 

@@ -1,8 +1,8 @@
-"""Training on pairs of answers, as settings of the oracle and as jobs of forge. Standard library only."""
+"""Training on answers that are compared or judged, as settings of the oracle and as jobs of forge. Standard library only."""
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAIRS, STEPS = 8, 5  # of a step; steps of a run
+PAIRS, STEPS = 8, 5  # of a step (or answers that are judged one by one); steps of a run
 
 
 @dataclass
@@ -11,6 +11,7 @@ class PreferenceCase:
     objective: dict  # forge's section, with every value that decides the loss
     adapter: str = "lora-plus"  # goldens/adapter-init-NAME; its B is not zero
     modules_to_save: tuple = ()
+    rows: str = "tiny-pairs.jsonl"
 
 
 def dpo(loss: str, **more) -> PreferenceCase:
@@ -32,9 +33,16 @@ CASES = [
     PreferenceCase("dpo-start", {"type": "dpo", "loss": "sigmoid", "beta": 0.3, "reference": "start"}),
     PreferenceCase("dpo-head", {"type": "dpo", "loss": "sigmoid", "beta": 0.3, "reference": "base"}, "lm-head", ("lm_head",)),
     PreferenceCase("dpo-nll", {"type": "dpo", "loss": "sigmoid", "beta": 0.3, "nll_weight": 0.2, "reference": "base"}),
+    PreferenceCase("dpo-nll-token", {"type": "dpo", "loss": "sigmoid", "beta": 0.3, "nll_weight": 0.2, "nll_mean": "token",
+                                     "reference": "base"}),
     PreferenceCase("simpo", {"type": "simpo", "beta": 2.5, "gamma": 0.8}),
     PreferenceCase("orpo", {"type": "orpo", "odds_weight": 0.4, "nll_weight": 1.0}),
     PreferenceCase("cpo", {"type": "cpo", "beta": 0.2, "nll_weight": 0.5}),
+    PreferenceCase("kto", {"type": "kto", "beta": 0.3, "reference": "base"}, rows="tiny-answers.jsonl"),
+    PreferenceCase("kto-weights", {"type": "kto", "beta": 0.5, "desirable_weight": 0.8, "undesirable_weight": 1.7,
+                                   "reference": "start"}, rows="tiny-answers.jsonl"),
+    PreferenceCase("reward", {"type": "reward", "center": 0.0}, "score", ("score",)),
+    PreferenceCase("reward-margin", {"type": "reward", "center": 0.05}, "score", ("score",), rows="tiny-margins.jsonl"),
 ]
 
 PROVIDER = "auto"  # of every job; check_preference.py --provider sets it
@@ -50,7 +58,7 @@ def job(case: PreferenceCase, name: str, model: Path, goldens: Path, output: Pat
         "adapter": {"type": "lora", "rank": 4, "alpha": 8, "modules_to_save": list(case.modules_to_save),
                     "init_from": str(goldens / f"adapter-init-{case.adapter}")},
         "objective": case.objective | (objective or {}),
-        "data": {"train": [{"path": str(goldens / "tiny-pairs.jsonl")}], "shuffle": False, "packing": False,
+        "data": {"train": [{"path": str(goldens / case.rows)}], "shuffle": False, "packing": False,
                  "max_length": 128} | (data or {}),
         "train": {"max_steps": 1 if gradient else STEPS, "global_batch_size": PAIRS, "micro_batch_size": PAIRS,
                   "precision": "fp32", "max_grad_norm": 0 if gradient else 1, "threads": 1} | (train or {}),

@@ -12,6 +12,12 @@ struct Example {
   std::vector<uint8_t> supervised;
 };
 
+// What the data say of an answer.
+struct Judgement {
+  bool desirable = true;  // chosen, or good
+  double margin = 0;      // of a chosen answer: by how much it should win, in units of the reward
+};
+
 // A micro-batch: `sequences` examples as one run of `tokens` tokens. Sequences never attend to each other.
 struct Batch {
   std::vector<int32_t> token_ids;  // [tokens]
@@ -22,6 +28,7 @@ struct Batch {
   // [tokens]; weight of predicting `targets` there: 0 where nothing is trained, 1 for an ordinary supervised token.
   std::vector<float> loss_weights;
   std::vector<int64_t> example_ids;  // [sequences]
+  std::vector<Judgement> judgements;  // [sequences]; empty where nothing is judged
 
   int64_t tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t sequences() const { return static_cast<int64_t>(example_ids.size()); }

@@ -90,6 +90,8 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
       return;
     }
     ++result.rows;
+    if (const auto* answers = std::get_if<AnswersRow>(&*row); answers && answers->margin != 0 && !maker_.reads_margins())
+      unread.push_back("margin");
     note_unread(unread, source, file, result);
     RoleTokens roles;
     RowExamples made = make(*row, look_ ? &roles : nullptr);
@@ -133,6 +135,7 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
   const auto* answers = std::get_if<AnswersRow>(&row);
   if (!answers) return maker_.make(row, roles);
   if (maker_.compares() && answers->answers.size() == 2) return maker_.make_pair(*answers, roles);
+  if (maker_.judges()) return maker_.make_judged(*answers, roles);
   RowExamples all;
   for (const AnswersRow::Answer& answer : answers->answers) {
     RowExamples made = maker_.make(std::visit([](const auto& kind) { return Row(kind); }, answer.row), roles);

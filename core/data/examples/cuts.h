@@ -28,11 +28,13 @@ struct PairCounts {
   int64_t chosen_longer = 0;        // answers of equal length count for neither
   int64_t rejected_longer = 0;
   int64_t chosen_tokens = 0, rejected_tokens = 0;  // of the answers
+  int64_t desirable = 0, undesirable = 0;          // answers, where they are judged one by one
   PairCounts& operator+=(const PairCounts& more) {
     longest = std::max(longest, more.longest);
     equal += more.equal, one_side_cut += more.one_side_cut, prompts_differ += more.prompts_differ;
     chosen_longer += more.chosen_longer, rejected_longer += more.rejected_longer;
     chosen_tokens += more.chosen_tokens, rejected_tokens += more.rejected_tokens;
+    desirable += more.desirable, undesirable += more.undesirable;
     return *this;
   }
 };

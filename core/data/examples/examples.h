@@ -40,7 +40,8 @@
 //
 // A pair of answers (pairs.cpp) that truncate cuts keeps one prompt: both sides lose the same beginning of it, as many
 // tokens as the longer side is past max_length, and only what is then left over comes off an answer's end. Each side is
-// held to max_length by itself. Pairs whose answers are equal tokens are dropped.
+// held to max_length by itself. Pairs whose answers are equal tokens are dropped. Answers that are judged one by one are cut
+// alike, each with its own prompt. Of a reward model's pairs no answer is cut: its score stands at its end.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -80,8 +81,13 @@ class ExampleMaker {
   RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
   // Two answers to one prompt, for objectives that compare them: two examples, chosen before rejected, or none.
   RowExamples make_pair(const AnswersRow& row, RoleTokens* roles = nullptr) const;
+  // Answers that are judged one by one: one example each, or none where one cannot be used.
+  RowExamples make_judged(const AnswersRow& row, RoleTokens* roles = nullptr) const;
   // Whether the objective compares answers: then rows of two answers go to make_pair().
   bool compares() const;
+  // Whether it judges each by itself: then they go to make_judged().
+  bool judges() const;
+  bool reads_margins() const;
   // The tokens of the row before any cut; throws Error(data).
   Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
                     std::vector<std::string>* unsaid = nullptr) const;
@@ -100,7 +106,8 @@ class ExampleMaker {
   RowExamples make_apart(const ChatRow& chat, const std::vector<size_t>& turns, RoleTokens* roles) const;
   // False when the row ends here.
   bool cut_parts(Example& whole, RowExamples& made) const;
-  void cut_pair(Example& chosen, Example& rejected, RowExamples& made) const;
+  std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
+  void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
   bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
 
   const Tokenizer& tokenizer_;

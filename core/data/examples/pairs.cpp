@@ -1,4 +1,4 @@
-// Two answers to one prompt as two examples that share it.
+// Answers to a prompt that are compared or judged: two examples that share it, or one each.
 #include <algorithm>
 
 #include "core/base/text.h"
@@ -26,12 +26,14 @@ void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
 }  // namespace
 
 bool ExampleMaker::compares() const { return objective_of(objective_.type).coupling == Coupling::pair; }
+bool ExampleMaker::judges() const { return objective_of(objective_.type).coupling == Coupling::answer; }
+bool ExampleMaker::reads_margins() const { return objective_of(objective_.type).scores; }
 
-void ExampleMaker::cut_pair(Example& chosen, Example& rejected, RowExamples& made) const {
-  Example* sides[] = {&chosen, &rejected};
+// All sides lose the same beginning of their prompts.
+void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
   const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
   int64_t front = 0, room = INT32_MAX;  // tokens that the prompt loses, and that it can lose
-  const bool bos = tokenizer_.bos_id() && chosen.ids[0] == *tokenizer_.bos_id();
+  const bool bos = tokenizer_.bos_id() && sides[0]->ids[0] == *tokenizer_.bos_id();
   for (const Example* side : sides) {
     const int64_t prompt = prompt_of(*side), answer = std::min(length_of(*side) - prompt, most_answer);
     front = std::max({front, prompt - most_prompt, prompt + answer - max_length_});
@@ -39,38 +41,32 @@ void ExampleMaker::cut_pair(Example& chosen, Example& rejected, RowExamples& mad
   }
   front = std::clamp<int64_t>(front, 0, std::max<int64_t>(0, room));
   made.cuts.prompts += front > 0;
-  bool cut[2] = {};
-  for (size_t i = 0; i < 2; ++i) {
-    Example& side = *sides[i];
-    const int64_t before = length_of(side), prompt = prompt_of(side);
+  int64_t cut = 0;
+  for (Example* side : sides) {
+    const int64_t before = length_of(*side), prompt = prompt_of(*side);
     const int64_t end = std::min({before, prompt + most_answer, max_length_ + front});
-    cut[i] = end < before;
-    shorten(side, bos && front > 0 ? 1 : 0, front, end);
-    made.cuts.completions += cut[i];
-    made.cuts.tokens += before - length_of(side);
+    cut += end < before;
+    shorten(*side, bos && front > 0 ? 1 : 0, front, end);
+    made.cuts.tokens += before - length_of(*side);
   }
-  made.truncated = front > 0 || cut[0] || cut[1];
-  made.pairs.one_side_cut += cut[0] != cut[1];
+  made.cuts.completions += cut;
+  made.truncated |= front > 0 || cut > 0;
+  made.pairs.one_side_cut += cut > 0 && cut < static_cast<int64_t>(sides.size());
 }
 
-RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) const {
-  RowExamples made;
-  const auto without = [&](const std::string& problem) {
-    made.examples.clear();
-    made.problem = problem;
-    return made;
-  };
+// Each answer's tokens before any cut, with its label; or why the row cannot be used.
+std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const {
   for (const AnswersRow::Answer& answer : row.answers) {
     try {
       const Row kind = std::visit([](const auto& value) { return Row(value); }, answer.row);
       Example side = tokens_of(kind, roles, &made.unsaid);
       const auto* texts = std::get_if<PairRow>(&kind);
       if (texts && texts->prompt.empty() && !tokenizer_.adds_bos())
-        return without("an empty prompt: the first token of an answer would be predicted from nothing");
+        return "an empty prompt: the first token of an answer would be predicted from nothing";
       const int64_t prompt = prompt_of(side), length = length_of(side);
       if (prompt == length) {
         made.untrained = true;
-        return without(answer.name + ": no token of the answer is trained");
+        return answer.name + ": no token of the answer is trained";
       }
       if (overlong_ != Overlong::truncate) {
         const auto past = [&](int64_t tokens, const std::optional<int64_t>& most, const char* key) {
@@ -79,30 +75,64 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
         if (past(prompt, max_prompt_, "data.max_prompt_length") ||
             past(length - prompt, max_completion_, "data.max_completion_length") ||
             past(length, max_length_, "data.max_length"))
-          return without(answer.name + ": " + made.problem);
+          return answer.name + ": " + made.problem;
       }
       made.examples.push_back(std::move(side));
       made.labels.push_back(answer.name);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
-      return without(answer.name + ": " + error.what());
+      return answer.name + ": " + error.what();
     }
   }
   made.cuts.unsaid = static_cast<int64_t>(made.unsaid.size());
+  return std::nullopt;
+}
+
+namespace {
+
+RowExamples without(RowExamples made, const std::string& problem) {
+  made.examples.clear();
+  made.labels.clear();
+  made.problem = problem;
+  return made;
+}
+RowExamples dropped(int64_t tokens, const std::string& problem) {
+  return without({.dropped = true, .cuts = {.dropped_tokens = tokens}}, problem);
+}
+
+}  // namespace
+
+RowExamples ExampleMaker::make_judged(const AnswersRow& row, RoleTokens* roles) const {
+  RowExamples made;
+  if (const auto problem = answer_problem(row, roles, made)) return without(std::move(made), *problem);
+  for (Example& answer : made.examples) {
+    const int64_t whole = length_of(answer);
+    cut_answers({&answer}, made);
+    if (prompt_of(answer) == length_of(answer))
+      return dropped(whole, "the trained tokens all lie past data.max_length " + format_count(max_length_));
+  }
+  return made;
+}
+
+RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) const {
+  RowExamples made;
+  if (const auto problem = answer_problem(row, roles, made)) return without(std::move(made), *problem);
   Example &chosen = made.examples.at(0), &rejected = made.examples.at(1);
   const int64_t prompt = prompt_of(chosen);
   if (prompt_of(rejected) != prompt || !std::equal(chosen.ids.begin(), chosen.ids.begin() + prompt, rejected.ids.begin()))
     made.pairs.prompts_differ = 1;
   const int64_t whole = length_of(chosen) + length_of(rejected);
-  cut_pair(chosen, rejected, made);
+  cut_answers({&chosen, &rejected}, made);
+  if (reads_margins() && made.cuts.completions > 0)
+    return dropped(whole, "an answer does not end within data.max_length " + format_count(max_length_) + ", and its score stands at its end");
   made.dropped = true;
   made.pairs.equal = chosen.ids == rejected.ids;
-  if (made.pairs.equal) return without("chosen and rejected are the same tokens" + std::string(made.truncated ? " after cutting" : ""));
-  if (prompt_of(chosen) == length_of(chosen) || prompt_of(rejected) == length_of(rejected)) {
-    made = RowExamples{.dropped = true, .cuts = {.dropped_tokens = whole}};
-    return without("the trained tokens of an answer all lie past data.max_length " + format_count(max_length_));
-  }
+  if (made.pairs.equal)
+    return without(made, "chosen and rejected are the same tokens" + std::string(made.truncated ? " after cutting" : ""));
+  if (prompt_of(chosen) == length_of(chosen) || prompt_of(rejected) == length_of(rejected))
+    return dropped(whole, "the trained tokens of an answer all lie past data.max_length " + format_count(max_length_));
   made.dropped = false;
+  if (reads_margins() && row.margin != 0) made.labels[0] += " by " + format_number(row.margin);
   const int64_t better = length_of(chosen) - prompt_of(chosen), worse = length_of(rejected) - prompt_of(rejected);
   made.pairs.longest = length_of(chosen) + length_of(rejected);
   made.pairs.chosen_longer = better > worse;

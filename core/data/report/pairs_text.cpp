@@ -20,4 +20,8 @@ std::string pairs_text(const PairCounts& pairs, int64_t count) {
   return text;
 }
 
+std::string classes_text(const PairCounts& pairs) {
+  return format_count(pairs.desirable) + " desirable, " + format_count(pairs.undesirable) + " undesirable";
+}
+
 }  // namespace forge

@@ -73,9 +73,9 @@ Keys keys_of_answer(const Json& row) {
 }
 
 Keys keys_of_preference(const Json& row) {
-  static constexpr std::string_view kPair[] = {"prompt", "chosen", "rejected"};
-  static constexpr std::string_view kEntries[] = {"conversations", "chosen", "rejected"};
-  static constexpr std::string_view kReplaced[] = {"messages", "rejected_response", "rejected_messages"};
+  static constexpr std::string_view kPair[] = {"prompt", "chosen", "rejected", "margin"};
+  static constexpr std::string_view kEntries[] = {"conversations", "chosen", "rejected", "margin"};
+  static constexpr std::string_view kReplaced[] = {"messages", "rejected_response", "rejected_messages", "margin"};
   const Json* chosen = member(row, "chosen");
   return !chosen ? Keys(kReplaced) : chosen->is_object() ? Keys(kEntries) : Keys(kPair);
 }

@@ -249,6 +249,7 @@ void add(Hasher& hasher, const AnswersRow& row) {
     hasher.add(answer.name);
     std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
   }
+  if (row.margin != 0) hasher.add(std::to_string(row.margin));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@
 // Answers to judge (core/objective says which objective trains on which; others are shown by `forge data`):
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages, whose common beginning is the
 //                      prompt where they bring none; or "messages" with
-//                      "rejected_response"; or "conversations" with one turn each in chosen and rejected
+//                      "rejected_response"; or "conversations" with one turn each in chosen and rejected. "margin", a number
+//                      beside them, says by how much the chosen one should win (objective reward)
 //   kto                {"prompt", "completion", "label"} or {"messages", "label"}: label (or kto_tag) true, false, 1
 //                      or 0
 //   reward             {"prompt", "completion", "score"} or {"messages", "score"}: a number; only when the job
@@ -66,6 +67,7 @@ struct AnswersRow {
     std::variant<ChatRow, PairRow> row;
   };
   std::vector<Answer> answers;
+  double margin = 0;  // by how much the chosen one should win, where a row says so
 };
 using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow, PromptRow, AnswersRow>;
 

@@ -5,7 +5,9 @@
 //   {"messages": […], "rejected_response": "…"}   the last turn is the chosen answer (ms-swift); or
 //                                                 "rejected_messages": […]
 //   {"conversations": […], "chosen": {"from", "value"}, "rejected": {…}}    LLaMA-Factory
+// "margin", a number, may stand beside each of them.
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "core/base/text.h"
@@ -124,9 +126,7 @@ Row replaced_answer(const Json& row, const RowOptions& options, RowFaults& fault
   return two_chats(std::move(chosen), std::move(rejected), faults);
 }
 
-}  // namespace
-
-Row convert_preference(const Json& row, const RowOptions& options, RowFaults& faults) {
+Row convert_answers(const Json& row, const RowOptions& options, RowFaults& faults) {
   const Json* chosen = member(row, "chosen");
   const Json* rejected = member(row, "rejected");
   if (!chosen && !rejected && member(row, "messages")) return replaced_answer(row, options, faults);
@@ -142,6 +142,19 @@ Row convert_preference(const Json& row, const RowOptions& options, RowFaults& fa
     add_text_prompt(row, start);
   ChatRow good = continued(start, row, "chosen", faults), bad = continued(start, row, "rejected", faults);
   return two_chats(std::move(good), std::move(bad), faults);
+}
+
+}  // namespace
+
+Row convert_preference(const Json& row, const RowOptions& options, RowFaults& faults) {
+  Row result = convert_answers(row, options, faults);
+  const Json* margin = member(row, "margin");
+  if (!margin) return result;
+  if (margin->is_number() && std::isfinite(margin->get<double>()))
+    std::get<AnswersRow>(result).margin = margin->get<double>();
+  else
+    faults.push_back({"/margin", "margin is " + kind_of(*margin) + ", expected a number"});
+  return result;
 }
 
 }  // namespace forge

@@ -1,0 +1,9 @@
+#pragma once
+// forge score FILE --model …: what a reward model gives the answers of a file.
+#include "cli/command.h"
+
+namespace forge {
+
+int score_by_model(const Arguments& args);
+
+}  // namespace forge

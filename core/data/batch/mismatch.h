@@ -1,0 +1,27 @@
+#pragma once
+// Answers behind prompts that they were not written for: what kto estimates from how far the model is from its reference.
+//
+//   mismatches(data, {4, 9, 7})   // {{4, 9}, {7, 4}, {9, 7}}: each prompt with the answer of the one before it
+//
+// As in TRL, answers are rotated by one, so that the same answers stand in both sets (Ethayarajh et al., 2024); but over all
+// examples of an optimizer step, in the order of the data, and not within each micro-batch.
+#include <cstdint>
+#include <vector>
+
+#include "core/data/dataset.h"
+
+namespace forge {
+
+struct Mismatch {
+  int64_t prompt = 0, answer = 0;  // examples whose prompt and whose answer are taken
+  auto operator<=>(const Mismatch&) const = default;
+};
+
+// One for each example that has another prompt among `examples`, of which the nearest before it (round about) gives the answer.
+std::vector<Mismatch> mismatches(const DataSet& data, std::vector<int64_t> examples);
+
+// Prompt and answer as one example, supervised as the answer was. Past `max_length` the prompt loses its beginning, then the
+// answer its end; one token of the prompt stays.
+Example mismatched_example(const DataSet& data, const Mismatch& mismatch, int64_t max_length);
+
+}  // namespace forge
