@@ -20,6 +20,12 @@ struct Module {
 // In the order of a Hugging Face state_dict. The head is there also when its weight is the embedding's.
 std::vector<Module> modules_of(const ModelSpec& spec);
 
+// The tensors of the embedding and of the head: "model.embed_tokens.weight", "lm_head.weight".
+std::string embedding_name(const ModelSpec& spec);
+std::string head_name(const ModelSpec& spec);
+// Of learned positions.
+std::string positions_name(const ModelSpec& spec);
+
 // The modules that modules_to_save names, by PEFT's rule: the path ends with the name. Throws Error(job)
 // naming every entry that matches nothing, or that names something other than a module with weights.
 std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "core/families/modules.h"
 
 namespace forge {
 namespace {
@@ -35,7 +36,7 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
   for (const TensorInfo& tensor : file.tensors()) {
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
-      const bool tied_head = spec.tie_word_embeddings && tensor.name == "lm_head.weight";
+      const bool tied_head = spec.tie_word_embeddings && tensor.name == head_name(spec);
       if (!tied_head && !computed_anyway(tensor.name))
         extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
                         " with these settings");
