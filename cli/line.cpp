@@ -165,10 +165,10 @@ class PlanParts {
       if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
     });
     if (model) read_model(machine);
-    // Otherwise a path that is no model, or a broken file, would be reported twice.
-    const bool has_text = (model || is_directory(job().model.path)) &&
-                          attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
     find_data();
+    // Otherwise a path that is no model, or a broken file, would be reported twice.
+    const bool has_text = needs_text() && (model || is_directory(job().model.path)) &&
+                          attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
     if (has_text) read_data();
     faults_.throw_if_any();
     return finish();
@@ -196,6 +196,10 @@ class PlanParts {
       run_parameters(input_.model, job().adapter,
                      job().model.quantization);  // throws for what the model lacks
     });
+    if (options_.estimate && !has_weights(job().model.path)) {
+      progress_.warn(job().model.path + ": holds no weights; the plan is made of config.json");
+      return;
+    }
     attempt([&] {
       const std::unique_ptr<TensorFile> weights = open_model(job().model.path, weights_data());
       check_model_file(input_.model, *weights, job().model.path);
@@ -224,11 +228,33 @@ class PlanParts {
 
   // Which is worth knowing without a tokenizer too.
   void find_data() {
+    const bool may_assume = options_.estimate && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
     for (const MissingPath& missing : missing_data(job())) {
-      attempt([&] { refuse(ErrorKind::data, missing); });
+      if (may_assume)
+        progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows of data.max_length");
+      else
+        attempt([&] { refuse(ErrorKind::data, missing); });
       (starts_with(missing.key, "data.eval") ? eval_there_ : train_there_) = false;
     }
+    if (may_assume && !train_there_) line_.data.train = assumed(job());
+    if (may_assume && !eval_there_) line_.data.eval = assumed(job());
   }
+
+  // Data that are not there yet, as long as they may be.
+  static Prepared assumed(const Job& job) {
+    constexpr int64_t kExamples = 1000;
+    Prepared prepared;
+    DataSummary& data = prepared.summary;
+    data.format = "not there yet: " + format_count(kExamples) + " rows of data.max_length are assumed";
+    data.rows = data.examples = kExamples;
+    data.longest = job.data.max_length;
+    data.tokens = data.supervised_tokens = kExamples * data.longest;
+    data.estimated = true;
+    prepared.lengths.assign(kExamples, data.longest);
+    return prepared;
+  }
+
+  bool needs_text() const { return train_there_ || (eval_there_ && !job().data.eval.empty()); }
 
   [[noreturn]] void refuse(ErrorKind kind, const MissingPath& missing) const {
     throw KeyError(kind, missing.key, missing.path + ": there is no such file or folder", missing_hint(line_.loaded, missing));

@@ -7,6 +7,7 @@
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/families/family.h"
 #include "core/families/modules.h"
 #include "core/families/pattern.h"
 
@@ -107,10 +108,10 @@ class Overrides {
 };
 
 std::string known_modules(const ModelSpec& spec) {
+  const size_t prefix = std::string(family_of(spec).modules.layers).size() + 2;  // and "0."
   std::vector<std::string> known;
   for (const Module& module : modules_of(spec))
-    if (module.role == Role::linear && module.layer == 0)
-      known.push_back(module.path.substr(sizeof("model.layers.0.") - 1));
+    if (module.role == Role::linear && module.layer == 0) known.push_back(module.path.substr(prefix));
   return join(known, ", ");
 }
 

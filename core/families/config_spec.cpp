@@ -1,8 +1,10 @@
 // config.json of a Hugging Face folder as a ModelSpec, with the defaults of transformers' configuration
 // classes.
-#include "core/base/text.h"
 #include "core/families/config_spec.h"
 
+#include <algorithm>
+
+#include "core/base/text.h"
 #include "core/families/family.h"
 
 namespace forge {
@@ -11,7 +13,8 @@ namespace {
 void read_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
   spec.vocab_size = settings.integer("vocab_size", 1, kMostVocab);
   spec.hidden_size = settings.integer("hidden_size", 1, kMostHidden);
-  spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate);
+  const auto by_ratio = family.mlp_ratio > 0 ? std::optional(family.mlp_ratio * spec.hidden_size) : std::nullopt;
+  spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate, by_ratio);
   spec.num_layers = settings.integer("num_hidden_layers", 1, kMostLayers);
   spec.num_heads = settings.integer("num_attention_heads", 1, kMostHeads);
   // null means as many as heads; a missing key means the family's default.
@@ -43,7 +46,9 @@ void read_score_head(Settings& settings, ModelSpec& spec) {
 
 // What every family here shares; anything else would need another decoder.
 void refuse_other_decoders(Settings& settings, const Family& family) {
-  settings.must_be("hidden_act", family.activation, "the activation of this family");
+  const std::string activation = settings.text("hidden_act", family.activation);
+  if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
+    settings.must_be("hidden_act", family.activation, "the activation of this family");
   settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
   settings.must_be("chunk_size_feed_forward", 0, "whole feed-forward layers");
   settings.must_be("is_decoder", true, "a decoder");
@@ -69,11 +74,12 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
       scores ? spec.architecture.substr(0, spec.architecture.size() - kScoringSuffix.size()) + "ForCausalLM" : spec.architecture;
   const Family& family = family_of_architecture(decoder, name);
   spec.family = family.name;
+  settings.spell(family.spelling);
   read_sizes(settings, family, spec);
-  spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, 1e-6);
-  spec.tie_word_embeddings = settings.flag("tie_word_embeddings", false);
+  spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, family.norm_eps);
+  spec.tie_word_embeddings = settings.flag("tie_word_embeddings", family.tied);
   if (scores) read_score_head(settings, spec);
-  spec.rope = rope_from_config(settings, spec.max_position_embeddings);
+  read_rope(settings, family, spec);
   read_tokens(settings, spec);
   family.read(settings, spec);
   refuse_other_decoders(settings, family);
@@ -89,6 +95,13 @@ std::vector<std::string> spec_faults(const ModelSpec& spec) {
                      " is not a multiple of num_key_value_heads " + std::to_string(spec.num_kv_heads));
   if (spec.head_dim < 2 || spec.head_dim % 2 != 0)
     faults.push_back("head_dim " + std::to_string(spec.head_dim) + " is not an even number");
+  if (spec.rotary_dim() % 2 != 0)
+    faults.push_back("partial_rotary_factor " + format_number(spec.rope.partial_rotary_factor) + " turns " +
+                     std::to_string(spec.rotary_dim()) + " features of a head, not an even number");
+  const auto half = static_cast<size_t>(spec.rotary_dim() / 2);
+  if (spec.rope.type == RopeType::longrope &&
+      (spec.rope.short_factors.size() != half || spec.rope.long_factors.size() != half))
+    faults.push_back("longrope has not one factor for each of " + std::to_string(half) + " frequencies");
   const bool has_vocabulary = spec.vocab_size > 1;  // else its size is a fault of its own
   for (int64_t id : spec.eos_token_ids)
     if (has_vocabulary && (id < 0 || id >= spec.vocab_size))

@@ -8,6 +8,8 @@
 
 namespace forge {
 
+struct Family;
+
 // Limits far above any model, so that every product of sizes stays within 64 bits.
 constexpr int64_t kMostVocab = 1 << 24, kMostHidden = 1 << 18, kMostIntermediate = 1 << 20,
                   kMostLayers = 1 << 10, kMostHeads = 1 << 12, kMostHeadDim = 1 << 12,
@@ -21,7 +23,8 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name);
 // The other way: what transformers builds the same model from, without its dtype.
 Json config_of_spec(const ModelSpec& spec);
 // rope_parameters (transformers 5) or rope_theta and rope_scaling (transformers 4).
-RopeSpec rope_from_config(Settings& settings, int64_t max_position_embeddings);
+// spec.rope and spec.window_rope_theta; reads what the sizes before it have set.
+void read_rope(Settings& settings, const Family& family, ModelSpec& spec);
 const char* name_of(RopeType type);
 // Throws Error(environment) for a word that name_of never says.
 RopeType rope_type_of(const std::string& name);

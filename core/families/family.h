@@ -2,6 +2,7 @@
 // What a model family is, in its own file: the settings that only it has, its decoder layer, and what transformers' and
 // llama.cpp's files call it. families.cpp lists them.
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,29 @@
 
 namespace forge {
 
+// What the modules around the layers are called.
+struct OuterModules {
+  const char *embedding = "model.embed_tokens", *positions = "";  // positions: of learned ones
+  const char* layers = "model.layers.";
+  const char *final_norm = "model.norm", *head = "lm_head";
+};
+
 struct Family {
-  std::string name;               // ModelSpec::family
+  std::string name;               // ModelSpec::family, and config.json's model_type
   std::string architecture;       // config.json: architectures[0]
   std::string gguf_architecture;  // general.architecture; empty: its GGUF files say another family's
   // What the architecture's configuration class in transformers assumes when config.json is silent.
   int64_t max_position_embeddings = 0, num_kv_heads = 0;  // 0: as many as heads
   const char* activation = "silu";                        // hidden_act
+  std::vector<std::string> same_activations = {};         // other words for it
+  double norm_eps = 1e-6, rope_theta = 10000;
+  double window_rope_theta = 0;  // of a family whose layers with a window turn otherwise
+  bool partial_rotary = false;   // reads partial_rotary_factor
+  double partial_rotary_factor = 1;
+  bool tied = false;
+  int64_t mlp_ratio = 0;  // intermediate_size by hidden_size; 0: must be said
+  std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
+  OuterModules modules = {};
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
   // Writes the same settings.
@@ -35,7 +52,19 @@ Family mistral_family();
 Family qwen2_family();
 Family qwen3_family();
 Family phi3_family();
+Family gemma_family();
 Family gemma2_family();
+Family gemma3_family();
+Family smollm3_family();
+Family granite_family();
+Family olmo2_family();
+Family olmo3_family();
+Family glm_family();
+Family glm4_family();
+Family cohere_family();
+Family cohere2_family();
+Family starcoder2_family();
+Family gpt_neox_family();
 
 const std::vector<Family>& families();
 
@@ -51,8 +80,22 @@ ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h);
 Recorder::Heads heads_of(const ModelSpec& m);
 Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
+// Pieces of layers, with the names that most checkpoints have.
+ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module);
+// q, k, v → mixed: turned by their positions where the layer does, then attention.
+ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v);
+// x → self_attn.{q,k,v}_proj, norms of q and k, attention, self_attn.o_proj
+ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
+// x → mlp.{gate,up}_proj, f(gate) · up, mlp.down_proj
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate = GateKind::silu);
+// The same with gate and up in one matrix, mlp.gate_up_proj.
+ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
+
 // sliding_window: `absent` where the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);
+// Those that layer_types says; without, every `period`-th layer is full.
+void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
+void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
 // null for no window.
 Json window_json(const ModelSpec& spec);
 Json layer_types_json(const ModelSpec& spec);

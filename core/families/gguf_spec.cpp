@@ -56,10 +56,13 @@ void read_rope_freqs(const TensorFile& file, int64_t index, Settings& settings, 
   spec.rope.original_max_position_embeddings = 8192;
 }
 
-void read_rope(GgufSettings& metadata, ModelSpec& spec) {
+void read_rope(GgufSettings& metadata, const Family& family, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
   rope.theta = metadata.number("rope.freq_base", 1, 1e12, 10000.0);
-  metadata.must_be("rope.dimension_count", spec.head_dim, "this family rotates whole heads");
+  const int64_t turned = metadata.integer("rope.dimension_count", 1, kMostHeadDim, spec.head_dim);
+  rope.partial_rotary_factor = static_cast<double>(turned) / static_cast<double>(spec.head_dim);
+  if (turned != spec.head_dim && !family.partial_rotary)
+    metadata.unsupported("rope.dimension_count", "is " + std::to_string(turned) + ", this family rotates whole heads");
   const std::string type =
       metadata.text("rope.scaling.type", metadata.has("rope.scale_linear") ? "linear" : "none");
   if (type == "none") return;
@@ -89,7 +92,8 @@ void read_sizes(GgufSettings& metadata, ModelSpec& spec) {
   spec.num_kv_heads = metadata.integer("attention.head_count_kv", 1, 1 << 12, spec.num_heads);
   spec.head_dim = metadata.integer("attention.key_length", 1, 1 << 12, spec.hidden_size / spec.num_heads);
   spec.max_position_embeddings = metadata.integer("context_length", 1, int64_t{1} << 40);
-  spec.rms_norm_eps = metadata.number("attention.layer_norm_rms_epsilon", 0, 1);
+  const bool rms = !metadata.has("attention.layer_norm_epsilon");
+  spec.rms_norm_eps = metadata.number(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0, 1);
   metadata.must_be("attention.value_length", spec.head_dim, "keys and values of one size");
   metadata.must_be("expert_count", 0, "one feed-forward layer, no experts");
   spec.sliding_window = metadata.integer("attention.sliding_window", 0, int64_t{1} << 40, 0);
@@ -122,7 +126,7 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   GgufSettings own(settings, spec.architecture);
   read_sizes(own, spec);
   read_tensors(file, settings, spec);
-  read_rope(own, spec);
+  read_rope(own, family, spec);
   if (family.read_gguf) family.read_gguf(own, spec);
   const int64_t divisors = file.find("rope_freqs.weight");
   if (divisors >= 0) read_rope_freqs(file, divisors, settings, spec);

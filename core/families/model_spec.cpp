@@ -22,6 +22,9 @@ constexpr auto kRopeMembers = [](auto& rope, auto&& member) {
   member("mscale", rope.mscale, "yarn; 0: absent", between(0, 1e9));
   member("mscale_all_dim", rope.mscale_all_dim, "yarn; 0: absent", between(0, 1e9));
   member("truncate", rope.truncate, "yarn: the bounds of the ramp are whole numbers");
+  member.later("short_factors", rope.short_factors, "longrope: of each frequency within the original context", between(1e-9, 1e9));
+  member.later("long_factors", rope.long_factors, "longrope: of each frequency past it", between(1e-9, 1e9));
+  member.later("interleaved", rope.interleaved, "neighbouring features are a pair, not those of the two halves");
   member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is turned", between(0, 1));
 };
 
@@ -45,8 +48,16 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("score_head", spec.score_head, "one number for a text in place of logits");
   member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
   member.later("full_layers", spec.full_layers, "layers that see everything beside a sliding_window");
+  member.later("parallel_residual", spec.parallel_residual, "attention and MLP read the same stream");
+  member.later("layer_norm", spec.layer_norm, "norms take the mean away");
+  member.later("norm_bias", spec.norm_bias, "norms have biases");
+  member.later("window_rope_theta", spec.window_rope_theta, "of the layers with a sliding_window; 0: as the others", between(0, 1e12));
+  member.later("no_rope_layers", spec.no_rope_layers, "layers that turn nothing");
+  member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
   member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
   member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
+  member.later("residual_scale", spec.residual_scale, "multiplies what a layer adds to the stream", between(1e-9, 1e9));
+  member.later("logit_scale", spec.logit_scale, "multiplies the logits", between(1e-9, 1e9));
   member.later("attention_scale", spec.attention_scale, "of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
   member.later("attention_softcap", spec.attention_softcap, "bounds the scores; 0: none", between(0, 1e9));
   member.later("logit_softcap", spec.logit_softcap, "bounds the logits; 0: none", between(0, 1e9));

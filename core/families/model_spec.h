@@ -14,7 +14,7 @@
 namespace forge {
 
 // Rotary position embedding, with the names of transformers' modeling_rope_utils.
-enum class RopeType { standard, linear, dynamic, llama3, yarn };
+enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
 
 struct RopeSpec {
   RopeType type = RopeType::standard;
@@ -23,11 +23,17 @@ struct RopeSpec {
   int64_t original_max_position_embeddings = 0;
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3
   double beta_fast = 32, beta_slow = 1;              // yarn
-  double attention_factor = 0;                       // yarn; 0: derived from factor (and mscale)
+  double attention_factor = 0;                       // yarn, longrope; 0: derived from factor (and mscale)
   double mscale = 0, mscale_all_dim = 0;             // yarn, as DeepSeek writes it; 0: absent
   bool truncate = true;                              // yarn
+  std::vector<double> short_factors, long_factors;   // longrope: [rotary_dim / 2], within the original context and past it
   double partial_rotary_factor = 1;
+  bool interleaved = false;  // features 2i and 2i + 1 are a pair, not the halves' i-th
 };
+
+inline int64_t rotary_dim_of(int64_t head_dim, double partial_rotary_factor) {
+  return static_cast<int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
+}
 
 struct ModelSpec {
   std::string family;        // a row of families.cpp: "llama"
@@ -37,19 +43,36 @@ struct ModelSpec {
   int64_t max_position_embeddings = 0;
   int64_t sliding_window = 0;        // tokens that attention looks back on, itself included; 0: all
   std::vector<int64_t> full_layers;  // layers without that window
-  double rms_norm_eps = 1e-6;
+  double window_rope_theta = 0;      // of the layers with a window; 0: they turn as the others do
+  std::vector<int64_t> no_rope_layers;  // layers that turn nothing
+  bool learned_positions = false;       // a row of a table is added for each position
+  double rms_norm_eps = 1e-6;  // of layer norms too
   bool tie_word_embeddings = false;
   bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool parallel_residual = false;  // attention and MLP read the same stream
   bool qk_norm = false;        // each head of q and k is normed
+  bool layer_norm = false, norm_bias = false;  // norms take the mean away; they have biases
   double norm_offset = 0;      // added to the weights of norms
   double embedding_scale = 1;  // rounded to the compute type
+  double residual_scale = 1;   // of what a layer adds to the stream
+  double logit_scale = 1;
   double attention_scale = 0;  // of q·k; 0: 1 / sqrt(head_dim)
   double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
   int64_t bos_token_id = -1, pad_token_id = -1;
 
+  // Features of a head that are turned.
+  int64_t rotary_dim() const { return rotary_dim_of(head_dim, rope.partial_rotary_factor); }
+  // Cosines and sines of a token.
+  int64_t angles() const { return rotary_dim() * (window_rope_theta > 0 ? 2 : 1); }
+  RopeSpec window_rope() const {
+    return {.theta = window_rope_theta, .partial_rotary_factor = rope.partial_rotary_factor, .interleaved = rope.interleaved};
+  }
+  bool turns(int64_t layer) const {
+    return rotary_dim() > 0 && std::count(no_rope_layers.begin(), no_rope_layers.end(), layer) == 0;
+  }
   // Of layer number `layer`; 0: it sees all.
   int64_t window(int64_t layer) const {
     return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : sliding_window;

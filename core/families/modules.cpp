@@ -4,6 +4,7 @@
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/families/family.h"
 #include "core/families/step.h"
 
 namespace forge {
@@ -23,6 +24,9 @@ Role role_of(ModuleKind kind) {
   return Role::linear;
 }
 
+// "model.embed_tokens" → "embed_tokens"
+std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
 }  // namespace
 
 std::vector<Module> modules_of(const ModelSpec& spec) {
@@ -34,6 +38,17 @@ std::vector<Module> modules_of(const ModelSpec& spec) {
     return a.layer >= 0 && a.layer == b.layer && a.role == Role::linear && b.role == Role::norm;
   });
   return modules;
+}
+
+std::string embedding_name(const ModelSpec& spec) {
+  return std::string(family_of(spec).modules.embedding) + ".weight";
+}
+std::string positions_name(const ModelSpec& spec) {
+  return std::string(family_of(spec).modules.positions) + ".weight";
+}
+std::string logits_head_name(const ModelSpec& spec) { return std::string(family_of(spec).modules.head) + ".weight"; }
+std::string head_name(const ModelSpec& spec) {
+  return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
 }
 
 std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter) {
@@ -48,13 +63,14 @@ std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& ad
     if (wanted) saved.push_back(module);
   }
   std::vector<std::string> unknown;
+  const OuterModules& outer = family_of(spec).modules;
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i]) unknown.push_back('"' + adapter.modules_to_save[i] + '"');
   if (unknown.empty()) return saved;
   throw KeyError(
       ErrorKind::job, "adapter.modules_to_save", join(unknown, ", ") + " names no module of this model",
-      "modules with weights are embed_tokens, lm_head, norm, and those of a layer such as q_proj or "
-      "input_layernorm");
+      std::string("modules with weights are ") + last_part(outer.embedding) + ", " + last_part(outer.head) + ", " +
+          last_part(outer.final_norm) + ", and those of a layer");
 }
 
 }  // namespace forge

@@ -20,6 +20,16 @@ struct Module {
 // In the order of a Hugging Face state_dict. The head is there also when its weight is the embedding's.
 std::vector<Module> modules_of(const ModelSpec& spec);
 
+inline constexpr const char* kScoreModule = "score";  // the head of a model that gives one score, in every family
+
+// The tensors of the embedding and of the head: "model.embed_tokens.weight", "lm_head.weight", of a model that scores "score.weight".
+std::string embedding_name(const ModelSpec& spec);
+std::string head_name(const ModelSpec& spec);
+// The head of the family's language model, whether this one has it or not.
+std::string logits_head_name(const ModelSpec& spec);
+// Of learned positions.
+std::string positions_name(const ModelSpec& spec);
+
 // The modules that modules_to_save names, by PEFT's rule: the path ends with the name. Throws Error(job)
 // naming every entry that matches nothing, or that names something other than a module with weights.
 std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/families/config_spec.h"
+#include "core/families/family.h"
 
 namespace forge {
 namespace {
@@ -17,7 +18,9 @@ constexpr RopeRow kRopeTypes[] = {{RopeType::standard, "default"},
                                   {RopeType::linear, "linear"},
                                   {RopeType::dynamic, "dynamic"},
                                   {RopeType::llama3, "llama3"},
-                                  {RopeType::yarn, "yarn"}};
+                                  {RopeType::yarn, "yarn"},
+                                  {RopeType::longrope, "longrope"},
+                                  {RopeType::longrope, "su"}};  // as early Phi-3 files say
 
 bool harmless_rope_setting(const std::string& key) { return key == "type" || key == "rope_type"; }
 
@@ -42,14 +45,24 @@ void read_llama3(Settings& rope, RopeSpec& spec) {
     rope.broken("high_freq_factor", "is not above low_freq_factor");
 }
 
+void read_longrope(Settings& rope, RopeSpec& spec, int64_t max_positions, int64_t rotary_dim) {
+  const double ratio =
+      static_cast<double>(max_positions) / static_cast<double>(spec.original_max_position_embeddings);
+  spec.factor = rope.number("factor", 1e-6, 1e6, ratio);
+  spec.attention_factor = rope.number("attention_factor", 0, 1e6, 0);
+  spec.short_factors = rope.numbers("short_factor", rotary_dim / 2, 1e-6, 1e6);
+  spec.long_factors = rope.numbers("long_factor", rotary_dim / 2, 1e-6, 1e6);
+}
+
 // `outer` is original_max_position_embeddings beside rope_parameters (Phi-3's place), 0 when absent; it wins.
-void read_type(Settings& rope, RopeSpec& spec, int64_t max_positions, int64_t outer) {
+void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t outer) {
+  const int64_t max_positions = model.max_position_embeddings;
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   const auto* row = std::find_if(std::begin(kRopeTypes), std::end(kRopeTypes),
                                  [&](const RopeRow& known) { return type == known.name; });
   if (row == std::end(kRopeTypes)) {
     rope.unsupported("rope_type",
-                     "is \"" + type + "\", forge computes default, linear, dynamic, llama3 and yarn");
+                     "is \"" + type + "\", forge computes default, linear, dynamic, llama3, yarn and longrope");
     return;
   }
   spec.type = row->type;
@@ -63,6 +76,8 @@ void read_type(Settings& rope, RopeSpec& spec, int64_t max_positions, int64_t ou
                                                                            : inner;
   if (spec.type == RopeType::llama3) read_llama3(rope, spec);
   if (spec.type == RopeType::yarn) read_yarn(rope, spec, max_positions);
+  if (spec.type == RopeType::longrope)
+    read_longrope(rope, spec, max_positions, rotary_dim_of(model.head_dim, spec.partial_rotary_factor));
 }
 
 }  // namespace
@@ -79,24 +94,33 @@ RopeType rope_type_of(const std::string& name) {
   throw Error(ErrorKind::environment, "unknown rope type \"" + name + "\"");
 }
 
-RopeSpec rope_from_config(Settings& settings, int64_t max_position_embeddings) {
-  RopeSpec spec;
+void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
   const Json* scaling = settings.find("rope_scaling");
   const Json* parameters = settings.find("rope_parameters");
-  const double theta = settings.number("rope_theta", 1, 1e12, 10000.0);
-  const double partial = settings.number("partial_rotary_factor", 0, 1, 1);
+  const double theta = settings.number("rope_theta", 1, 1e12, family.rope_theta);
+  const double partial = settings.number("partial_rotary_factor", 0, 1, family.partial_rotary_factor);
   const int64_t outer = settings.integer("original_max_position_embeddings", 0, int64_t{1} << 40, 0);
+  if (family.window_rope_theta > 0)
+    spec.window_rope_theta = settings.number("rope_local_base_freq", 1, 1e12, family.window_rope_theta);
+  // transformers 5 writes those of layers with a window apart, where a family has two.
+  if (spec.window_rope_theta > 0 && parameters && parameters->contains("sliding_attention")) {
+    Settings windows(parameters->at("sliding_attention"), settings.name() + ": rope_parameters: sliding_attention");
+    spec.window_rope_theta = windows.number("rope_theta", 1, 1e12, spec.window_rope_theta);
+    windows.must_be("rope_type", "default", "unscaled positions in layers with a window");
+    settings.absorb(windows, harmless_rope_setting);
+    const auto full = parameters->find("full_attention");
+    parameters = full == parameters->end() ? nullptr : &*full;
+  }
   static const Json none = Json::object();
   const Json& source = scaling ? *scaling : parameters ? *parameters : none;
   Settings rope(source, settings.name() + ": " + (scaling ? "rope_scaling" : "rope_parameters"));
-  spec.theta = rope.number("rope_theta", 1, 1e12, theta);
-  spec.partial_rotary_factor = rope.number("partial_rotary_factor", 0, 1, partial);
-  if (spec.partial_rotary_factor != 1)
-    rope.unsupported("partial_rotary_factor",
-                     "is " + format_number(spec.partial_rotary_factor) + ", this family rotates whole heads");
-  read_type(rope, spec, max_position_embeddings, outer);
+  spec.rope.theta = rope.number("rope_theta", 1, 1e12, theta);
+  spec.rope.partial_rotary_factor = rope.number("partial_rotary_factor", 0, 1, partial);
+  if (spec.rope.partial_rotary_factor != 1 && !family.partial_rotary)
+    rope.unsupported("partial_rotary_factor", "is " + format_number(spec.rope.partial_rotary_factor) +
+                                                  ", this family rotates whole heads");
+  read_type(rope, spec, spec.rope, outer);
   settings.absorb(rope, harmless_rope_setting);
-  return spec;
 }
 
 }  // namespace forge

@@ -1,6 +1,8 @@
 #include "core/families/settings.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/text.h"
@@ -25,9 +27,14 @@ Settings::Settings(const Json& json, std::string name) : json_(json), name_(std:
   if (!json.is_object()) throw Error(ErrorKind::environment, name_ + ": expected a JSON object");
 }
 
+const std::string& Settings::spelled(const std::string& key) const {
+  const auto found = spelling_.find(key);
+  return found == spelling_.end() || json_.contains(key) ? key : found->second;
+}
+
 const Json* Settings::find(const std::string& key) {
-  read_.insert(key);
-  auto found = json_.find(key);
+  read_.insert(spelled(key));
+  auto found = json_.find(spelled(key));
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
 
@@ -65,6 +72,19 @@ double Settings::number(const std::string& key, double lowest, double highest,
   return read;
 }
 
+std::vector<double> Settings::numbers(const std::string& key, int64_t count, double lowest, double highest) {
+  const Json* value = find(key);
+  const auto fits = [&](const Json& number) {
+    return number.is_number() && number.get<double>() >= lowest && number.get<double>() <= highest;
+  };
+  if (value && value->is_array() && static_cast<int64_t>(value->size()) == count &&
+      std::all_of(value->begin(), value->end(), fits))
+    return value->get<std::vector<double>>();
+  broken(key, (value ? "is " + shown(*value) : "is missing") + ", expected " + std::to_string(count) +
+                  " numbers from " + format_number(lowest) + " to " + format_number(highest));
+  return std::vector<double>(static_cast<size_t>(std::max<int64_t>(count, 0)), lowest);
+}
+
 bool Settings::flag(const std::string& key, bool fallback) {
   const Json* value = find(key);
   if (!value) return fallback;
@@ -96,11 +116,11 @@ std::vector<int64_t> Settings::ids(const std::string& key) {
 }
 
 void Settings::broken(const std::string& key, const std::string& what) {
-  broken_.push_back({"", (key.empty() ? "" : key + " ") + what, name_});
+  broken_.push_back({"", (key.empty() ? "" : spelled(key) + " ") + what, name_});
 }
 
 void Settings::unsupported(const std::string& key, const std::string& what) {
-  unsupported_.push_back({"", key + " " + what, name_});
+  unsupported_.push_back({"", spelled(key) + " " + what, name_});
 }
 
 void Settings::must_be(const std::string& key, const Json& expected, const std::string& why) {

@@ -6,6 +6,7 @@
 //   spec.hidden_size = settings.integer("hidden_size", 1, 1 << 18);
 //   settings.finish();   // throws every fault at once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,13 +33,18 @@ class Settings {
   // One token id or a list of them.
   std::vector<int64_t> ids(const std::string& key);
 
+  // A list of `count` numbers.
+  std::vector<double> numbers(const std::string& key, int64_t count, double lowest, double highest);
+  // What config.json calls a setting that the functions above are asked for by another name ("hidden_size": "n_embd").
+  void spell(std::map<std::string, std::string> spelling) { spelling_ = std::move(spelling); }
+
   // The file is broken (Error(environment)) or asks for something forge does not do (Error(job)).
   void broken(const std::string& key, const std::string& what);
   void unsupported(const std::string& key, const std::string& what);
   // Refuses the setting when it is present and differs from what forge computes.
   void must_be(const std::string& key, const Json& value, const std::string& why);
 
-  bool has(const std::string& key) const { return json_.contains(key); }
+  bool has(const std::string& key) const { return json_.contains(spelled(key)); }
   // Takes over the faults of a nested object, its unread keys included.
   void absorb(Settings& nested, bool (*harmless)(const std::string& key));
   // Throws all faults, broken ones first. Unread keys are refused unless `harmless` (or empty: null, false,
@@ -48,11 +54,13 @@ class Settings {
   const std::string& name() const { return name_; }
 
  private:
+  const std::string& spelled(const std::string& key) const;
   void refuse_unread(bool (*harmless)(const std::string& key));
 
   const Json& json_;
   std::string name_;
   std::set<std::string> read_;
+  std::map<std::string, std::string> spelling_;
   std::vector<KeyFault> broken_, unsupported_;
 };
 

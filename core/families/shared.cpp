@@ -14,6 +14,44 @@ Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
   return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer)};
 }
 
+ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
+  if (m.layer_norm) return g.layer_norm(x, module, m.rms_norm_eps, m.norm_bias);
+  return g.norm(x, module, m.rms_norm_eps, m.norm_offset);
+}
+
+ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {
+  const bool window_angles = m.window_rope_theta > 0 && m.window(layer) > 0;
+  if (m.turns(layer)) {
+    auto [q_turned, k_turned] = g.rope(q, k, heads_of(m), {m.rope.interleaved, window_angles});
+    q = q_turned, k = k_turned;
+  }
+  return g.attention(q, k, v, heads_of(m), attention_of(m, layer));
+}
+
+ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+  const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
+  auto [q, k, v] = g.linear(x, {{"self_attn.q_proj", q_size, m.qkv_bias},
+                                {"self_attn.k_proj", kv_size, m.qkv_bias},
+                                {"self_attn.v_proj", kv_size, m.qkv_bias}});
+  if (m.qk_norm) {
+    q = g.head_norm(q, "self_attn.q_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
+    k = g.head_norm(k, "self_attn.k_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
+  }
+  return g.linear(attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
+}
+
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate_kind) {
+  auto [gate, up] = g.linear(x, {{"mlp.gate_proj", m.intermediate_size, m.mlp_bias},
+                                 {"mlp.up_proj", m.intermediate_size, m.mlp_bias}});
+  return g.linear(g.glu(gate, up, gate_kind), {"mlp.down_proj", m.hidden_size, m.mlp_bias});
+}
+
+ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
+  auto [gate, up] = g.split(g.linear(x, {"mlp.gate_up_proj", 2 * m.intermediate_size}),
+                            {m.intermediate_size, m.intermediate_size});
+  return g.linear(g.glu(gate, up, GateKind::silu), {"mlp.down_proj", m.hidden_size});
+}
+
 int64_t window_setting(Settings& settings, int64_t absent) {
   if (!settings.find("sliding_window")) return settings.has("sliding_window") ? 0 : absent;
   return settings.integer("sliding_window", 0, int64_t{1} << 40);
@@ -55,7 +93,18 @@ void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<b
     if (all) spec.full_layers.push_back(layer);
   }
   if (static_cast<int64_t>(spec.full_layers.size()) == spec.num_layers) spec.sliding_window = 0;
-  if (spec.sliding_window == 0) spec.full_layers.clear();
+  if (spec.sliding_window == 0) spec.full_layers.clear(), spec.window_rope_theta = 0;
+}
+
+void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
+  spec.sliding_window = window_setting(settings, absent_window);
+  read_layer_types(settings, spec, [period](int64_t layer) { return (layer + 1) % period == 0; });
+}
+
+void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
+  if (!settings.has("attention.sliding_window")) spec.sliding_window = absent_window;
+  for (int64_t layer = 0; spec.sliding_window > 0 && layer < spec.num_layers; ++layer)
+    if ((layer + 1) % period == 0) spec.full_layers.push_back(layer);
 }
 
 }  // namespace forge

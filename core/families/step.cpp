@@ -11,18 +11,22 @@ Graph record(const StepShape& shape, bool training) {
   const ModelSpec& m = shape.spec;
   const Family& family = family_of(m);
   Recorder g(shape.training);
-  ValueId h = g.embed("model.embed_tokens", m.vocab_size, m.hidden_size, m.embedding_scale,
-                      frozen_embedding_row(m));
+  const OuterModules& modules = family.modules;
+  ValueId h = g.embed(modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
+  if (m.learned_positions)
+    h = g.add(h, g.embed_positions(modules.positions, m.max_position_embeddings, m.hidden_size));
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
-    g.enter_layer(layer, "model.layers." + std::to_string(layer) + ".");
+    g.enter_layer(layer, modules.layers + std::to_string(layer) + ".");
     h = family.layer(g, m, layer, h);
   }
   g.leave_layer();
-  ValueId rows = g.norm(g.gather(h), "model.norm", m.rms_norm_eps, m.norm_offset);
-  if (m.score_head)
-    g.head(rows, "score", 1, 0, false, training);
-  else
-    g.head(rows, "lm_head", m.vocab_size, m.logit_softcap, shape.fused_head, training);
+  ValueId rows = norm(g, m, g.gather(h), modules.final_norm);
+  if (m.score_head) {
+    g.head(rows, kScoreModule, 1, 0, false, training);
+    return g.take();
+  }
+  if (m.logit_scale != 1) rows = g.scale(rows, m.logit_scale);
+  g.head(rows, modules.head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
   return g.take();
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 Json rope_json(const RopeSpec& rope) {
   Json json{{"rope_theta", rope.theta}, {"rope_type", "default"}};
+  if (rope.partial_rotary_factor != 1) json["partial_rotary_factor"] = rope.partial_rotary_factor;
   switch (rope.type) {
     case RopeType::standard:
       break;
@@ -20,6 +21,12 @@ Json rope_json(const RopeSpec& rope) {
       json["rope_type"] = "llama3";
       json["low_freq_factor"] = rope.low_freq_factor;
       json["high_freq_factor"] = rope.high_freq_factor;
+      break;
+    case RopeType::longrope:
+      json["rope_type"] = "longrope";
+      json["short_factor"] = rope.short_factors;
+      json["long_factor"] = rope.long_factors;
+      if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
       break;
     case RopeType::yarn:
       json["rope_type"] = "yarn";
@@ -65,6 +72,11 @@ Json config_of_spec(const ModelSpec& spec) {
               {"tie_word_embeddings", spec.tie_word_embeddings},
               {"vocab_size", spec.vocab_size}};
   family.write(spec, config);
+  for (const auto& [name, its_own] : family.spelling)
+    if (auto found = config.find(name); found != config.end()) {
+      config[its_own] = *found;
+      config.erase(name);
+    }
   return config;
 }
 

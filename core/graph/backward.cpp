@@ -179,8 +179,12 @@ class Derivation {
         return gather(op);
       case OpKind::add:
         return add(op);
+      case OpKind::scale:
+        return scale(op);
       case OpKind::norm:
         return norm(op);
+      case OpKind::layer_norm:
+        return layer_norm(op);
       case OpKind::linear:
         return linear(op);
       case OpKind::dora:
@@ -191,8 +195,12 @@ class Derivation {
         return rope(op);
       case OpKind::attention:
         return attention(op);
+      case OpKind::regroup:
+        return regroup(op);
       case OpKind::glu:
         return glu(op);
+      case OpKind::activation:
+        return activation(op);
       default:
         FORGE_CHECK(false, "an op without a backward in a forward list");
     }
@@ -216,8 +224,23 @@ class Derivation {
     for (ValueId part : forward.in) pass_on(part, d_sum);
   }
 
+  void scale(const Op& forward) {
+    Op op = like(OpKind::scale_backward, forward);
+    op.in = {gradient(forward.out[0])};
+    // What the result was added to has the same gradient, in the place that would be this one's.
+    if (shared(forward.out[0])) mirrors_.erase(graph_.value(forward.in[0]).buffer);
+    contribute(std::move(op), forward.in[0]);
+  }
+
   void norm(const Op& forward) {
     Op op = like(OpKind::norm_backward, forward);
+    op.modules = forward.modules;
+    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.out[1])};
+    contribute(std::move(op), forward.in[0]);
+  }
+
+  void layer_norm(const Op& forward) {
+    Op op = like(OpKind::layer_norm_backward, forward);
     op.modules = forward.modules;
     op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.out[1])};
     contribute(std::move(op), forward.in[0]);
@@ -286,6 +309,21 @@ class Derivation {
     for (ValueId in : forward.in) op.in.push_back(need(in));
     op.in.insert(op.in.end(), {need(forward.out[0]), need(forward.out[1]), gradient(forward.out[0])});
     for (ValueId in : forward.in) op.out.push_back(new_gradient(in));
+    push(std::move(op));
+  }
+
+  void regroup(const Op& forward) {
+    Op op = like(OpKind::regroup_backward, forward);
+    op.in = {whole_gradient(forward)};
+    contribute(std::move(op), forward.in[0]);
+  }
+
+  void activation(const Op& forward) {
+    Op op = like(OpKind::activation_backward, forward);
+    op.in = {gradient(forward.out[0]), need(forward.in[0])};
+    const int32_t place = graph_.value(op.in[1]).buffer;
+    mirrors_[graph_.value(forward.in[0]).buffer] = place;
+    op.out = {gradient_in(forward.in[0], place)};
     push(std::move(op));
   }
 

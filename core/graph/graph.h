@@ -59,19 +59,25 @@ enum class OpKind {
   embed,     // → h                                rows of the embedding
   gather,    // h [tokens] → rows [targets]        those of supervised positions
   add,       // a, b → a + b                       in b's place
+  scale,     // x → c x                            in place
   norm,      // x → y, inverse                     RMS norm; inverse: 1 / rms of each row
   add_norm,  // a, b → a + b, y, inverse           both in one pass
+  layer_norm,  // x → y, statistics                mean and 1 / deviation of each row
   linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
   dora_ratio,  // → ratio, 1 / norm               ‖W + scale · B A‖ of each column of y, side by side; modules as the linear's
   dora,        // x, ratio → x · ratio + bias
   rope,        // x, y → x, y                        rotated in place; y may be absent
   attention,   // q, k, v → mixed, lse
+  regroup,     // x → q, k, v                       of groups of heads: some of q, one of k, one of v
   glu,         // gate, up → f(gate) · up
+  activation,  // x → f(x)
   head,  // rows → d rows                      logits, objective and its gradient; modules[0] is the head
   evaluate,       // rows →                             logits and the log-probabilities of targets
   scatter,        // d rows → d h                       zeros where nothing is supervised
   add_gradient,   // d x, more → d x                    in the first one's place
+  scale_backward,  // d y[, d x] → d x              c d y; added to a given d x
   norm_backward,  // d y, x, inverse[, d x] → d x       added to the given d x; writes its own without
+  layer_norm_backward,     // d y, x, statistics[, d x] → d x
   linear_input_gradient,   // d y → d x                 d y W; added to a given d x
   linear_weight_gradient,  // d y, x →                  into the weight's and the bias's gradients
   adapter_gradient,        // d y, x, s[, d x] → [d x]  into those of A and B, and added to d x
@@ -79,21 +85,28 @@ enum class OpKind {
   rope_backward,           // d x, d y → d x, d y
   attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v
   glu_backward,            // d y, gate, up → d gate, d up, in the places of gate and up
+  regroup_backward,        // d q, d k, d v as one → d x
+  activation_backward,     // d y, x → d x            in the place of x
   embed_backward,          // d h →                     into the embedding's gradient
   gradient_norm,  // once a step, over all that is trained: the norm, and what the update multiplies gradients with
   update,         // of weights and optimizer state
 };
 
 enum class GateKind { silu, gelu_tanh };
+enum class ActivationKind { gelu, gelu_tanh };
 
 // Numbers of an op; those its kind does not name stay as they are.
 struct Attributes {
-  double eps = 0, weight_offset = 0;              // norm
-  double scale = 1, softcap = 0;                  // attention, embed (scale), head (softcap)
-  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope; norm: head_dim
+  double eps = 0, weight_offset = 0;              // norm; layer_norm: eps
+  double scale = 1, softcap = 0;                  // attention, embed, scale (scale), head (softcap)
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope, regroup; norm: head_dim
   int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
+  bool by_position = false;                       // embed: a row for each position, not for each token
   int64_t window = 0;                             // attention: tokens back that are seen; 0: all
+  bool interleaved = false;                       // rope: features 2i and 2i + 1 are a pair, not the halves' i-th
+  bool window_angles = false;                     // rope: by ModelSpec::window_rope
   GateKind gate = GateKind::silu;
+  ActivationKind activation = ActivationKind::gelu;
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
   bool accumulate = false;  // adds to its last input instead of writing
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too

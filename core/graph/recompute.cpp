@@ -112,17 +112,20 @@ class Groups {
   std::vector<Group> groups_;
 };
 
-// Norms' and gated activations' results, which cost a pass over memory.
+bool is_activation(const Op& op) { return op.kind == OpKind::glu || op.kind == OpKind::activation; }
+
+// Norms' and activations' results, which cost a pass over memory.
 bool never_kept(const Graph& forward, ValueId value) {
   const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
   const bool small = forward.buffer_of(value).type == ValueType::fp32;  // 1 / rms
-  return op.layer >= 0 && ((op.kind == OpKind::norm && !small) || op.kind == OpKind::glu);
+  const bool normed = op.kind == OpKind::norm || op.kind == OpKind::layer_norm;
+  return op.layer >= 0 && ((normed && !small) || is_activation(op));
 }
 
-// Whether a gated activation reads the group.
-bool feeds_glu(const Graph& forward, const Group& group) {
+// Whether an activation reads the group.
+bool feeds_activation(const Graph& forward, const Group& group) {
   return std::any_of(forward.ops.begin() + group.ops.back(), forward.ops.end(), [&](const Op& op) {
-    return op.kind == OpKind::glu && op.layer == group.layer &&
+    return is_activation(op) && op.layer == group.layer &&
            std::find(group.values.begin(), group.values.end(), op.in[0]) != group.values.end();
   });
 }
@@ -155,13 +158,14 @@ int64_t lowest_layer(const Graph& forward) {
   return lowest;
 }
 
-// The number of additions to the stream before each op.
+// The number of cuts of the stream before each op.
 std::vector<int32_t> segments(const Graph& forward) {
+  const std::vector<bool> cuts = stream_cuts(forward);
   std::vector<int32_t> numbers;
   int32_t number = 0;
-  for (const Op& op : forward.ops) {
+  for (size_t i = 0; i < forward.ops.size(); ++i) {
     numbers.push_back(number);
-    number += op.kind == OpKind::add;
+    number += cuts[i];
   }
   return numbers;
 }
@@ -193,7 +197,7 @@ Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
   if (policy == Checkpointing::none) return again;
   const Groups groups(forward);
   for (const Group& group : groups.all())
-    if (!group.always_kept && (policy == Checkpointing::full || feeds_glu(forward, group)))
+    if (!group.always_kept && (policy == Checkpointing::full || feeds_activation(forward, group)))
       again.add(group.name, group.layer);
   return again;
 }
@@ -223,6 +227,24 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
     return std::make_pair(per_byte(a), a.layer) < std::make_pair(per_byte(b), b.layer);
   });
   return units;
+}
+
+std::vector<bool> stream_cuts(const Graph& forward) {
+  std::vector<size_t> last(forward.values.size(), 0);
+  for (size_t i = 0; i < forward.ops.size(); ++i)
+    for (ValueId in : forward.ops[i].in) last[static_cast<size_t>(in)] = i;
+  std::set<ValueId> alive;
+  std::vector<bool> cuts;
+  for (size_t i = 0; i < forward.ops.size(); ++i) {
+    const Op& op = forward.ops[i];
+    for (const auto* made : {&op.out, &op.parts})
+      for (ValueId value : *made)
+        if (last[static_cast<size_t>(value)] > i) alive.insert(value);
+    for (ValueId in : op.in)
+      if (last[static_cast<size_t>(in)] == i) alive.erase(in);
+    cuts.push_back(op.kind == OpKind::add && alive == std::set<ValueId>{op.out[0]});
+  }
+  return cuts;
 }
 
 void Recomputed::add(const RecomputeUnit& unit) {

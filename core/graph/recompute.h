@@ -6,7 +6,7 @@
 //   again.add(units[0]);
 //   KeptValues kept = kept_values(forward, again);
 //
-// Norms and gated activations cost a pass over memory and no product: they are always computed again. A layer's result is always
+// Norms and activations cost a pass over memory and no product: they are always computed again. A layer's result is always
 // kept, and so is everything around the layers. What lies between is a group: the values that one op makes or that share memory,
 // named by its first one ("gate_proj+up_proj", "mixed"), and kept or computed again as a whole.
 #include <map>
@@ -39,16 +39,20 @@ struct Recomputed {
 };
 
 //   none       keeps every group,
-//   selective  computes the inputs of the gated activation again: the widest values of a layer, and no attention,
+//   selective  computes the inputs of the activation again: the widest values of a layer, and no attention,
 //   full       computes all of them again.
 Recomputed recomputed_by(const Graph& forward, Checkpointing policy);
 
 // In the order of FLOPs a byte, in lower layers first: nothing is saved at the fullest moment in the highest one, whose backward
 // comes at once. Layers below the lowest that learns are left out, since nothing of them is kept. `mean_length`: tokens of a
-// sequence. `whole_segments`: a unit is everything between two additions to the stream, for a provider that can only
-// recompute all of it.
+// sequence. `whole_segments`: a unit is everything between two cuts of the stream, for a provider that can only recompute
+// all of it.
 std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length,
                                            bool whole_segments);
+
+// By op of the forward list: whether it adds to the stream and nothing else made so far is read after it, so that the list can be
+// cut there. Parallel branches end in one such addition.
+std::vector<bool> stream_cuts(const Graph& forward);
 
 KeptValues kept_values(const Graph& forward, const Recomputed& again);
 

@@ -57,6 +57,12 @@ ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t h
   return h;
 }
 
+ValueId Recorder::embed_positions(const std::string& module, int64_t positions, int64_t hidden) {
+  ValueId h = embed(module, positions, hidden);
+  graph_.ops.back().attributes.by_position = true;
+  return h;
+}
+
 ValueId Recorder::norm(ValueId x, const std::string& module, double eps, double weight_offset) {
   return head_norm(x, module, graph_.value(x).width, eps, weight_offset);
 }
@@ -75,11 +81,28 @@ ValueId Recorder::head_norm(ValueId x, const std::string& module, int64_t head_d
   return y;
 }
 
+ValueId Recorder::layer_norm(ValueId x, const std::string& module, double eps, bool bias) {
+  const std::string part = last_part(module);
+  const int64_t width = graph_.value(x).width;
+  ValueId y = like(part, x, width);
+  ValueId statistics = like(part + ".statistics", x, 2, ValueType::fp32);
+  const int32_t at = module_at(module, ModuleKind::norm, width, width, bias);
+  push(OpKind::layer_norm, {x}, {y, statistics}, {at}).attributes.eps = eps;
+  return y;
+}
+
 ValueId Recorder::add(ValueId a, ValueId b) {
   const Value in_place = graph_.value(b);
   ValueId sum = graph_.add_value(name("stream"), in_place.buffer, in_place.column, in_place.width);
   push(OpKind::add, {a, b}, {sum});
   return sum;
+}
+
+ValueId Recorder::scale(ValueId x, double factor) {
+  const Value in_place = graph_.value(x);
+  ValueId y = graph_.add_value(in_place.name + ".scaled", in_place.buffer, in_place.column, in_place.width);
+  push(OpKind::scale, {x}, {y}).attributes.scale = factor;
+  return y;
 }
 
 std::vector<ValueId> Recorder::split_all(ValueId x, const std::vector<int64_t>& widths) {
@@ -151,12 +174,14 @@ ValueId Recorder::rescaled(ValueId x, const std::string& all, const std::vector<
   return y;
 }
 
-std::array<ValueId, 2> Recorder::rope(ValueId q, ValueId k, const Heads& heads) {
+std::array<ValueId, 2> Recorder::rope(ValueId q, ValueId k, const Heads& heads,
+                                      const RopeOptions& options) {
   const Value from_q = graph_.value(q), from_k = graph_.value(k);
   ValueId q_turned = graph_.add_value(name("q_turned"), from_q.buffer, from_q.column, from_q.width);
   ValueId k_turned = graph_.add_value(name("k_turned"), from_k.buffer, from_k.column, from_k.width);
   Attributes& a = push(OpKind::rope, {q, k}, {q_turned, k_turned}).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  a.interleaved = options.interleaved, a.window_angles = options.window_angles;
   return {q_turned, k_turned};
 }
 
@@ -170,9 +195,23 @@ ValueId Recorder::attention(ValueId q, ValueId k, ValueId v, const Heads& heads,
   return mixed;
 }
 
+std::array<ValueId, 3> Recorder::regroup(ValueId x, const Heads& heads) {
+  const int64_t q = heads.heads * heads.head_dim, kv = heads.kv_heads * heads.head_dim;
+  ValueId y = like("qkv", x, q + 2 * kv);
+  Attributes& a = push(OpKind::regroup, {x}, {y}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  return split(y, {q, kv, kv});
+}
+
 ValueId Recorder::glu(ValueId gate, ValueId up, GateKind kind) {
   ValueId y = like("glu", gate, graph_.value(gate).width);
   push(OpKind::glu, {gate, up}, {y}).attributes.gate = kind;
+  return y;
+}
+
+ValueId Recorder::activation(ValueId x, ActivationKind kind) {
+  ValueId y = like("activated", x, graph_.value(x).width);
+  push(OpKind::activation, {x}, {y}).attributes.activation = kind;
   return y;
 }
 

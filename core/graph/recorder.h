@@ -42,11 +42,17 @@ class Recorder {
   // The gradient of the table leaves `frozen_row` out; −1: none.
   ValueId embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale = 1,
                 int64_t frozen_row = -1);
+  // Learned positions: row p of the table at position p of a sequence.
+  ValueId embed_positions(const std::string& module, int64_t positions, int64_t hidden);
   ValueId norm(ValueId x, const std::string& module, double eps, double weight_offset = 0);
   // The same over each head of x by itself; all heads have one weight [head_dim].
   ValueId head_norm(ValueId x, const std::string& module, int64_t head_dim, double eps,
                     double weight_offset = 0);
+  // Less its mean, by its deviation; `bias`: the module has one.
+  ValueId layer_norm(ValueId x, const std::string& module, double eps, bool bias);
   ValueId add(ValueId a, ValueId b);
+  // factor · x, which is overwritten.
+  ValueId scale(ValueId x, double factor);
   // x through modules that read the same input: their results lie side by side, and one product makes them where their weights
   // do too.
   template <size_t N>
@@ -63,14 +69,20 @@ class Recorder {
   struct Heads {
     int64_t heads = 0, kv_heads = 0, head_dim = 0;
   };
+  struct RopeOptions {
+    bool interleaved = false, window_angles = false;
+  };
   // Turns q and k by their positions' angles; both are overwritten.
-  std::array<ValueId, 2> rope(ValueId q, ValueId k, const Heads& heads);
+  std::array<ValueId, 2> rope(ValueId q, ValueId k, const Heads& heads, const RopeOptions& options);
   struct AttentionOptions {
     double scale = 1, softcap = 0;
     int64_t window = 0;
   };
   ValueId attention(ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options);
+  // Heads of q, of k and of v, out of x where they lie group by group: the heads of q that share one of k and v, then those two.
+  std::array<ValueId, 3> regroup(ValueId x, const Heads& heads);
   ValueId glu(ValueId gate, ValueId up, GateKind kind);
+  ValueId activation(ValueId x, ActivationKind kind);
   ValueId gather(ValueId h);
   // Ends a step: what objectives take from the head, with the gradient of its input; or for an evaluation without.
   void head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);

@@ -7,14 +7,21 @@
 namespace forge {
 namespace {
 
+using Layer = GgufArchitecture::Layer;
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama", .permutes_heads = true},  // Llama, Mistral, SmolLM2, TinyLlama
     {.name = "qwen2"},
     {.name = "qwen3"},
-    {.name = "phi3", .fused_projections = true},
+    {.name = "phi3", .layer = Layer::phi3},
     {.name = "gemma", .norms_plus_one = true},
-    {.name = "gemma2", .norms_plus_one = true, .sandwich_norms = true},
-    {.name = "gemma3", .norms_plus_one = true, .sandwich_norms = true},
+    {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich},
+    {.name = "gemma3", .norms_plus_one = true, .layer = Layer::sandwich},
+    {.name = "smollm3", .permutes_heads = true},
+    {.name = "granite", .permutes_heads = true},
+    {.name = "olmo2", .layer = Layer::olmo2},
+    {.name = "glm4", .layer = Layer::glm4},
+    {.name = "command-r"},
+    {.name = "starcoder2", .layer = Layer::starcoder2},
 };
 
 struct Name {
@@ -45,7 +52,7 @@ constexpr Name kPlain[] = {
     {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
     {"ffn_up", "mlp.up_proj"},
 };
-constexpr Name kFused[] = {
+constexpr Name kPhi3[] = {
     {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
     {"attn_qkv", "self_attn.qkv_proj"},
     {"ffn_up", "mlp.gate_up_proj"},
@@ -56,6 +63,22 @@ constexpr Name kSandwich[] = {
     {"post_ffw_norm", "post_feedforward_layernorm", GgufRole::norm},
     {"ffn_up", "mlp.up_proj"},
 };
+constexpr Name kOlmo2[] = {
+    {"post_attention_norm", "post_attention_layernorm", GgufRole::norm},
+    {"post_ffw_norm", "post_feedforward_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+};
+constexpr Name kGlm4[] = {
+    {"post_attention_norm", "post_self_attn_layernorm", GgufRole::norm},
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"post_ffw_norm", "post_mlp_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
+constexpr Name kStarcoder2[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+};
 
 template <size_t N>
 const Name* find(const Name (&names)[N], std::string_view gguf) {
@@ -64,11 +87,27 @@ const Name* find(const Name (&names)[N], std::string_view gguf) {
   return nullptr;
 }
 
+const Name* find_own(Layer layer, std::string_view gguf) {
+  switch (layer) {
+    case Layer::plain:
+      return find(kPlain, gguf);
+    case Layer::phi3:
+      return find(kPhi3, gguf);
+    case Layer::sandwich:
+      return find(kSandwich, gguf);
+    case Layer::olmo2:
+      return find(kOlmo2, gguf);
+    case Layer::glm4:
+      return find(kGlm4, gguf);
+    case Layer::starcoder2:
+      return find(kStarcoder2, gguf);
+  }
+  return nullptr;
+}
+
 const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
-  if (const Name* name = find(kLayer, gguf)) return name;
-  if (architecture.fused_projections) return find(kFused, gguf);
-  if (architecture.sandwich_norms) return find(kSandwich, gguf);
-  return find(kPlain, gguf);
+  if (const Name* name = find_own(architecture.layer, gguf)) return name;
+  return find(kLayer, gguf);
 }
 
 // "blk.12.attn_q" -> 12 and "attn_q"; false for anything else, also for "blk.012.…".

@@ -11,8 +11,7 @@ struct GgufArchitecture {
   std::string_view name;
   bool permutes_heads = false;     // rows of q and k are in RoPE's neighbour order
   bool norms_plus_one = false;     // weights of norms are stored with 1 added
-  bool fused_projections = false;  // phi3: attn_qkv and ffn_up hold several
-  bool sandwich_norms = false;     // gemma2 and gemma3: norms after attention and feed-forward too
+  enum class Layer { plain, phi3, sandwich, olmo2, glm4, starcoder2 } layer = Layer::plain;  // what else its layers' tensors are called
 };
 
 // Null when forge does not know it.

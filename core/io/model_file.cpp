@@ -85,6 +85,15 @@ ModelFormat model_format(const std::string& path) {
   fail(path, "is neither a Hugging Face folder nor a GGUF file", "");
 }
 
+bool has_weights(const std::string& path) {
+  if (!is_directory(path)) return true;
+  const std::vector<std::string> names = files_of(path);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json") || ends_with(name, ".gguf") ||
+           pickle_name(name);
+  });
+}
+
 std::unique_ptr<TensorFile> open_model(const std::string& path, Data data) {
   if (model_format(path) == ModelFormat::gguf) return open_gguf(path, data);
   return open_safetensors(weights_of(path), data);

@@ -16,6 +16,9 @@ enum class ModelFormat { hugging_face, gguf };
 // anything else, saying what was expected; pickles are refused under any name.
 ModelFormat model_format(const std::string& path);
 
+// Whether a folder holds anything like weights; true for a file. Without, there may be a plan, but nothing to run.
+bool has_weights(const std::string& path);
+
 // Opens model.safetensors, or else model.safetensors.index.json with its shards, of a folder; or a GGUF (see
 // open_gguf). Throws Error(environment) for missing, broken or pickled weights, Error(job) for an unknown
 // GGUF architecture.

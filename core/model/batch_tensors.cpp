@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "core/model/rope_tables.h"
 #include "core/tensor/dtype.h"
 
 namespace forge {
@@ -11,9 +10,13 @@ BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarTy
   BatchTensors out;
   out.tokens = batch.tokens();
   out.token_ids = to_device(batch.token_ids, at::kLong, device);
-  RopeTables tables = rope_tables(spec, batch.positions, batch.cu_seqlens);
-  out.cos = tables.cos.to(device, type);
-  out.sin = tables.sin.to(device, type);
+  const auto angles = [&](const RopeSpec& rope) {
+    const RopeTables tables = rope_tables(spec, rope, batch.positions, batch.cu_seqlens);
+    return RopeTables{tables.cos.to(device, type), tables.sin.to(device, type)};
+  };
+  out.rope = angles(spec.rope);
+  if (spec.window_rope_theta > 0) out.window_rope = angles(spec.window_rope());
+  if (spec.learned_positions) out.position_ids = to_device(batch.positions, at::kLong, device);
   out.cu_seqlens = batch.cu_seqlens;
   std::vector<int32_t> positions, targets;
   std::vector<float> weights;

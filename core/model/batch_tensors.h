@@ -6,13 +6,16 @@
 
 #include "core/data/batch/batch.h"
 #include "core/families/model_spec.h"
+#include "core/model/rope_tables.h"
 #include "kernels/dropout/dropout.h"
 
 namespace forge {
 
 struct BatchTensors {
   at::Tensor token_ids;             // int64 [tokens]
-  at::Tensor cos, sin;              // [tokens, rotary_dim / 2] in the compute type
+  at::Tensor position_ids;          // int64 [tokens], of a model that learns positions
+  RopeTables rope;                  // [tokens, rotary_dim / 2] in the compute type
+  RopeTables window_rope;           // by ModelSpec::window_rope; undefined where the model has one rope
   std::vector<int32_t> cu_seqlens;  // [sequences + 1], on the host
   // Positions with a loss weight, in order, and what stands there; of a model that gives scores the last of each sequence.
   // The head looks at no other.
@@ -25,6 +28,7 @@ struct BatchTensors {
   bool training = false;            // whether dropout and noise apply
   int64_t tokens = 0;
 
+  const RopeTables& angles(bool of_windows) const { return of_windows ? window_rope : rope; }
   const RowKeys* dropout_rows() const { return training ? &rows : nullptr; }
 };
 

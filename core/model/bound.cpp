@@ -22,6 +22,7 @@ std::vector<BoundModule> bind_modules(const std::vector<ModuleUse>& modules, con
   for (const ModuleUse& module : modules) {
     BoundModule b{.linear = find_linear(const_cast<Model&>(model), module.path)};
     if (!b.linear) b.vector = find_weight(const_cast<Model&>(model), module.path + ".weight");
+    if (b.vector && module.bias) b.vector_bias = find_weight(const_cast<Model&>(model), module.path + ".bias");
     FORGE_CHECK(b.linear || b.vector, "the model has no weights for " << module.path);
     b.weight = owner(module.path + ".weight");
     b.bias = owner(module.path + ".bias");

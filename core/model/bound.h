@@ -10,7 +10,8 @@ namespace forge {
 
 struct BoundModule {
   const LinearSpec* linear = nullptr;  // of a linear layer
-  const at::Tensor* vector = nullptr;  // of a norm, [width]
+  const at::Tensor* vector = nullptr;  // of a norm, [width]; of an embedding, its table
+  const at::Tensor* vector_bias = nullptr;  // of a norm that has one
   // Who owns what is trained; null: frozen.
   Trainable *weight = nullptr, *bias = nullptr, *lora_a = nullptr, *lora_b = nullptr, *magnitude = nullptr;
 };

@@ -4,6 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/graph/ops.h"
+#include "kernels/activation/activation.h"
+#include "kernels/layer_norm/layer_norm.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rope/rope.h"
 #include "kernels/swiglu/swiglu.h"
@@ -27,7 +29,7 @@ struct Run {
 };
 
 void embed(const Run& r) {
-  r.out(0) = at::embedding(*r.module().vector, r.run.batch.token_ids).to(r.run.model.type);
+  r.out(0) = at::embedding(*r.module().vector, rows_read(r.op, r.run.batch)).to(r.run.model.type);
   if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, r.run.model.type);
 }
 
@@ -69,9 +71,25 @@ void norm(const Run& r) {
   r.out(0) = rms_norm(rows, *r.module().vector, a.eps, a.weight_offset).view(x.sizes());
 }
 
+void layer_norm(const Run& r) {
+  const at::Tensor bias = r.module().vector_bias ? *r.module().vector_bias : at::Tensor();
+  r.out(0) = forge::layer_norm(r.in(0), *r.module().vector, bias, r.op.attributes.eps);
+}
+
+void regroup(const Run& r) {
+  const Attributes& a = r.op.attributes;
+  const int64_t shared = a.heads / a.kv_heads;  // heads of q in a group
+  const at::Tensor groups = r.in(0).reshape({r.in(0).size(0), a.kv_heads, shared + 2, a.head_dim});
+  const int64_t first[] = {0, shared, shared + 1}, count[] = {shared, 1, 1};
+  for (size_t i = 0; i < 3; ++i)
+    r.run.values[static_cast<size_t>(r.op.parts[i])] = groups.narrow(2, first[i], count[i]).flatten(1);
+}
+
 void rope(const Run& r) {
+  const RopeTables& angles = r.run.batch.angles(r.op.attributes.window_angles);
+  const RopeLayout layout = r.op.attributes.interleaved ? RopeLayout::interleaved : RopeLayout::half_split;
   for (size_t i = 0; i < r.op.in.size(); ++i)
-    r.out(i) = forge::rope(r.heads(i), r.run.batch.cos, r.run.batch.sin).reshape(r.in(i).sizes());
+    r.out(i) = forge::rope(r.heads(i), angles.cos, angles.sin, layout).reshape(r.in(i).sizes());
 }
 
 void run_op(const Run& r) {
@@ -84,8 +102,13 @@ void run_op(const Run& r) {
     case OpKind::add:
       r.out(0) = r.in(0) + r.in(1);
       return;
+    case OpKind::scale:
+      r.out(0) = r.in(0) * r.op.attributes.scale;
+      return;
     case OpKind::norm:
       return norm(r);
+    case OpKind::layer_norm:
+      return layer_norm(r);
     case OpKind::linear:
       return linear(r);
     case OpKind::dora_ratio:  // part of `rescaled`
@@ -97,6 +120,11 @@ void run_op(const Run& r) {
     case OpKind::attention:
       r.out(0) = r.run.attend(r.op, r.heads(0), r.heads(1), r.heads(2));
       return;
+    case OpKind::regroup:
+      return regroup(r);
+    case OpKind::activation:
+      r.out(0) = activation(r.in(0), function_of(r.op.attributes.activation));
+      return;
     case OpKind::glu:
       r.out(0) = swiglu(r.in(0), r.in(1), function_of(r.op.attributes.gate));
       return;
@@ -107,12 +135,20 @@ void run_op(const Run& r) {
 
 }  // namespace
 
+const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch) {
+  return embed.attributes.by_position ? batch.position_ids : batch.token_ids;
+}
+
 AttentionRule rule_of(const Attributes& attention) {
   return {.scale = attention.scale, .softcap = attention.softcap, .window = attention.window};
 }
 
 GateFunction function_of(GateKind kind) {
   return kind == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
+}
+
+Activation function_of(ActivationKind kind) {
+  return kind == ActivationKind::gelu ? Activation::gelu : Activation::gelu_tanh;
 }
 
 double rounded(double scale, c10::ScalarType type) {

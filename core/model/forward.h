@@ -8,6 +8,7 @@
 #include "core/graph/graph.h"
 #include "core/model/batch_tensors.h"
 #include "core/model/bound.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention.h"
 #include "kernels/swiglu/swiglu_args.h"
 
@@ -26,8 +27,11 @@ struct ForwardRun {
   std::vector<at::Tensor> values = std::vector<at::Tensor>(graph.values.size());  // by ValueId
 };
 
+// Of the table, by the op that looks them up. int64 [tokens]
+const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch);
 AttentionRule rule_of(const Attributes& attention);
 GateFunction function_of(GateKind kind);
+Activation function_of(ActivationKind kind);
 // As a number of that type, the way transformers multiplies embeddings.
 double rounded(double scale, c10::ScalarType type);
 // Attention inside each sequence of the run's own micro-batch.

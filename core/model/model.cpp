@@ -23,13 +23,16 @@ LinearSpec* find_linear(Model& model, const std::string& module) {
 }
 
 at::Tensor* find_weight(Model& model, const std::string& name) {
-  if (name == "model.embed_tokens.weight") return &model.embedding;
-  if (name == "lm_head.weight" || name == "score.weight") return &model.head;
+  if (name == embedding_name(model.spec)) return &model.embedding;
+  if (name == head_name(model.spec)) return &model.head;
+  if (model.spec.learned_positions && name == positions_name(model.spec)) return &model.positions;
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return nullptr;
   const std::string module = name.substr(0, dot), part = name.substr(dot + 1);
   if (part == "weight")
     if (auto norm = model.norms.find(module); norm != model.norms.end()) return &norm->second;
+  if (part == "bias")
+    if (auto bias = model.norm_biases.find(module); bias != model.norm_biases.end()) return &bias->second;
   LinearSpec* linear = find_linear(model, module);
   if (!linear) return nullptr;
   return part == "weight" ? &linear->weight : part == "bias" ? &linear->bias : nullptr;
@@ -104,7 +107,7 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                    const Held& held, const BaseStorage& storage, const at::Tensor* place) {
   const int64_t index = file.find(parameter.name);
-  if (index < 0 && parameter.name == "score.weight") return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
+  if (index < 0 && parameter.name == head_name(model.spec)) return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat;
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
@@ -130,6 +133,7 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
   for (const Module& module : modules_of(spec)) {
     if (module.role == Role::linear) model.linears[module.path];
     if (module.role == Role::norm) model.norms[module.path];
+    if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
   }
   const std::vector<Parameter> parameters = base_parameters(spec);
   const Held held = held_names(storage);

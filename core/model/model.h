@@ -20,9 +20,11 @@ struct Model {
   c10::ScalarType type = c10::ScalarType::Float;  // of activations, and of weights but for BaseStorage's
   c10::Device device = c10::DeviceType::CPU;
   at::Tensor embedding;                      // [vocab, hidden]
+  at::Tensor positions;                      // [max_position_embeddings, hidden], where they are learned
   at::Tensor head;                           // [vocab, hidden]; the embedding itself when tied
   std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"
   std::map<std::string, at::Tensor> norms;   // weights, by module path; [width]
+  std::map<std::string, at::Tensor> norm_biases;  // of those that have one
 };
 
 // The head in the compute type: itself, or converted. [vocab, hidden]

@@ -14,9 +14,14 @@ at::Tensor random(at::IntArrayRef shape, c10::ScalarType type) { return at::rand
 Model random_model(const ModelSpec& spec, c10::ScalarType type) {
   Model model{.spec = spec, .type = type};
   model.embedding = model.head = random({spec.vocab_size, spec.hidden_size}, type);
+  if (spec.learned_positions) model.positions = random({spec.max_position_embeddings, spec.hidden_size}, type);
   const Graph list = forward_list({spec});
   for (const Op& op : list.ops) {
-    if (op.kind == OpKind::norm) model.norms[list.module(op).path] = at::ones({list.module(op).out}).to(type);
+    if (op.kind == OpKind::norm || op.kind == OpKind::layer_norm) {
+      const ModuleUse& norm = list.module(op);
+      model.norms[norm.path] = at::ones({norm.out}).to(type);
+      if (norm.bias) model.norm_biases[norm.path] = at::zeros({norm.out}).to(type);
+    }
     if (op.kind != OpKind::linear) continue;
     int64_t rows = 0;
     for (size_t i = 0; i < op.modules.size(); ++i) rows += list.module(op, i).out;

@@ -9,10 +9,6 @@
 namespace forge {
 namespace {
 
-int64_t rotary_dim(const ModelSpec& spec) {
-  return static_cast<int64_t>(static_cast<double>(spec.head_dim) * spec.rope.partial_rotary_factor);
-}
-
 // transformers computes in fp32; the base's power is taken there in the same precision.
 std::vector<double> plain(double theta, int64_t dim) {
   std::vector<double> inverse(static_cast<size_t>(dim / 2));
@@ -67,11 +63,23 @@ double apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& invers
   return yarn_mscale(rope.factor, 1);
 }
 
+// LongRoPE (Ding et al., 2024): each frequency has a factor of its own. → the factor of cos and sin
+double apply_longrope(const RopeSpec& rope, int64_t sequence_length, std::vector<double>& inverse) {
+  const auto original = static_cast<double>(rope.original_max_position_embeddings);
+  const auto& factors =
+      sequence_length > rope.original_max_position_embeddings ? rope.long_factors : rope.short_factors;
+  const auto dim = static_cast<float>(2 * inverse.size());
+  for (size_t i = 0; i < inverse.size(); ++i)
+    inverse[i] = 1.0f / (static_cast<float>(factors[i]) *
+                         std::pow(static_cast<float>(rope.theta), static_cast<float>(2 * i) / dim));
+  if (rope.attention_factor > 0) return rope.attention_factor;
+  return rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(original));
+}
+
 }  // namespace
 
-RopeFrequencies rope_frequencies(const ModelSpec& spec, int64_t sequence_length) {
-  const RopeSpec& rope = spec.rope;
-  int64_t dim = rotary_dim(spec);
+RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length) {
+  const int64_t dim = spec.rotary_dim();
   RopeFrequencies result;
   double theta = rope.theta;
   if (rope.type == RopeType::dynamic) {
@@ -86,18 +94,21 @@ RopeFrequencies rope_frequencies(const ModelSpec& spec, int64_t sequence_length)
     for (double& f : result.inverse) f /= rope.factor;
   if (rope.type == RopeType::llama3) apply_llama3(rope, result.inverse);
   if (rope.type == RopeType::yarn) result.attention_factor = apply_yarn(rope, dim, result.inverse);
+  if (rope.type == RopeType::longrope)
+    result.attention_factor = apply_longrope(rope, sequence_length, result.inverse);
   return result;
 }
 
-RopeTables rope_tables(const ModelSpec& spec, const std::vector<int32_t>& positions,
+RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::vector<int32_t>& positions,
                        const std::vector<int32_t>& cu_seqlens) {
-  int64_t half = rotary_dim(spec) / 2, tokens = static_cast<int64_t>(positions.size());
+  int64_t half = spec.rotary_dim() / 2, tokens = static_cast<int64_t>(positions.size());
   at::Tensor cos = at::empty({tokens, half}, at::kFloat), sin = at::empty({tokens, half}, at::kFloat);
-  RopeFrequencies frequencies = rope_frequencies(spec, 0);
+  RopeFrequencies frequencies = rope_frequencies(spec, rope, 0);
+  const bool by_length = rope.type == RopeType::dynamic || rope.type == RopeType::longrope;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     int64_t end = cu_seqlens[s + 1];
     if (end == cu_seqlens[s]) continue;
-    if (spec.rope.type == RopeType::dynamic) frequencies = rope_frequencies(spec, positions[end - 1] + 1);
+    if (by_length) frequencies = rope_frequencies(spec, rope, positions[end - 1] + 1);
     for (int64_t t = cu_seqlens[s]; t < end; ++t) {
       float* c = cos.data_ptr<float>() + t * half;
       float* n = sin.data_ptr<float>() + t * half;

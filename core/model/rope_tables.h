@@ -1,6 +1,6 @@
 #pragma once
-// Angles of rotary embedding for every scaling that Llama-family checkpoints use: default, linear, dynamic NTK, llama3
-// and YaRN, as transformers' modeling_rope_utils computes them.
+// Angles of rotary embedding for every scaling that checkpoints use: default, linear, dynamic NTK, llama3, YaRN and LongRoPE, as
+// transformers' modeling_rope_utils computes them.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -12,18 +12,19 @@ namespace forge {
 
 struct RopeFrequencies {
   std::vector<double> inverse;   // [rotary_dim / 2], radians per position
-  double attention_factor = 1;   // multiplies cos and sin (YaRN)
+  double attention_factor = 1;   // multiplies cos and sin (YaRN, LongRoPE)
 };
 
-// `sequence_length` matters to dynamic NTK alone: the base grows with sequences past the trained length.
-RopeFrequencies rope_frequencies(const ModelSpec& spec, int64_t sequence_length);
+// `rope` is spec.rope or spec.window_rope(). `sequence_length` matters to dynamic NTK, whose base grows with sequences past the
+// trained length, and to LongRoPE, which has other factors past it.
+RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length);
 
 // cos and sin for packed positions, fp32 on the CPU, [tokens, rotary_dim / 2] each. Sequences are given by cu_seqlens,
 // so that a sequence's angles never depend on its neighbours in the pack.
 struct RopeTables {
   at::Tensor cos, sin;
 };
-RopeTables rope_tables(const ModelSpec& spec, const std::vector<int32_t>& positions,
+RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::vector<int32_t>& positions,
                        const std::vector<int32_t>& cu_seqlens);
 
 }  // namespace forge

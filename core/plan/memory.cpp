@@ -32,7 +32,7 @@ std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool ti
   std::set<std::string> names;
   for (const Parameter& p : parameters)
     if (is_adapter(p)) names.insert(base_name(p));
-  if (tied_head) names.erase("model.embed_tokens.weight");
+  if (tied_head && !parameters.empty()) names.erase(parameters.front().name);  // the embedding comes first
   return names;
 }
 

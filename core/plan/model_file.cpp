@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "core/families/modules.h"
 
 namespace forge {
 namespace {
@@ -31,12 +32,12 @@ void add_some(const std::vector<std::string>& faults, std::vector<std::string>& 
 void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
   std::map<std::string, std::vector<int64_t>> wanted;
   for (const Parameter& parameter : base_parameters(spec)) wanted[parameter.name] = parameter.shape;
-  if (starts_score_head(spec)) wanted.erase("score.weight");
+  if (starts_score_head(spec)) wanted.erase(head_name(spec));
   std::vector<std::string> wrong, extra, missing;
   for (const TensorInfo& tensor : file.tensors()) {
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
-      const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == "lm_head.weight";
+      const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
       if (!other_head && !computed_anyway(tensor.name))
         extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
                         " with these settings");

@@ -8,6 +8,7 @@
 #include "core/adapter/adapter_file.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/families/modules.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
 #include "core/objective/objective.h"
@@ -28,20 +29,20 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // transformers 5 ties only what is equal, transformers 4 ties always: a file that says both is neither's model.
-void refuse_another_head(const TensorFile& file, const std::string& path) {
-  const int64_t head = file.find("lm_head.weight"), embedding = file.find("model.embed_tokens.weight");
+void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
+  const int64_t head = file.find(head_name(spec)), embedding = file.find(embedding_name(spec));
   if (head < 0 || embedding < 0) return;
   if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;
   throw Error(ErrorKind::environment, path + ": config.json ties the head to the embedding (tie_word_embeddings), but "
                                              "the file holds two that differ")
-      .hint("set tie_word_embeddings: false where the file's lm_head.weight counts, or remove that tensor");
+      .hint("set tie_word_embeddings: false where the file's " + head_name(spec) + " counts, or remove that tensor");
 }
 
 Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vector<Parameter>& parameters,
                 Precision precision, Precision storage, c10::Device device) {
   auto file = open_model(config.path);
   check_model_file(spec, *file, config.path);
-  if (spec.tie_word_embeddings) refuse_another_head(*file, config.path);
+  if (spec.tie_word_embeddings) refuse_another_head(spec, *file, config.path);
   return load_model(spec, *file, scalar_type(precision), device,
                     {.quantization = config.quantization,
                      .double_quantization = config.double_quantization,
@@ -60,7 +61,7 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
     FORGE_CHECK(slot && slot->defined(), "no weight " << name);
     item.master.copy_(*slot);
     *slot = item.leaf;
-    embedding_trained |= name == "model.embed_tokens.weight" && item.parameter.name == name;
+    embedding_trained |= name == embedding_name(model.spec) && item.parameter.name == name;
   }
   // Full fine-tuning of a tied model trains one tensor in two places.
   if (tied && embedding_trained) model.head = model.embedding;

@@ -38,8 +38,14 @@ DeviceOps cpu_ops() {
   set<dequantize_blocks_cpu, DequantizeBlocks>(ops);
   static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cpu_refusal;
   set<dora_ratio_cpu, DoraRatio>(ops, dora_ratio_cpu_workspace);
+  set<regroup_heads_cpu, RegroupHeads>(ops);
+  set<scale_rows_cpu, ScaleRows>(ops);
   set<product_cpu, Gemm>(ops, product_cpu_workspace);
   set<sum_columns_cpu, SumColumns>(ops);
+  set_level<activation_backward_cpu, ActivationBackward>(ops);
+  set_level<activation_forward_cpu, ActivationForward>(ops);
+  set_level<layer_norm_backward_cpu, LayerNormBackward>(ops);
+  set_level<layer_norm_forward_cpu, LayerNormForward>(ops);
   set_level<adamw_8bit_cpu, AdamW8bitUpdate>(ops);
   set_level<adamw_cpu, AdamWUpdate>(ops);
   set_level<attention_backward_cpu, AttentionBackward>(ops, attention_backward_cpu_workspace);

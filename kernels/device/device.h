@@ -15,12 +15,14 @@
 #include <string>
 #include <utility>
 
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/device/gemm.h"
 #include "kernels/device/launch.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
@@ -47,10 +49,10 @@ struct DeviceOp {
 template <class... Args>
 struct DeviceTable : DeviceOp<Args>... {};
 using DeviceOps =
-    DeviceTable<AddRows, AdamW8bitUpdate, AdamWUpdate, AttentionBackward, AttentionForward, CachedAttention, CacheStore,
+    DeviceTable<ActivationBackward, ActivationForward, AddRows, AdamW8bitUpdate, AdamWUpdate, AttentionBackward, AttentionForward, CachedAttention, CacheStore,
                 ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward, DoraRatio, EmbeddingBackward,
-                EmbeddingForward, FlatNorm, Gemm, LionUpdate, LmHead, LoraBackward, LoraForward, RmsNormBackward,
-                RmsNormForward, Rope, RowProduct, SumColumns, SwigluBackward, SwigluForward>;
+                EmbeddingForward, FlatNorm, Gemm, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward, LoraForward,
+                RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows, SumColumns, SwigluBackward, SwigluForward>;
 
 // Owned by the device that made it.
 struct Event {

@@ -3,10 +3,13 @@
 //
 //   CopyRows         y[to_i] = x[from_i]        gather with `from`, scatter with `to`, a bias to every row with x_stride 0
 //   AddRows          y += x                     fp32 sum, rounded once
+//   ScaleRows        y = c x, or y += c x       fp32, rounded once
+//   RegroupHeads     heads of q, k and v between rows where they lie group by group (those of q that share one of k and v, then
+//                    these two) and rows where all of q lie before all of k and all of v
 //   SumColumns       sum_j += Σ_i x_ij          fp32: the gradient of a bias
 //   ConvertElements  y = x in another type      rounded once
 //
-// Strides are elements from row to row. Bytes: copy 2, add 3, sum 1 pass of rows · width elements.
+// Strides are elements from row to row. Bytes: copy, scale and regroup 2, add 3, sum 1 pass of rows · width elements.
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -33,6 +36,27 @@ struct AddRows {
   int64_t y_stride = 0;
 };
 
+struct ScaleRows {
+  Element type = Element::f32;
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  void* y = nullptr;  // may be x
+  int64_t y_stride = 0;
+  float factor = 1;
+  bool accumulate = false;  // adds to y
+};
+
+struct RegroupHeads {
+  int64_t element_bytes = 4;  // 2 or 4
+  int64_t rows = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  bool to_groups = false;  // from rows where the heads lie apart
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  void* y = nullptr;  // may not meet x
+  int64_t y_stride = 0;
+};
+
 struct SumColumns {
   Element type = Element::f32;
   int64_t rows = 0, width = 0;
@@ -50,6 +74,8 @@ struct ConvertElements {
 
 void copy_rows_cpu(const CopyRows& args);
 void add_rows_cpu(const AddRows& args);
+void scale_rows_cpu(const ScaleRows& args);
+void regroup_heads_cpu(const RegroupHeads& args);
 void sum_columns_cpu(const SumColumns& args);
 void convert_elements_cpu(const ConvertElements& args);
 

@@ -33,6 +33,34 @@ void add_rows_cpu(const AddRows& a) {
   borrowed(a.y, a.rows, a.width, a.y_stride, a.type).add_(borrowed(a.x, a.rows, a.width, a.x_stride, a.type));
 }
 
+void scale_rows_cpu(const ScaleRows& a) {
+  c10::NoGradGuard no_grad;
+  const at::Tensor x = borrowed(a.x, a.rows, a.width, a.x_stride, a.type);
+  at::Tensor y = borrowed(a.y, a.rows, a.width, a.y_stride, a.type);
+  if (a.accumulate)
+    y.add_(x, a.factor);
+  else if (a.x == a.y)
+    y.mul_(a.factor);
+  else
+    y.copy_(x).mul_(a.factor);
+}
+
+void regroup_heads_cpu(const RegroupHeads& a) {
+  const int64_t shared = a.heads / a.kv_heads, bytes = a.head_dim * a.element_bytes;
+  const auto* x = static_cast<const char*>(a.x);
+  auto* y = static_cast<char*>(a.y);
+  at::parallel_for(0, a.rows, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t group = 0, grouped = 0; group < a.kv_heads; ++group)
+        for (int64_t i = 0; i < shared + 2; ++i, ++grouped) {
+          const int64_t apart = i < shared ? group * shared + i : a.heads + (i - shared) * a.kv_heads + group;
+          std::memcpy(y + row * a.y_stride * a.element_bytes + (a.to_groups ? grouped : apart) * bytes,
+                      x + row * a.x_stride * a.element_bytes + (a.to_groups ? apart : grouped) * bytes,
+                      static_cast<size_t>(bytes));
+        }
+  });
+}
+
 void sum_columns_cpu(const SumColumns& a) {
   c10::NoGradGuard no_grad;
   at::Tensor sum = at::from_blob(a.sum, {a.width}, at::TensorOptions().dtype(at::kFloat));

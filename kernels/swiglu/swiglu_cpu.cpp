@@ -1,15 +1,12 @@
 // One pass, everything in registers between the loads and the stores.
 #ifdef FORGE_ISA
 
+#include "kernels/cpu/activated.h"
+
 namespace forge::FORGE_ISA {
 namespace glu {
 
-// f(x) and f'(x), for results of type T.
-template <class V>
-struct Activated {
-  V value, slope;
-};
-
+// For results of type T.
 template <class T, class V>
 FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
   F one = set(1.0f);
@@ -19,15 +16,7 @@ FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
     V value = max(set(-104.0f), x) * s;
     return {value, less(x, set(-104.0f), set(0.0f), fma(value, one - s, s))};
   }
-  constexpr float kRoot = 0.7978845608028654f, kCubic = 0.044715f;
-  V square = x * x;
-  V t = tanh(set(kRoot) * fma(square * x, set(kCubic), x));
-  V half = set(0.5f) * (one + t);
-  V inner = set(kRoot) * fma(square, set(3 * kCubic), one);
-  // Past |x| = 12, 1 ∓ t is zero in fp32 and its product with the cube's slope is not: cut it there.
-  V tail = less(abs(x), set(12.0f), set(0.5f) * x * (one - t * t) * inner, set(0.0f));
-  V value = less(x, set(-12.0f), set(0.0f), x * half);
-  return {value, half + tail};
+  return gelu_by_tanh(x);
 }
 
 template <class T>

@@ -13,17 +13,25 @@ size_t bytes_of(const std::vector<T>& values) {
   return values.size() * sizeof(T);
 }
 
+RopeTables in_fp32(const RopeTables& angles) {
+  if (!angles.cos.defined()) return {};
+  return {angles.cos.to(at::kFloat), angles.sin.to(at::kFloat)};
+}
+
 }  // namespace
 
 StepBatch BatchMemory::load(const BatchTensors& batch) {
-  cosine_ = batch.cos.to(at::kFloat), sine_ = batch.sin.to(at::kFloat);
+  rope_ = in_fp32(batch.rope), window_rope_ = in_fp32(batch.window_rope);
   StepBatch step{.sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
                  .ids = batch.token_ids.const_data_ptr<int64_t>(),
                  .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
                  .cu_seqlens = batch.cu_seqlens.data(),
-                 .cosine = cosine_.const_data_ptr<float>(),
-                 .sine = sine_.const_data_ptr<float>(),
-                 .rotary_dim = 2 * cosine_.size(1),
+                 .position_ids = batch.position_ids.defined() ? batch.position_ids.const_data_ptr<int64_t>() : nullptr,
+                 .cosine = rope_.cos.const_data_ptr<float>(),
+                 .sine = rope_.sin.const_data_ptr<float>(),
+                 .window_cosine = window_rope_.cos.defined() ? window_rope_.cos.const_data_ptr<float>() : nullptr,
+                 .window_sine = window_rope_.sin.defined() ? window_rope_.sin.const_data_ptr<float>() : nullptr,
+                 .rotary_dim = 2 * rope_.cos.size(1),
                  .dropout = batch.training,
                  .seed = batch.rows.seed,
                  .step = batch.rows.step,

@@ -25,7 +25,9 @@ struct StepBatch {
   const int64_t* ids = nullptr;               // [tokens]
   const int64_t* loss_positions = nullptr;    // [targets]
   const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
+  const int64_t* position_ids = nullptr;      // [tokens], of learned positions
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
+  const float *window_cosine = nullptr, *window_sine = nullptr;  // of layers with a window, where they turn otherwise
   int64_t rotary_dim = 0;
   bool dropout = false;  // and these keys
   uint64_t seed = 0;
@@ -45,7 +47,7 @@ class BatchMemory {
   void load_separate(const BatchTensors& batch, StepBatch& step);
 
   ComputeDevice& device_;
-  at::Tensor cosine_, sine_;
+  RopeTables rope_, window_rope_;
   DeviceBlock rows_;
 };
 

@@ -38,7 +38,8 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(m.graph);
     for (size_t i = 0; i < head; ++i) {
       run(m, i);
-      if (m.graph.ops[i].kind == OpKind::embed) add_noise(m, m.graph.ops[i].out[0], batch);
+      const Op& op = m.graph.ops[i];
+      if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
     }
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};

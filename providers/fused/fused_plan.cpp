@@ -1,10 +1,12 @@
 #include "providers/fused/fused_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/families/step.h"
+#include "core/graph/ops.h"
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_tiles.h"
@@ -79,7 +81,7 @@ StepSizes sizes_of(const ActivationShape& shape) {
 
 // Beside the arena: the micro-batch itself, and numbers for each supervised position.
 int64_t batch_bytes(const ActivationShape& shape) {
-  const int64_t angles = shape.micro_batch_tokens * (shape.spec.head_dim / 2) * 2;
+  const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
   const int64_t keys = shape.cuda ? 16 * shape.micro_batch_tokens : 0;  // of dropout, and where sequences begin
   return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
@@ -197,6 +199,12 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
   if (!shape.cuda) return faults;
+  std::set<std::string> missing;
+  for (const Op& op : forward_list({shape.spec}).ops)
+    if (op.kind == OpKind::scale || op.kind == OpKind::layer_norm || op.kind == OpKind::regroup ||
+        op.kind == OpKind::activation)
+      missing.insert(name_of(op.kind));
+  for (const std::string& op : missing) faults.push_back("it has no kernel of " + op + " for a GPU yet");
   // Of every sequence, whatever its length: none is longer than the model's.
   const ModelSpec& spec = shape.spec;
   AttentionProblem problem{.capability = shape.capability,

@@ -38,6 +38,7 @@ FusedModule read(const BoundModule& b, const float* books) {
                 .d_magnitude = gradient_of(b.magnitude)};
   const at::Tensor& weight = b.linear ? b.linear->weight : *b.vector;
   if (weight.defined()) m.weight = weight.const_data_ptr(), m.held = element_of(weight.scalar_type()), m.rows = weight.size(0);
+  if (b.vector_bias) m.bias = data_of(*b.vector_bias);
   if (!b.linear) return m;
   const LinearSpec& linear = *b.linear;
   if (linear.quantized.defined()) {

@@ -20,12 +20,16 @@ float factor_of(double scale, Element type) {
   return type == Element::bf16 ? to_float(bf16) : to_float(f16);
 }
 
+const int64_t* rows_read(const FusedRun& r) {
+  return r.op.attributes.by_position ? r.batch.position_ids : r.batch.ids;
+}
+
 void embed(const FusedRun& r) {
   r.device.run(EmbeddingForward{.type = r.type(),
                                 .tokens = r.m.tokens,
                                 .width = r.m.width(r.out(0)),
                                 .vocab = r.module().rows,
-                                .ids = r.batch.ids,
+                                .ids = rows_read(r),
                                 .table = r.module().weight,
                                 .y = r.m.data(r.out(0)),
                                 .y_stride = r.m.stride(r.out(0)),
@@ -38,7 +42,7 @@ void embed_backward(const FusedRun& r) {
                                  .tokens = r.m.tokens,
                                  .width = r.m.width(r.in(0)),
                                  .vocab = r.module().rows,
-                                 .ids = r.batch.ids,
+                                 .ids = rows_read(r),
                                  .d_y = r.m.data(r.in(0)),
                                  .d_y_stride = r.m.stride(r.in(0)),
                                  .d_table = r.module().d_weight,
@@ -75,6 +79,20 @@ void add(const FusedRun& r) {
   const ValueId more = r.op.kind == OpKind::add ? r.in(0) : r.in(1), sum = r.out(0);
   r.device.run(AddRows{r.type(), r.m.rows(sum), r.m.width(sum), r.m.data(more), r.m.stride(more), r.m.data(sum),
                        r.m.stride(sum)});
+}
+
+// In place, or added to a gradient.
+void scale(const FusedRun& r) {
+  const ValueId x = r.in(0), y = r.out(0);
+  r.device.run(ScaleRows{.type = r.type(),
+                         .rows = r.m.rows(x),
+                         .width = r.m.width(x),
+                         .x = r.m.data(x),
+                         .x_stride = r.m.stride(x),
+                         .y = r.m.data(y),
+                         .y_stride = r.m.stride(y),
+                         .factor = static_cast<float>(r.op.attributes.scale),
+                         .accumulate = r.op.attributes.accumulate});
 }
 
 // ---- norm ----
@@ -117,18 +135,64 @@ void norm_backward(const FusedRun& r) {
                                .d_weight = r.module().d_weight});
 }
 
+void layer_norm(const FusedRun& r) {
+  r.device.run(LayerNormForward{.type = r.type(),
+                                .rows = r.m.rows(r.in(0)),
+                                .width = r.m.width(r.in(0)),
+                                .x = r.m.data(r.in(0)),
+                                .x_stride = r.m.stride(r.in(0)),
+                                .weight = r.module().weight,
+                                .bias = r.module().bias,
+                                .eps = static_cast<float>(r.op.attributes.eps),
+                                .y = r.m.data(r.out(0)),
+                                .y_stride = r.m.stride(r.out(0)),
+                                .statistics = r.m.numbers(r.out(1))});
+}
+
+void layer_norm_backward(const FusedRun& r) {
+  r.device.run(LayerNormBackward{.type = r.type(),
+                                 .rows = r.m.rows(r.in(0)),
+                                 .width = r.m.width(r.in(0)),
+                                 .d_y = r.m.data(r.in(0)),
+                                 .d_y_stride = r.m.stride(r.in(0)),
+                                 .x = r.m.data(r.in(1)),
+                                 .x_stride = r.m.stride(r.in(1)),
+                                 .weight = r.module().weight,
+                                 .statistics = r.m.numbers(r.in(2)),
+                                 .d_x = r.m.data(r.out(0)),
+                                 .d_x_stride = r.m.stride(r.out(0)),
+                                 .accumulate = r.op.attributes.accumulate,
+                                 .d_weight = r.module().d_weight,
+                                 .d_bias = r.module().d_bias});
+}
+
 // ---- attention ----
+
+void regroup(const FusedRun& r) {
+  const Attributes& a = r.op.attributes;
+  r.device.run(RegroupHeads{.element_bytes = r.bytes(),
+                            .rows = r.m.rows(r.in(0)),
+                            .heads = a.heads,
+                            .kv_heads = a.kv_heads,
+                            .head_dim = a.head_dim,
+                            .to_groups = r.op.kind == OpKind::regroup_backward,
+                            .x = r.m.data(r.in(0)),
+                            .x_stride = r.m.stride(r.in(0)),
+                            .y = r.m.data(r.out(0)),
+                            .y_stride = r.m.stride(r.out(0))});
+}
 
 // q and k one behind the other in one row are turned at once.
 void rope(const FusedRun& r) {
   const Attributes& a = r.op.attributes;
   Rope args{.type = r.type(),
+            .layout = a.interleaved ? RopeLayout::interleaved : RopeLayout::half_split,
             .backward = r.op.kind == OpKind::rope_backward,
             .tokens = r.m.tokens,
             .head_dim = a.head_dim,
             .rotary_dim = r.batch.rotary_dim,
-            .cosine = r.batch.cosine,
-            .sine = r.batch.sine};
+            .cosine = a.window_angles ? r.batch.window_cosine : r.batch.cosine,
+            .sine = a.window_angles ? r.batch.window_sine : r.batch.sine};
   const auto turn = [&](ValueId x, int64_t heads, int64_t kv_heads) {
     args.heads = heads, args.kv_heads = kv_heads;
     args.qkv = r.m.data(x), args.stride = r.m.stride(x);
@@ -203,7 +267,31 @@ void attention_backward(const FusedRun& r) {
   r.device.run(args);
 }
 
-// ---- gated activation ----
+// ---- activations ----
+
+void activation(const FusedRun& r) {
+  r.device.run(ActivationForward{.type = r.type(),
+                                 .function = function_of(r.op.attributes.activation),
+                                 .rows = r.m.rows(r.in(0)),
+                                 .width = r.m.width(r.in(0)),
+                                 .x = r.m.data(r.in(0)),
+                                 .x_stride = r.m.stride(r.in(0)),
+                                 .y = r.m.data(r.out(0)),
+                                 .y_stride = r.m.stride(r.out(0))});
+}
+
+void activation_backward(const FusedRun& r) {
+  r.device.run(ActivationBackward{.type = r.type(),
+                                  .function = function_of(r.op.attributes.activation),
+                                  .rows = r.m.rows(r.in(0)),
+                                  .width = r.m.width(r.in(0)),
+                                  .d_y = r.m.data(r.in(0)),
+                                  .d_y_stride = r.m.stride(r.in(0)),
+                                  .x = r.m.data(r.in(1)),
+                                  .x_stride = r.m.stride(r.in(1)),
+                                  .d_x = r.m.data(r.out(0)),
+                                  .d_x_stride = r.m.stride(r.out(0))});
+}
 
 template <class Args>
 Args gate_args(const FusedRun& r, ValueId gate, ValueId up) {
@@ -272,6 +360,20 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
       return scatter(r);
     case OpKind::add_gradient:
       return add(r);
+    case OpKind::scale:
+    case OpKind::scale_backward:
+      return scale(r);
+    case OpKind::layer_norm:
+      return layer_norm(r);
+    case OpKind::layer_norm_backward:
+      return layer_norm_backward(r);
+    case OpKind::regroup:
+    case OpKind::regroup_backward:
+      return regroup(r);
+    case OpKind::activation:
+      return activation(r);
+    case OpKind::activation_backward:
+      return activation_backward(r);
     case OpKind::norm_backward:
       return norm_backward(r);
     case OpKind::linear_input_gradient:

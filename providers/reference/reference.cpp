@@ -11,7 +11,6 @@
 #include "core/model/forward.h"
 #include "core/model/neftune.h"
 #include "kernels/common/add_narrow.h"
-#include "kernels/rms_norm/rms_norm.h"
 #include "providers/reference/segments.h"
 
 namespace forge {
@@ -38,8 +37,12 @@ class ReferenceProvider : public StepProvider {
         modules_(bind_modules(list_.modules, model, &trainables)),
         segments_(segments_of(list_, options.shape.recompute)),
         kept_(segments_.size()) {
-    embedding_ = module_of(list_.ops.front()).weight;
-    final_norm_ = module_of(list_.ops[final_norm()]).weight;
+    for (size_t i = 0; i < first_layer_op(list_); ++i)
+      if (list_.ops[i].kind == OpKind::embed && module_of(list_.ops[i]).weight) embeddings_.push_back(&list_.ops[i]);
+    size_t gather = segments_.back().end;
+    while (list_.ops[gather].kind != OpKind::gather) ++gather;
+    tail_ = {.begin = gather + 1, .end = list_.ops.size() - 1};
+    tail_.input = list_.ops[gather].out[0], tail_.output = list_.ops.back().in[0];
     for (size_t i = 0; i < segments_.size(); ++i) trained_.push_back(trained_of(segments_[i]));
     lowest_ = lowest_segment(list_, segments_);
   }
@@ -55,33 +58,33 @@ class ReferenceProvider : public StepProvider {
     c10::AutoGradMode on(keep);
     rows_ = hidden.index_select(0, batch.loss_positions).detach();
     if (keep) rows_.requires_grad_(true);  // [targets, hidden]
-    const Op& norm = list_.ops[final_norm()];
-    normed_ = rms_norm(rows_, *module_of(norm).vector, norm.attributes.eps, norm.attributes.weight_offset);
+    normed_ = run_ops(tail_, rows_, batch);
     HeadRows head{.rows = normed_.detach()};
     if (!keep) rows_ = normed_ = at::Tensor();
     return head;
   }
 
   void backward(const at::Tensor& d_rows, const BatchTensors& batch) override {
-    at::Tensor grad = final_norm_backward(d_rows, batch);
+    at::Tensor grad = tail_backward(d_rows, batch);
     for (size_t i = segments_.size(); i-- > lowest_;) {
       compute_again(i, batch);
-      grad = pull(i, grad, i > lowest_ || embedding_);
+      grad = pull(i, grad, i > lowest_ || !embeddings_.empty());
       kept_[i] = {};
     }
-    if (!embedding_) return;
-    c10::NoGradGuard no_grad;
-    const int64_t frozen = list_.ops.front().attributes.frozen_row;
-    at::Tensor row = frozen < 0 ? at::Tensor() : embedding_->grad[frozen],
-               before = frozen < 0 ? row : row.clone();
-    const double scale = rounded(list_.ops.front().attributes.scale, model_.type);
-    embedding_->grad.index_add_(0, batch.token_ids, grad.to(at::kFloat), scale);
-    if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
+    for (const Op* op : embeddings_) embed_backward(*op, grad, batch);
   }
 
  private:
   const BoundModule& module_of(const Op& op) const { return modules_[static_cast<size_t>(op.modules[0])]; }
-  size_t final_norm() const { return list_.ops.size() - 2; }  // before the head
+
+  void embed_backward(const Op& op, const at::Tensor& grad, const BatchTensors& batch) const {
+    c10::NoGradGuard no_grad;
+    at::Tensor table = module_of(op).weight->grad;
+    const int64_t frozen = op.attributes.frozen_row;
+    at::Tensor row = frozen < 0 ? at::Tensor() : table[frozen], before = frozen < 0 ? row : row.clone();
+    table.index_add_(0, rows_read(op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, model_.type));
+    if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
+  }
 
   std::vector<Trainable*> trained_of(const Segment& segment) const {
     std::vector<Trainable*> trained;
@@ -100,8 +103,9 @@ class ReferenceProvider : public StepProvider {
   at::Tensor embed_tokens(const BatchTensors& batch) const {
     c10::NoGradGuard no_grad;
     ForwardRun run{list_, model_, modules_, batch, {}};
-    const ValueId embedded = list_.ops[0].out[0];
-    run_forward(run, 0, 1, embedded);
+    const size_t end = first_layer_op(list_);
+    const ValueId embedded = list_.ops[end - 1].out[0];
+    run_forward(run, 0, end, embedded);
     at::Tensor hidden = run.values[static_cast<size_t>(embedded)];
     if (neftune_alpha_ <= 0 || !batch.training) return hidden;
     return hidden + neftune_noise(batch, hidden.size(1), neftune_alpha_).to(hidden.options());
@@ -152,13 +156,14 @@ class ReferenceProvider : public StepProvider {
     return needs_input_grad ? grads[0] : at::Tensor();
   }
 
-  // d rows of the final norm → d of the last layer's result, zero where nothing is supervised. [tokens, hidden]
-  at::Tensor final_norm_backward(const at::Tensor& d_rows, const BatchTensors& batch) {
+  // d rows of the head → d of the last layer's result, zero where nothing is supervised. [tokens, hidden]
+  at::Tensor tail_backward(const at::Tensor& d_rows, const BatchTensors& batch) {
     std::vector<at::Tensor> inputs{rows_};
-    if (final_norm_) inputs.push_back(final_norm_->leaf);
+    const std::vector<Trainable*> trained = trained_of(tail_);
+    for (Trainable* item : trained) inputs.push_back(item->leaf);
     auto grads = torch::autograd::grad({normed_}, inputs, {d_rows});
     c10::NoGradGuard no_grad;
-    if (final_norm_) add_gradient(*final_norm_, grads[1]);
+    for (size_t i = 0; i < trained.size(); ++i) add_gradient(*trained[i], grads[i + 1]);
     rows_ = normed_ = at::Tensor();
     return at::zeros({tokens_, d_rows.size(1)}, d_rows.options())
         .index_copy_(0, batch.loss_positions, grads[0]);
@@ -170,8 +175,8 @@ class ReferenceProvider : public StepProvider {
   std::vector<BoundModule> modules_;
   std::vector<Segment> segments_;
   std::vector<std::vector<Trainable*>> trained_;  // tensors that a piece's ops read, by segment
-  Trainable* embedding_ = nullptr;                // null where frozen
-  Trainable* final_norm_ = nullptr;
+  std::vector<const Op*> embeddings_;             // those that are trained
+  Segment tail_;                                  // from the supervised rows to what the head reads
   size_t lowest_ = 0;  // the first segment that keeps anything: nothing below is trained
   // Of the forward at hand.
   std::vector<Kept> kept_;    // by segment

@@ -81,9 +81,16 @@ class Step {
 
   // Ids, angles, and ids, positions and weights of what is supervised.
   Held batch_tensors() {
-    const int64_t angles = 2 * shape_.micro_batch_tokens * (shape_.spec.head_dim / 2);
+    const int64_t angles = shape_.micro_batch_tokens * shape_.spec.angles();
     return ledger_.hold(Use::batch,
                         8 * shape_.micro_batch_tokens + angles * element() + 20 * shape_.supervised_tokens);
+  }
+
+  // Behind the gathering of supervised rows.
+  const Op& final_norm_op() const {
+    size_t i = segments_.back().end;
+    while (list_.ops[i].kind != OpKind::gather) ++i;
+    return list_.ops[i + 1];
   }
 
   Held run(size_t i, const Held& input, Use use, std::vector<SavedOp>* nodes) {
@@ -100,7 +107,7 @@ class Step {
   }
 
   Held final_norm(SavedOp* node) {
-    const bool trained = learns(list_.ops[list_.ops.size() - 2]);
+    const bool trained = learns(final_norm_op());
     return ops_.norm(Use::head, shape_.supervised_tokens, shape_.spec.hidden_size, 1, trained, node);
   }
 
@@ -122,7 +129,7 @@ class Step {
       }
     }
     // The engine's own handle of d normed lives on.
-    Held d_rows = ops_.norm_backward(Use::head, rows, hidden, learns(list_.ops[list_.ops.size() - 2]), node,
+    Held d_rows = ops_.norm_backward(Use::head, rows, hidden, learns(final_norm_op()), node,
                                      d_normed, false);
     return boundary(Use::layer);
   }

@@ -92,7 +92,18 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       if (node) node->saved = {value(op.in[0]), activated, value(op.in[1])};
       return;
     }
-    default:  // an addition
+    case OpKind::layer_norm:
+      value(op.out[0]) = wide(use, width(op.in[0]));
+      if (node) node->saved = {value(op.in[0]), ledger_.hold(use, 8 * tokens())};
+      return;
+    case OpKind::regroup:
+      for (ValueId part : op.parts) value(part) = wide(use, width(part));
+      return;
+    case OpKind::activation:
+      value(op.out[0]) = wide(use, width(op.in[0]));
+      if (node) node->saved = {value(op.in[0])};
+      return;
+    default:  // an addition, or a product with a number
       value(op.out[0]) = wide(use, width(op.out[0]));
   }
 }
@@ -107,6 +118,30 @@ void RehearsedOps::backward(SavedOp& node) {
       Held sum = norm_backward(Use::layer, tokens(), width(x), list_.module(op).trained, node,
                                take(op.out[0]), again);
       gradients_[x] = {sum};
+      return;
+    }
+    case OpKind::layer_norm:
+    case OpKind::activation: {
+      const ValueId x = op.in[0];
+      Held grad = take(op.out[0]), others = gradients_.count(x) ? take(x) : Held(), own = wide(Use::layer, width(x));
+      grad.reset();
+      node.saved.clear();
+      gradients_[x] = {others ? wide(Use::layer, width(x)) : own};
+      return;
+    }
+    case OpKind::scale: {
+      const Held grad = take(op.out[0]);
+      gradients_[op.in[0]] = {wide(Use::layer, width(op.in[0]))};
+      return;
+    }
+    case OpKind::regroup: {
+      // Each part's gradient in a zeroed tensor of all.
+      Held whole;
+      for (size_t part = op.parts.size(); part-- > 0;) {
+        const Held grad = take(op.parts[part]), padded = wide(Use::layer, width(op.in[0]));
+        if (!whole) whole = padded;
+      }
+      gradients_[op.in[0]] = {whole};
       return;
     }
     case OpKind::linear:

@@ -1,6 +1,6 @@
 #pragma once
-// How the reference provider cuts a forward list: what lies between two additions to the residual stream, half a layer in most
-// families, is kept or computed again as a whole.
+// How the reference provider cuts a forward list: what lies between two cuts of the residual stream, half a layer in most families,
+// is kept or computed again as a whole.
 #include <vector>
 
 #include "core/graph/recompute.h"
@@ -18,6 +18,8 @@ struct Segment {
 
 // The list between the embedding and the gathering of supervised rows.
 std::vector<Segment> segments_of(const Graph& list, const Recomputed& again);
+// The first op behind the embedding.
+size_t first_layer_op(const Graph& list);
 // The first that keeps anything for a backward: nothing below it is trained.
 size_t lowest_segment(const Graph& list, const std::vector<Segment>& segments);
 

@@ -4,11 +4,13 @@
 
 namespace forge::kernel_test {
 
+void add_activation_cases(std::vector<Case>& cases);
 void add_attention_cases(std::vector<Case>& cases);
 void add_cached_attention_cases(std::vector<Case>& cases);
 void add_dora_cases(std::vector<Case>& cases);
 void add_dropout_cases(std::vector<Case>& cases);
 void add_embedding_cases(std::vector<Case>& cases);
+void add_layer_norm_cases(std::vector<Case>& cases);
 void add_lm_head_cases(std::vector<Case>& cases);
 void add_logits_cases(std::vector<Case>& cases);
 void add_lora_linear_cases(std::vector<Case>& cases);

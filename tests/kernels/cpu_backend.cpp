@@ -8,6 +8,8 @@
 #include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/product_args.h"
+#include "kernels/activation/activation_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
@@ -41,6 +43,10 @@ Backend cpu_backend(CpuLevel level) {
   Backend cpu(std::string("cpu/") + name_of(level));
   cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
   cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
+  cpu.add<LayerNormForward>([=](const LayerNormForward& a) { layer_norm_forward_cpu(a, level); });
+  cpu.add<LayerNormBackward>([=](const LayerNormBackward& a) { layer_norm_backward_cpu(a, level); });
+  cpu.add<ActivationForward>([=](const ActivationForward& a) { activation_forward_cpu(a, level); });
+  cpu.add<ActivationBackward>([=](const ActivationBackward& a) { activation_backward_cpu(a, level); });
   cpu.add<AttentionForward>([=](const AttentionForward& a) { attention_forward_cpu(a, level); },
                             attention_forward_cpu_workspace);
   cpu.add<AttentionBackward>([=](const AttentionBackward& a) { attention_backward_cpu(a, level); },

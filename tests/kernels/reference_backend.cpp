@@ -6,12 +6,15 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "kernels/activation/activation.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/device/gemm_tensors.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_args.h"
 #include "kernels/embedding/embedding_args.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/linear/linear.h"
 #include "kernels/lm_head/lm_head.h"
 #include "kernels/lm_head/lm_head_args.h"
@@ -83,6 +86,39 @@ void rms_norm_backward(const RmsNormBackward& a) {
   if (a.d_weight) vector(a.d_weight, a.width, at::kFloat).add_(grads[1]);
 }
 
+void layer_norm_forward(const LayerNormForward& a) {
+  const auto type = scalar_of(a.type);
+  matrix(a.y, a.rows, a.width, a.y_stride, a.type)
+      .copy_(layer_norm(matrix(a.x, a.rows, a.width, a.x_stride, a.type), vector(a.weight, a.width, type),
+                        a.bias ? vector(a.bias, a.width, type) : at::Tensor(), a.eps));
+}
+
+// The statistics are a column each of the operand; eps is what they say.
+void layer_norm_backward(const LayerNormBackward& a) {
+  at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, a.type));
+  at::Tensor weight = leaf(vector(a.weight, a.width, scalar_of(a.type))), bias = leaf(at::zeros_like(weight));
+  const at::Tensor wide = x.detach().to(at::kDouble);
+  const double inverse = a.rows > 0 ? a.statistics[1] : 1;
+  const double eps = a.rows > 0 ? 1 / (inverse * inverse) - wide[0].var(false).item<double>() : 0;
+  auto grads = backward(layer_norm(x, weight, bias, eps), {x, weight, bias},
+                        matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+  at::Tensor d_x = matrix(a.d_x, a.rows, a.width, a.d_x_stride, a.type);
+  d_x.copy_(a.accumulate ? d_x + grads[0] : grads[0]);
+  if (a.d_weight) vector(a.d_weight, a.width, at::kFloat).add_(grads[1]);
+  if (a.d_bias) vector(a.d_bias, a.width, at::kFloat).add_(grads[2]);
+}
+
+void activation_forward(const ActivationForward& a) {
+  matrix(a.y, a.rows, a.width, a.y_stride, a.type)
+      .copy_(activation(matrix(a.x, a.rows, a.width, a.x_stride, a.type), a.function));
+}
+
+void activation_backward(const ActivationBackward& a) {
+  at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, a.type));
+  auto grads = backward(activation(x, a.function), {x}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+  matrix(a.d_x, a.rows, a.width, a.d_x_stride, a.type).copy_(grads[0]);
+}
+
 void swiglu_forward(const SwigluForward& a) {
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
       .copy_(swiglu(matrix(a.gate, a.rows, a.width, a.gate_stride, a.type),
@@ -109,11 +145,11 @@ void turn(const Rope& a) {
   };
   at::Tensor cosine = table(a.cosine), sine = table(a.sine);
   if (!a.backward) {
-    x.copy_(rope(x, cosine, sine));
+    x.copy_(rope(x, cosine, sine, a.layout));
     return;
   }
   at::Tensor any = at::zeros_like(x).requires_grad_(true);
-  x.copy_(backward(rope(any, cosine, sine), {any}, x)[0]);
+  x.copy_(backward(rope(any, cosine, sine, a.layout), {any}, x)[0]);
 }
 
 std::vector<int32_t> offsets_of(const AttentionShape& s) {
@@ -324,11 +360,13 @@ Backend reference_backend() {
   const auto one_head = [](const auto& a) -> std::string { return a.heads == 1 ? "" : "the reference views heads as rows"; };
   add(rms_norm_forward, {.refusal = one_head, .without = {"inverse"}});
   add(rms_norm_backward, {.refusal = one_head});
+  add(layer_norm_forward, {.without = {"statistics"}});
+  add(layer_norm_backward);
+  add(activation_forward);
+  add(activation_backward);
   add(swiglu_forward);
   add(swiglu_backward);
-  add(turn, {.refusal = [](const Rope& a) -> std::string {
-        return a.layout == RopeLayout::half_split ? "" : "the reference has no interleaved layout";
-      }});
+  add(turn);
   const auto rounds_scores = [](const auto& a) -> std::string {
     const bool narrow = a.shape.softcap != 0 && a.shape.type != Element::f32;
     return narrow ? "in 16 bits the reference rounds scores on both sides of a cap, as transformers does" : "";

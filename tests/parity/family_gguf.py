@@ -1,35 +1,82 @@
 """Writes a model folder as the GGUF that llama.cpp's convert_hf_to_gguf.py would make of it, without its tokenizer.
 
-Names of tensors and keys are the gguf package's. Gemma 2's norms are stored with 1 added, and its query_pre_attn_scalar is
-not stored: a reader takes the head's width.
+Names of tensors and keys are the gguf package's, so that forge's own table is compared with llama.cpp's. What a converter changes is
+written as it changes it: Gemma's norms have 1 added, rows of q and k of Llama's relatives lie in the order that rotates neighbours,
+and Gemma's query_pre_attn_scalar is not stored: a reader takes the head's width.
 """
 import json
 from pathlib import Path
 
 import gguf
+import numpy as np
 from safetensors.numpy import load_file
 
+ARCHITECTURES = {
+    "gemma": gguf.MODEL_ARCH.GEMMA,
+    "gemma2": gguf.MODEL_ARCH.GEMMA2,
+    "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+    "smollm3": gguf.MODEL_ARCH.SMOLLM3,
+    "granite": gguf.MODEL_ARCH.GRANITE,
+    "olmo2": gguf.MODEL_ARCH.OLMO2,
+    "glm4": gguf.MODEL_ARCH.GLM4,
+    "cohere": gguf.MODEL_ARCH.COMMAND_R,
+    "starcoder2": gguf.MODEL_ARCH.STARCODER2,
+}
+PERMUTED = ("smollm3", "granite")
 
-def write_gemma2(folder: Path, path: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    assert config["query_pre_attn_scalar"] == config["head_dim"], "a GGUF has no place for it"
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA2, config["num_hidden_layers"])
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[gguf.MODEL_ARCH.GEMMA2])
+
+def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
+    """LlamaModel.permute of the converter."""
+    return rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
+    kind, head_dim = config["model_type"], config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    rope = config.get("rope_parameters") or {}
+    rope = rope.get("full_attention", rope)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_key_length(config["head_dim"])
-    writer.add_value_length(config["head_dim"])
-    writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
-    writer.add_final_logit_softcapping(config["final_logit_softcapping"])
-    writer.add_sliding_window(config["sliding_window"])
+    writer.add_key_length(head_dim)
+    writer.add_value_length(head_dim)
+    writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
+    writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
+    for key in ("layer_norm_eps", "norm_epsilon"):
+        if key in config:
+            writer.add_layer_norm_eps(config[key])
+    if "rms_norm_eps" in config:
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if kind == "gemma2":
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+    if config.get("final_logit_softcapping"):
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if kind.startswith(("gemma2", "gemma3")):
+        assert config["query_pre_attn_scalar"] == head_dim, "a GGUF has no place for it"
+        writer.add_sliding_window(config["sliding_window"])
+    if kind == "granite":
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
+    if kind == "cohere":
+        writer.add_logit_scale(config["logit_scale"])
+
+
+def write(folder: Path, path: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    kind = config["model_type"]
+    names = gguf.get_tensor_name_map(ARCHITECTURES[kind], config["num_hidden_layers"])
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[kind]])
+    write_settings(writer, config)
     for name, tensor in load_file(folder / "model.safetensors").items():
-        stored = tensor + 1 if name.endswith("norm.weight") else tensor
-        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), stored)
+        stored = tensor + 1 if "gemma" in kind and name.endswith("norm.weight") else tensor
+        for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
+            if kind in PERMUTED and f".{part}." in name:
+                stored = permuted(stored, config[heads])
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(stored))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

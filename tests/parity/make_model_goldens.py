@@ -25,6 +25,7 @@ from fixtures_path import variants
 
 GOLDENS = Path(__file__).resolve().parent / "goldens"
 LENGTHS = (5, 17, 40)
+GREEDY = 20
 VOCAB = 384
 BATCH, STEPS = 8, 20
 
@@ -71,18 +72,47 @@ def logits_golden(name: str, root: Path) -> dict:
         tensors[f"logits_{length}"] = logits[:, ::stride].contiguous()
         summary["loss"].append(loss.item())
         summary["max_abs_logit"].append(logits.abs().max().item())
+    tensors["greedy"] = greedy(load(name, root), tensors[f"ids_{LENGTHS[0]}"])
     save_file(tensors, GOLDENS / f"logits-{name}.safetensors")
     return summary | {"lengths": list(LENGTHS), "vocabulary_stride": stride}
 
 
-def gguf_golden(root: Path) -> dict:
-    """Gemma 2 as a GGUF, and the logits of the same model from its folder."""
-    name, folder = "gemma2-gguf", root / "gemma2-gguf"
-    variants.write_variant("gemma2", folder)
-    config = json.loads((folder / "config.json").read_text())
-    config["query_pre_attn_scalar"] = config["head_dim"]
+def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
+    """The likeliest token after each, with a cache. Ends of texts do not end it."""
+    tokens, cache, fresh = [], None, prompt[None]
+    for _ in range(GREEDY):
+        with torch.no_grad():
+            out = model(input_ids=fresh, past_key_values=cache, use_cache=True)
+        cache, fresh = out.past_key_values, out.logits[:, -1:].argmax(-1)
+        tokens.append(fresh.item())
+    return torch.tensor(tokens)
+
+
+# Settings that a GGUF has a place for, or that its readers assume.
+GGUFS = {
+    "gemma": {},
+    "gemma2": {"query_pre_attn_scalar": 12},
+    "gemma3": {"query_pre_attn_scalar": 12, "rope_local_base_freq": 10000.0, "rope_scaling": None,
+               "sliding_window_pattern": 6},
+    "smollm3": {"no_rope_layer_interval": 4, "num_hidden_layers": 3},
+    "granite": {},
+    "granite-tied": {},
+    "olmo2": {},
+    "glm4": {},
+    "cohere": {},
+    "starcoder2": {},
+}
+
+
+def gguf_golden(variant: str, root: Path) -> dict:
+    """A variant as a GGUF, and the logits of the same model from its folder."""
+    name = f"{variant}-gguf"
+    folder = root / name
+    variants.write_variant(variant, folder)
+    config = json.loads((folder / "config.json").read_text()) | GGUFS[variant]
+    config = {key: value for key, value in config.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(config))
-    family_gguf.write_gemma2(folder, GOLDENS / "gemma2.gguf")
+    family_gguf.write(folder, GOLDENS / f"{variant}.gguf")
     return logits_golden(name, root)
 
 
@@ -162,7 +192,9 @@ def effective_weights(model) -> dict[str, torch.Tensor]:
 
 def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
     if not case.lora:
-        return {n: p.detach().clone() for n, p in model.named_parameters()}
+        neox = model.config.model_type == "gpt_neox"  # whose files have another name for the head
+        names = {n: n.replace("lm_head.", "embed_out.") if neox else n for n, _ in model.named_parameters()}
+        return {names[n]: p.detach().clone() for n, p in model.named_parameters()}
     return effective_weights(model) if case.compare_effective else adapter_tensors(model)
 
 
@@ -244,8 +276,9 @@ def main() -> None:
             variants.write_variant(name, root / name)
             if wanted(name):
                 summary["logits"][name] = logits_golden(name, root)
-        if wanted("gemma2-gguf"):
-            gguf_golden(root)
+        for variant in GGUFS:
+            if wanted(f"{variant}-gguf"):
+                gguf_golden(variant, root)
         for case in cases.CASES:
             if wanted(case.name):
                 summary["runs"][case.name] = train_case(case, copy.deepcopy(batches_of(rows)), root)

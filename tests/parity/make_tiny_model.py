@@ -1,6 +1,6 @@
 """Makes tests/fixtures/tiny-llama (61 k parameters, fp32, with tokenizer) and tests/fixtures/tiny-variants.
 
-    python tests/parity/make_tiny_model.py     # needs torch, transformers, tokenizers; see README.md for versions
+    python tests/parity/make_tiny_model.py [--variants]     # needs torch, transformers, tokenizers; see README.md for versions
 
 Weights are drawn larger than transformers' default (which gives logits near 0 at this width), so that a wrong
 attention, norm or RoPE shows in the logits.
@@ -76,12 +76,12 @@ def base_config() -> LlamaConfig:
 def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: float = 1) -> torch.Tensor:
     """Random values by the tensor's role: unit embedding, norms around `norm`, linear layers of gain 1.2."""
     noise = torch.randn(tensor.shape, generator=generator)
-    if "norm" in name:
-        return norm + 0.2 * noise
-    if "embed_tokens" in name:
-        return noise
     if name.endswith("bias"):
         return 0.3 * noise
+    if "norm" in name:
+        return norm + 0.2 * noise
+    if any(table in name for table in ("embed_tokens", "embed_in", "wte", "wpe")):
+        return noise
     return 1.2 * noise / math.sqrt(tensor.shape[1])
 
 
@@ -89,7 +89,7 @@ def random_weights(config, seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     with torch.device("meta"):
         shapes = AutoModelForCausalLM.from_config(config).state_dict()
-    norm = 0 if config.model_type == "gemma2" else 1  # Gemma multiplies by 1 + weight
+    norm = 0 if "gemma" in config.model_type else 1  # Gemma multiplies by 1 + weight
     return {name: fill(tensor, name, generator, norm) for name, tensor in shapes.items()}
 
 
@@ -116,7 +116,30 @@ def family(model_type: str, architecture: str) -> dict:
 # Keys that replace the base's. Old checkpoints write rope_scaling and rope_theta, transformers 5 rope_parameters:
 # both spellings stand here.
 OLD = {"rope_parameters": None, "rope_theta": 10000.0}
+GELU = {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"}
+GEMMA3 = (
+    family("gemma3_text", "Gemma3ForCausalLM") | GELU | {"query_pre_attn_scalar": 10, "sliding_window": 8}
+)
+MULTIPLIERS = {
+    "embedding_multiplier": 3.0,
+    "attention_multiplier": 0.25,
+    "residual_multiplier": 0.6,
+    "logits_scaling": 3.0,
+}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.3], "long_factor": [1.0, 4.0],
+            "original_max_position_embeddings": 64}
 LLAMAS_OWN = {"pretraining_tp": None, "attention_bias": None, "mlp_bias": None}
+LAYER_NORM = LLAMAS_OWN | {"rms_norm_eps": None, "layer_norm_eps": 1e-3, "head_dim": None}
+STARCODER2 = (
+    LLAMAS_OWN
+    | family("starcoder2", "Starcoder2ForCausalLM")
+    | {"hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": None, "norm_epsilon": 1e-3, "head_dim": None}
+)
+NEOX = (
+    LAYER_NORM
+    | family("gpt_neox", "GPTNeoXForCausalLM")
+    | {"num_key_value_heads": None, "hidden_act": "gelu", "rope_parameters": None, "classifier_dropout": 0.1}
+)
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
     "bias": {"attention_bias": True, "mlp_bias": True},
@@ -166,6 +189,123 @@ VARIANT_CONFIGS = {
         "final_logit_softcapping": 8.0,
         "tie_word_embeddings": True,
     },
+    "gemma": LLAMAS_OWN
+    | family("gemma", "GemmaForCausalLM")
+    | GELU
+    | {"head_dim": 12, "num_key_value_heads": 1, "tie_word_embeddings": True},
+    "gemma-untied": LLAMAS_OWN | family("gemma", "GemmaForCausalLM") | GELU | {"attention_bias": True},
+    # As transformers 4 wrote it, and as transformers 5 does.
+    "gemma3": LLAMAS_OWN
+    | OLD
+    | GEMMA3
+    | {
+        "head_dim": 12,
+        "tie_word_embeddings": True,
+        "rope_theta": 100000.0,
+        "rope_local_base_freq": 500.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "sliding_window_pattern": 2,
+    },
+    "gemma3-untied": LLAMAS_OWN
+    | GEMMA3
+    | {
+        "num_key_value_heads": 1,
+        "attention_bias": True,
+        "final_logit_softcapping": 8.0,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 100000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
+        },
+    },
+    "smollm3": LLAMAS_OWN
+    | family("smollm3", "SmolLM3ForCausalLM")
+    | {"tie_word_embeddings": True, "no_rope_layer_interval": 2},
+    "smollm3-window": family("smollm3", "SmolLM3ForCausalLM")
+    | {
+        "pretraining_tp": None,
+        "attention_bias": None,  # a bias of k changes nothing where nothing turns
+        "mlp_bias": True,
+        "no_rope_layers": [0, 1, 0],
+        "use_sliding_window": True,
+        "sliding_window": 8,
+    },
+    "granite": LLAMAS_OWN | family("granite", "GraniteForCausalLM") | MULTIPLIERS,
+    "granite-tied": family("granite", "GraniteForCausalLM")
+    | MULTIPLIERS
+    | {
+        "pretraining_tp": None,
+        "attention_bias": True,
+        "mlp_bias": True,
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": True,
+    },
+    "olmo2": LLAMAS_OWN | family("olmo2", "Olmo2ForCausalLM"),
+    "olmo2-tied": LLAMAS_OWN
+    | family("olmo2", "Olmo2ForCausalLM")
+    | {"attention_bias": True, "num_key_value_heads": 4, "tie_word_embeddings": True},
+    "olmo3": LLAMAS_OWN
+    | family("olmo3", "Olmo3ForCausalLM")
+    | {
+        "num_key_value_heads": 1,
+        "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "yarn",
+                "rope_theta": 10000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 16,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
+        },
+    },
+    # Short sequences of a long context, then sequences on both sides of the original one.
+    "phi4": LLAMAS_OWN
+    | family("phi3", "Phi3ForCausalLM")
+    | {
+        "tie_word_embeddings": True,
+        "partial_rotary_factor": 0.5,
+        "original_max_position_embeddings": 64,
+        "rope_parameters": LONGROPE | {"partial_rotary_factor": 0.5},
+    },
+    "phi3-longrope": LLAMAS_OWN
+    | family("phi3", "Phi3ForCausalLM")
+    | OLD
+    | {
+        "original_max_position_embeddings": 16,
+        "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 1.5, 3.0, 9.0]},
+    },
+    "glm": LLAMAS_OWN | OLD | family("glm", "GlmForCausalLM") | {"head_dim": 12, "partial_rotary_factor": 0.5,
+                                                                  "attention_bias": True},
+    "glm4": LLAMAS_OWN
+    | family("glm4", "Glm4ForCausalLM")
+    | {
+        "num_key_value_heads": 1,
+        "attention_bias": False,
+        "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+    },
+    "cohere": LAYER_NORM
+    | family("cohere", "CohereForCausalLM")
+    | {"logit_scale": 0.3, "tie_word_embeddings": True},
+    "cohere-bias": LAYER_NORM
+    | family("cohere", "CohereForCausalLM")
+    | {"logit_scale": 0.3, "attention_bias": True, "num_key_value_heads": 4},
+    "cohere2": LAYER_NORM
+    | family("cohere2", "Cohere2ForCausalLM")
+    | {"logit_scale": 0.3, "sliding_window": 8, "sliding_window_pattern": 2, "tie_word_embeddings": True},
+    "starcoder2": STARCODER2 | {"tie_word_embeddings": True},
+    "starcoder2-window": STARCODER2 | {"use_bias": False, "sliding_window": 8, "num_key_value_heads": 1},
+    "gpt-neox": NEOX | {"rotary_pct": 0.5},
+    "gpt-neox-sequential": NEOX
+    | {
+        "use_parallel_residual": False,
+        "attention_bias": False,
+        "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
+    },
 }
 
 
@@ -177,7 +317,9 @@ def write_variants() -> None:
     for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
         weights = random_weights(AutoConfig.for_model(**merged), seed)
-        own_norms = merged["model_type"] == "gemma2"
+        if merged["model_type"] == "gpt_neox":  # as its files say, which transformers 5 renames when it reads them
+            weights = {n.replace("lm_head.", "embed_out."): t for n, t in weights.items()}
+        own_norms = "gemma" in merged["model_type"]
         changed = {
             n: t
             for n, t in weights.items()
@@ -186,6 +328,7 @@ def write_variants() -> None:
         removed = sorted(set(base_file) - set(weights))
         if merged["tie_word_embeddings"]:
             removed = sorted({*removed, "lm_head.weight"})
+            changed.pop("embed_out.weight", None)
         changed = {n: t for n, t in changed.items() if n not in removed}
         recipe = {"config": keys, "remove": removed}
         (VARIANTS / f"{name}.json").write_text(json.dumps(recipe, indent=2) + "\n")
@@ -194,6 +337,8 @@ def write_variants() -> None:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--variants"]:
+        return write_variants()
     shutil.rmtree(BASE, ignore_errors=True)
     model = LlamaForCausalLM(base_config())
     model.load_state_dict(random_weights(base_config(), seed=7))

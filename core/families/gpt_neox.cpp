@@ -1,0 +1,66 @@
+// GPT-NeoX (Black et al., 2022) and Pythia: q, k and v of each head side by side in one matrix, a part of each head turned,
+// attention and MLP read the same stream, layer norms and gelu.
+#include "core/families/family.h"
+
+namespace forge {
+namespace {
+
+void read(Settings& settings, ModelSpec& spec) {
+  spec.layer_norm = spec.norm_bias = spec.mlp_bias = true;
+  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", true);
+  spec.parallel_residual = settings.flag("use_parallel_residual", true);
+  if (spec.num_heads * spec.head_dim != spec.hidden_size)
+    settings.broken("num_attention_heads", "does not divide hidden_size");
+  settings.must_be("hidden_dropout", 0.0, "no dropout inside the base model");
+  settings.find("classifier_dropout");  // of another head
+}
+
+
+void write(const ModelSpec& spec, Json& config) {
+  config["attention_bias"] = spec.qkv_bias;
+  config["use_parallel_residual"] = spec.parallel_residual;
+}
+
+ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+  ValueId grouped = g.linear(x, {"attention.query_key_value", 3 * m.hidden_size, m.qkv_bias});
+  auto [q, k, v] = g.regroup(grouped, heads_of(m));
+  return g.linear(attend(g, m, layer, q, k, v), {"attention.dense", m.hidden_size, m.o_bias});
+}
+
+ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
+  x = g.activation(g.linear(x, {"mlp.dense_h_to_4h", m.intermediate_size, true}), ActivationKind::gelu);
+  return g.linear(x, {"mlp.dense_4h_to_h", m.hidden_size, true});
+}
+
+ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  ValueId attended = attention(g, m, layer, norm(g, m, h, "input_layernorm"));
+  if (!m.parallel_residual) h = g.add(h, attended);
+  ValueId x = mlp(g, m, norm(g, m, h, "post_attention_layernorm"));
+  if (m.parallel_residual) h = g.add(h, attended);
+  return g.add(h, x);
+}
+
+}  // namespace
+
+Family gpt_neox_family() {
+  return {.name = "gpt_neox",
+          .architecture = "GPTNeoXForCausalLM",
+          .gguf_architecture = "",
+          .max_position_embeddings = 2048,
+          .activation = "gelu",
+          .norm_eps = 1e-5,
+          .partial_rotary = true,
+          .partial_rotary_factor = 0.25,
+          .spelling = {{"rms_norm_eps", "layer_norm_eps"},
+                       {"rope_theta", "rotary_emb_base"},
+                       {"partial_rotary_factor", "rotary_pct"}},
+          .modules = {.embedding = "gpt_neox.embed_in",
+                      .layers = "gpt_neox.layers.",
+                      .final_norm = "gpt_neox.final_layer_norm",
+                      .head = "embed_out"},
+          .read = read,
+          .write = write,
+          .layer = layer};
+}
+
+}  // namespace forge

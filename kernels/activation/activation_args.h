@@ -1,0 +1,46 @@
+#pragma once
+// The activation of an MLP without a gate, on plain memory, forward and backward.
+//
+//   y   = f(x)
+//   d x = d y · f'(x)
+//
+// where f is gelu(x) = x Φ(x), Φ being the normal distribution (Hendrycks & Gimpel, 2016), or that by tanh:
+// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+//
+// Arithmetic in fp32, every result rounded once. Strides are elements from row to row. Bytes, in passes of rows · width elements:
+// forward 2, backward 3.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+enum class Activation { gelu, gelu_tanh };
+
+struct ActivationForward {
+  Element type = Element::f32;
+  Activation function = Activation::gelu;
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  void* y = nullptr;  // may be x
+  int64_t y_stride = 0;
+};
+
+struct ActivationBackward {
+  Element type = Element::f32;
+  Activation function = Activation::gelu;
+  int64_t rows = 0, width = 0;
+  const void* d_y = nullptr;
+  int64_t d_y_stride = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  void* d_x = nullptr;  // may be x or d_y
+  int64_t d_x_stride = 0;
+};
+
+void activation_forward_cpu(const ActivationForward& args, CpuLevel level = cpu_level());
+void activation_backward_cpu(const ActivationBackward& args, CpuLevel level = cpu_level());
+
+}  // namespace forge

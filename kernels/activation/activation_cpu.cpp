@@ -1,0 +1,78 @@
+// One pass, everything in registers between the load and the store.
+#ifdef FORGE_ISA
+
+#include "kernels/cpu/activated.h"
+
+namespace forge::FORGE_ISA {
+namespace act {
+
+template <class V>
+FORGE_INLINE Activated<V> activate(Activation function, V x) {
+  return function == Activation::gelu ? gelu(x) : gelu_by_tanh(x);
+}
+
+template <class T>
+void forward(const ActivationForward& a, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+    T* y = static_cast<T*>(a.y) + row * a.y_stride;
+    for_all<T>(a.width, [&](int64_t i, auto at)
+                            FORGE_LAMBDA { at.store(y + i, activate(a.function, at.load(x + i)).value); });
+  }
+}
+
+template <class T>
+void backward(const ActivationBackward& a, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const T *x = static_cast<const T*>(a.x) + row * a.x_stride, *d_y = static_cast<const T*>(a.d_y) + row * a.d_y_stride;
+    T* d_x = static_cast<T*>(a.d_x) + row * a.d_x_stride;
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      const auto d = at.load(d_y + i);
+      at.store(d_x + i, d * activate(a.function, at.load(x + i)).slope);
+    });
+  }
+}
+
+}  // namespace act
+
+void activation_forward(const ActivationForward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    act::forward<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    act::forward<Bf16>(a, begin, end);
+  else
+    act::forward<F16>(a, begin, end);
+}
+void activation_backward(const ActivationBackward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    act::backward<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    act::backward<Bf16>(a, begin, end);
+  else
+    act::backward<F16>(a, begin, end);
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/activation/activation_args.h"
+#include "kernels/cpu/parallel.h"
+#define FORGE_KERNEL_FILE "kernels/activation/activation_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+
+void activation_forward_cpu(const ActivationForward& args, CpuLevel level) {
+  auto rows = FORGE_PICK(level, activation_forward);
+  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+void activation_backward_cpu(const ActivationBackward& args, CpuLevel level) {
+  auto rows = FORGE_PICK(level, activation_backward);
+  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+}  // namespace forge
+
+#endif

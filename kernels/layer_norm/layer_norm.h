@@ -1,0 +1,11 @@
+#pragma once
+// Layer normalisation (Ba et al., 2016): y = (x − mean(x)) / sqrt(var(x) + eps) · weight + bias.
+#include <ATen/core/Tensor.h>
+
+namespace forge {
+
+// x [tokens, hidden], weight and bias [hidden] → [tokens, hidden] in x's type, all in fp32 in between. An undefined bias is none.
+// Differentiable in x, weight and bias.
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+
+}  // namespace forge

@@ -1,0 +1,54 @@
+#pragma once
+// Layer normalisation (Ba et al., 2016) on plain memory, forward and backward.
+//
+//   μ = mean(x)   r = 1 / sqrt(mean((x − μ)²) + eps)   n = (x − μ) r
+//   y = n · weight + bias
+//
+//   g         = d y · weight
+//   d x       = r (g − mean(g) − n · mean(g n)) + d_x
+//   d weight += Σ d y n
+//   d bias   += Σ d y
+//
+// Arithmetic in fp32, every result rounded once. Strides are elements from row to row. A row with a NaN or an infinity gives NaN in
+// that row alone. Bytes, in passes of rows · width elements: forward 2; backward 3, 4 where it adds to d_x, and d y and x once more
+// for the weight's gradient.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+struct LayerNormForward {
+  Element type = Element::f32;  // of x, weight, bias, y
+  int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  const void* weight = nullptr;  // [width]
+  const void* bias = nullptr;    // [width], or null
+  float eps = 1e-5f;
+  void* y = nullptr;  // may be x
+  int64_t y_stride = 0;
+  float* statistics = nullptr;  // [rows, 2] μ and r for the backward, or null
+};
+
+struct LayerNormBackward {
+  Element type = Element::f32;  // of d_y, x, weight, d_x
+  int64_t rows = 0, width = 0;
+  const void* d_y = nullptr;
+  int64_t d_y_stride = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  const void* weight = nullptr;       // [width]
+  const float* statistics = nullptr;  // [rows, 2], of the forward
+  void* d_x = nullptr;                // may be d_y where no gradient of weight or bias is wanted
+  int64_t d_x_stride = 0;
+  bool accumulate = false;    // add to d_x instead of writing it
+  float* d_weight = nullptr;  // [width], added to; or null
+  float* d_bias = nullptr;    // the same
+};
+
+void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level = cpu_level());
+void layer_norm_backward_cpu(const LayerNormBackward& args, CpuLevel level = cpu_level());
+
+}  // namespace forge

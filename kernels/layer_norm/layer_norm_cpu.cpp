@@ -1,0 +1,157 @@
+// Three passes over a row that lies in the first-level cache after the first: its mean, its variance, results. A variance of squares
+// less the mean's square would cancel where the mean is large.
+#ifdef FORGE_ISA
+
+namespace forge::FORGE_ISA {
+namespace layer {
+
+template <class T>
+const T* row_of(const void* base, int64_t stride, int64_t row) {
+  return static_cast<const T*>(base) + row * stride;
+}
+template <class T>
+T* row_of(void* base, int64_t stride, int64_t row) {
+  return static_cast<T*>(base) + row * stride;
+}
+
+// x where it stands for elements, 0 in the lanes past a row's end.
+template <class T>
+FORGE_INLINE Wide in_row(Wide x, WholeWide<T>) {
+  return x;
+}
+template <class T>
+FORGE_INLINE F in_row(F x, Part<T> at) {
+  if (at.n == kLanes) return x;
+  float lanes[kLanes] = {};
+  store_part(lanes, x, at.n);
+  return load(lanes);
+}
+FORGE_INLINE void add(Wide& sum, Wide x) { sum = sum + x; }
+FORGE_INLINE void add(Wide& sum, F x) { sum.a = sum.a + x; }
+
+template <class T>
+void forward(const LayerNormForward& a, int64_t begin, int64_t end) {
+  const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
+  const auto width = static_cast<float>(a.width);
+  for (int64_t row = begin; row < end; ++row) {
+    const T* x = row_of<T>(a.x, a.x_stride, row);
+    T* y = row_of<T>(a.y, a.y_stride, row);
+    Wide total{set(0), set(0)}, squares{set(0), set(0)};
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA { add(total, at.load(x + i)); });
+    const float mean = sum(total) / width;
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      const auto apart = in_row(at.load(x + i) - set(mean), at);
+      add_product(squares, apart, apart);
+    });
+    const float inverse = 1.0f / std::sqrt(sum(squares) / width + a.eps);
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      const auto scaled = (at.load(x + i) - set(mean)) * set(inverse) * at.load(weight + i);
+      at.store(y + i, bias ? scaled + at.load(bias + i) : scaled);
+    });
+    if (a.statistics) a.statistics[2 * row] = mean, a.statistics[2 * row + 1] = inverse;
+  }
+}
+
+template <class T>
+void backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
+  const T* weight = static_cast<const T*>(a.weight);
+  const auto width = static_cast<float>(a.width);
+  for (int64_t row = begin; row < end; ++row) {
+    const T *x = row_of<T>(a.x, a.x_stride, row), *d_y = row_of<T>(a.d_y, a.d_y_stride, row);
+    T* d_x = row_of<T>(a.d_x, a.d_x_stride, row);
+    const F mean = set(a.statistics[2 * row]), inverse = set(a.statistics[2 * row + 1]);
+    const auto normed = [&](int64_t i, auto at) FORGE_LAMBDA { return (at.load(x + i) - mean) * inverse; };
+    const auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA { return at.load(d_y + i) * at.load(weight + i); };
+    Wide sums{set(0), set(0)}, products{set(0), set(0)};
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      const auto g = weighted(i, at);
+      add(sums, g);
+      add_product(products, g, normed(i, at));
+    });
+    const F mean_g = set(sum(sums) / width), mean_gn = set(sum(products) / width);
+    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+      const auto d = (weighted(i, at) - mean_g - normed(i, at) * mean_gn) * inverse;
+      at.store(d_x + i, a.accumulate ? d + at.load(d_x + i) : d);
+    });
+  }
+}
+
+// Columns [begin, end) of the weight's and the bias's gradients. Sums of 32 rows first: the error grows with the root of fewer
+// terms, and no split of the columns changes the order.
+template <class T>
+void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
+  for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
+    const int64_t column = begin + k;
+    F weight = set(0), bias = set(0);
+    if (a.d_weight) weight = load_n(a.d_weight + column, n);
+    if (a.d_bias) bias = load_n(a.d_bias + column, n);
+    for (int64_t first = 0; first < a.rows; first += 32) {
+      F weight_part = set(0), bias_part = set(0);
+      for (int64_t row = first; row < std::min(a.rows, first + 32); ++row) {
+        const F d_y = load_n(row_of<T>(a.d_y, a.d_y_stride, row) + column, n);
+        const F apart = load_n(row_of<T>(a.x, a.x_stride, row) + column, n) - set(a.statistics[2 * row]);
+        weight_part = fma(d_y, apart * set(a.statistics[2 * row + 1]), weight_part);
+        bias_part = bias_part + d_y;
+      }
+      weight = weight + weight_part, bias = bias + bias_part;
+    }
+    if (a.d_weight) store_n(a.d_weight + column, weight, n);
+    if (a.d_bias) store_n(a.d_bias + column, bias, n);
+  });
+}
+
+}  // namespace layer
+
+void layer_norm_forward(const LayerNormForward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    layer::forward<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    layer::forward<Bf16>(a, begin, end);
+  else
+    layer::forward<F16>(a, begin, end);
+}
+void layer_norm_backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    layer::backward<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    layer::backward<Bf16>(a, begin, end);
+  else
+    layer::backward<F16>(a, begin, end);
+}
+void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
+  if (a.type == Element::f32)
+    layer::weight_gradient<float>(a, begin, end);
+  else if (a.type == Element::bf16)
+    layer::weight_gradient<Bf16>(a, begin, end);
+  else
+    layer::weight_gradient<F16>(a, begin, end);
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/layer_norm/layer_norm_args.h"
+#define FORGE_KERNEL_FILE "kernels/layer_norm/layer_norm_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+
+void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level) {
+  auto rows = FORGE_PICK(level, layer_norm_forward);
+  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+void layer_norm_backward_cpu(const LayerNormBackward& args, CpuLevel level) {
+  // The weight's gradient first: the rest may overwrite nothing that it reads.
+  auto columns = FORGE_PICK(level, layer_norm_weight_gradient);
+  if (args.d_weight || args.d_bias)
+    parallel_ranges(args.width, 64, [&](int64_t begin, int64_t end) { columns(args, begin, end); });
+  auto rows = FORGE_PICK(level, layer_norm_backward);
+  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+}  // namespace forge
+
+#endif
