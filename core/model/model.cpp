@@ -107,7 +107,8 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                    const Held& held, const BaseStorage& storage, const at::Tensor* place) {
   const int64_t index = file.find(parameter.name);
-  if (index < 0 && parameter.name == head_name(model.spec)) return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
+  if (index < 0 && parameter.name == std::string(kScoreModule) + ".weight")
+    return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat;
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
