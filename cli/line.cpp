@@ -176,6 +176,8 @@ class PlanParts {
 
  private:
   const Job& job() const { return line_.loaded.job; }
+  // Nothing will be run: what is not there yet may be assumed.
+  bool plan_alone() const { return options_.estimate && !options_.hash_files; }
   Data weights_data() const { return options_.estimate ? Data::optional : Data::required; }
 
   bool attempt(const std::function<void()>& work) {
@@ -196,7 +198,7 @@ class PlanParts {
       run_parameters(input_.model, job().adapter,
                      job().model.quantization);  // throws for what the model lacks
     });
-    if (options_.estimate && !has_weights(job().model.path)) {
+    if (plan_alone() && !has_weights(job().model.path)) {
       progress_.warn(job().model.path + ": holds no weights; the plan is made of config.json");
       return;
     }
@@ -228,7 +230,7 @@ class PlanParts {
 
   // Which is worth knowing without a tokenizer too.
   void find_data() {
-    const bool may_assume = options_.estimate && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
+    const bool may_assume = plan_alone() && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
     for (const MissingPath& missing : missing_data(job())) {
       if (may_assume)
         progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows of data.max_length");

@@ -21,7 +21,8 @@ struct LineOptions {
   std::vector<std::string> sets;
   std::optional<std::string> gpu;  // plan for this card instead of the job's device
   bool hash_files = false;  // of model and adapter.init_from: to know them again when the run continues
-  bool estimate = false;    // tokenise little where no cache is, and scale; do without the weights' bytes
+  bool estimate = false;    // tokenise little where no cache is, and scale; do without the weights' bytes. Without hash_files, which
+                            // is a run's, also without weights and data
 };
 
 struct PreparedData {

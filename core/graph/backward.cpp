@@ -14,7 +14,12 @@ class Derivation {
 
   Graph derive() {
     mark_wanted();
-    for (at_ = graph_.forward_ops; at_-- > 0;) backward(Op(graph_.ops[at_]));
+    for (at_ = graph_.forward_ops; at_-- > 0;) {
+      const Op op = graph_.ops[at_];
+      backward(op);
+      for (const auto* made : {&op.out, &op.parts})
+        for (ValueId value : *made) gradients_.erase(value);  // nothing asks for it any more
+    }
     return std::move(graph_);
   }
 

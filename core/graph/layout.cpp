@@ -40,12 +40,12 @@ std::vector<Item> items_of(const Graph& graph, const StepSizes& sizes, const Wor
 }
 
 // The lowest offset at which `item` meets nothing that is placed. `placed` is sorted by offset.
-int64_t lowest_gap(const Item& item, const std::vector<const Item*>& placed) {
+int64_t lowest_gap(const Item& item, const std::vector<Item>& placed) {
   int64_t offset = 0;
-  for (const Item* other : placed) {
-    if (!item.meets(*other)) continue;
-    if (offset + item.bytes <= other->offset) return offset;
-    offset = std::max(offset, other->offset + other->bytes);
+  for (const Item& other : placed) {
+    if (!item.meets(other)) continue;
+    if (offset + item.bytes <= other.offset) return offset;
+    offset = std::max(offset, other.offset + other.bytes);
   }
   return offset;
 }
@@ -55,13 +55,13 @@ void place(std::vector<Item>& items) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return items[a].bytes > items[b].bytes; });
-  std::vector<const Item*> placed;
-  const auto lower = [](const Item* a, const Item* b) { return a->offset < b->offset; };
+  std::vector<Item> placed;  // side by side: each is compared with all before it
+  const auto lower = [](const Item& a, const Item& b) { return a.offset < b.offset; };
   for (size_t index : order) {
     Item& item = items[index];
     if (item.last < 0 || item.bytes == 0) continue;
     item.offset = lowest_gap(item, placed);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), &item, lower), &item);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), item, lower), item);
   }
 }
 

@@ -61,6 +61,49 @@ Case add_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
       });
 }
 
+Case scale_case(Store type, int64_t rows, int64_t width, const Layout& layout, bool accumulate) {
+  constexpr float kFactor = 0.3f;
+  const Tolerance once{.roundings = 1.01, .sums = 2, .reason = "one product, and one sum"};
+  return make_case<ScaleRows>(
+      "rows", title(accumulate ? "scale and add" : "scale", rows, width, layout, type),
+      {laid(input("x", type, normal({rows, width}, 1)), layout),
+       laid(accumulate ? in_out("y", type, normal({rows, width}, 2), once) : output("y", type, {rows, width}, once), layout)},
+      [=](const Tensors& in) {
+        const at::Tensor scaled = in.at("x") * static_cast<double>(kFactor);
+        return Tensors{{"y", accumulate ? scaled + in.at("y") : scaled},
+                       {"y.size", scaled.abs() + (accumulate ? in.at("y").abs() : at::zeros_like(scaled))}};
+      },
+      [=](Pointers& p) {
+        return ScaleRows{element(type), rows, width, p["x"], p.stride("x"), p["y"], p.stride("y"), kFactor, accumulate};
+      });
+}
+
+// [rows, groups, shared + 2, head_dim] and back.
+Case regroup_case(Store type, int64_t rows, int64_t heads, int64_t kv_heads, int64_t head_dim, const Layout& layout,
+                  bool to_groups) {
+  const int64_t shared = heads / kv_heads, width = (heads + 2 * kv_heads) * head_dim;
+  return make_case<RegroupHeads>(
+      "rows", title(to_groups ? "heads to groups" : "heads apart", rows, width, layout, type),
+      {laid(input("x", type, normal({rows, width}, 1)), layout), laid(output("y", type, {rows, width}, kCopied), layout)},
+      [=](const Tensors& in) {
+        const at::Tensor& x = in.at("x");
+        const auto part = [&](int64_t first, int64_t count) {
+          return x.narrow(1, first * head_dim, count * head_dim).view({rows, kv_heads, count / kv_heads, head_dim});
+        };
+        if (to_groups)
+          return Tensors{{"y", at::cat({part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)}, 2)
+                                   .reshape({rows, width})}};
+        const at::Tensor groups = x.view({rows, kv_heads, shared + 2, head_dim});
+        return Tensors{{"y", at::cat({groups.narrow(2, 0, shared).flatten(1), groups.narrow(2, shared, 1).flatten(1),
+                                      groups.narrow(2, shared + 1, 1).flatten(1)},
+                                     1)}};
+      },
+      [=](Pointers& p) {
+        return RegroupHeads{bytes_of(element(type)), rows,   heads,         kv_heads, head_dim,
+                            to_groups,               p["x"], p.stride("x"), p["y"],   p.stride("y")};
+      });
+}
+
 Case sum_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
   return make_case<SumColumns>(
       "rows", title("sum", rows, width, layout, type),
@@ -103,6 +146,18 @@ void add_rows_cases(std::vector<Case>& cases) {
     cases.push_back(add_case(type, 4, 61, kRagged));
     for (Store to : kFloats)
       for (int64_t count : {0, 1, 7, 300}) cases.push_back(convert_case(type, to, count, kLayouts[count % 2 * 2]));
+  }
+  for (Store type : kFloats)
+    for (const Layout& layout : kLayouts)
+      for (const bool flag : {false, true}) {
+        cases.push_back(scale_case(type, 5, 33, layout, flag));
+        cases.push_back(regroup_case(type, 7, 4, 4, 3, layout, flag));
+        cases.push_back(regroup_case(type, 3, 6, 2, 8, layout, flag));
+      }
+  for (Store type : kFloats) {
+    cases.push_back(over(scale_case(type, 5, 48, kDense, false), "y", "x"));
+    add_alone(cases, scale_case(type, 5, 48, kDense, true));
+    cases.push_back(regroup_case(type, 4, 3, 1, 5, kRagged, false));
   }
   // More rows than a grid is high; more elements than the largest grid has threads.
   cases.push_back(copy_case(Store::f32, kPastGrid, 1, kDense, Indexed::from));

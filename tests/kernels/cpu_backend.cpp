@@ -70,6 +70,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<DoraRatio>(dora_ratio_cpu, dora_ratio_cpu_workspace);
   cpu.add<CopyRows>(copy_rows_cpu);
   cpu.add<AddRows>(add_rows_cpu);
+  cpu.add<ScaleRows>(scale_rows_cpu);
+  cpu.add<RegroupHeads>(regroup_heads_cpu);
   cpu.add<SumColumns>(sum_columns_cpu);
   cpu.add<ConvertElements>(convert_elements_cpu);
   cpu.add<EmbeddingForward>([=](const EmbeddingForward& a) { embedding_forward_cpu(a, level); });
