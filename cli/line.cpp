@@ -165,11 +165,11 @@ class PlanParts {
       if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
     });
     if (model) read_model(machine);
-    find_data();
     // Otherwise a path that is no model, or a broken file, would be reported twice.
     const bool has_text = needs_text() && (model || is_directory(job().model.path)) &&
                           attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
-    if (has_text) read_data();
+    find_data();
+    if (has_text && (train_there_ || eval_there_)) read_data();
     faults_.throw_if_any();
     return finish();
   }
@@ -230,16 +230,16 @@ class PlanParts {
 
   // Which is worth knowing without a tokenizer too.
   void find_data() {
-    const bool may_assume = plan_alone() && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
+    const bool assumes = may_assume();
     for (const MissingPath& missing : missing_data(job())) {
-      if (may_assume)
+      if (assumes)
         progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows of data.max_length");
       else
         attempt([&] { refuse(ErrorKind::data, missing); });
       (starts_with(missing.key, "data.eval") ? eval_there_ : train_there_) = false;
     }
-    if (may_assume && !train_there_) line_.data.train = assumed(job());
-    if (may_assume && !eval_there_) line_.data.eval = assumed(job());
+    if (assumes && !train_there_) line_.data.train = assumed(job());
+    if (assumes && !eval_there_) line_.data.eval = assumed(job());
   }
 
   // Data that are not there yet, as long as they may be.
@@ -256,7 +256,15 @@ class PlanParts {
     return prepared;
   }
 
-  bool needs_text() const { return train_there_ || (eval_there_ && !job().data.eval.empty()); }
+  bool may_assume() const {
+    return plan_alone() && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
+  }
+  // False where no row will be read.
+  bool needs_text() const {
+    bool train = true, eval = !job().data.eval.empty();
+    for (const MissingPath& missing : missing_data(job())) (starts_with(missing.key, "data.eval") ? eval : train) = false;
+    return !may_assume() || train || eval;
+  }
 
   [[noreturn]] void refuse(ErrorKind kind, const MissingPath& missing) const {
     throw KeyError(kind, missing.key, missing.path + ": there is no such file or folder", missing_hint(line_.loaded, missing));
