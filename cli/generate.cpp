@@ -83,7 +83,7 @@ int run(const Arguments& args) {
   ModelChoice choice = choose_model(args, progress);
   std::vector<Prompt> prompts = read_prompts(args);
   Json sampling = sampling_request(args);
-  ModelText text = open_model_text(choice.model, choice.chat_template);
+  ModelText text = open_model_text(choice.text, choice.chat_template);
   std::vector<std::vector<int32_t>> ids;
   for (const Prompt& prompt : prompts) {
     ids.push_back(ids_of(prompt, text, args.has("--raw")));
