@@ -202,6 +202,7 @@ void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
                         .top_k = field<int64_t>(request, "top_k", 0),
                         .top_p = field(request, "top_p", 1.0),
                         .min_p = field(request, "min_p", 0.0),
+                        .repetition_penalty = field(request, "repetition_penalty", 1.0),
                         .seed = field<int64_t>(request, "seed", 42),
                         .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {})};
   const auto prompts = request.at("prompts").get<Prompts>();

@@ -52,6 +52,7 @@ constexpr EventField kGenerate[] = {
     {"top_k", integer, false, "0 (default): all"},
     {"top_p", number, false, "1 (default): all"},
     {"min_p", number, false, "0 (default): all"},
+    {"repetition_penalty", number, false, "1 (default): none"},
     {"seed", integer, false, "of the draws (default 42)"},
     {"stop_ids", list, false, "tokens that end a text"},
     {"precision", text, false, "fp32 (default), bf16 or fp16"},

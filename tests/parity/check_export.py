@@ -2,13 +2,16 @@
 """Merged models against transformers + PEFT, GGUF files against llama.cpp and the gguf package. Needs torch, transformers, peft,
 gguf and a library with llama.cpp in it.
 
-    python tests/parity/check_export.py build/bin/forge --llama LIBRARY [--model FOLDER|FILE.gguf] [--types f32,f16,…]
+    python tests/parity/check_export.py build/bin/forge --llama LIBRARY [--model FOLDER|FILE.gguf] [--types f32,f16,…] [--what merge,gguf]
 
 With a model, an adapter with random factors is put on it; without one the variants of the tiny model are taken, each with an
 adapter of an unusual shape. Prints what was measured and "N passed, N failed".
 """
 import argparse
+import importlib.util
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
-from llama_cpp import LlamaCpp  # noqa: E402
+from llama_library import LlamaCpp  # noqa: E402
 from variants import write_variant  # noqa: E402
 
 TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean(values):\n    return sum(values) / len(values)",
@@ -157,8 +160,53 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
           f"divergence {divergence(b, a):.1e} from the merged file, {divergence(b, plain):.1e} without the adapter")
 
 
+def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: LlamaCpp, ids) -> None:
+    if variant == "gemma2":  # what a GGUF has no key for must be what its readers assume
+        config = json.loads((model_path / "config.json").read_text())
+        (model_path / "config.json").write_text(json.dumps(config | {"query_pre_attn_scalar": config["head_dim"]}))
+    make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules="all-linear"), folder / "adapter")
+    source = ["--model", model_path, "--adapter", folder / "adapter"]
+    forge("merge", *source, "--dtype", "fp32", "--output", folder / "merged", "--no-check")
+    check_types(variant, source, folder / "merged", folder, library, lambda model: ids)
+    check_lora(variant, model_path, folder / "adapter", folder, library, lambda model: ids)
+
+
+def blocks(readme: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", readme.read_text(), re.M | re.S)
+
+
+def run_snippet(name: str, command: list, folder: Path) -> None:
+    path = f"{Path(arguments.forge).resolve().parent}:{os.environ['PATH']}"
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"PATH": path})
+    check(f"snippet {name}", done.returncode == 0, (done.stdout.strip() or done.stderr.strip())[-120:].replace("\n", " "))
+
+
+def check_snippets(model_path: Path, folder: Path) -> None:
+    """The README of a run's adapter and of what is made of it: Python as it stands, and the forge commands of the rest."""
+    folder.mkdir()
+    rows = folder / "rows.jsonl"
+    rows.write_text(json.dumps({"prompt": "What is a lighthouse?", "completion": "A tower with a lamp."}) + "\n")
+    job = {"version": 1, "name": "run", "output_dir": str(folder), "model": {"path": str(model_path)},
+           "adapter": {"type": "lora", "rank": 4}, "data": {"train": [{"path": str(rows)}], "max_length": 64},
+           "train": {"max_steps": 1, "global_batch_size": 1, "precision": "fp32"}}
+    (folder / "job.json").write_text(json.dumps(job))
+    forge("run", folder / "job.json")
+    adapter = folder / "run" / "adapter"
+    forge("merge", folder / "run", "--dtype", "bf16", "--no-check")
+    forge("export", folder / "run", "--gguf", "--type", "q8_0", "--no-check")
+    for place in (adapter, folder / "run" / "merged", folder / "run" / "gguf"):
+        for block in blocks(place / "README.md", "python"):
+            if "llama_cpp" not in block or importlib.util.find_spec("llama_cpp"):
+                run_snippet(f"python in {place.name}", [sys.executable, "-c", block], place)
+        for block in blocks(place / "README.md", "sh"):
+            for line in filter(lambda line: line.startswith("forge "), block.splitlines()):
+                run_snippet(f"{line} in {place.name}", line.split() + ["--no-check"], place)
+
+
 def tiny(folder: Path, library: LlamaCpp) -> None:
     ids = [[5 + (7 * i * i + 3 * k) % 370 for i in range(24)] for k in range(3)]
+    if "snippets" in arguments.what:
+        check_snippets(write_variant("base", folder / "models" / "base"), folder / "snippets")
     for variant in ("base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim"):
         model_path = write_variant(variant, folder / "models" / variant)
         for shape, settings in SHAPES.items():
@@ -167,10 +215,16 @@ def tiny(folder: Path, library: LlamaCpp) -> None:
                 settings["target_modules"] = FUSED
             if variant == "phi3" and shape in ("rank-1", "patterns", "regex", "saved", "saved-norms", "dora-rslora", "all-linear"):
                 continue
-            check_merge(f"{variant} {shape}", model_path, settings, folder / f"{variant}-{shape}", ids)
+            if "merge" in arguments.what:
+                check_merge(f"{variant} {shape}", model_path, settings, folder / f"{variant}-{shape}", ids)
+        if "gguf" in arguments.what:
+            check_tiny_gguf(variant, model_path, folder / f"{variant}-gguf", library, ids)
 
 
 def real(path: Path, folder: Path, library: LlamaCpp) -> None:
+    if "snippets" in arguments.what:
+        return check_snippets(path, folder / "snippets")
+
     def texts_ids(model):
         return [model.tokenize(text) for text in TEXTS]
 
@@ -195,6 +249,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("forge")
 parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
+parser.add_argument("--what", default="merge,gguf,snippets" if "--model" not in sys.argv else "gguf", help="of the tiny model's variants; of a real one snippets alone, if named")
 parser.add_argument("--types", default=",".join(TYPES))
 arguments = parser.parse_args()
 with tempfile.TemporaryDirectory(prefix="forge-export-") as name:
