@@ -199,8 +199,8 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
       throw Error(ErrorKind::environment, tensor.name + ": holds values that are not finite")
           .hint("the model file is damaged, or its training diverged");
     take(first, {values.data(), static_cast<size_t>(count * columns)});
+    source.file->release(source.index);  // what is still to be read comes from the file again
   }
-  source.file->release(source.index);
 }
 
 }  // namespace forge

@@ -19,6 +19,14 @@ class Batch(ctypes.Structure):
                                                  ("token", "embd", "pos", "n_seq_id", "seq_id", "logits")]
 
 
+def with_wide_cache(parameters: Opaque) -> Opaque:
+    """Keys and values in f32: the one place where f16 (1), their default, stands twice in a row behind the scalars."""
+    words = (ctypes.c_int32 * 256).from_buffer(parameters)
+    at = next(i for i in range(16, 64) if words[i] == 1 and words[i + 1] == 1)
+    words[at] = words[at + 1] = 0
+    return parameters
+
+
 class LlamaCpp:
     def __init__(self, path: str):
         self.c = c = ctypes.CDLL(path)
@@ -57,7 +65,7 @@ class Model:
         self.c = c
         self.model = c.llama_model_load_from_file(path.encode(), c.llama_model_default_params())
         assert self.model, f"llama.cpp does not load {path}"
-        self.context = c.llama_init_from_model(self.model, c.llama_context_default_params())
+        self.context = c.llama_init_from_model(self.model, with_wide_cache(c.llama_context_default_params()))
         self.vocab = c.llama_model_get_vocab(self.model)
         self.size = c.llama_vocab_n_tokens(self.vocab)
 
