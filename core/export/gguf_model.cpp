@@ -1,5 +1,6 @@
 #include "core/export/gguf_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -92,16 +93,34 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
   });
 }
 
+// llama.cpp takes a file whose general.name says phi3 for one with Phi-3's vocabulary, and does not load it where tokens of that
+// are missing (llama-vocab.cpp). Such a name loses its number.
+std::string loadable_name(std::string name, const std::vector<std::string>& tokens) {
+  for (const char* needed : {"</s>", "<unk>", "<s>", "<|endoftext|>"}) {
+    if (std::find(tokens.begin(), tokens.end(), needed) != tokens.end()) continue;
+    for (const std::string word : {"phi-3", "phi3"})
+      for (size_t at; (at = lower(name).find(word)) != std::string::npos;) name.replace(at, word.size(), "phi");
+    break;
+  }
+  return name;
+}
+
 GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
   GgufMetadata metadata;
+  std::vector<std::string> tokens;
   if (is_directory(source.model_path)) {
+    const GgufVocabulary vocabulary =
+        vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
     add_model_keys(spec, metadata);
-    add_vocabulary_keys(vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size), metadata);
+    add_vocabulary_keys(vocabulary, metadata);
+    tokens = vocabulary.tokens;
   } else {
-    copy_keys(Gguf(source.model_path), metadata);
+    const Gguf gguf(source.model_path);
+    copy_keys(gguf, metadata);
+    tokens = gguf.require_strings("tokenizer.ggml.tokens");
   }
   metadata.text("general.type", "model");
-  metadata.text("general.name", source.name);
+  metadata.text("general.name", loadable_name(source.name, tokens));
   metadata.integer("general.file_type", format.file_type);
   metadata.integer("general.quantization_version", 2);
   if (!source.chat_template.empty()) metadata.text("tokenizer.chat_template", source.chat_template);

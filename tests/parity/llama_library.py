@@ -19,11 +19,14 @@ class Batch(ctypes.Structure):
                                                  ("token", "embd", "pos", "n_seq_id", "seq_id", "logits")]
 
 
-def with_wide_cache(parameters: Opaque) -> Opaque:
-    """Keys and values in f32: the one place where f16 (1), their default, stands twice in a row behind the scalars."""
+def in_f32(parameters: Opaque) -> Opaque:
+    """Keys and values in f32: the one place where f16 (1), their default, stands twice in a row behind the scalars. No flash attention,
+    which rounds queries to f16: the last of the four choices that are left open (-1)."""
     words = (ctypes.c_int32 * 256).from_buffer(parameters)
-    at = next(i for i in range(16, 64) if words[i] == 1 and words[i + 1] == 1)
-    words[at] = words[at + 1] = 0
+    cache = next(i for i in range(16, 64) if words[i] == 1 and words[i + 1] == 1)
+    words[cache] = words[cache + 1] = 0
+    choices = next(i for i in range(4, 32) if all(words[i + k] == -1 for k in range(4)))
+    words[choices + 3] = 0
     return parameters
 
 
@@ -50,6 +53,7 @@ class LlamaCpp:
         declare("llama_adapter_lora_init", pointer, pointer, text)
         declare("llama_set_adapters_lora", integer, pointer, ctypes.POINTER(pointer), ctypes.c_size_t,
                 ctypes.POINTER(ctypes.c_float))
+        declare("llama_set_n_threads", None, pointer, integer, integer)
         declare("llama_free", None, pointer)
         declare("llama_model_free", None, pointer)
         self.quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, text, pointer)(lambda level, message, data: None)
@@ -65,7 +69,8 @@ class Model:
         self.c = c
         self.model = c.llama_model_load_from_file(path.encode(), c.llama_model_default_params())
         assert self.model, f"llama.cpp does not load {path}"
-        self.context = c.llama_init_from_model(self.model, with_wide_cache(c.llama_context_default_params()))
+        self.context = c.llama_init_from_model(self.model, in_f32(c.llama_context_default_params()))
+        c.llama_set_n_threads(self.context, 1, 1)  # several would wait for each other, spinning, where others work too
         self.vocab = c.llama_model_get_vocab(self.model)
         self.size = c.llama_vocab_n_tokens(self.vocab)
 
