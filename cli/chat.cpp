@@ -45,7 +45,7 @@ int run(const Arguments& args) {
   Progress progress(false, args.quiet());
   ModelChoice choice = choose_model(args, progress);
   sampling_request(args);  // reports a wrong option before the conversation starts
-  ModelText text = open_model_text(choice.model, choice.chat_template);
+  ModelText text = open_model_text(choice.text, choice.chat_template);
   Json messages = Json::array();
   if (std::optional<std::string> system = args.text("--system"))
     messages.push_back({{"role", "system"}, {"content", *system}});

@@ -12,7 +12,7 @@ namespace forge {
 // Each in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand;
+    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand;
 
 namespace {
 
@@ -20,7 +20,8 @@ namespace {
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
-    &kInitCommand, &kListCommand,     &kSchemaCommand,   &kDoctorCommand,
+    &kMergeCommand, &kExportCommand,  &kAdapterCommand,  &kInitCommand,    &kListCommand,
+    &kSchemaCommand, &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =
@@ -54,6 +55,8 @@ constexpr OtherName kOtherNames[] = {
     {"infer", "generate"},    {"inference", "generate"}, {"predict", "generate"}, {"sample", "generate"},
     {"complete", "generate"}, {"talk", "chat"},          {"new", "init"},         {"create", "init"},
     {"config", "init"},       {"docs", "schema"},        {"env", "doctor"},       {"info", "doctor"},
+    {"convert", "export"},    {"gguf", "export"},        {"quantize", "export"},   {"merge-lora", "merge"},
+    {"merge_lora", "merge"},  {"lora", "adapter"},
     {"reward", "score"},      {"rewards", "score"},      {"grade", "score"},
     {"hardware", "profile"},  {"device", "profile"},     {"gpu", "profile"},      {"show", "list"},
 };
@@ -64,14 +67,6 @@ struct NoCommand {
   const char* instead;
 };
 constexpr NoCommand kNoCommands[] = {
-    {"merge",
-     "forge has no merge yet; of a run's adapter folder, PEFT's merge_and_unload() makes whole weights"},
-    {"export",
-     "forge has no export yet; RUN/adapter (RUN/model of full fine-tuning) is what PEFT, transformers and "
-     "vLLM load"},
-    {"convert",
-     "forge has no conversion yet; RUN/adapter (RUN/model of full fine-tuning) is what PEFT, transformers "
-     "and vLLM load"},
     {"import", "forge validate says for each key of another tool's config what it is here"},
     {"serve", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
     {"deploy", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},

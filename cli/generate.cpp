@@ -1,4 +1,7 @@
 // forge generate: text from a model, streamed to stdout.
+#include <iostream>
+#include <iterator>
+
 #include "cli/console.h"
 #include "cli/generation.h"
 #include "core/base/file.h"
@@ -9,7 +12,8 @@ namespace {
 
 constexpr Option kOwnOptions[] = {
     {"--prompt", "TEXT", "what to answer", true},
-    {"--prompts", "FILE", "one prompt a line; .jsonl: objects with prompt or messages"},
+    {"--prompts", "FILE", "one prompt a line; .jsonl: objects with prompt or messages; - reads either from stdin"},
+    {"--compare", "", "answer each prompt without the adapter too"},
     {"--system", "TEXT", "the system message"},
     {"--raw", "", "continue the text as it is, without the chat template"},
 };
@@ -38,16 +42,26 @@ Prompt prompt_of_row(const Json& row, const std::string& place, const std::optio
   return {text, conversation(system, text)};
 }
 
-std::vector<Prompt> prompts_of_file(const std::string& path, const std::optional<std::string>& system) {
+std::string read_stdin() {
+  std::string text((std::istreambuf_iterator<char>(std::cin)), {});
+  if (static_cast<int64_t>(text.size()) > kLargestPrompts)
+    throw Error(ErrorKind::data, "stdin: more than " + format_bytes(kLargestPrompts) + " of prompts");
+  return text;
+}
+
+std::vector<Prompt> prompts_of_file(const std::string& name, const std::optional<std::string>& system) {
   std::vector<Prompt> prompts;
   int64_t number = 0;
-  for (const std::string& line : split(read_file(path, kLargestPrompts, ErrorKind::data), '\n')) {
+  const std::string path = name == "-" ? "stdin" : name;
+  const std::string text = name == "-" ? read_stdin() : read_file(name, kLargestPrompts, ErrorKind::data);
+  const bool rows = name == "-" ? starts_with(trim(text), "{") : ends_with(name, ".jsonl");
+  for (const std::string& line : split(text, '\n')) {
     ++number;
     if (trim(line).empty()) continue;
     if (size_t bad = 0; !valid_utf8(line, &bad))
       throw Error(ErrorKind::data,
                   path + ":" + std::to_string(number) + ":" + std::to_string(bad + 1) + ": is not UTF-8");
-    if (!ends_with(path, ".jsonl"))
+    if (!rows)
       prompts.push_back({line, conversation(system, line)});
     else
       prompts.push_back(prompt_of_row(parse_json(line, path, ErrorKind::data, {}, number),
@@ -78,17 +92,43 @@ std::vector<int32_t> ids_of(const Prompt& prompt, const ModelText& text, bool ra
   return ids;
 }
 
+Json json_of(const Prompt& prompt, const GeneratedText& text) {
+  return {{"prompt", prompt.text}, {"text", text.text}, {"reason", text.reason}, {"tokens", text.tokens}};
+}
+
+// The base's answers beside the adapter's.
+int compare(const Json& sampling, const std::vector<Prompt>& prompts, const std::vector<std::vector<int32_t>>& ids,
+            const ModelText& text, const ModelChoice& choice, const Arguments& args, Progress& progress) {
+  if (!choice.adapter) throw Error(ErrorKind::usage, "--compare: there is no adapter to leave out");
+  ModelChoice bare = choice;
+  bare.adapter.reset();
+  const auto silent = [](size_t, const std::string&) {};
+  const std::vector<GeneratedText> before = generate_texts(sampling, ids, text, bare, args, progress, silent);
+  const std::vector<GeneratedText> after = generate_texts(sampling, ids, text, choice, args, progress, silent);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (!args.json()) {
+      print("prompt:  " + prompts[i].text + "\nbase:    " + before[i].text + "\nadapter: " + after[i].text + "\n\n");
+      continue;
+    }
+    Json result = json_of(prompts[i], after[i]);
+    result["base_text"] = before[i].text;
+    print_json(result);
+  }
+  return 0;
+}
+
 int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   ModelChoice choice = choose_model(args, progress);
   std::vector<Prompt> prompts = read_prompts(args);
   Json sampling = sampling_request(args);
-  ModelText text = open_model_text(choice.model, choice.chat_template);
+  ModelText text = open_model_text(choice.text, choice.chat_template);
   std::vector<std::vector<int32_t>> ids;
   for (const Prompt& prompt : prompts) {
     ids.push_back(ids_of(prompt, text, args.has("--raw")));
     if (ids.back().empty()) throw Error(ErrorKind::usage, "a prompt is empty");
   }
+  if (args.has("--compare")) return compare(sampling, prompts, ids, text, choice, args, progress);
   std::vector<GeneratedText> texts =
       generate_texts(sampling, ids, text, choice, args, progress, [&](size_t, const std::string& piece) {
         if (args.json()) return;
@@ -96,10 +136,7 @@ int run(const Arguments& args) {
       });
   if (args.json())
     for (size_t i = 0; i < texts.size(); ++i) {
-      Json result{{"prompt", prompts[i].text},
-                  {"text", texts[i].text},
-                  {"reason", texts[i].reason},
-                  {"tokens", texts[i].tokens}};
+      Json result = json_of(prompts[i], texts[i]);
       if (!progress.warnings().empty()) result["warnings"] = progress.warnings();
       print_json(result);
     }

@@ -1,6 +1,44 @@
 #include "cli/generation.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "core/base/text.h"
+
 namespace forge {
+namespace {
+
+// The longest end of `text` with which one of the stops begins.
+size_t begun(const std::string& text, const std::vector<std::string>& stops) {
+  size_t longest = 0;
+  for (const std::string& stop : stops)
+    for (size_t length = std::min(text.size(), stop.size() - 1); length > longest; --length)
+      if (text.compare(text.size() - length, length, stop, 0, length) == 0) longest = length;
+  return longest;
+}
+
+std::vector<std::string> stop_texts(const Arguments& args) {
+  for (const std::string& stop : args.texts("--stop"))
+    if (stop.empty() || !valid_utf8(stop)) throw Error(ErrorKind::usage, "--stop: expected a text");
+  return args.texts("--stop");
+}
+
+}  // namespace
+
+std::string StopTexts::push(const std::string& piece) {
+  if (met_) return "";
+  held_ += piece;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  met_ = first != std::string::npos;
+  const size_t shown = met_ ? first : held_.size() - begun(held_, stops_);
+  std::string text = held_.substr(0, shown);
+  held_.erase(0, shown);
+  return text;
+}
+
+std::string StopTexts::finish() { return met_ ? "" : std::exchange(held_, ""); }
+
 Json sampling_request(const Arguments& args) {
   return {{"command", "generate"},
           {"max_new_tokens", args.integer("--max-new-tokens", 256, 1, 1 << 24)},
@@ -8,6 +46,7 @@ Json sampling_request(const Arguments& args) {
           {"top_k", args.integer("--top-k", 0, 0, INT32_MAX)},
           {"top_p", args.number("--top-p", 1, 0, 1)},
           {"min_p", args.number("--min-p", 0, 0, 1)},
+          {"repetition_penalty", args.number("--repetition-penalty", 1, 0.01, 100)},
           {"seed", args.integer("--seed", 42, 0, INT64_MAX)}};
 }
 
@@ -20,6 +59,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
   request["stop_ids"] = stop_ids(text, model.eos_token_ids);
   std::vector<GeneratedText> texts(prompts.size());
   std::vector<DecodeStream> streams(prompts.size(), DecodeStream(text.tokenizer, true));
+  std::vector<StopTexts> stops(prompts.size(), StopTexts(stop_texts(args)));
   std::vector<bool> ended(prompts.size(), false);
   size_t shown = 0;  // whose pieces are shown as they come; what later ones have is shown when it is their turn
   auto add = [&](size_t prompt, const std::string& piece) {
@@ -38,13 +78,15 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
     if (name != "token" && name != "text_end") return progress.show(event);
     size_t prompt = event.at("prompt").get<size_t>();
     FORGE_CHECK(prompt < texts.size(), "the engine answers prompt " << prompt << " of " << texts.size());
+    StopTexts& stop = stops[prompt];
     if (name == "token") {
       progress.finish();
-      return add(prompt, streams[prompt].push(event.at("id").get<int32_t>()));
+      texts[prompt].tokens += !stop.met();
+      return add(prompt, stop.push(streams[prompt].push(event.at("id").get<int32_t>())));
     }
-    add(prompt, streams[prompt].finish());
-    texts[prompt].reason = event.value("reason", "");
-    texts[prompt].tokens = event.value("tokens", int64_t{0});
+    add(prompt, stop.push(streams[prompt].finish()));
+    add(prompt, stop.finish());
+    texts[prompt].reason = stop.met() ? "stop" : event.value("reason", "");
     end(prompt);
   });
   return texts;

@@ -15,7 +15,25 @@ inline constexpr Option kSamplingOptions[] = {
     {"--top-k", "N", "choose among the N likeliest tokens (default: all)"},
     {"--top-p", "P", "choose among the likeliest tokens that have P together (default 1)"},
     {"--min-p", "P", "leave out tokens less likely than P times the likeliest (default 0)"},
+    {"--repetition-penalty", "P", "divides the logits of tokens that were there before (default 1)"},
+    {"--stop", "TEXT", "end before this text, which is left out", true},
     {"--seed", "N", "repeats a text (default 42)"},
+};
+
+// Cuts a stream of text before the first of several texts. What may be the beginning of one is held back until it is none.
+class StopTexts {
+ public:
+  explicit StopTexts(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  // What can be shown of it and of what was held back before; nothing once a stop was met.
+  std::string push(const std::string& piece);
+  // What was held back at the end of the text.
+  std::string finish();
+  bool met() const { return met_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool met_ = false;
 };
 
 struct GeneratedText {

@@ -18,23 +18,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+// Without a slash at its end, so that its parent is the folder that holds it.
+std::string absolute(const std::string& path) {
+  std::string whole = fs::absolute(path).lexically_normal().string();
+  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole;
+}
 
-// What to name instead of something that is no run folder.
+bool holds(const fs::path& folder, const char* file) { return file_exists((folder / file).string()); }
+
+// What an operand stands for.
+struct Named {
+  std::string run;      // the run folder; empty: an adapter that belongs to none here
+  std::string weights;  // the folder of the adapter or model to take; empty: the run's result
+};
+
+// A run folder, its result or one of its checkpoints, or an adapter on its own. Nothing for anything else.
+std::optional<Named> find_named(const std::string& name) {
+  const std::string folder = absolute(name);
+  if (holds(folder, "plan.json")) return Named{folder, ""};
+  const bool adapter = holds(folder, "adapter_config.json");
+  if (!adapter && !holds(folder, "model.safetensors")) return std::nullopt;
+  const fs::path path(folder), parent = path.parent_path();
+  const bool result = path.filename() == "adapter" || path.filename() == "model";
+  if (result && holds(parent, "plan.json")) return Named{parent.string(), folder};
+  if (parent.filename() == "checkpoints" && holds(parent.parent_path(), "plan.json"))
+    return Named{parent.parent_path().string(), folder};
+  return adapter ? std::optional(Named{"", folder}) : std::nullopt;
+}
+
+// What to name instead of something that is none of these.
 std::string run_meant(const std::string& name) {
   const fs::path path = fs::path(name).lexically_normal();
-  const auto has = [&](const fs::path& folder, const char* file) {
-    return file_exists((folder / file).string());
-  };
-  if (has(path, "adapter_config.json")) {
-    for (fs::path above = path.parent_path(); !above.empty() && above != above.parent_path();
-         above = above.parent_path())
-      if (has(above, "plan.json"))
-        return "name the run, " + above.string() +
-               ", or this adapter with its model: --model MODEL --adapter " + name;
-    return "an adapter goes with its model: --model MODEL --adapter " + name;
-  }
-  if (has(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
+  if (holds(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
   for (const char* ending : {".yaml", ".yml", ".json"})
     if (ends_with(name, ending))
       return "name the run folder that forge run " + name + " makes, OUTPUT_DIR/NAME: runs/" +
@@ -43,41 +59,64 @@ std::string run_meant(const std::string& name) {
 }
 
 // Where the weights of a run without a result can be had today.
-std::string way_to_result(const std::string& folder, const RunState& state, const ModelChoice& choice,
-                          bool full) {
+std::string way_to_result(const std::string& folder, const RunState& state) {
   const std::string finish = "run its job again to finish it";
-  if (full || !state.last_step) return finish;
-  return finish + ", or use its last checkpoint: --model " + choice.run->job.model.path + " --adapter " +
-         RunPaths{folder}.checkpoint(*state.last_step);
+  if (!state.last_step) return finish;
+  return finish + ", or name its last checkpoint: " + RunPaths{folder}.checkpoint(*state.last_step);
 }
 
-ModelChoice from_run(const std::string& folder) {
-  if (!file_exists(RunPaths{folder}.plan()))
-    throw Error(ErrorKind::environment,
-                folder + (fs::exists(folder) ? ": is no run folder: it holds no plan.json"
-                                             : ": there is no such run folder"))
-        .hint(run_meant(folder));
-  RunState state = inspect_run(folder);
+Plan plan_of_run(const std::string& folder, RunState& state) {
   if (!state.exists)
     throw Error(ErrorKind::environment, RunPaths{folder}.plan() + ": is not whole")
         .hint("run its job again: it starts over");
   unseal(state, folder);
+  return plan_from_json(state.plan, folder + "/plan.json");
+}
+
+// The run's result, or the weights in one of its folders.
+ModelChoice from_run(const std::string& folder, const std::string& weights, const std::string& shown) {
+  RunState state = inspect_run(folder);
   ModelChoice choice;
-  choice.run = plan_from_json(state.plan, folder + "/plan.json");
-  bool full = choice.run->job.adapter.type == AdapterType::none;
-  std::string result = absolute(folder) + (full ? "/model" : "/adapter");
+  choice.run = plan_of_run(folder, state);
+  const Job& job = choice.run->job;
+  const bool full = job.adapter.type == AdapterType::none;
+  const std::string result = weights.empty() ? absolute(folder) + (full ? "/model" : "/adapter") : weights;
   if (!is_directory(result))
-    throw Error(ErrorKind::environment, folder + ": has no " + (full ? "model" : "adapter") + " yet")
-        .hint(way_to_result(folder, state, choice, full));
-  choice.model = full ? result : choice.run->job.model.path;
+    throw Error(ErrorKind::environment, shown + ": has no " + (full ? "model" : "adapter") + " yet")
+        .hint(way_to_result(shown, state));
+  if (full && !holds(result, "config.json"))
+    throw Error(ErrorKind::environment, shown + ": holds no config.json; checkpoints of older versions have none")
+        .hint("continue the run: its next checkpoint and its result have one");
+  choice.model = full ? result : job.model.path;
+  choice.text = full && !weights.empty() ? job.model.path : choice.model;
   if (!full) choice.adapter = result;
   if (!full) {  // the adapter was trained on the base in these blocks
-    choice.quantization = choice.run->job.model.quantization;
-    choice.double_quantization = choice.run->job.model.double_quantization;
+    choice.quantization = job.model.quantization;
+    choice.double_quantization = job.model.double_quantization;
   }
-  choice.chat_template = template_choice(choice.run->job);
-  choice.precision = choice.run->job.train.precision.value_or(Precision::fp32);
+  choice.chat_template = template_choice(job);
+  choice.precision = job.train.precision.value_or(Precision::fp32);
   choice.precision_reason = "as the run was trained";
+  return choice;
+}
+
+// An adapter was trained on conversations as its own template writes them.
+void take_adapter(ModelChoice& choice, const std::string& folder) {
+  choice.adapter = folder;
+  if (find_chat_template(folder, /*with_tools=*/false)) choice.chat_template.folder = folder;
+}
+
+// On the base that its adapter_config.json names, where that is on this machine.
+ModelChoice from_adapter(const std::string& folder, const std::string& shown) {
+  const std::string base = base_model_of(folder);
+  std::error_code error;
+  if (base.empty() || !fs::exists(base, error))
+    throw Error(ErrorKind::environment, shown + ": is an adapter of " + (base.empty() ? "a model that it does not name" : base) +
+                                            ", which is not on this machine")
+        .hint("name its model: --model MODEL --adapter " + shown);
+  ModelChoice choice;
+  choice.model = choice.text = absolute(base);
+  take_adapter(choice, folder);
   return choice;
 }
 
@@ -98,6 +137,18 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
 
 }  // namespace
 
+ModelChoice choose_named(const std::string& name, Progress& progress) {
+  const std::optional<Named> named = find_named(name);
+  if (!named)
+    throw Error(ErrorKind::environment,
+                name + (fs::exists(name) ? ": is no run folder: it holds no plan.json" : ": there is no such run folder"))
+        .hint(run_meant(name));
+  if (named->run.empty()) return from_adapter(named->weights, name);
+  ModelChoice choice = from_run(named->run, named->weights, name);
+  warn_of_changed_base(choice, named->run, progress);
+  return choice;
+}
+
 ModelChoice choose_model(const Arguments& args, Progress& progress) {
   return choose_model(args, args.operands().empty() ? std::nullopt : std::optional(args.operands()[0]), progress);
 }
@@ -112,14 +163,10 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
     throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
   ModelChoice choice;
   if (names_run) {
-    choice = from_run(*run);
-    warn_of_changed_base(choice, absolute(*run), progress);
+    choice = choose_named(*run, progress);
   } else {
-    choice.model = absolute(*args.text("--model"));
-    if (args.has("--adapter")) choice.adapter = absolute(*args.text("--adapter"));
-    // An adapter was trained on conversations as its own template writes them.
-    if (choice.adapter && find_chat_template(*choice.adapter, /*with_tools=*/false))
-      choice.chat_template.folder = *choice.adapter;
+    choice.model = choice.text = absolute(*args.text("--model"));
+    if (args.has("--adapter")) take_adapter(choice, absolute(*args.text("--adapter")));
   }
   if (std::optional<std::string> name = args.text("--template"))
     choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}, ""};
@@ -142,12 +189,19 @@ std::string provider_of(const ModelChoice& choice, const Device& device) {
   return able_provider(choice.run ? choice.run->provider : "", shape).name;
 }
 
+HardwareConfig hardware_of(const Arguments& args) {
+  HardwareConfig hardware;
+  hardware.device = args.text("--device").value_or("auto");
+  return hardware;
+}
+
 }  // namespace
+
+Device chosen_device(const Arguments& args) { return choose_device(probe_hardware(), hardware_of(args)); }
 
 Json compute(Json request, const ModelChoice& choice, const Arguments& args,
              const EngineProcess::OnEvent& on_event) {
-  HardwareConfig hardware;
-  hardware.device = args.text("--device").value_or("auto");
+  const HardwareConfig hardware = hardware_of(args);
   Device device = choose_device(probe_hardware(), hardware);
   int64_t threads = args.integer("--threads", device.cpu.cores, 1, 4096);
   request["model"] = choice.model;

@@ -1,5 +1,5 @@
 #pragma once
-// Which model a command works with: --model and --adapter, or what a run left behind.
+// Which model a command works with: --model and --adapter, or a run's result, one of its checkpoints, an adapter folder.
 #include <optional>
 #include <string>
 
@@ -14,6 +14,7 @@ namespace forge {
 
 struct ModelChoice {
   std::string model;                   // absolute path of a folder or a .gguf file
+  std::string text;                    // where its tokenizer is: the model, but for a checkpoint of full fine-tuning
   std::optional<std::string> adapter;  // absolute path of a PEFT folder
   std::optional<Plan> run;             // the plan of the run it came from
   TemplateChoice chat_template;
@@ -34,11 +35,17 @@ inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "auto, cpu or cuda:N"},
 };
 
-// From the options, or from the run folder that the operand names; a base model that changed since the run is warned of.
-// Throws Error(usage) when neither or both are given, Error(environment) for what is missing on the disk.
+// From the options, or from what the operand names: a run folder, its adapter/ or model/, one of its checkpoints, or an adapter
+// whose adapter_config.json says where its base model is. A base model that changed since the run is warned of. Throws
+// Error(usage) when neither or both are given, Error(environment) for what is missing on the disk.
 ModelChoice choose_model(const Arguments& args, Progress& progress);
 // The same where another option names the run.
 ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress);
+// The same of an operand alone, for commands with other options.
+ModelChoice choose_named(const std::string& operand, Progress& progress);
+
+// The device that the engine will compute on, by --device.
+Device chosen_device(const Arguments& args);
 
 // Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
 // precision, quantization, provider, threads, device. Returns what it says at the end.

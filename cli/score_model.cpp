@@ -37,7 +37,7 @@ void require_scores(const ModelChoice& choice) {
 Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const Arguments& args, const std::string& scratch,
                       Progress& progress) {
   if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file");
-  ModelText text = open_model_text(choice.model, choice.chat_template);
+  ModelText text = open_model_text(choice.text, choice.chat_template);
   const ModelSpec model = read_model_spec(choice.model);
   text.embedding_rows = model.vocab_size;
   Job job;

@@ -11,6 +11,7 @@
 #include "core/config/names.h"
 #include "core/config/secrets.h"
 #include "core/base/text.h"
+#include "core/model/compare.h"
 #include "core/model/generate.h"
 #include "core/run/request_fields.h"
 #include "core/tensor/device.h"
@@ -87,22 +88,33 @@ Enum named(const Json& request, const char* key, Enum otherwise) {
   return *value;
 }
 
-LoadedModel open_model(const Json& request, const char* model_key, const char* adapter_key) {
+// Says hello, and which device the request is for.
+c10::Device begin(const Json& request, const EventSink& emit) {
+  set_threads(field<int64_t>(request, "threads", at::get_num_threads()));
+  std::string device = field<std::string>(request, "device", "cpu");
+  hello(emit, device);
+  return open_device(device);
+}
+
+// The model that a request describes, or a part of one that does.
+LoadedModel open_described(const Json& described, Precision precision, c10::Device device, const char* model_key = "model",
+                           const char* adapter_key = "adapter") {
   ModelConfig model;
-  model.path = request.at(model_key);
-  model.quantization = named(request, "quantization", Quantization::none);
-  model.double_quantization = field(request, "double_quantization", false);
-  return open_model_with_adapter(model, field<std::string>(request, adapter_key, ""),
-                                 named(request, "precision", Precision::fp32),
-                                 open_device(field<std::string>(request, "device", "cpu")));
+  model.path = described.at(model_key);
+  model.quantization = named(described, "quantization", Quantization::none);
+  model.double_quantization = field(described, "double_quantization", false);
+  return open_model_with_adapter(model, field<std::string>(described, adapter_key, ""), precision, device);
+}
+
+LoadedModel open_model(const Json& request, const char* model_key, const char* adapter_key) {
+  return open_described(request, named(request, "precision", Precision::fp32),
+                        open_device(field<std::string>(request, "device", "cpu")), model_key, adapter_key);
 }
 
 // What eval and generate share.
 LoadedModel open_for(const Json& request, const EventSink& emit) {
-  set_threads(field<int64_t>(request, "threads", at::get_num_threads()));
-  std::string device = field<std::string>(request, "device", "cpu");
-  hello(emit, device);
-  return open_model(request, "model", "adapter");
+  const c10::Device device = begin(request, emit);
+  return open_described(request, named(request, "precision", Precision::fp32), device);
 }
 
 void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
@@ -147,6 +159,39 @@ void check_ids(const std::vector<int32_t>& prompt, int64_t vocab_size) {
                                               std::to_string(vocab_size));
 }
 
+using Prompts = std::vector<std::vector<int32_t>>;
+
+// Nothing of the model stays behind: the second is loaded where the first was.
+at::Tensor logits_of(const Json& described, const std::string& provider, Precision precision, c10::Device device,
+                     const Prompts& prompts) {
+  LoadedModel loaded = open_described(described, precision, device);
+  for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, loaded.model.spec.vocab_size);
+  Job job;
+  job.adapter = loaded.adapter;
+  const auto decoder = make_decoder(provider, loaded.model, *loaded.trainables,
+                                    step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
+  return logits_along(*decoder, prompts);
+}
+
+void compare_request(const Json& request, const EventSink& emit, StopFlag&) {
+  const c10::Device device = begin(request, emit);
+  const auto precision = named(request, "precision", Precision::fp32);
+  const auto prompts = request.at("prompts").get<Prompts>();
+  const std::string provider = request.at("provider");
+  const at::Tensor first = logits_of(request, provider, precision, device, prompts);
+  const at::Tensor second = logits_of(request.at("other"), provider, precision, device, prompts);
+  if (first.sizes() != second.sizes())
+    throw Error(ErrorKind::environment, "the two models have vocabularies of " + std::to_string(first.size(1)) + " and " +
+                                            std::to_string(second.size(1)) + " rows");
+  const LogitDifference difference = logit_difference(first, second);
+  emit({{"event", "done"},
+        {"positions", difference.positions},
+        {"largest_difference", difference.largest},
+        {"largest_logit", difference.scale},
+        {"divergence", difference.divergence},
+        {"same_likeliest", difference.same_likeliest}});
+}
+
 void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
   LoadedModel loaded = open_for(request, emit);
   if (loaded.model.spec.score_head)
@@ -157,9 +202,10 @@ void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
                         .top_k = field<int64_t>(request, "top_k", 0),
                         .top_p = field(request, "top_p", 1.0),
                         .min_p = field(request, "min_p", 0.0),
+                        .repetition_penalty = field(request, "repetition_penalty", 1.0),
                         .seed = field<int64_t>(request, "seed", 42),
                         .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {})};
-  const auto prompts = request.at("prompts").get<std::vector<std::vector<int32_t>>>();
+  const auto prompts = request.at("prompts").get<Prompts>();
   for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, loaded.model.spec.vocab_size);
   Job job;
   job.adapter = loaded.adapter;
@@ -208,6 +254,7 @@ struct Row {
 constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
                                Row{"rates", &rates_request},
                                Row{"eval", &eval_request}, Row{"generate", &generate_request},
+                               Row{"compare", &compare_request},
                                Row{"info", &info_request}};
 
 }  // namespace

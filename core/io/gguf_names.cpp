@@ -1,5 +1,6 @@
 #include "core/io/gguf_names.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/base/text.h"
@@ -149,6 +150,32 @@ GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_vie
   if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
   std::string prefix = in_layer ? "model.layers." + std::to_string(layer) + "." : "";
   return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
+}
+
+std::string gguf_name(const GgufArchitecture& architecture, std::string_view hugging_face_name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  std::string_view stem = hugging_face_name.substr(0, hugging_face_name.rfind('.'));
+  std::string prefix;
+  if (starts_with(stem, kLayers)) {
+    stem.remove_prefix(kLayers.size());
+    prefix = "blk." + std::string(stem.substr(0, stem.find('.'))) + ".";
+    stem.remove_prefix(std::min(stem.size(), stem.find('.') + 1));
+  }
+  const auto try_names = [&](const auto& names) -> std::string {
+    for (const Name& name : names) {
+      if (name.hugging_face != stem || name.hugging_face.empty()) continue;
+      const std::string found =
+          prefix + std::string(name.gguf) + std::string(hugging_face_name.substr(hugging_face_name.rfind('.')));
+      // A name may stand in several tables: it counts where it reads back as what was asked for.
+      if (forge::hugging_face_name(architecture, found).name == hugging_face_name) return found;
+    }
+    return "";
+  };
+  if (prefix.empty()) return try_names(kWhole);
+  std::string found = try_names(kLayer);
+  if (found.empty()) found = try_names(kPlain);
+  if (found.empty()) found = try_names(kFused);
+  return found.empty() ? try_names(kSandwich) : found;
 }
 
 }  // namespace forge

@@ -27,5 +27,8 @@ struct GgufName {
   int64_t layer = -1;
 };
 GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name);
+// The other way: "model.layers.0.mlp.up_proj.weight" → "blk.0.ffn_up.weight". Empty for a name that no file of the
+// architecture has.
+std::string gguf_name(const GgufArchitecture& architecture, std::string_view hugging_face_name);
 
 }  // namespace forge

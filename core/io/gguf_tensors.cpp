@@ -58,14 +58,14 @@ class MappedGguf : public GgufFile {
   std::string header_hash() const override { return gguf_.header_hash(); }
   bool data_missing() const override { return gguf_.data_missing(); }
 
-  void read_f32(size_t index, float* values) const override {
+  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
     const Change& change = changes_.at(index);
     const TensorInfo& tensor = tensors_[index];
     if (tensor.count() == 0) return;  // of any number of rows
-    if (change.heads > 0) return read_heads(tensor, bytes(index), change.heads, values);
-    TensorFile::read_f32(index, values);
+    if (change.heads > 0) return read_heads(tensor, bytes(index), change.heads, begin, count, values);
+    TensorFile::read_rows_f32(index, begin, count, values);
     if (!change.minus_one) return;
-    for (int64_t i = 0, count = tensor.count(); i < count; ++i) values[i] -= 1.0f;
+    for (int64_t i = 0, all = count * (tensor.count() / tensor.rows()); i < all; ++i) values[i] -= 1.0f;
   }
 
   std::vector<float> rope_factors() const override {
@@ -107,16 +107,13 @@ class MappedGguf : public GgufFile {
     changes_.push_back(change);
   }
 
-  // In a head of n rows the file has row i of the first half at 2i and row i of the second half at 2i + 1.
-  static void read_heads(const TensorInfo& tensor, std::string_view bytes, int64_t heads, float* values) {
-    const int64_t rows = tensor.shape[0], per_head = rows / heads, half = per_head / 2;
-    const int64_t row = tensor.count() / rows;
+  static void read_heads(const TensorInfo& tensor, std::string_view bytes, int64_t heads, int64_t begin, int64_t count,
+                         float* values) {
+    const int64_t row = tensor.count() / tensor.rows();
     const int64_t row_bytes = bytes_of(tensor.dtype, row);
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t in_head = r % per_head;
-      const int64_t stored = r - in_head + in_head % half * 2 + in_head / half;
-      decode_to_f32(tensor.dtype, bytes.data() + stored * row_bytes, row, values + r * row);
-    }
+    for (int64_t r = begin; r < begin + count; ++r)
+      decode_to_f32(tensor.dtype, bytes.data() + gguf_row(r, tensor.rows() / heads) * row_bytes, row,
+                    values + (r - begin) * row);
   }
 
   Gguf gguf_;
@@ -126,6 +123,11 @@ class MappedGguf : public GgufFile {
 };
 
 }  // namespace
+
+int64_t gguf_row(int64_t row, int64_t head_rows) {
+  const int64_t in_head = row % head_rows, half = head_rows / 2;
+  return row - in_head + in_head % half * 2 + in_head / half;
+}
 
 std::unique_ptr<GgufFile> open_gguf(const std::string& path, Data data) {
   return std::make_unique<MappedGguf>(Gguf(path, data));

@@ -27,6 +27,10 @@ class GgufFile : public TensorFile {
   virtual std::vector<float> rope_factors() const = 0;
 };
 
+// Where a file whose architecture permutes heads has row `row` of q or k: in a head of n rows, row i of the first half at 2i
+// and row i of the second half at 2i + 1.
+int64_t gguf_row(int64_t row, int64_t head_rows);
+
 // Throws Error(job) for an architecture whose names are not known, listing those that are; Error(environment)
 // for a broken file, for tensors that the architecture does not have and for q and k that do not fit the
 // numbers of heads.

@@ -73,4 +73,8 @@ void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                        const std::map<std::string, std::string>& metadata,
                        const TensorSource& bytes_of_tensor);
 
+// The same of tensors that come in pieces: `write_tensor` hands the bytes of each to `sink`, from its first to its last.
+void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo> tensors,
+                                 const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor);
+
 }  // namespace forge

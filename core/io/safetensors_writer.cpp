@@ -62,15 +62,18 @@ void check_names(const std::vector<TensorInfo>& tensors) {
 }
 
 void write_tensors(const std::string& path, const std::vector<TensorInfo>& tensors, const std::string& header,
-                   const TensorSource& bytes_of_tensor) {
+                   const TensorPieces& write_tensor) {
   OutputFile file(path);
   file.write(header);
   for (const TensorInfo& tensor : tensors) {
-    std::string_view bytes = bytes_of_tensor(tensor);
-    FORGE_CHECK(static_cast<int64_t>(bytes.size()) == bytes_of(tensor.dtype, tensor.count()),
-                tensor.name << ": got " << bytes.size() << " bytes for " << name_of(tensor.dtype) << " "
+    int64_t written = 0;
+    write_tensor(tensor, [&](std::string_view bytes) {
+      written += static_cast<int64_t>(bytes.size());
+      file.write(bytes);
+    });
+    FORGE_CHECK(written == bytes_of(tensor.dtype, tensor.count()),
+                tensor.name << ": got " << written << " bytes for " << name_of(tensor.dtype) << " "
                             << format_shape(tensor.shape));
-    file.write(bytes);
   }
   file.sync_and_close();
 }
@@ -80,12 +83,19 @@ void write_tensors(const std::string& path, const std::vector<TensorInfo>& tenso
 void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                        const std::map<std::string, std::string>& metadata,
                        const TensorSource& bytes_of_tensor) {
+  write_safetensors_in_pieces(
+      path, std::move(tensors), metadata,
+      [&](const TensorInfo& tensor, const PieceSink& sink) { sink(bytes_of_tensor(tensor)); });
+}
+
+void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo> tensors,
+                                 const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor) {
   std::sort(tensors.begin(), tensors.end(), precedes);
   check_names(tensors);
   // Never opens `path` itself: its old content may be mapped, and may be the source of the very bytes.
   const std::string temporary = path + ".tmp-" + std::to_string(::getpid());
   try {
-    write_tensors(temporary, tensors, header_bytes(tensors, metadata), bytes_of_tensor);
+    write_tensors(temporary, tensors, header_bytes(tensors, metadata), write_tensor);
     if (std::rename(temporary.c_str(), path.c_str()) != 0)
       throw Error(ErrorKind::environment, path + ": cannot replace: " + std::strerror(errno));
   } catch (...) {

@@ -1,5 +1,8 @@
 #include "core/io/tensor_file.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <limits>
 
@@ -118,8 +121,23 @@ int64_t TensorFile::find(std::string_view name) const {
 }
 
 void TensorFile::read_f32(size_t index, float* values) const {
+  read_rows_f32(index, 0, tensors().at(index).rows(), values);
+}
+
+void TensorFile::read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const {
   const TensorInfo& tensor = tensors().at(index);
-  decode_to_f32(tensor.dtype, bytes(index).data(), tensor.count(), values);
+  if (tensor.count() == 0 || count == 0) return;
+  const int64_t row = tensor.count() / tensor.rows();
+  decode_to_f32(tensor.dtype, bytes(index).data() + bytes_of(tensor.dtype, begin * row), count * row, values);
+}
+
+void TensorFile::release(size_t index) const {
+  const std::string_view data = bytes(index);
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(data.data()) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(data.data()) + data.size();
+  // Of a read-only mapping the pages come again from the file when they are read.
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 void decode_to_f32(DType dtype, const void* source, int64_t count, float* destination) {

@@ -3,6 +3,7 @@
 // Readers (safetensors.h, gguf.h) validate the whole header before anything is allocated, and never read past
 // the file.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,6 +55,7 @@ struct TensorInfo {
       shape;  // row major, outermost first, as in PyTorch ([out_features, in_features] for a linear)
   DType dtype = DType::f32;
   int64_t count() const;
+  int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
 };
 
 // What a reader demands of a file: everything, or the headers alone, so that a plan can be made without
@@ -73,7 +75,11 @@ class TensorFile {
   // Whether bytes(index), decoded one after the other, is the Hugging Face tensor.
   virtual bool bytes_are_values(size_t) const { return true; }
   // The whole Hugging Face tensor as float32 into `values` [count()]. Any number of threads may read at once.
-  virtual void read_f32(size_t index, float* values) const;
+  void read_f32(size_t index, float* values) const;
+  // Its rows [begin, begin + count) alone, [count, the rest of the shape]; a vector's rows are its values.
+  virtual void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const;
+  // The tensor's pages need not stay in memory: who walks a model larger than memory says so behind each tensor.
+  void release(size_t index) const;
   // Bytes on disk of all shards, and a hash of the headers: the cheap identity of the model.
   virtual int64_t file_bytes() const = 0;
   virtual std::string header_hash() const = 0;
@@ -83,6 +89,10 @@ class TensorFile {
   // Index of a name, or -1.
   int64_t find(std::string_view name) const;
 };
+
+// How writers take tensors that are larger than what should be in memory at once.
+using PieceSink = std::function<void(std::string_view bytes)>;
+using TensorPieces = std::function<void(const TensorInfo& tensor, const PieceSink& sink)>;
 
 // Decodes `count` elements of any dtype (block types included; count is a multiple of the block) into
 // float32. Exact for every type but f64, i64 and i32, which round to nearest. `source` needs no alignment.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "kernels/sampling/sampling_args.h"
 
@@ -48,6 +49,7 @@ struct Text {
   Clock::time_point start;
   GenerationEnd end;
   int32_t last = 0;  // token, which the next step reads
+  std::set<int32_t> seen;  // tokens of prompt and answer, where repeating them is penalised
 };
 
 class Generation {
@@ -81,6 +83,7 @@ class Generation {
       free_.pop_back();
       fresh.push_back({slot, prompts_[next_]});
       texts_.push_back({slot, {.prompt = static_cast<int64_t>(next_), .start = Clock::now()}});
+      if (penalises()) texts_.back().second.seen = {prompts_[next_].begin(), prompts_[next_].end()};
       ++next_;
     }
     stats_.prompt_tokens += tokens;
@@ -93,6 +96,20 @@ class Generation {
     take(decoder_.next_logits(fresh), 0);
   }
 
+  bool penalises() const { return config_.repetition_penalty != 1; }
+
+  // Of the texts from `first` on, a row each.
+  at::Tensor penalised(const at::Tensor& logits, size_t first) const {
+    if (!penalises()) return logits;
+    at::Tensor rows = logits.to(at::kCPU).clone();
+    const auto penalty = static_cast<float>(config_.repetition_penalty);
+    for (size_t i = first; i < texts_.size(); ++i) {
+      float* row = rows.data_ptr<float>() + static_cast<int64_t>(i - first) * rows.stride(0);
+      for (const int32_t id : texts_[i].second.seen) row[id] = row[id] > 0 ? row[id] / penalty : row[id] * penalty;
+    }
+    return rows;
+  }
+
   // The next token of the texts from `first` on; those that end leave.
   void take(const at::Tensor& logits, size_t first) {
     std::vector<uint64_t> streams, indices;
@@ -100,7 +117,7 @@ class Generation {
       streams.push_back(static_cast<uint64_t>(texts_[i].second.prompt));
       indices.push_back(static_cast<uint64_t>(texts_[i].second.end.tokens));
     }
-    const std::vector<int64_t>& tokens = sampler_.draw(logits, streams, indices);
+    const std::vector<int64_t>& tokens = sampler_.draw(penalised(logits, first), streams, indices);
     size_t kept = first;
     for (size_t i = first; i < texts_.size(); ++i) {
       auto& [slot, text] = texts_[i];
@@ -123,6 +140,7 @@ class Generation {
       return false;
     }
     text.last = static_cast<int32_t>(token);
+    if (penalises()) text.seen.insert(text.last);
     if (std::count(config_.stop_ids.begin(), config_.stop_ids.end(), text.last) > 0) {
       text.end.reason = TextEnd::stop;
       return false;

@@ -14,6 +14,8 @@ struct SamplingConfig {
   int64_t top_k = 0;       // 0: all
   double top_p = 1;
   double min_p = 0;  // relative to the most likely token
+  // Logits of tokens that prompt and answer hold are divided by it, negative ones multiplied (Keskar et al., CTRL, 2019); 1: none.
+  double repetition_penalty = 1;
   int64_t seed = 42;
   std::vector<int32_t> stop_ids;
 };

@@ -168,12 +168,25 @@ std::string peft_name(const std::string& parameter) {
   return starts_with(parameter, kPrefix) ? parameter : std::string(kPrefix) + parameter;
 }
 
-AdapterFile read_adapter_config(const std::string& folder) {
+namespace {
+
+Json read_config(const std::string& folder) {
   const std::string path = config_path(folder);
   require_link_inside(path, folder);
-  const Json json =
-      parse_json(read_file(path, kLargestConfig, ErrorKind::environment), path, ErrorKind::environment);
+  Json json = parse_json(read_file(path, kLargestConfig, ErrorKind::environment), path, ErrorKind::environment);
   if (!json.is_object()) throw fault(path, "expected an object");
+  return json;
+}
+
+}  // namespace
+
+std::string base_model_of(const std::string& folder) {
+  return get<std::string>(read_config(folder), "base_model_name_or_path", "", config_path(folder));
+}
+
+AdapterFile read_adapter_config(const std::string& folder) {
+  const std::string path = config_path(folder);
+  const Json json = read_config(folder);
   refuse_other_methods(json, path);
   refuse_unknown_settings(json, path);
   refuse_changed_base(json, path);

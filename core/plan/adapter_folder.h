@@ -28,6 +28,9 @@ AdapterFile read_adapter_config(const std::string& folder);
 // The model that it was made for: `spec`, or the same with a score head.
 ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec);
 
+// base_model_name_or_path of adapter_config.json, also where the rest of it cannot be used; empty where it names none.
+std::string base_model_of(const std::string& folder);
+
 // The modules of the model that the file changes. Throws Error(environment) where it names others.
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);
 

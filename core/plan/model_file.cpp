@@ -59,4 +59,13 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
         .hint("the weights and config.json belong to different models");
 }
 
+void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
+  const int64_t head = file.find(head_name(spec)), embedding = file.find(embedding_name(spec));
+  if (!spec.tie_word_embeddings || head < 0 || embedding < 0) return;
+  if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;
+  throw Error(ErrorKind::environment, path + ": config.json ties the head to the embedding (tie_word_embeddings), but "
+                                             "the file holds two that differ")
+      .hint("set tie_word_embeddings: false where the file's " + head_name(spec) + " counts, or remove that tensor");
+}
+
 }  // namespace forge

@@ -10,4 +10,8 @@ namespace forge {
 // beside a tied embedding.
 void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::string& path = "model");
 
+// Throws Error(environment) where the spec ties the head to the embedding and the file holds two that differ: transformers 5
+// ties only what is equal, transformers 4 ties always, so such a file is neither's model.
+void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const std::string& path);
+
 }  // namespace forge

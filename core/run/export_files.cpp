@@ -6,8 +6,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/data/report/show.h"
 #include "core/families/config_spec.h"
 #include "core/io/gguf.h"
 #include "core/run/model_text.h"
@@ -81,10 +79,6 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
   write(*tool_use, folder + "/" + kToolTemplate);
 }
 
-namespace {
-
-// transformers reads the score at the last token that is not the padding's. A padding token that ends texts would hide it, so
-// one that ends none takes its place.
 int64_t padding_of_scores(const ModelSpec& spec) {
   const auto ends_texts = [&](int64_t id) {
     return std::find(spec.eos_token_ids.begin(), spec.eos_token_ids.end(), id) != spec.eos_token_ids.end();
@@ -94,6 +88,8 @@ int64_t padding_of_scores(const ModelSpec& spec) {
   for (int64_t id = 0; pad < 0 || ends_texts(pad); ++id) pad = id;
   return pad;
 }
+
+namespace {
 
 void say_score_head(const ModelSpec& spec, Json& config) {
   config["architectures"] = {scoring_architecture(spec)};
@@ -105,6 +101,16 @@ void say_score_head(const ModelSpec& spec, Json& config) {
 
 }  // namespace
 
+void copy_tokenizer_files(const std::string& from, const std::string& folder) {
+  if (!file_exists(from + "/tokenizer_config.json")) return;
+  // The template goes with the files that it came with.
+  std::error_code ignored;
+  std::filesystem::remove(folder + "/chat_template.jinja", ignored);
+  std::filesystem::remove_all(folder + "/additional_chat_templates", ignored);
+  for (const char* name : kTokenizerFiles) copy_if_there(from, folder, name);
+  copy_tool_template(from, folder);
+}
+
 void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder) {
   Json config;
@@ -113,6 +119,7 @@ void write_model_config(const std::string& model_path, const ModelSpec& spec, co
     config = parse_json(read_file(path, 16 << 20, ErrorKind::environment), path, ErrorKind::environment);
     config.erase("torch_dtype");
     config["dtype"] = hub_dtype(dtype);
+    config["tie_word_embeddings"] = spec.tie_word_embeddings;
     copy_if_there(model_path, folder, "generation_config.json");
   } else {
     config = config_of_spec(spec);
@@ -120,58 +127,6 @@ void write_model_config(const std::string& model_path, const ModelSpec& spec, co
   }
   if (spec.score_head) say_score_head(spec, config);
   write_file_durably(folder + "/config.json", config.dump(2) + "\n");
-}
-
-namespace {
-
-// How the folder is loaded. transformers reads a GGUF by folder and name of the file, which no adapter_config.json can say.
-std::string loading_code(bool full, bool scores, const std::string& model_name) {
-  const std::string task = scores ? "SequenceClassification" : "CausalLM", labels = scores ? ", num_labels=1" : "";
-  if (full)
-    return "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
-           "model = AutoModelFor" + task + ".from_pretrained(\".\")\n";
-  if (!ends_with(lower(model_name), ".gguf"))
-    return "from peft import AutoPeftModelFor" + task + "\n"
-           "from transformers import AutoTokenizer\n\n"
-           "model = AutoPeftModelFor" + task + ".from_pretrained(\".\"" + labels + ")\n";
-  const std::filesystem::path path(model_name);
-  return "from peft import PeftModel\n"
-         "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
-         "base = AutoModelFor" + task + ".from_pretrained(" + dump_json(path.parent_path().string()) +
-         ", gguf_file=" + dump_json(path.filename().string()) + labels + ")\n" +
-         "model = PeftModel.from_pretrained(base, \".\")\n";
-}
-
-std::string loading_section(bool full, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
-  const bool gguf = ends_with(lower(model_name), ".gguf");
-  const std::string packages =
-      std::string("transformers") + (full ? "" : " peft") + (gguf && !full ? " gguf" : "");
-  std::string text = "\nIn this folder, with `pip install torch " + packages + "`:\n\n```python\n" +
-                     loading_code(full, spec.score_head, model_name);
-  if (spec.score_head && !full)
-    text += "# The score stands at the last token that is not padding, so padding must not be what ends a text.\n"
-            "model.config.pad_token_id = " + std::to_string(padding_of_scores(spec)) + "\n";
-  // A vocabulary that only a GGUF can say has no files here.
-  if (file_exists(folder + "/tokenizer_config.json"))
-    text += "tokenizer = AutoTokenizer.from_pretrained(\".\")\n";
-  return text + "```\n";
-}
-
-}  // namespace
-
-void write_model_card(const Plan& plan, const std::string& model_name, const std::string& folder) {
-  const Job& job = plan.job;
-  bool full = job.adapter.type == AdapterType::none;
-  std::string text = "---\nbase_model: " + dump_json(model_name) +
-                     "\nlibrary_name: " + (full ? "transformers" : "peft") + "\ntags:\n- forge\n" +
-                     (full ? "" : "- lora\n") + "---\n\n# " + printable(job.name) + "\n\n";
-  text += std::string(full ? "Fully fine-tuned" : "A LoRA adapter") + " by forge: objective " +
-          name_of(job.objective.type) + ", " + format_count(plan.train.examples) + " examples, " +
-          format_count(plan.steps) + " steps, learning rate " + format_number(job.optimizer.learning_rate) + " (" +
-          name_of(job.schedule.type) + ")";
-  if (!full)
-    text += ", rank " + std::to_string(job.adapter.rank) + ", alpha " + format_number(job.adapter.alpha);
-  write_file_durably(folder + "/README.md", text + ".\n" + loading_section(full, plan.model, model_name, folder));
 }
 
 }  // namespace forge

@@ -1,8 +1,8 @@
 #pragma once
-// The files beside exported weights: tokenizer, chat template, config.json, model card. Torch-free.
+// The files beside exported weights: tokenizer, chat template, config.json. Torch-free.
 #include <string>
 
-#include "core/plan/plan.h"
+#include "core/families/model_spec.h"
 #include "core/run/model_text.h"
 
 namespace forge {
@@ -12,13 +12,16 @@ namespace forge {
 // says, as chat_template.jinja, which comes before all others and sets the job's variables.
 void write_tokenizer_files(const std::string& model_path, const TemplateChoice& choice, const std::string& folder);
 
-// config.json of a fully fine-tuned model: the base folder's own with `dtype` replaced, or one written from the spec
-// when the base is a GGUF. generation_config.json is copied where there is one.
+// The tokenizer files of another folder, such as an adapter's, over those in `folder`; nothing where it has none.
+void copy_tokenizer_files(const std::string& from, const std::string& folder);
+
+// config.json of a fully fine-tuned or merged model: the base folder's own with `dtype` and tie_word_embeddings replaced, or
+// one written from the spec when the base is a GGUF. generation_config.json is copied where there is one.
 void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder);
 
-// README.md in the hub's model-card form: base model, settings, data, how to load. `model_name` is the base model's path
-// as it may be shown.
-void write_model_card(const Plan& plan, const std::string& model_name, const std::string& folder);
+// The padding token that config.json of a model with a score head names: transformers reads the score at the last token that
+// is not padding, so it is one that ends no text.
+int64_t padding_of_scores(const ModelSpec& spec);
 
 }  // namespace forge

@@ -52,10 +52,24 @@ constexpr EventField kGenerate[] = {
     {"top_k", integer, false, "0 (default): all"},
     {"top_p", number, false, "1 (default): all"},
     {"min_p", number, false, "0 (default): all"},
+    {"repetition_penalty", number, false, "1 (default): none"},
     {"seed", integer, false, "of the draws (default 42)"},
     {"stop_ids", list, false, "tokens that end a text"},
     {"precision", text, false, "fp32 (default), bf16 or fp16"},
     {"quantization", text, false, "none (default), nf4, fp4 or int8"},
+    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"provider", text, true, "fused or reference"},
+    {"device", text, false, "cpu (default) or cuda:N"},
+    {"threads", integer, false, "threads that arithmetic uses"},
+};
+
+constexpr EventField kCompare[] = {
+    {"model", text, true, "a Hugging Face folder or a .gguf file"},
+    {"adapter", text, false, "a PEFT folder"},
+    {"other", object, true, "the second model: model, and if it has them adapter, quantization, double_quantization"},
+    {"prompts", list, true, "lists of token ids, along which both are read"},
+    {"precision", text, false, "of both: fp32 (default), bf16 or fp16"},
+    {"quantization", text, false, "of the first: none (default), nf4, fp4 or int8"},
     {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
     {"provider", text, true, "fused or reference"},
     {"device", text, false, "cpu (default) or cuda:N"},
@@ -68,6 +82,7 @@ constexpr EventShape kShapes[] = {
     {"rates", "time the ops of small models: `forge bench --kernels`", kRates},
     {"eval", "loss of every example: `forge eval`", kEval},
     {"generate", "text: `forge generate`, `forge chat`", kGenerate},
+    {"compare", "how far two models' logits are apart: `forge merge`, `forge export`", kCompare},
     {"info", "what the engine is: `forge doctor`", {}},
 };
 

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/io/members.h"
 #include "core/io/safetensors.h"
+#include "core/run/export_files.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/dtype.h"
 
@@ -71,9 +72,10 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   for (const Trainable& item : session.trainables->items())
     weights.emplace_back(item.parameter.name, item.master);
   for (const SavedState& state : saved_states(session)) moments.emplace_back(state.name, state.tensor);
-  if (full(session))
+  if (full(session)) {
     write_tensors(writer.path() + "/model.safetensors", weights);
-  else
+    write_model_config(session.job.model.path, session.plan.model, name_of(DType::f32), writer.path());
+  } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual);
   write_tensors(writer.path() + "/optimizer.safetensors", moments);

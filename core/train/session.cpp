@@ -15,6 +15,7 @@
 #include "core/plan/adapter_folder.h"
 #include "core/plan/model_file.h"
 #include "core/run/export_files.h"
+#include "core/run/model_card.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
@@ -28,21 +29,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// transformers 5 ties only what is equal, transformers 4 ties always: a file that says both is neither's model.
-void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
-  const int64_t head = file.find(head_name(spec)), embedding = file.find(embedding_name(spec));
-  if (head < 0 || embedding < 0) return;
-  if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;
-  throw Error(ErrorKind::environment, path + ": config.json ties the head to the embedding (tie_word_embeddings), but "
-                                             "the file holds two that differ")
-      .hint("set tie_word_embeddings: false where the file's " + head_name(spec) + " counts, or remove that tensor");
-}
-
 Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vector<Parameter>& parameters,
                 Precision precision, Precision storage, c10::Device device) {
   auto file = open_model(config.path);
   check_model_file(spec, *file, config.path);
-  if (spec.tie_word_embeddings) refuse_another_head(spec, *file, config.path);
+  refuse_another_head(spec, *file, config.path);
   return load_model(spec, *file, scalar_type(precision), device,
                     {.quantization = config.quantization,
                      .double_quantization = config.double_quantization,

@@ -91,4 +91,13 @@ GgufPre gguf_pre_tokenizer(const std::string& name, const std::string& where) {
       .hint("known: " + join(known, ", ") + "; or put the model's tokenizer.json beside the file");
 }
 
+std::string gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges) {
+  for (const Entry& entry : table()) {
+    if (entry.patterns != patterns || entry.ignore_merges != ignore_merges) continue;
+    const std::vector<std::string> names = split(entry.names, ' ');
+    return names[0] == "default" ? names[1] : names[0];  // "default" makes llama.cpp warn
+  }
+  return "";
+}
+
 }  // namespace forge::text

@@ -15,4 +15,7 @@ struct GgufPre {
 // Throws Error(environment) naming an unknown pre-tokenizer and the nearest known.
 GgufPre gguf_pre_tokenizer(const std::string& name, const std::string& where);
 
+// The name of the pre-tokenizer with these patterns that llama.cpp knows; empty where there is none.
+std::string gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges);
+
 }  // namespace forge::text

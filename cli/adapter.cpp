@@ -1,0 +1,60 @@
+// forge adapter check: whether an adapter folder is whole, fits its model, and what loads it.
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "core/base/text.h"
+#include "core/export/adapter_check.h"
+#include "core/plan/adapter_folder.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Option kOptions[] = {
+    {"--model", "PATH", "its base model (default: what adapter_config.json names, where that is here)"},
+};
+
+// The base model that was named, or the one that the adapter names and that is here.
+std::optional<ModelSpec> base_of(const Arguments& args, const std::string& folder) {
+  if (std::optional<std::string> model = args.text("--model")) return read_model_spec(*model);
+  try {
+    const std::string base = base_model_of(folder);
+    std::error_code error;
+    if (!base.empty() && fs::exists(base, error)) return read_model_spec(base);
+  } catch (const Error&) {  // what is wrong with the folder is told by the check
+  }
+  return std::nullopt;
+}
+
+std::string text_of(const std::string& folder, const AdapterCheck& check) {
+  std::string text = folder + ": " + format_count(check.tensors) + " tensors, " + format_count(check.parameters) +
+                     " parameters, " + format_count(check.modules) + " modules of rank " + std::to_string(check.least_rank) +
+                     (check.most_rank > check.least_rank ? " to " + std::to_string(check.most_rank) : "") + "\n";
+  for (const std::string& fault : check.faults) text += "fault: " + fault + "\n";
+  for (const std::string& warning : check.warnings) text += "warning: " + warning + "\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const Loader& loader : check.loaders)
+    rows.push_back({"loads in " + loader.program, loader.refusal.empty() ? "yes" : "no: " + loader.refusal});
+  return text + format_table(rows);
+}
+
+int run(const Arguments& args) {
+  if (args.operands()[0] != "check")
+    throw Error(ErrorKind::usage, "forge adapter " + args.operands()[0] + ": expected check").hint("forge adapter check DIR");
+  const std::string& folder = args.operands()[1];
+  const AdapterCheck check = check_adapter(folder, base_of(args, folder));
+  if (args.json())
+    print_json(to_json(check));
+  else
+    print(text_of(folder, check));
+  return check.faults.empty() ? 0 : exit_code(ErrorKind::environment);
+}
+
+}  // namespace
+
+extern const Command kAdapterCommand;
+constexpr Command kAdapterCommand{"adapter", "check DIR", 2, 2, "whether an adapter is whole, and what loads it", kOptions, run};
+
+}  // namespace forge

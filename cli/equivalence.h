@@ -1,0 +1,36 @@
+#pragma once
+// Whether a model that was written computes what the one it came from does: by the engine, along sample prompts.
+#include <optional>
+#include <string>
+
+#include "cli/model_choice.h"
+
+namespace forge {
+
+inline constexpr Option kCheckOptions[] = {
+    {"--no-check", "", "do not compare the result's logits with the original's"},
+    {"--threads", "N", "threads of that comparison (default: all cores)"},
+    {"--device", "NAME", "auto, cpu or cuda:N: where it is computed"},
+};
+
+struct Difference {
+  int64_t positions = 0;
+  double largest = 0, scale = 0;  // max |a - b| and max |a| of all logits
+  double divergence = 0;          // mean KL(a ‖ b), in nats
+  double same_likeliest = 0;      // share of the positions with the same likeliest token
+};
+
+// Some tens of tokens each, as the model's tokenizer has them; with a chat template one is a conversation.
+std::vector<std::vector<int32_t>> sample_prompts(const ModelText& text);
+
+// Between `original` and the model folder or GGUF `other` (with `adapter` on it, if any), both in fp32. Nothing with --no-check
+// and, after a line that says so, where two such models have no room in memory one after the other.
+std::optional<Difference> compare_models(const ModelChoice& original, const std::string& other,
+                                         const std::vector<std::vector<int32_t>>& prompts, const Arguments& args,
+                                         Progress& progress);
+
+Json to_json(const Difference& difference);
+// "logits differ by at most 2.1e-06 of 18.2, divergence 3e-13, the same likeliest token at 100 % of 96 positions".
+std::string text_of(const Difference& difference);
+
+}  // namespace forge

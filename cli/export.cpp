@@ -1,0 +1,176 @@
+// forge export: a result for llama.cpp and Ollama, as GGUF.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/console.h"
+#include "cli/merge_source.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/export/gguf_metadata.h"
+#include "core/export/gguf_model.h"
+#include "core/export/modelfile.h"
+#include "core/export/staged_folder.h"
+#include "core/run/model_card.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Option kOwnOptions[] = {
+    {"--gguf", "", "the whole model as a GGUF"},
+    {"--gguf-lora", "", "the adapter alone, as a LoRA GGUF for its base's"},
+    {"--ollama", "", "a GGUF with Ollama's Modelfile"},
+    {"--type", "NAME", "f32, f16, bf16, q8_0, q6_k, q5_k_m, q4_k_m or q4_0 (default f16; a LoRA's f32 or f16)"},
+    {"--output", "DIR", "the folder to write (default: RUN/gguf, RUN/gguf-lora or RUN/ollama)"},
+    {"--name", "NAME", "general.name in the file (default: the run's, or the model's)"},
+    {"--template", "NAME", "auto (the result's own), a bundled chat template or a .jinja file"},
+    {"--fresh", "", "replace what is at --output"},
+};
+constexpr auto kOptions = join_options(kSourceOptions, kOwnOptions, kCheckOptions);
+
+std::string kind_of(const Arguments& args) {
+  std::vector<std::string> kinds;
+  for (const char* kind : {"gguf", "gguf-lora", "ollama"})
+    if (args.has(std::string("--") + kind)) kinds.emplace_back(kind);
+  if (kinds.size() != 1) throw Error(ErrorKind::usage, "expected one of --gguf, --gguf-lora and --ollama");
+  return kinds[0];
+}
+
+std::string output_of(const Arguments& args, const std::string& kind) {
+  if (std::optional<std::string> path = args.text("--output")) return *path;
+  if (!args.operands().empty() && file_exists(args.operands()[0] + "/plan.json")) return args.operands()[0] + "/" + kind;
+  throw Error(ErrorKind::usage, "expected --output DIR");
+}
+
+std::string model_name(const Arguments& args, const ModelChoice& choice) {
+  if (std::optional<std::string> name = args.text("--name")) return *name;
+  if (choice.run) return choice.run->job.name;
+  return fs::path(choice.model).stem().string();
+}
+
+struct Templates {
+  std::string chat, tool_use;
+};
+
+// The template that the result is prompted with, and its twin for tools.
+Templates templates_of(const Arguments& args, const ModelChoice& choice) {
+  const std::map<std::string, Scalar>& variables = choice.chat_template.variables;
+  if (std::optional<std::string> name = args.text("--template"); name && *name != "auto")
+    return {named_template(ends_with(*name, ".jinja") ? fs::absolute(*name).string() : *name).text, ""};
+  const auto text = [&](const std::optional<TemplateSource>& source) { return source ? source->text : std::string(); };
+  if (choice.adapter && find_chat_template(*choice.adapter, false)) {
+    const std::string chat = text(find_chat_template(*choice.adapter, false)), tool = text(find_chat_template(*choice.adapter, true));
+    return {chat, tool == chat ? "" : tool};
+  }
+  if (choice.chat_template.name != "auto") return {with_variables(named_template(choice.chat_template.name).text, variables), ""};
+  const std::string chat = text(own_template(choice.text, false)), tool = text(own_template(choice.text, true));
+  if (chat.empty()) return {};
+  return {with_variables(chat, variables), tool.empty() || tool == chat ? "" : with_variables(tool, variables)};
+}
+
+void refuse_wrong_export(const Difference& difference, const GgufFormat& format) {
+  constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
+  const bool exact = format.dtype == DType::f32, close = format.dtype == DType::f16 || format.dtype == DType::bf16;
+  if (exact ? difference.largest <= kRounding32 * std::max(1.0, difference.scale)
+            : !close || difference.divergence <= kMostDivergence)
+    return;
+  throw Error(ErrorKind::internal, "the GGUF does not compute what the model does: " + text_of(difference))
+      .hint("nothing was written; --type f32 shows whether the type's precision is the reason");
+}
+
+std::vector<std::string> stop_texts(const ModelText& text, const ModelSpec& spec) {
+  std::vector<std::string> stops;
+  for (int32_t id : stop_ids(text, spec.eos_token_ids))
+    if (std::optional<std::string> token = text.tokenizer.token_of(id)) stops.push_back(*token);
+  return stops;
+}
+
+std::string modelfile_of(const ModelText& text, const ModelSpec& spec, const std::string& file) {
+  const std::optional<TurnPieces> pieces = text.chat_template ? turn_pieces(*text.chat_template) : std::nullopt;
+  const std::optional<int32_t> bos = text.tokenizer.bos_id();
+  const std::string bos_text = bos && text.tokenizer.adds_bos() ? text.tokenizer.token_of(*bos).value_or("") : "";
+  return modelfile(file, pieces, bos_text, stop_texts(text, spec));
+}
+
+// llama.cpp looks back on all tokens where Mistral's and Qwen's windows end.
+void warn_of_window(const ModelSpec& spec, Progress& progress) {
+  const std::string_view architecture = gguf_architecture_of(spec).name;
+  const bool known = architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3";
+  if (spec.sliding_window > 0 && !known)
+    progress.warn("llama.cpp does not compute this model's window of " + format_count(spec.sliding_window) +
+                  " tokens: longer texts will differ");
+}
+
+int finish(const Arguments& args, const std::string& output, const std::string& file, const std::string& type,
+           const std::optional<Difference>& difference, const Progress& progress) {
+  const std::string path = output + "/" + file;
+  Json result{{"output", output}, {"file", path}, {"bytes", file_size(path)}, {"type", type}};
+  if (difference) result["difference"] = to_json(*difference);
+  result["warnings"] = progress.warnings();
+  if (args.json()) {
+    print_json(result);
+    return 0;
+  }
+  print(path + ": " + format_bytes(file_size(path)) + " in " + type + "\n");
+  if (difference) say(text_of(*difference));
+  return 0;
+}
+
+int export_lora(const Arguments& args, Progress& progress) {
+  const std::string type = args.text("--type").value_or("f32");
+  const GgufFormat& format = gguf_format(type);
+  if (format.dtype != DType::f32 && format.dtype != DType::f16)
+    throw Error(ErrorKind::usage, "--type " + type + ": factors of a LoRA are written in f32 or f16");
+  const MergeSource source = merge_source(args, progress, BaseChoice::any);
+  if (!source.choice.adapter) throw Error(ErrorKind::usage, "--gguf-lora exports one adapter, and there is none, or more");
+  const std::string output = output_of(args, "gguf-lora"), file = "adapter-" + type + ".gguf";
+  StagedFolder staged(output, args.has("--fresh"));
+  write_gguf_lora(read_adapter_config(*source.choice.adapter), read_model_spec(source.choice.model), format.dtype,
+                  model_name(args, source.choice), staged.path() + "/" + file);
+  write_file_durably(staged.path() + "/README.md", gguf_card(source.choice.model, file, type, /*adapter=*/true, ""));
+  staged.commit();
+  return finish(args, output, file, type, std::nullopt, progress);
+}
+
+int export_model(const Arguments& args, const std::string& kind, Progress& progress) {
+  const GgufFormat& format = gguf_format(args.text("--type").value_or("f16"));
+  const MergeSource source = merge_source(args, progress);
+  const ModelSpec& spec = source.model->spec();
+  warn_of_window(spec, progress);
+  const std::string output = output_of(args, kind), file = std::string("model-") + format.name + ".gguf";
+  const int64_t bytes = bytes_of_gguf(*source.model, format);
+  const Templates templates = templates_of(args, source.choice);
+  StagedFolder staged(output, args.has("--fresh"));
+  require_free_bytes(staged.path(), bytes);
+  if (!source.base_note.empty()) progress.line(source.base_note);
+  const std::string path = staged.path() + "/" + file;
+  write_gguf_model(*source.model,
+                   {source.choice.model, source.choice.text, model_name(args, source.choice), templates.chat, templates.tool_use},
+                   format, path, [&](double share) {
+                     progress.status(fmt::format("writing  {:.0f} % of {}", 100 * share, format_bytes(bytes)));
+                   });
+  progress.clear();
+  write_file_durably(staged.path() + "/README.md",
+                     gguf_card(source.choice.model, file, format.name, /*adapter=*/false, source.base_note));
+  write_file_durably(staged.path() + "/Modelfile", modelfile_of(open_model_text(path), spec, file));
+  const std::optional<Difference> difference = compare_with_source(source, path, args, progress);
+  if (difference && source.same_as_choice) refuse_wrong_export(*difference, format);
+  staged.commit();
+  return finish(args, output, file, format.name, difference, progress);
+}
+
+int run(const Arguments& args) {
+  Progress progress(false, args.quiet() || args.json());
+  const std::string kind = kind_of(args);
+  return kind == "gguf-lora" ? export_lora(args, progress) : export_model(args, kind, progress);
+}
+
+}  // namespace
+
+extern const Command kExportCommand;
+constexpr Command kExportCommand{"export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "a GGUF for llama.cpp or Ollama",
+                                 kOptions, run};
+
+}  // namespace forge

@@ -1,0 +1,91 @@
+// forge merge: a base model with its adapters in the weights, as a folder that transformers and vLLM load.
+#include <fmt/format.h>
+
+#include "cli/console.h"
+#include "cli/merge_source.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/export/staged_folder.h"
+#include "core/export/write_model.h"
+#include "core/run/model_card.h"
+
+namespace forge {
+namespace {
+
+constexpr Option kOwnOptions[] = {
+    {"--output", "DIR", "the folder to write (default: RUN/merged)"},
+    {"--dtype", "NAME", "fp32, bf16 or fp16 (default: as the base is stored; bf16 of a quantised one)"},
+    {"--max-shard-size", "GB", "split the weights into files of at most so many gigabytes (default 5)"},
+    {"--fresh", "", "replace what is at --output"},
+};
+constexpr auto kOptions = join_options(kSourceOptions, kOwnOptions, kCheckOptions);
+
+DType dtype_of(const Arguments& args, const MergedModel& model) {
+  const std::optional<std::string> name = args.text("--dtype");
+  if (!name) {
+    const DType stored = model.stored_type();
+    return stored == DType::f32 || stored == DType::f16 ? stored : DType::bf16;
+  }
+  if (*name == "fp32") return DType::f32;
+  if (*name == "fp16") return DType::f16;
+  if (*name == "bf16") return DType::bf16;
+  throw Error(ErrorKind::usage, "--dtype " + *name + ": expected fp32, bf16 or fp16");
+}
+
+std::string output_of(const Arguments& args) {
+  if (std::optional<std::string> path = args.text("--output")) return *path;
+  if (!args.operands().empty() && file_exists(args.operands()[0] + "/plan.json")) return args.operands()[0] + "/merged";
+  throw Error(ErrorKind::usage, "expected --output DIR");
+}
+
+// Rounding weights to 16 bits moves logits a little; a tensor in the wrong place moves them far.
+void refuse_wrong_merge(const Difference& difference, DType dtype) {
+  constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
+  const bool exact = dtype == DType::f32;
+  if (exact ? difference.largest <= kRounding32 * std::max(1.0, difference.scale)
+            : difference.divergence <= kMostDivergence)
+    return;
+  throw Error(ErrorKind::internal, "the merged model does not compute what base and adapter do: " + text_of(difference))
+      .hint("nothing was written; --dtype fp32 shows whether the type's precision is the reason");
+}
+
+int run(const Arguments& args) {
+  Progress progress(false, args.quiet() || args.json());
+  const double shard = args.number("--max-shard-size", 5, 1e-6, 1e6);
+  const MergeSource source = merge_source(args, progress);
+  const MergedModel& model = *source.model;
+  const WriteOptions options{.dtype = dtype_of(args, model), .shard_bytes = static_cast<int64_t>(shard * 1e9)};
+  const std::string output = output_of(args);
+  const int64_t bytes = bytes_of_model(model, options.dtype);
+  StagedFolder staged(output, args.has("--fresh"));
+  require_free_bytes(staged.path(), bytes);
+  if (!source.base_note.empty()) progress.line(source.base_note);
+  write_weights(model, options, staged.path(), [&](double share) {
+    progress.status(fmt::format("merging  {:.0f} % of {}", 100 * share, format_bytes(bytes)));
+  });
+  progress.clear();
+  write_text_and_config(source, name_of(options.dtype), staged.path());
+  write_file_durably(staged.path() + "/README.md",
+                     merged_card(source.choice.model, source.base_note, name_of(options.dtype), staged.path()));
+  const std::optional<Difference> difference = compare_with_source(source, staged.path(), args, progress);
+  if (difference && source.same_as_choice) refuse_wrong_merge(*difference, options.dtype);
+  staged.commit();
+  Json result{{"output", output}, {"bytes", bytes}, {"dtype", name_of(options.dtype)}, {"base", source.base_note}};
+  if (difference) result["difference"] = to_json(*difference);
+  result["warnings"] = progress.warnings();
+  if (args.json()) {
+    print_json(result);
+    return 0;
+  }
+  print(output + ": " + format_bytes(bytes) + " in " + name_of(options.dtype) + "\n");
+  if (difference) say(std::string(source.same_as_choice ? "" : "from what was trained, ") + text_of(*difference));
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kMergeCommand;
+constexpr Command kMergeCommand{"merge",  "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "adapters into their base model's weights",
+                                kOptions, run};
+
+}  // namespace forge

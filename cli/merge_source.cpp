@@ -1,0 +1,118 @@
+#include "cli/merge_source.h"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/export/quantised_base.h"
+#include "core/io/model_file.h"
+#include "core/plan/model_file.h"
+#include "core/run/export_files.h"
+
+namespace forge {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+
+struct NamedAdapter {
+  std::string folder;
+  double weight = 1;
+};
+
+// "DIR" or "DIR=0.5"; a folder whose name itself holds "=0.5" is a folder.
+NamedAdapter parse_adapter(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || fs::exists(text)) return {absolute(text), 1};
+  NamedAdapter adapter{absolute(text.substr(0, equals)), 0};
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + equals + 1, end, adapter.weight);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(adapter.weight))
+    throw Error(ErrorKind::usage, "--adapter " + text + ": expected a number behind =, as in DIR=0.5");
+  return adapter;
+}
+
+struct Chosen {
+  ModelChoice choice;
+  std::vector<NamedAdapter> adapters;
+};
+
+Chosen choose(const Arguments& args, Progress& progress) {
+  const bool names_run = !args.operands().empty();
+  if (names_run == args.has("--model"))
+    throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
+                                            : "expected a run, a checkpoint, an adapter or --model");
+  if (names_run && args.has("--adapter"))
+    throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
+  Chosen chosen;
+  if (names_run) {
+    chosen.choice = choose_named(args.operands()[0], progress);
+    if (chosen.choice.adapter) chosen.adapters.push_back({*chosen.choice.adapter, 1});
+    return chosen;
+  }
+  chosen.choice.model = chosen.choice.text = absolute(*args.text("--model"));
+  for (const std::string& text : args.texts("--adapter")) chosen.adapters.push_back(parse_adapter(text));
+  if (chosen.adapters.size() == 1 && chosen.adapters[0].weight == 1) chosen.choice.adapter = chosen.adapters[0].folder;
+  return chosen;
+}
+
+// Which base: a question only where there are two.
+bool takes_quantised(const Arguments& args, const ModelChoice& choice, BaseChoice asked) {
+  const std::optional<std::string> base = args.text("--base");
+  const std::string name = name_of(choice.quantization);
+  if (base && *base != "original" && *base != "quantized")
+    throw Error(ErrorKind::usage, "--base " + *base + ": expected original or quantized");
+  if (choice.quantization == Quantization::none) {
+    if (base) throw Error(ErrorKind::usage, "--base: the adapter was not trained on a quantised base, there is only one");
+    return false;
+  }
+  if (base) return *base == "quantized";
+  if (asked == BaseChoice::any) return false;
+  throw Error(ErrorKind::usage, "the adapter was trained on the base in " + name + ", which is not the base in " + choice.model)
+      .hint("choose with --base original (those weights, which the adapter never saw) or --base quantized (through " + name +
+            " and back: what was trained); the difference of logits is measured and shown");
+}
+
+}  // namespace
+
+MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice asked) {
+  Chosen chosen = choose(args, progress);
+  ModelChoice& choice = chosen.choice;
+  const bool quantised = takes_quantised(args, choice, asked);
+  const ModelSpec spec = read_model_spec(choice.model);
+  std::unique_ptr<TensorFile> base = open_model(choice.model);
+  check_model_file(spec, *base, choice.model);
+  refuse_another_head(spec, *base, choice.model);
+  std::vector<WeightedAdapter> adapters;
+  for (const NamedAdapter& adapter : chosen.adapters)
+    adapters.push_back({read_adapter_config(adapter.folder), adapter.weight});
+  if (quantised)
+    base = quantised_base(std::move(base), spec, adapters.empty() ? AdapterConfig{} : adapters[0].file.config,
+                          choice.run->job.model);
+  MergeSource source{.choice = choice};
+  source.model = std::make_shared<MergedModel>(std::move(base), spec, std::move(adapters));
+  source.comparable = chosen.adapters.empty() || choice.adapter;
+  source.same_as_choice = quantised || choice.quantization == Quantization::none;
+  if (choice.quantization != Quantization::none)
+    source.base_note = quantised ? "the base through " + name_of(choice.quantization) + " and back, as the adapter was trained on it"
+                                 : "the original base; the adapter was trained on it in " + name_of(choice.quantization);
+  return source;
+}
+
+std::optional<Difference> compare_with_source(const MergeSource& source, const std::string& written, const Arguments& args,
+                                              Progress& progress) {
+  if (!source.comparable) return std::nullopt;
+  const ModelText text = open_model_text(source.choice.text, source.choice.chat_template);
+  return compare_models(source.choice, written, sample_prompts(text), args, progress);
+}
+
+void write_text_and_config(const MergeSource& source, const std::string& dtype, const std::string& folder) {
+  write_tokenizer_files(source.choice.text, source.choice.chat_template, folder);
+  if (source.choice.adapter) copy_tokenizer_files(*source.choice.adapter, folder);
+  write_model_config(source.choice.model, source.model->spec(), dtype, folder);
+}
+
+}  // namespace forge

@@ -1,0 +1,147 @@
+#include "core/export/adapter_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/export/gguf_metadata.h"
+#include "core/families/parameters.h"
+#include "core/plan/adapter_folder.h"
+
+namespace forge {
+namespace {
+
+constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kPeft = "base_model.model.";
+
+// Low-rank factors of one module, as the file has them.
+struct Factors {
+  std::vector<int64_t> a, b;
+  bool zero_b = false;
+};
+
+struct Contents {
+  std::map<std::string, Factors> factors;  // by module, with PEFT's prefix
+  std::vector<std::string> others;         // tensors that are neither A nor B
+};
+
+void look_at(const TensorFile& weights, AdapterCheck& check, Contents& contents) {
+  std::vector<float> values;
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const TensorInfo& tensor = weights.tensors()[i];
+    check.tensors += 1;
+    check.parameters += tensor.count();
+    values.resize(static_cast<size_t>(tensor.count()));
+    weights.read_f32(i, values.data());
+    weights.release(i);
+    if (!starts_with(tensor.name, kPeft)) check.faults.push_back(tensor.name + ": does not begin with " + std::string(kPeft));
+    if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+      check.faults.push_back(tensor.name + ": holds values that are not finite");
+    if (ends_with(tensor.name, kA)) {
+      contents.factors[tensor.name.substr(0, tensor.name.size() - kA.size())].a = tensor.shape;
+    } else if (ends_with(tensor.name, kB)) {
+      Factors& factors = contents.factors[tensor.name.substr(0, tensor.name.size() - kB.size())];
+      factors.b = tensor.shape;
+      factors.zero_b = std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+    } else {
+      contents.others.push_back(tensor.name);
+    }
+  }
+}
+
+void judge_factors(const Contents& contents, AdapterCheck& check) {
+  int64_t zero = 0;
+  for (const auto& [module, factors] : contents.factors) {
+    if (factors.a.size() != 2 || factors.b.size() != 2) {
+      check.faults.push_back(module + ": expected two matrices, lora_A and lora_B");
+      continue;
+    }
+    if (factors.a[0] != factors.b[1]) {
+      check.faults.push_back(module + ": lora_A is " + format_shape(factors.a) + " and lora_B " + format_shape(factors.b) +
+                             ", of different ranks");
+      continue;
+    }
+    check.modules += 1;
+    check.least_rank = check.modules == 1 ? factors.a[0] : std::min(check.least_rank, factors.a[0]);
+    check.most_rank = std::max(check.most_rank, factors.a[0]);
+    zero += factors.zero_b;
+  }
+  if (zero > 0)
+    check.warnings.push_back(format_count(zero) + " of " + format_count(check.modules) +
+                             " factors lora_B are zero: there the adapter changes nothing, as before training");
+}
+
+// The reader's own verdict as a sentence; empty for none.
+template <class Attempt>
+std::string refusal_of(const Attempt& attempt) {
+  try {
+    attempt();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
+  if (config.value("use_dora", Json(false)) == true) return "it does not read DoRA";
+  if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";
+  if (!contents.others.empty()) return "it reads low-rank factors only, and there is " + contents.others[0];
+  if (check.most_rank > 512) return "it serves ranks up to 512, this has " + std::to_string(check.most_rank);
+  return "";
+}
+
+std::string llama_cpp_refusal(const Json& config, const Contents& contents, const std::optional<ModelSpec>& base) {
+  if (config.value("use_dora", Json(false)) == true) return "a LoRA GGUF has no place for DoRA's magnitudes (forge export --gguf merges)";
+  if (!contents.others.empty())
+    return "a LoRA GGUF has no place for " + contents.others[0] + " (forge export --gguf merges)";
+  if (!base) return "";
+  return refusal_of([&] { gguf_architecture_of(*base); });
+}
+
+}  // namespace
+
+AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelSpec>& base) {
+  AdapterCheck check;
+  Contents contents;
+  Json config = Json::object();
+  const std::string config_fault = refusal_of([&] {
+    const std::string path = folder + "/adapter_config.json";
+    config = parse_json(read_file(path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment);
+    if (!config.is_object()) throw Error(ErrorKind::environment, path + ": expected an object");
+  });
+  if (!config_fault.empty()) check.faults.push_back(config_fault);
+  const std::string weights_fault = refusal_of([&] {
+    const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder);
+    check.bytes = weights->file_bytes();
+    look_at(*weights, check, contents);
+  });
+  if (!weights_fault.empty()) check.faults.push_back(weights_fault);
+  judge_factors(contents, check);
+  const bool whole = config_fault.empty() && weights_fault.empty();
+  const std::string forge_refusal = !whole ? "" : refusal_of([&] {
+    const AdapterFile file = read_adapter_config(folder);
+    if (!base) return;
+    std::vector<Parameter> trained = run_parameters(*base, file.config, Quantization::none);
+    std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+    check_adapter_weights(*open_adapter_weights(folder), folder, trained);
+  });
+  if (!base) check.warnings.emplace_back("its base model is not at hand: whether it fits is not known");
+  if (!whole || !check.faults.empty()) return check;
+  check.loaders = {{"forge", forge_refusal},
+                   {"PEFT", ""},
+                   {"vLLM", vllm_refusal(config, check, contents)},
+                   {"llama.cpp", llama_cpp_refusal(config, contents, base)}};
+  return check;
+}
+
+Json to_json(const AdapterCheck& check) {
+  Json loaders = Json::object();
+  for (const Loader& loader : check.loaders) loaders[loader.program] = loader.refusal.empty() ? Json(true) : Json(loader.refusal);
+  return {{"tensors", check.tensors},       {"parameters", check.parameters}, {"bytes", check.bytes},
+          {"modules", check.modules},       {"ranks", {check.least_rank, check.most_rank}},
+          {"faults", check.faults},         {"warnings", check.warnings},     {"loads", loaders}};
+}
+
+}  // namespace forge

@@ -1,0 +1,182 @@
+#include "core/export/gguf_metadata.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/families/family.h"
+
+namespace forge {
+namespace {
+
+// Writes "llama.block_count" as integer("block_count").
+class Keys {
+ public:
+  Keys(const std::string& architecture, GgufMetadata& metadata) : prefix_(architecture + "."), metadata_(metadata) {}
+  void integer(const char* key, int64_t value) { metadata_.integer(prefix_ + key, value); }
+  void number(const char* key, double value) { metadata_.number(prefix_ + key, value); }
+  void text(const char* key, const char* value) { metadata_.text(prefix_ + key, value); }
+
+ private:
+  std::string prefix_;
+  GgufMetadata& metadata_;
+};
+
+void add_rope(const ModelSpec& spec, Keys& keys) {
+  const RopeSpec& rope = spec.rope;
+  keys.number("rope.freq_base", rope.theta);
+  keys.integer("rope.dimension_count", std::llround(static_cast<double>(spec.head_dim) * rope.partial_rotary_factor));
+  switch (rope.type) {
+    case RopeType::standard:
+    case RopeType::llama3:  // a tensor says it
+      return;
+    case RopeType::linear:
+      keys.text("rope.scaling.type", "linear");
+      keys.number("rope.scaling.factor", rope.factor);
+      return;
+    case RopeType::yarn:
+      keys.text("rope.scaling.type", "yarn");
+      keys.number("rope.scaling.factor", rope.factor);
+      keys.integer("rope.scaling.original_context_length", rope.original_max_position_embeddings);
+      keys.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
+      keys.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+      return;
+    case RopeType::dynamic:
+      throw Error(ErrorKind::job, "the rotary scaling of this model is dynamic, which a GGUF cannot say");
+  }
+}
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
+
+// Equal but for float32's rounding.
+bool same(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return near(a.get<double>(), b.get<double>());
+  if (a.is_array() && b.is_array()) return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
+  return a == b;
+}
+
+double attention_scale_of(const ModelSpec& spec) {
+  return spec.attention_scale > 0 ? spec.attention_scale : 1 / std::sqrt(static_cast<double>(spec.head_dim));
+}
+
+// YaRN's factor on attention, given or derived.
+double yarn_factor(const RopeSpec& rope) {
+  const auto scale = [&](double mscale) { return rope.factor <= 1 ? 1 : 0.1 * mscale * std::log(rope.factor) + 1; };
+  if (rope.attention_factor > 0) return rope.attention_factor;
+  if (rope.mscale > 0 && rope.mscale_all_dim > 0) return scale(rope.mscale) / scale(rope.mscale_all_dim);
+  return scale(1);
+}
+
+// Without what files say in different words for the same model.
+Json comparable(const ModelSpec& spec) {
+  ModelSpec plain = spec;
+  plain.attention_scale = attention_scale_of(spec);
+  Json json = plain;
+  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "sliding_window",
+                          "full_layers"})
+    json.erase(key);
+  Json& rope = json.at("rope");
+  for (const char* key : {"attention_factor", "mscale", "mscale_all_dim"}) rope.erase(key);
+  const bool scaled = spec.rope.type == RopeType::yarn || spec.rope.type == RopeType::llama3;
+  if (!scaled) rope.erase("original_max_position_embeddings");
+  if (spec.rope.type == RopeType::yarn) rope["attention_factor"] = yarn_factor(spec.rope);
+  return json;
+}
+
+}  // namespace
+
+const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
+  const Family& family = family_of(spec);
+  // llama.cpp has no architecture for Mistral: its files are Llama's.
+  const std::string name = family.name == "mistral" ? "llama" : family.gguf_architecture;
+  const GgufArchitecture* architecture = name.empty() ? nullptr : gguf_architecture(name);
+  if (!architecture)
+    throw Error(ErrorKind::job, "forge writes no GGUF of " + family.name)
+        .hint("forge merge writes a folder that llama.cpp's convert_hf_to_gguf.py reads");
+  return *architecture;
+}
+
+void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
+  const std::string architecture(gguf_architecture_of(spec).name);
+  metadata.text("general.architecture", architecture);
+  Keys keys(architecture, metadata);
+  keys.integer("vocab_size", spec.vocab_size);
+  keys.integer("context_length", std::min<int64_t>(spec.max_position_embeddings, UINT32_MAX));
+  keys.integer("embedding_length", spec.hidden_size);
+  keys.integer("block_count", spec.num_layers);
+  keys.integer("feed_forward_length", spec.intermediate_size);
+  keys.integer("attention.head_count", spec.num_heads);
+  keys.integer("attention.head_count_kv", spec.num_kv_heads);
+  keys.integer("attention.key_length", spec.head_dim);
+  keys.integer("attention.value_length", spec.head_dim);
+  keys.number("attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
+  if (spec.attention_softcap > 0) keys.number("attn_logit_softcapping", spec.attention_softcap);
+  if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);
+  // Of these architectures llama.cpp computes the window; elsewhere a key would be read by nobody.
+  if (spec.sliding_window > 0 && (architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3"))
+    keys.integer("attention.sliding_window", spec.sliding_window);
+  add_rope(spec, keys);
+}
+
+std::vector<float> rope_divisors(const ModelSpec& spec) {
+  const RopeSpec& rope = spec.rope;
+  if (rope.type != RopeType::llama3) return {};
+  const auto context = static_cast<double>(rope.original_max_position_embeddings);
+  std::vector<float> divisors;
+  for (int64_t i = 0; i < spec.head_dim; i += 2) {
+    const double wavelength = 2 * M_PI * std::pow(rope.theta, static_cast<double>(i) / static_cast<double>(spec.head_dim));
+    if (wavelength < context / rope.high_freq_factor) {
+      divisors.push_back(1);
+    } else if (wavelength > context / rope.low_freq_factor) {
+      divisors.push_back(static_cast<float>(rope.factor));
+    } else {
+      const double smooth =
+          (context / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+      divisors.push_back(static_cast<float>(1 / ((1 - smooth) / rope.factor + smooth)));
+    }
+  }
+  return divisors;
+}
+
+void add_vocabulary_keys(const GgufVocabulary& vocabulary, GgufMetadata& metadata) {
+  const std::string prefix = "tokenizer.ggml.";
+  metadata.text(prefix + "model", vocabulary.model);
+  metadata.text(prefix + "pre", vocabulary.pre);
+  metadata.texts(prefix + "tokens", vocabulary.tokens);
+  if (!vocabulary.scores.empty()) metadata.numbers(prefix + "scores", vocabulary.scores);
+  metadata.integers(prefix + "token_type", vocabulary.token_types);
+  if (!vocabulary.merges.empty()) metadata.texts(prefix + "merges", vocabulary.merges);
+  const auto id = [&](const char* key, const std::optional<int64_t>& value) {
+    if (value) metadata.integer(prefix + key, *value);
+  };
+  id("bos_token_id", vocabulary.bos_id);
+  id("eos_token_id", vocabulary.eos_id);
+  id("unknown_token_id", vocabulary.unk_id);
+  id("padding_token_id", vocabulary.pad_id);
+  const auto flag = [&](const char* key, const std::optional<bool>& value) {
+    if (value) metadata.flag(prefix + key, *value);
+  };
+  flag("add_bos_token", vocabulary.add_bos);
+  flag("add_eos_token", vocabulary.add_eos);
+  flag("add_space_prefix", vocabulary.add_space_prefix);
+}
+
+void copy_keys(const Gguf& gguf, GgufMetadata& metadata) {
+  for (const std::string& key : gguf.keys()) {
+    const bool own = key == "general.file_type" || key == "general.quantization_version" || key == "general.alignment" ||
+                     starts_with(key, "quantize.") || starts_with(key, "split.");
+    if (!own) metadata.copy(key, *gguf.find(key));
+  }
+}
+
+std::vector<std::string> lost_settings(const ModelSpec& spec, const ModelSpec& read) {
+  const Json before = comparable(spec).flatten(), after = comparable(read).flatten();
+  std::vector<std::string> lost;
+  for (const auto& [key, value] : before.items()) {
+    const Json other = after.contains(key) ? after[key] : Json();
+    if (!same(value, other)) lost.push_back(key.substr(1) + " is " + dump_json(value) + " and would be read as " + dump_json(other));
+  }
+  return lost;
+}
+
+}  // namespace forge

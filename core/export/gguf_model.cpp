@@ -1,0 +1,238 @@
+#include "core/export/gguf_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/threads.h"
+#include "core/export/gguf_metadata.h"
+#include "core/families/gguf_spec.h"
+#include "core/io/encode.h"
+#include "core/io/gguf_tensors.h"
+#include "core/text/folder_vocabulary.h"
+
+namespace forge {
+namespace {
+
+// A tensor of the file and where it comes from.
+struct Entry {
+  TensorInfo info;
+  size_t source = 0;       // in MergedModel::tensors()
+  int64_t head_rows = 0;   // > 0: the rows of each head are interleaved
+  bool plus_one = false;
+};
+
+std::string require_name(const GgufArchitecture& architecture, const std::string& tensor) {
+  std::string name = gguf_name(architecture, tensor);
+  if (name.empty())
+    throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " has no tensor " + tensor);
+  return name;
+}
+
+std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format) {
+  const GgufArchitecture& architecture = gguf_architecture_of(model.spec());
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < model.tensors().size(); ++i) {
+    const TensorInfo& tensor = model.tensors()[i];
+    Entry entry{{require_name(architecture, tensor.name), tensor.shape, DType::f32}, i};
+    entry.info.dtype = gguf_tensor_type(format, entry.info, model.spec());
+    const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
+    if (architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key))
+      entry.head_rows = model.spec().head_dim;
+    entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+// Of a whole number of heads: row r to where the file has it.
+void interleave(std::span<const float> values, int64_t rows, int64_t head_rows, std::vector<float>& out) {
+  const auto columns = static_cast<int64_t>(values.size()) / rows;
+  out.resize(values.size());
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(out.data() + gguf_row(row, head_rows) * columns, values.data() + row * columns,
+                static_cast<size_t>(columns) * 4);
+}
+
+void encode(const Entry& entry, std::span<const float> values, std::vector<char>& bytes) {
+  const DType dtype = entry.info.dtype;
+  const auto count = static_cast<int64_t>(values.size());
+  bytes.resize(static_cast<size_t>(bytes_of(dtype, count)));
+  constexpr int64_t kGrain = 4096;  // whole blocks of every type
+  for_each_range(count, kGrain, [&](int64_t begin, int64_t end) {
+    encode_from_f32(dtype, values.data() + begin, end - begin, bytes.data() + bytes_of(dtype, begin));
+  });
+  if (dtype != DType::f16) return;
+  for (float value : values)
+    if (std::fabs(value) >= 65520)
+      throw Error(ErrorKind::environment, entry.info.name + ": holds " + std::to_string(value) + ", past the range of f16")
+          .hint("write bf16 or f32");
+}
+
+void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
+  std::vector<float> changed;
+  std::vector<char> bytes;
+  const int64_t columns = entry.info.count() / entry.info.rows();
+  model.read(entry.source, std::max<int64_t>(1, entry.head_rows), [&](int64_t, std::span<const float> values) {
+    std::span<const float> rows = values;
+    if (entry.head_rows > 0) {
+      interleave(values, static_cast<int64_t>(values.size()) / columns, entry.head_rows, changed);
+      rows = changed;
+    }
+    if (entry.plus_one) {
+      changed.assign(rows.begin(), rows.end());
+      for (float& value : changed) value += 1.0f;
+      rows = changed;
+    }
+    encode(entry, rows, bytes);
+    sink({bytes.data(), bytes.size()});
+  });
+}
+
+// llama.cpp takes a file whose general.name says phi3 for one with Phi-3's vocabulary, and does not load it where tokens of that
+// are missing (llama-vocab.cpp). Such a name loses its number.
+std::string loadable_name(std::string name, const std::vector<std::string>& tokens) {
+  for (const char* needed : {"</s>", "<unk>", "<s>", "<|endoftext|>"}) {
+    if (std::find(tokens.begin(), tokens.end(), needed) != tokens.end()) continue;
+    for (const std::string word : {"phi-3", "phi3"})
+      for (size_t at; (at = lower(name).find(word)) != std::string::npos;) name.replace(at, word.size(), "phi");
+    break;
+  }
+  return name;
+}
+
+GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
+  GgufMetadata metadata;
+  std::vector<std::string> tokens;
+  if (is_directory(source.model_path)) {
+    const GgufVocabulary vocabulary =
+        vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
+    add_model_keys(spec, metadata);
+    add_vocabulary_keys(vocabulary, metadata);
+    tokens = vocabulary.tokens;
+  } else {
+    const Gguf gguf(source.model_path);
+    copy_keys(gguf, metadata);
+    tokens = gguf.require_strings("tokenizer.ggml.tokens");
+  }
+  metadata.text("general.type", "model");
+  metadata.text("general.name", loadable_name(source.name, tokens));
+  metadata.integer("general.file_type", format.file_type);
+  metadata.integer("general.quantization_version", 2);
+  if (!source.chat_template.empty()) metadata.text("tokenizer.chat_template", source.chat_template);
+  if (!source.tool_template.empty()) metadata.text("tokenizer.chat_template.tool_use", source.tool_template);
+  return metadata;
+}
+
+// The settings that llama.cpp would read are those that were trained with.
+void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
+  const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
+  if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot say all of this model: " + join(lost, "; "));
+}
+
+}  // namespace
+
+int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format) {
+  int64_t bytes = 0;
+  for (const Entry& entry : entries_of(model, format)) bytes += bytes_of(entry.info.dtype, entry.info.count());
+  return bytes;
+}
+
+void write_gguf_model(const MergedModel& model, const GgufSource& source, const GgufFormat& format, const std::string& path,
+                      const Written& written) {
+  const std::vector<Entry> entries = entries_of(model, format);
+  const GgufMetadata metadata = metadata_of(model.spec(), source, format);
+  const std::vector<float> divisors = rope_divisors(model.spec());
+  std::vector<TensorInfo> tensors;
+  if (!divisors.empty())
+    tensors.push_back({"rope_freqs.weight", {static_cast<int64_t>(divisors.size())}, DType::f32});
+  std::map<std::string, const Entry*> by_name;
+  for (const Entry& entry : entries) {
+    tensors.push_back(entry.info);
+    by_name[entry.info.name] = &entry;
+  }
+  const auto total = static_cast<double>(bytes_of_gguf(model, format));
+  int64_t done = 0;
+  write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
+    const auto found = by_name.find(tensor.name);
+    if (found == by_name.end())
+      return sink({reinterpret_cast<const char*>(divisors.data()), divisors.size() * sizeof(float)});
+    written(static_cast<double>(done) / total);
+    write_tensor(model, *found->second, sink);
+    done += bytes_of(tensor.dtype, tensor.count());
+  });
+  require_nothing_lost(model.spec(), path);
+  written(1);
+}
+
+namespace {
+
+void refuse_more_than_factors(const AdapterFile& adapter) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
+        .hint("export the merged model: --gguf");
+  };
+  if (adapter.config.use_dora) refuse("is a DoRA adapter");
+  if (!adapter.config.modules_to_save.empty())
+    refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
+}
+
+std::vector<float> whole(const TensorFile& file, const std::string& name) {
+  const auto index = static_cast<size_t>(file.find(name));
+  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
+  file.read_f32(index, values.data());
+  return values;
+}
+
+}  // namespace
+
+void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
+                     const std::string& path) {
+  refuse_more_than_factors(adapter);
+  const GgufArchitecture& architecture = gguf_architecture_of(spec);
+  const std::vector<AdapterSite> sites = sites_of(adapter, spec);
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
+  std::vector<Parameter> trained = run_parameters(spec, adapter.config, Quantization::none);
+  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+  check_adapter_weights(*weights, adapter.folder, trained);
+
+  GgufMetadata metadata;
+  metadata.text("general.type", "adapter");
+  metadata.text("general.architecture", std::string(architecture.name));
+  metadata.text("general.name", name);
+  metadata.text("adapter.type", "lora");
+  metadata.number("adapter.lora.alpha", adapter.config.alpha);
+  std::vector<TensorInfo> tensors;
+  std::map<std::string, std::vector<float>> values;
+  const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, std::vector<float> data) {
+    tensors.push_back({tensor, std::move(shape), dtype});
+    values[tensor] = std::move(data);
+  };
+  for (const AdapterSite& site : sites) {
+    const std::string target = require_name(architecture, site.module + ".weight");
+    std::vector<float> b = whole(*weights, peft_name(site.module + ".lora_B.weight"));
+    // llama.cpp multiplies by alpha / rank.
+    const double alpha = adapter.config.alpha;
+    const auto factor = static_cast<float>(alpha != 0 ? site.scale * static_cast<double>(site.rank) / alpha : 0);
+    for (float& value : b) value *= factor;
+    const GgufRole role = hugging_face_name(architecture, target).role;
+    if (architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key)) {
+      std::vector<float> interleaved;
+      interleave(b, site.out_features, spec.head_dim, interleaved);
+      b = std::move(interleaved);
+    }
+    add(target + ".lora_a", {site.rank, site.in_features}, whole(*weights, peft_name(site.module + ".lora_A.weight")));
+    add(target + ".lora_b", {site.out_features, site.rank}, std::move(b));
+  }
+  write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
+    std::vector<char> bytes;
+    encode({tensor}, values.at(tensor.name), bytes);
+    sink({bytes.data(), bytes.size()});
+  });
+}
+
+}  // namespace forge

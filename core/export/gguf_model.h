@@ -1,0 +1,35 @@
+#pragma once
+// A merged model as one GGUF file, and an adapter as a LoRA GGUF for its base's.
+#include <string>
+#include <vector>
+
+#include "core/export/gguf_format.h"
+#include "core/export/merged_model.h"
+#include "core/export/write_model.h"
+#include "core/io/gguf_writer.h"
+
+namespace forge {
+
+struct GgufSource {
+  std::string model_path;     // the base: a Hugging Face folder or a GGUF, whose keys are kept
+  std::string text_path;      // where the tokenizer is
+  std::string name;           // general.name
+  std::string chat_template;  // empty: none
+  std::string tool_template;  // for conversations with tools; empty: none
+};
+
+// Bytes of the tensors.
+int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format);
+
+// Writes `path` durably. Throws Error(job) for a model that a GGUF cannot say, Error(environment) for a tokenizer that it cannot
+// say, for values past the range of the type, and for what writing throws.
+void write_gguf_model(const MergedModel& model, const GgufSource& source, const GgufFormat& format, const std::string& path,
+                      const Written& written);
+
+// The tensors of an adapter as llama.cpp's convert_lora_to_gguf.py writes them: low-rank factors in `dtype` (f32 or f16), in its
+// names and order of rows. Its one alpha has to do for all, so factors B carry what rslora and patterns say. Throws
+// Error(environment) for DoRA and modules_to_save, which llama.cpp has no place for.
+void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
+                     const std::string& path);
+
+}  // namespace forge

@@ -1,0 +1,206 @@
+#include "core/export/merged_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/threads.h"
+#include "core/export/low_rank.h"
+#include "core/families/modules.h"
+#include "core/families/parameters.h"
+#include "core/plan/model_file.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kPieceValues = int64_t{16} << 20;
+
+std::vector<float> whole(const TensorFile& file, size_t index) {
+  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
+  file.read_f32(index, values.data());
+  return values;
+}
+
+bool finite(const float* values, int64_t count) {
+  // x - x is zero for a finite x and not a number otherwise.
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += values[i] - values[i];
+  return sum == 0;
+}
+
+std::vector<Parameter> trained_parameters(const AdapterFile& file, const ModelSpec& spec) {
+  std::vector<Parameter> trained = run_parameters(spec, file.config, Quantization::none);
+  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+  return trained;
+}
+
+}  // namespace
+
+struct MergedModel::Adapter {
+  AdapterFile file;
+  double weight = 1;
+  std::vector<AdapterSite> sites;
+  std::unique_ptr<TensorFile> tensors;
+};
+
+// Where a tensor's rows come from.
+struct MergedModel::Source {
+  struct Delta {
+    size_t adapter = 0;
+    double scale = 1;
+    int64_t rank = 0;
+    size_t a = 0, b = 0;  // in the adapter's file
+    int64_t magnitude = -1;
+  };
+  const TensorFile* file = nullptr;
+  size_t index = 0;
+  std::vector<Delta> deltas;
+  bool replaced = false;
+};
+
+MergedModel::MergedModel(std::unique_ptr<TensorFile> base, const ModelSpec& spec, std::vector<WeightedAdapter> adapters)
+    : base_(std::move(base)), spec_(spec) {
+  add_base_tensors();
+  for (WeightedAdapter& adapter : adapters) {
+    adapters_.push_back({std::move(adapter.file), adapter.weight, {}, nullptr});
+    if (spec_for(adapters_.back().file, spec).score_head != spec.score_head)
+      throw Error(ErrorKind::environment, adapters_.back().file.folder + ": is a reward model's adapter, whose score the base has no place for")
+          .hint("load base and adapter with PEFT, or score texts with forge score");
+    adapters_.back().sites = sites_of(adapters_.back().file, spec);
+    adapters_.back().tensors = open_adapter_weights(adapters_.back().file.folder);
+  }
+  for (size_t i = 0; i < adapters_.size(); ++i) add_adapter(i);
+}
+
+MergedModel::~MergedModel() = default;
+
+void MergedModel::add_base_tensors() {
+  for (const Parameter& parameter : base_parameters(spec_)) {
+    const int64_t index = base_->find(parameter.name);
+    if (index < 0) throw Error(ErrorKind::environment, "the base model has no tensor " + parameter.name);
+    tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
+    sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
+  }
+}
+
+int64_t MergedModel::find(const std::string& name) const {
+  for (size_t i = 0; i < tensors_.size(); ++i)
+    if (tensors_[i].name == name) return static_cast<int64_t>(i);
+  return -1;
+}
+
+// A tied head is the embedding's tensor until an adapter trains one of the two: then both are written.
+void MergedModel::untie() {
+  if (!spec_.tie_word_embeddings) return;
+  spec_.tie_word_embeddings = false;
+  const auto embedding = static_cast<size_t>(find(embedding_name(spec_)));
+  TensorInfo head = tensors_[embedding];
+  head.name = head_name(spec_);
+  tensors_.push_back(head);
+  sources_.push_back(sources_[embedding]);
+}
+
+void MergedModel::replace(size_t tensor, size_t adapter, size_t index) {
+  Source& source = sources_[tensor];
+  if (source.replaced || !source.deltas.empty())
+    throw Error(ErrorKind::environment,
+                adapters_[adapter].file.folder + ": keeps " + tensors_[tensor].name + " whole, and another adapter changes it too")
+        .hint("weights that were trained whole cannot be added up: merge one of the adapters alone");
+  if (adapters_[adapter].weight != 1)
+    throw Error(ErrorKind::environment, adapters_[adapter].file.folder + ": keeps " + tensors_[tensor].name +
+                                            " whole (modules_to_save), which has no weight other than 1");
+  source = {adapters_[adapter].tensors.get(), index, {}, true};
+}
+
+void MergedModel::add_adapter(size_t number) {
+  Adapter& adapter = adapters_[number];
+  const TensorFile& weights = *adapter.tensors;
+  const std::string& folder = adapter.file.folder;
+  ModelSpec original = spec_;  // the names that the adapter was made for
+  check_adapter_weights(weights, folder, trained_parameters(adapter.file, original));
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const std::vector<float> values = whole(weights, i);
+    if (!finite(values.data(), static_cast<int64_t>(values.size())))
+      throw Error(ErrorKind::environment, folder + ": " + weights.tensors()[i].name + " holds values that are not finite")
+          .hint("the training diverged or the file is damaged");
+    weights.release(i);
+  }
+  const auto index_of = [&](const std::string& name) { return static_cast<size_t>(weights.find(peft_name(name))); };
+  for (const Parameter& parameter : trained_parameters(adapter.file, original)) {
+    const std::string name = base_name(parameter);
+    if (name.empty()) continue;
+    if (name == embedding_name(spec_) || name == head_name(spec_)) untie();
+    replace(static_cast<size_t>(find(name)), number, index_of(parameter.name));
+  }
+  for (const AdapterSite& site : adapter.sites) {
+    Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
+    if (source.replaced || (!source.deltas.empty() && (adapter.file.config.use_dora || source.deltas[0].magnitude >= 0)))
+      throw Error(ErrorKind::environment, folder + ": changes " + site.module + ", and so does another adapter of which one "
+                                                   "is DoRA or keeps it whole")
+          .hint("only plain low-rank adapters can be added up");
+    Source::Delta delta{number, site.scale * adapter.weight, site.rank, index_of(site.module + ".lora_A.weight"),
+                        index_of(site.module + ".lora_B.weight"), -1};
+    if (adapter.file.config.use_dora) {
+      if (adapter.weight != 1)
+        throw Error(ErrorKind::environment, folder + ": is a DoRA adapter, which has no weight other than 1");
+      delta.magnitude = static_cast<int64_t>(index_of(site.module + ".lora_magnitude_vector"));
+    }
+    source.deltas.push_back(delta);
+  }
+}
+
+bool MergedModel::changed(size_t index) const { return sources_[index].replaced || !sources_[index].deltas.empty(); }
+
+DType MergedModel::stored_type() const {
+  std::map<DType, int64_t> bytes;
+  for (const TensorInfo& tensor : base_->tensors())
+    if (tensor.shape.size() > 1) bytes[tensor.dtype] += tensor.count();
+  DType most = DType::f32;
+  int64_t largest = 0;
+  for (const auto& [dtype, count] : bytes)
+    if (count > largest) {
+      most = dtype;
+      largest = count;
+    }
+  return most;
+}
+
+void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take) const {
+  const TensorInfo& tensor = tensors_[index];
+  const Source& source = sources_[index];
+  const int64_t rows = tensor.rows(), columns = rows > 0 ? tensor.count() / rows : 0;
+  if (columns == 0) return;
+  struct Factors {
+    std::vector<float> a, b, magnitude;
+    LowRank low_rank;
+  };
+  std::vector<Factors> factors;
+  for (const Source::Delta& delta : source.deltas) {
+    const TensorFile& weights = *adapters_[delta.adapter].tensors;
+    Factors f{whole(weights, delta.a), whole(weights, delta.b), {}, {}};
+    if (delta.magnitude >= 0) f.magnitude = whole(weights, static_cast<size_t>(delta.magnitude));
+    factors.push_back(std::move(f));
+    Factors& held = factors.back();
+    held.low_rank = {held.a.data(), held.b.data(), held.magnitude.empty() ? nullptr : held.magnitude.data(), delta.rank,
+                     columns,       delta.scale};
+  }
+  const int64_t piece = std::max(row_multiple, kPieceValues / columns / row_multiple * row_multiple);
+  std::vector<float> values(static_cast<size_t>(std::min(piece, rows) * columns));
+  for (int64_t first = 0; first < rows; first += piece) {
+    const int64_t count = std::min(piece, rows - first);
+    for_each_range(count, 16, [&](int64_t begin, int64_t end) {
+      source.file->read_rows_f32(source.index, first + begin, end - begin, values.data() + begin * columns);
+    });
+    for (const Factors& f : factors) add_low_rank(f.low_rank, first, count, values.data());
+    if (!finite(values.data(), count * columns))
+      throw Error(ErrorKind::environment, tensor.name + ": holds values that are not finite")
+          .hint("the model file is damaged, or its training diverged");
+    take(first, {values.data(), static_cast<size_t>(count * columns)});
+    source.file->release(source.index);  // what is still to be read comes from the file again
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,138 @@
+#include "core/export/quantised_base.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/threads.h"
+#include "core/families/parameters.h"
+#include "kernels/quantize/blocks.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kBlock = 64, kNestedBlock = 256;  // as in kernels/quantize/quantize.h
+constexpr int64_t kStretch = kBlock * kNestedBlock;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// One matrix in blocks, in memory order.
+class Blocks {
+ public:
+  Blocks(const TensorFile& file, size_t index, const ModelConfig& model) : quantization_(model.quantization) {
+    const TensorInfo& tensor = file.tensors()[index];
+    count_ = tensor.count();
+    codes_.resize(static_cast<size_t>(quantization_ == Quantization::int8 ? count_ : ceil_div(count_, 2)));
+    absmax_.resize(static_cast<size_t>(ceil_div(count_, kBlock)));
+    const int64_t columns = count_ / tensor.rows();
+    // Ranges of rows that are whole stretches, so that a block lies in one of them.
+    int64_t rows = 1;
+    while (rows * columns % kStretch != 0 && rows < tensor.rows()) ++rows;
+    for_each_range(tensor.rows(), rows, [&](int64_t begin, int64_t end) {
+      std::vector<float> values;
+      for (int64_t row = begin; row < end; row += rows) {
+        const int64_t many = std::min(rows, end - row), first = row * columns, length = many * columns;
+        values.resize(static_cast<size_t>(length));
+        file.read_rows_f32(index, row, many, values.data());
+        encode(values.data(), first, length);
+      }
+    });
+    if (model.double_quantization && quantization_ != Quantization::int8) nest();
+  }
+
+  // Values [first, first + count).
+  void decode(int64_t first, int64_t count, float* values) const {
+    std::vector<float> block(kBlock);
+    for (int64_t begin = first / kBlock * kBlock; begin < first + count; begin += kBlock) {
+      const int64_t length = std::min(kBlock, count_ - begin);
+      const float* absmax = absmax_.data() + begin / kBlock;
+      if (quantization_ == Quantization::int8)
+        dequantize_8bit(codes_.data() + begin, absmax, length, kBlock, block.data());
+      else
+        dequantize_4bit(book(), codes_.data() + begin / 2, absmax, length, kBlock, block.data());
+      const int64_t from = std::max(begin, first), to = std::min(begin + length, first + count);
+      std::copy(block.begin() + (from - begin), block.begin() + (to - begin), values + (from - first));
+    }
+  }
+
+ private:
+  const FourBitBook& book() const { return quantization_ == Quantization::nf4 ? nf4_book() : fp4_book(); }
+
+  void encode(const float* values, int64_t first, int64_t length) {
+    float* absmax = absmax_.data() + first / kBlock;
+    if (quantization_ == Quantization::int8)
+      quantize_8bit(values, length, kBlock, codes_.data() + first, absmax);
+    else
+      quantize_4bit(book(), values, length, kBlock, codes_.data() + first / 2, absmax);
+  }
+
+  // absmax - mean in 8 bits by the dynamic map, and back.
+  void nest() {
+    double sum = 0;
+    for (float value : absmax_) sum += value;
+    const auto mean = static_cast<float>(sum / static_cast<double>(absmax_.size()));
+    for (float& value : absmax_) value -= mean;
+    const auto count = static_cast<int64_t>(absmax_.size());
+    std::vector<uint8_t> codes(absmax_.size());
+    std::vector<float> scales(static_cast<size_t>(ceil_div(count, kNestedBlock)));
+    quantize_8bit(absmax_.data(), count, kNestedBlock, codes.data(), scales.data());
+    dequantize_8bit(codes.data(), scales.data(), count, kNestedBlock, absmax_.data());
+    for (float& value : absmax_) value += mean;
+  }
+
+  Quantization quantization_;
+  int64_t count_ = 0;
+  std::vector<uint8_t> codes_;
+  std::vector<float> absmax_;
+};
+
+class QuantisedBase : public TensorFile {
+ public:
+  QuantisedBase(std::unique_ptr<TensorFile> base, std::set<std::string> names, ModelConfig model)
+      : base_(std::move(base)), names_(std::move(names)), model_(std::move(model)) {}
+
+  const std::vector<TensorInfo>& tensors() const override { return base_->tensors(); }
+  std::string_view bytes(size_t index) const override { return base_->bytes(index); }
+  bool bytes_are_values(size_t index) const override {
+    return !names_.count(tensors()[index].name) && base_->bytes_are_values(index);
+  }
+  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
+    if (!names_.count(tensors()[index].name)) return base_->read_rows_f32(index, begin, count, values);
+    const int64_t columns = tensors()[index].count() / tensors()[index].rows();
+    blocks_of(index)->decode(begin * columns, count * columns, values);
+  }
+  int64_t file_bytes() const override { return base_->file_bytes(); }
+  std::string header_hash() const override { return base_->header_hash(); }
+
+ private:
+  // Of the tensor that was asked for last.
+  std::shared_ptr<const Blocks> blocks_of(size_t index) const {
+    const std::lock_guard lock(mutex_);
+    if (!blocks_ || held_ != index) {
+      blocks_ = std::make_shared<const Blocks>(*base_, index, model_);
+      held_ = index;
+    }
+    return blocks_;
+  }
+
+  std::unique_ptr<TensorFile> base_;
+  std::set<std::string> names_;
+  ModelConfig model_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Blocks> blocks_;
+  mutable size_t held_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorFile> quantised_base(std::unique_ptr<TensorFile> base, const ModelSpec& spec,
+                                           const AdapterConfig& adapter, const ModelConfig& model) {
+  if (model.quantization == Quantization::none) return base;
+  std::set<std::string> names;
+  for (const Parameter& parameter : run_parameters(spec, adapter, model.quantization))
+    if (parameter.quantized) names.insert(parameter.name);
+  return std::make_unique<QuantisedBase>(std::move(base), std::move(names), model);
+}
+
+}  // namespace forge

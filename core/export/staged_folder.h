@@ -1,0 +1,29 @@
+#pragma once
+// A folder that appears whole or not at all: filled under a temporary name beside its place, then renamed.
+//
+//   StagedFolder staged("out/model", /*replace=*/false);
+//   write_file_durably(staged.path() + "/config.json", …);
+//   staged.commit();                                       // without it the destructor removes everything
+#include <string>
+
+namespace forge {
+
+class StagedFolder {
+ public:
+  // Removes what killed processes left beside `target`. Throws Error(usage) when `target` is there and `replace` is not set,
+  // Error(environment) when nothing can be written there.
+  StagedFolder(const std::string& target, bool replace);
+  ~StagedFolder();
+  StagedFolder(const StagedFolder&) = delete;
+  const std::string& path() const { return temporary_; }
+  void commit();
+
+ private:
+  std::string target_, temporary_;
+  bool committed_ = false;
+};
+
+// Throws Error(environment) when fewer than `bytes` are free where `path` will be.
+void require_free_bytes(const std::string& path, int64_t bytes);
+
+}  // namespace forge

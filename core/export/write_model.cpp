@@ -1,0 +1,89 @@
+#include "core/export/write_model.h"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/threads.h"
+#include "core/io/encode.h"
+#include "core/io/json.h"
+#include "core/io/safetensors.h"
+
+namespace forge {
+namespace {
+
+struct Shard {
+  std::vector<TensorInfo> tensors;
+  int64_t bytes = 0;
+};
+
+std::vector<Shard> shards_of(const MergedModel& model, const WriteOptions& options) {
+  std::vector<Shard> shards(1);
+  for (const TensorInfo& tensor : model.tensors()) {
+    const int64_t bytes = bytes_of(options.dtype, tensor.count());
+    if (shards.back().bytes > 0 && shards.back().bytes + bytes > options.shard_bytes) shards.emplace_back();
+    shards.back().tensors.push_back({tensor.name, tensor.shape, options.dtype});
+    shards.back().bytes += bytes;
+  }
+  return shards;
+}
+
+std::string shard_name(size_t number, size_t count) {
+  if (count == 1) return "model.safetensors";
+  char name[64];
+  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", number + 1, count);
+  return name;
+}
+
+void refuse_overflow(const std::string& tensor, std::span<const float> values) {
+  for (float value : values)
+    if (std::fabs(value) >= 65520)
+      throw Error(ErrorKind::environment, tensor + ": holds " + std::to_string(value) + ", past the range of fp16")
+          .hint("write bf16 or fp32");
+}
+
+}  // namespace
+
+int64_t bytes_of_model(const MergedModel& model, DType dtype) {
+  int64_t bytes = 0;
+  for (const TensorInfo& tensor : model.tensors()) bytes += bytes_of(dtype, tensor.count());
+  return bytes;
+}
+
+void write_weights(const MergedModel& model, const WriteOptions& options, const std::string& folder,
+                   const Written& written) {
+  const std::vector<Shard> shards = shards_of(model, options);
+  std::map<std::string, size_t> numbers;
+  for (size_t i = 0; i < model.tensors().size(); ++i) numbers[model.tensors()[i].name] = i;
+  const auto total = static_cast<double>(bytes_of_model(model, options.dtype));
+  int64_t done = 0;
+  std::vector<char> bytes;
+  Json map = Json::object();
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const std::string name = shard_name(s, shards.size());
+    write_safetensors_in_pieces(
+        folder + "/" + name, shards[s].tensors, {{"format", "pt"}}, [&](const TensorInfo& tensor, const PieceSink& sink) {
+          written(static_cast<double>(done) / total);
+          model.read(numbers.at(tensor.name), 1, [&](int64_t, std::span<const float> values) {
+            if (options.dtype == DType::f16) refuse_overflow(tensor.name, values);
+            const auto count = static_cast<int64_t>(values.size());
+            bytes.resize(static_cast<size_t>(bytes_of(options.dtype, count)));
+            for_each_range(count, 4096, [&](int64_t begin, int64_t end) {
+              encode_from_f32(options.dtype, values.data() + begin, end - begin,
+                              bytes.data() + bytes_of(options.dtype, begin));
+            });
+            sink({bytes.data(), bytes.size()});
+          });
+          done += bytes_of(options.dtype, tensor.count());
+        });
+    for (const TensorInfo& tensor : shards[s].tensors) append_member(map, tensor.name, name);
+  }
+  if (shards.size() > 1)
+    write_file_durably(folder + "/model.safetensors.index.json",
+                       Json{{"metadata", {{"total_size", static_cast<int64_t>(total)}}}, {"weight_map", map}}.dump(2) + "\n");
+  written(1);
+}
+
+}  // namespace forge

@@ -1,0 +1,23 @@
+#pragma once
+// A merged model as a Hugging Face folder: safetensors in shards with their index, config.json, generation_config.json.
+#include <functional>
+#include <string>
+
+#include "core/export/merged_model.h"
+
+namespace forge {
+
+struct WriteOptions {
+  DType dtype = DType::bf16;                        // f32, f16 or bf16
+  int64_t shard_bytes = int64_t{5} * 1000 * 1000 * 1000;  // at most, but for a single tensor that is larger
+};
+
+// Told before each tensor: what part of all bytes is written.
+using Written = std::function<void(double share)>;
+
+int64_t bytes_of_model(const MergedModel& model, DType dtype);
+
+// Writes the weights into `folder`, which is there and empty. Throws Error(environment) for values past the range of the type.
+void write_weights(const MergedModel& model, const WriteOptions& options, const std::string& folder, const Written& written);
+
+}  // namespace forge

@@ -1,0 +1,21 @@
+#pragma once
+// The vocabulary of a SentencePiece model file, read from its protobuf (sentencepiece_model.proto): what a GGUF keeps of it.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace forge {
+
+struct SentencePieceVocabulary {
+  std::vector<std::string> pieces;
+  std::vector<float> scores;
+  std::vector<int32_t> types;    // SentencePiece.Type, whose numbers are GgufTokenType's
+  int64_t model_type = 1;        // 1 unigram, 2 bpe, 3 word, 4 char
+  bool add_dummy_prefix = true;  // a space before the text
+};
+
+// Throws Error(environment) for bytes that are no such message; `name` is for messages.
+SentencePieceVocabulary read_sentencepiece(std::string_view bytes, const std::string& name);
+
+}  // namespace forge

@@ -1,0 +1,101 @@
+// What is written is read back: by the reader, which follows the format's own rules.
+#include "core/io/gguf_names.h"
+#include "core/io/gguf_tensors.h"
+#include "core/io/gguf_writer.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+std::string bytes_for(const TensorInfo& tensor) {
+  return std::string(static_cast<size_t>(bytes_of(tensor.dtype, tensor.count())), static_cast<char>('a' + tensor.name.size()));
+}
+
+}  // namespace
+
+TEST_CASE("metadata and tensors read back as they were written") {
+  TemporaryFolder folder;
+  GgufMetadata metadata;
+  metadata.text("general.architecture", "old");
+  metadata.integer("llama.block_count", 3);
+  metadata.number("llama.rope.freq_base", 1e6);
+  metadata.flag("tokenizer.ggml.add_bos_token", true);
+  metadata.texts("tokenizer.ggml.tokens", {"", "a", "Ünï"});
+  metadata.integers("tokenizer.ggml.token_type", {3, 1, -1});
+  metadata.numbers("tokenizer.ggml.scores", {0.5f, -1});
+  metadata.text("general.architecture", "llama");  // in its old place
+  metadata.text("gone", "x");
+  metadata.remove("gone");
+  const std::vector<TensorInfo> tensors{{"v", {7}, DType::f32}, {"m", {3, 5}, DType::bf16}, {"blocks", {2, 64}, DType::q8_0},
+                                        {"k", {1, 256}, DType::q4_k}};
+  const std::string path = folder.path("m.gguf");
+  write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
+    const std::string bytes = bytes_for(tensor);
+    sink(std::string_view(bytes).substr(0, 3));
+    sink(std::string_view(bytes).substr(3));
+  });
+  const Gguf gguf(path);
+  CHECK(gguf.keys().front() == "general.architecture");
+  CHECK(gguf.keys().size() == 7);
+  CHECK(gguf.architecture() == "llama");
+  CHECK(gguf.get_int("llama.block_count", 0) == 3);
+  CHECK(gguf.get_number("llama.rope.freq_base", 0) == 1e6);
+  CHECK(gguf.get_bool("tokenizer.ggml.add_bos_token", false));
+  CHECK(gguf.get_strings("tokenizer.ggml.tokens") == std::vector<std::string>{"", "a", "Ünï"});
+  CHECK(gguf.get_ints("tokenizer.ggml.token_type") == std::vector<int64_t>{3, 1, -1});
+  CHECK(gguf.get_numbers("tokenizer.ggml.scores") == std::vector<double>{0.5, -1});
+  REQUIRE(gguf.tensors().size() == tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    CHECK(gguf.tensors()[i].name == tensors[i].name);
+    CHECK(gguf.tensors()[i].shape == tensors[i].shape);
+    CHECK(gguf.tensors()[i].dtype == tensors[i].dtype);
+    CHECK(gguf.tensors()[i].begin % 32 == 0);
+    CHECK(gguf.bytes(gguf.tensors()[i]) == bytes_for(tensors[i]));
+  }
+}
+
+TEST_CASE("copied keys have the bytes of the file that they came from") {
+  TemporaryFolder folder;
+  GgufMetadata metadata;
+  metadata.text("general.name", "x");
+  metadata.texts("list", {"one", "two"});
+  metadata.integers("numbers", {1, 2, 3});
+  write_gguf(folder.path("a.gguf"), metadata, {}, {});
+  const Gguf gguf(folder.path("a.gguf"));
+  GgufMetadata copy;
+  for (const std::string& key : gguf.keys()) copy.copy(key, *gguf.find(key));
+  CHECK(copy.encoded() == metadata.encoded());
+}
+
+TEST_CASE("a write that fails leaves the old file") {
+  TemporaryFolder folder;
+  const std::string path = folder.path("m.gguf");
+  write_gguf(path, {}, {}, {});
+  CHECK_THROWS(write_gguf(path, {}, {{"t", {4}, DType::f32}}, [](const TensorInfo&, const PieceSink& sink) {
+    sink("abc");
+    throw Error(ErrorKind::environment, "stopped");
+  }));
+  CHECK_THROWS(write_gguf(path, {}, {{"t", {4}, DType::f32}}, [](const TensorInfo&, const PieceSink& sink) { sink("abc"); }));
+  CHECK(Gguf(path).tensors().empty());
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("every name of an architecture has its way back") {
+  for (const std::string& name : gguf_architectures()) {
+    const GgufArchitecture& architecture = *gguf_architecture(name);
+    INFO(name);
+    for (const char* tensor : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.12.input_layernorm.weight",
+                               "model.layers.0.self_attn.o_proj.weight", "model.layers.3.mlp.down_proj.weight",
+                               "model.layers.3.post_attention_layernorm.weight"}) {
+      const std::string gguf = gguf_name(architecture, tensor);
+      INFO(tensor << " → " << gguf);
+      CHECK(hugging_face_name(architecture, gguf).name == tensor);
+    }
+    CHECK(gguf_name(architecture, "model.layers.0.self_attn.nothing.weight").empty());
+    CHECK(gguf_name(architecture, "nothing").empty());
+  }
+  CHECK(gguf_name(*gguf_architecture("llama"), "model.layers.2.self_attn.q_proj.bias") == "blk.2.attn_q.bias");
+  CHECK(gguf_name(*gguf_architecture("phi3"), "model.layers.2.mlp.gate_up_proj.weight") == "blk.2.ffn_up.weight");
+  CHECK(gguf_name(*gguf_architecture("gemma2"), "model.layers.2.pre_feedforward_layernorm.weight") == "blk.2.ffn_norm.weight");
+}

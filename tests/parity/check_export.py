@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Merged models against transformers + PEFT, GGUF files against llama.cpp and the gguf package. Needs torch, transformers, peft,
+gguf and a library with llama.cpp in it.
+
+    python tests/parity/check_export.py build/bin/forge --llama LIBRARY [--model FOLDER|FILE.gguf] [--types f32,f16,…] [--what merge,gguf]
+
+With a model, an adapter with random factors is put on it; without one the variants of the tiny model are taken, each with an
+adapter of an unusual shape. Prints what was measured and "N passed, N failed".
+"""
+import argparse
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
+from llama_library import LlamaCpp  # noqa: E402
+from variants import write_variant  # noqa: E402
+
+TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean(values):\n    return sum(values) / len(values)",
+         "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
+TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
+ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
+
+# What PEFT writes for each, and what may be odd about it.
+SHAPES = {
+    "all": dict(r=8, lora_alpha=16, target_modules=ALL),
+    "rank-1": dict(r=1, lora_alpha=3, target_modules=["v_proj"]),
+    "rslora": dict(r=5, lora_alpha=7, target_modules=ALL, use_rslora=True),
+    "dora": dict(r=4, lora_alpha=8, target_modules=ALL, use_dora=True),
+    "dora-rslora": dict(r=3, lora_alpha=8, target_modules=["q_proj", "up_proj"], use_dora=True, use_rslora=True),
+    "patterns": dict(r=4, lora_alpha=8, target_modules=ALL, rank_pattern={"q_proj": 9, "layers.1.mlp.down_proj": 2},
+                     alpha_pattern={"v_proj": 31, "^model.layers.0.self_attn.q_proj": 1}),
+    "regex": dict(r=4, lora_alpha=8, target_modules=r".*layers\.[02]\.self_attn\.(q|k)_proj"),
+    "layers": dict(r=4, lora_alpha=8, target_modules=["o_proj", "down_proj"], layers_to_transform=[1, 2]),
+    "saved": dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head", "embed_tokens"]),
+    "saved-norms": dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["input_layernorm", "norm"]),
+    "wide": dict(r=64, lora_alpha=128, target_modules=ALL),
+    "negative": dict(r=4, lora_alpha=-8, target_modules=ALL),
+    "all-linear": dict(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=["k_proj"]),
+}
+# f32 differs by the order of sums alone. The others are what 11, 8 and 8 bits do to random weights whose logits reach 25.
+# llama.cpp's GELU reads a table of halves, so Gemma's f32 is no more exact than that.
+MOST_DIVERGENCE = {"f32": 1e-9, "f16": 5e-5, "bf16": 1e-2, "q8_0": 1e-2}
+failures, passed = [], 0
+
+
+def check(name: str, good: bool, said: str) -> None:
+    global passed
+    passed += good
+    if not good:
+        failures.append(name)
+    print(f"{'ok  ' if good else 'FAIL'}  {name}: {said}", flush=True)
+
+
+def forge(*words) -> str:
+    done = subprocess.run([arguments.forge, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-1500:]
+    return done.stdout
+
+
+def load(path: Path):
+    if path.is_dir():
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+
+
+def make_adapter(model, settings: dict, folder: Path) -> torch.nn.Module:
+    """An adapter whose every tensor is random, saved by PEFT."""
+    torch.manual_seed(3)
+    adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **settings)).eval()
+    with torch.no_grad():
+        for name, tensor in adapted.named_parameters():
+            if tensor.requires_grad and "lora_B" in name:
+                tensor.normal_(0, 0.05)
+            elif tensor.requires_grad and "magnitude" in name:
+                tensor.mul_(1 + 0.1 * torch.randn_like(tensor))
+            elif tensor.requires_grad and "lora_" not in name:
+                tensor.add_(0.02 * torch.randn_like(tensor))
+    adapted.save_pretrained(folder)
+    return adapted
+
+
+@torch.no_grad()
+def logits(model, ids: list[list[int]]) -> np.ndarray:
+    return np.concatenate([model(torch.tensor([row])).logits[0].float().numpy() for row in ids])
+
+
+def divergence(a: np.ndarray, b: np.ndarray) -> float:
+    p, q = (torch.log_softmax(torch.tensor(x, dtype=torch.float64), -1) for x in (a, b))
+    return float((p.exp() * (p - q)).sum(-1).mean())
+
+
+def perplexity(rows: np.ndarray, ids: list[list[int]]) -> float:
+    losses, at = [], 0
+    for row in ids:
+        log_p = torch.log_softmax(torch.tensor(rows[at:at + len(row) - 1], dtype=torch.float64), -1)
+        losses += (-log_p[range(len(row) - 1), row[1:]]).tolist()
+        at += len(row)
+    return float(np.exp(np.mean(losses)))
+
+
+def check_merge(name: str, model_path: Path, settings: dict, folder: Path, ids: list[list[int]]) -> None:
+    want = logits(make_adapter(load(model_path), settings, folder / "adapter"), ids)
+    bare = logits(load(model_path), ids)
+    forge("merge", "--model", model_path, "--adapter", folder / "adapter", "--dtype", "fp32", "--output", folder / "merged")
+    got = logits(load(folder / "merged"), ids)
+    worst = float(np.abs(got - want).max())
+    check(f"merge {name}", worst <= 1e-5 * max(1, float(np.abs(want).max())),
+          f"differs by {worst:.1e} of {np.abs(want).max():.2f}; the adapter by {np.abs(want - bare).max():.2f}")
+
+
+def check_file(path: Path) -> None:
+    reader = gguf.GGUFReader(path)
+    for tensor in reader.tensors:
+        values = gguf.dequantize(tensor.data, tensor.tensor_type)
+        assert np.isfinite(values).all() and list(values.shape) == [int(n) for n in reversed(tensor.shape)], tensor.name
+
+
+def check_types(name: str, source: list, merged: Path, folder: Path, library: LlamaCpp, texts_ids) -> None:
+    reference = load(merged)
+    for kind in arguments.types.split(","):
+        written = json.loads(forge("export", *source, "--gguf", "--type", kind, "--output", folder / f"gguf-{kind}", "--json", "--no-check"))
+        check_file(Path(written["file"]))
+        with library.load(written["file"]) as model:
+            ids = texts_ids(model)
+            want = logits(reference, ids)
+            got = np.concatenate([model.logits(row) for row in ids])
+            kl, worst = divergence(want, got), float(np.abs(want - got).max())
+            greedy = model.greedy(ids[0], 16)
+        tokens = torch.tensor([ids[0]])
+        expected = reference.generate(tokens, max_new_tokens=16, min_new_tokens=16, do_sample=False)[0, len(ids[0]):].tolist()
+        same = next((i for i, (a, b) in enumerate(zip(greedy, expected)) if a != b), 16)
+        plain = kind in ("f32", "f16")
+        good = kl < (1e-7 if name == "gemma2" and kind == "f32" else MOST_DIVERGENCE.get(kind, 0.3)) and (not plain or same == 16)
+        check(f"{name} {kind}", good, f"{written['bytes']:,} bytes, divergence {kl:.1e}, logits differ by {worst:.2g}, perplexity "
+              f"{perplexity(want, ids):.4f} → {perplexity(got, ids):.4f}, greedy equal for {same} of 16")
+
+
+def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library: LlamaCpp, texts_ids) -> None:
+    base = json.loads(forge("export", "--model", model_path, "--gguf", "--type", "f32", "--output", folder / "base", "--json", "--no-check"))["file"]
+    merged = json.loads(forge("export", "--model", model_path, "--adapter", adapter, "--gguf", "--type", "f32", "--output",
+                              folder / "whole", "--json", "--no-check"))["file"]
+    lora = json.loads(forge("export", "--model", model_path, "--adapter", adapter, "--gguf-lora", "--output", folder / "lora", "--json"))["file"]
+    with library.load(base) as one, library.load(merged) as other:
+        ids = texts_ids(one)
+        plain = np.concatenate([one.logits(row) for row in ids])
+        one.set_lora(lora)
+        a, b = (np.concatenate([model.logits(row) for row in ids]) for model in (one, other))
+    check(f"{name} LoRA GGUF", divergence(b, a) < 1e-9,
+          f"divergence {divergence(b, a):.1e} from the merged file, {divergence(b, plain):.1e} without the adapter")
+
+
+def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: LlamaCpp, ids) -> None:
+    if variant == "gemma2":  # what a GGUF has no key for must be what its readers assume
+        config = json.loads((model_path / "config.json").read_text())
+        (model_path / "config.json").write_text(json.dumps(config | {"query_pre_attn_scalar": config["head_dim"]}))
+    make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules="all-linear"), folder / "adapter")
+    source = ["--model", model_path, "--adapter", folder / "adapter"]
+    forge("merge", *source, "--dtype", "fp32", "--output", folder / "merged", "--no-check")
+    check_types(variant, source, folder / "merged", folder, library, lambda model: ids)
+    check_lora(variant, model_path, folder / "adapter", folder, library, lambda model: ids)
+
+
+def blocks(readme: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", readme.read_text(), re.M | re.S)
+
+
+def run_snippet(name: str, command: list, folder: Path) -> None:
+    path = f"{Path(arguments.forge).resolve().parent}:{os.environ['PATH']}"
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"PATH": path})
+    check(f"snippet {name}", done.returncode == 0, (done.stdout.strip() or done.stderr.strip())[-120:].replace("\n", " "))
+
+
+def check_snippets(model_path: Path, folder: Path) -> None:
+    """The README of a run's adapter and of what is made of it: Python as it stands, and the forge commands of the rest."""
+    folder.mkdir()
+    rows = folder / "rows.jsonl"
+    rows.write_text(json.dumps({"prompt": "What is a lighthouse?", "completion": "A tower with a lamp."}) + "\n")
+    job = {"version": 1, "name": "run", "output_dir": str(folder), "model": {"path": str(model_path)},
+           "adapter": {"type": "lora", "rank": 4}, "data": {"train": [{"path": str(rows)}], "max_length": 64},
+           "train": {"max_steps": 1, "global_batch_size": 1, "precision": "fp32"}}
+    (folder / "job.json").write_text(json.dumps(job))
+    forge("run", folder / "job.json")
+    adapter = folder / "run" / "adapter"
+    forge("merge", folder / "run", "--dtype", "bf16", "--no-check")
+    forge("export", folder / "run", "--gguf", "--type", "q8_0", "--no-check")
+    for place in (adapter, folder / "run" / "merged", folder / "run" / "gguf"):
+        for block in blocks(place / "README.md", "python"):
+            if "llama_cpp" not in block or importlib.util.find_spec("llama_cpp"):
+                run_snippet(f"python in {place.name}", [sys.executable, "-c", block], place)
+        for block in blocks(place / "README.md", "sh"):
+            for line in filter(lambda line: line.startswith("forge "), block.splitlines()):
+                run_snippet(f"{line} in {place.name}", line.split() + ["--no-check"], place)
+
+
+def tiny(folder: Path, library: LlamaCpp) -> None:
+    ids = [[5 + (7 * i * i + 3 * k) % 370 for i in range(24)] for k in range(3)]
+    if "snippets" in arguments.what:
+        check_snippets(write_variant("base", folder / "models" / "base"), folder / "snippets")
+    for variant in ("base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim"):
+        model_path = write_variant(variant, folder / "models" / variant)
+        for shape, settings in SHAPES.items():
+            settings = dict(settings)
+            if variant == "phi3" and settings["target_modules"] == ALL:
+                settings["target_modules"] = FUSED
+            if variant == "phi3" and shape in ("rank-1", "patterns", "regex", "saved", "saved-norms", "dora-rslora", "all-linear"):
+                continue
+            if "merge" in arguments.what:
+                check_merge(f"{variant} {shape}", model_path, settings, folder / f"{variant}-{shape}", ids)
+        if "gguf" in arguments.what:
+            check_tiny_gguf(variant, model_path, folder / f"{variant}-gguf", library, ids)
+
+
+def real(path: Path, folder: Path, library: LlamaCpp) -> None:
+    if "snippets" in arguments.what:
+        return check_snippets(path, folder / "snippets")
+
+    def texts_ids(model):
+        return [model.tokenize(text) for text in TEXTS]
+
+    settings = dict(r=8, lora_alpha=16, target_modules=ALL)
+    make_adapter(load(path), settings, folder / "adapter")
+    source = ["--model", path, "--adapter", folder / "adapter"]
+    forge("merge", *source, "--dtype", "fp32", "--output", folder / "merged")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "merged")
+    with library.load(json.loads(forge("export", *source, "--gguf", "--type", "q8_0", "--output", folder / "words", "--json", "--no-check"))["file"]) as model:
+        theirs = [model.tokenize(text) for text in TEXTS]
+        check("tokens", theirs == [tokenizer(text)["input_ids"] for text in TEXTS], f"{sum(map(len, theirs))} tokens")
+    with torch.no_grad():
+        adapted = PeftModel.from_pretrained(load(path), folder / "adapter").eval()
+        want, got = logits(adapted, theirs), logits(load(folder / "merged"), theirs)
+    worst = float(np.abs(want - got).max())
+    check("merge", worst <= 1e-5 * np.abs(want).max(), f"differs by {worst:.1e} of {np.abs(want).max():.2f}")
+    check_types("types", source, folder / "merged", folder, library, texts_ids)
+    check_lora("adapter", path, folder / "adapter", folder, library, texts_ids)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("forge")
+parser.add_argument("--llama", required=True)
+parser.add_argument("--model", type=Path)
+parser.add_argument("--what", default="merge,gguf,snippets" if "--model" not in sys.argv else "gguf", help="of the tiny model's variants; of a real one snippets alone, if named")
+parser.add_argument("--types", default=",".join(TYPES))
+arguments = parser.parse_args()
+with tempfile.TemporaryDirectory(prefix="forge-export-") as name:
+    llama = LlamaCpp(arguments.llama)
+    real(arguments.model, Path(name), llama) if arguments.model else tiny(Path(name), llama)
+print(f"{passed} passed, {len(failures)} failed")
+sys.exit(bool(failures))
