@@ -120,7 +120,7 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
     out["d_h.size"] = (r * (g.abs() + second)).reshape({rows, all}) + before.abs();
     if (weight_grad) {
       out["d_weight"] = in.at("d_weight") + grads.at("weight");
-      out["d_weight.size"] = in.at("d_weight").abs() + (d_y * h * r).abs().sum({0, 1});
+      out["d_weight.size"] = in.at("d_weight").abs() + (d_y * h * r).abs().sum(at::IntArrayRef{0, 1});
     }
     return out;
   };
