@@ -44,7 +44,7 @@ CASES = {
     "lora dropout": ("base", "fp32", with_adapter(dropout=0.2)),
     "lora noise": ("base", "fp32", LORA | {"train": {"neftune_alpha": 5}}),
     "lora lion": ("base", "fp32", LORA | {"optimizer": {"type": "lion", "learning_rate": 1e-3, "eps": None}}),
-    "lora 8-bit state": ("base", "fp32", LORA | {"optimizer": {"type": "adamw_8bit"}}),
+    "full 8-bit state": ("base", "fp32", FULL | {"optimizer": {"type": "adamw_8bit"}}),
     "lora sgd": ("base", "fp32", LORA | {"optimizer": {"type": "sgd", "momentum": 0.9, "learning_rate": 0.05, "eps": None}}),
     "lora plus, clipped": ("base", "fp32", with_adapter(lora_plus_ratio=4.0) | {"train": {"max_grad_norm": 0.1}}),
     "dora": ("base", "fp32", with_adapter(use_dora=True)),
