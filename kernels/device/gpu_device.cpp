@@ -126,7 +126,12 @@ class GpuDevice : public ComputeDevice {
 
   std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
     runtime::begin_capture(native(Stream::compute));
-    work();
+    try {
+      work();
+    } catch (...) {
+      runtime::destroy(runtime::end_capture(native(Stream::compute)));
+      throw;
+    }
     return std::make_unique<Graph>(runtime::end_capture(native(Stream::compute)));
   }
   void replay(const Captured& captured) override {

@@ -28,7 +28,7 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
                         {args.width, args.x_stride, args.residual_stride, args.h_stride, args.y_stride});
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
-      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), 1024), 0,
+      LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), kNormThreads), 0,
                         static_cast<unsigned>(args.heads)};
       launch("rms_norm_forward", rms_norm_forward_kernel<T, N>, shape, stream, a);
     });
@@ -61,7 +61,7 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows),
-                        threads_for(ceil_div(args.width, N), kBackwardThreads), 0,
+                        threads_for(ceil_div(args.width, N), kNormThreads), 0,
                         static_cast<unsigned>(args.heads)};
       launch("rms_norm_backward", rms_norm_backward_kernel<T, N>, shape, stream, a);
     });

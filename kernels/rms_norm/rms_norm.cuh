@@ -1,11 +1,13 @@
 #pragma once
 // One block a row (blockIdx.x) of a head (blockIdx.y). The first kHeld vectors of each thread stay in registers between the two passes over the
-// row (width up to 32,768 in 16-bit types at 1,024 threads); longer rows are read again, from L2.
+// row (width up to 16,384 in 16-bit types); longer rows are read again, from L2.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
 
 constexpr int kHeld = 4;
+// At 1,024 the registers of what is held would spill on sm_100 and sm_120.
+constexpr int kNormThreads = 512;
 
 template <class T>
 struct RmsNormForwardArgs {
@@ -16,23 +18,18 @@ struct RmsNormForwardArgs {
   float weight_offset, eps;
 };
 
-template <class T>
-__device__ __forceinline__ void to_head(RmsNormForwardArgs<T>& a, int64_t head) {
-  if (head == 0) return;
-  a.x += head * a.width, a.y += head * a.width;
-  if (a.residual != nullptr) a.residual += head * a.width, a.h += head * a.width;
-  if (a.inverse != nullptr) a.inverse += head * a.rows;
-}
+// Column i of the block's head in a row of all heads.
+__device__ __forceinline__ int64_t column_of(int64_t width, int64_t i) { return int64_t(blockIdx.y) * width + i; }
 
 // h of N neighbours: the sum rounded as it is stored.
 template <class T, int N>
 __device__ __forceinline__ Vector<T, N> add_residual(const RmsNormForwardArgs<T>& a, int64_t row, int64_t i) {
-  Vector<T, N> value = load_vector<N>(a.x + row * a.x_stride + i);
+  Vector<T, N> value = load_vector<N>(a.x + row * a.x_stride + column_of(a.width, i));
   if (a.residual == nullptr) return value;
-  const Vector<T, N> other = load_vector<N>(a.residual + row * a.residual_stride + i);
+  const Vector<T, N> other = load_vector<N>(a.residual + row * a.residual_stride + column_of(a.width, i));
 #pragma unroll
   for (int k = 0; k < N; ++k) value[k] = narrow<T>(widen(value[k]) + widen(other[k]));
-  store_vector<N>(a.h + row * a.h_stride + i, value);
+  store_vector<N>(a.h + row * a.h_stride + column_of(a.width, i), value);
   return value;
 }
 
@@ -51,14 +48,13 @@ __device__ __forceinline__ void store_normalised(const RmsNormForwardArgs<T>& a,
   Vector<T, N> y;
 #pragma unroll
   for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(h[k]) * inverse * (widen(weight[k]) + a.weight_offset));
-  store_vector<N>(a.y + row * a.y_stride + i, y);
+  store_vector<N>(a.y + row * a.y_stride + column_of(a.width, i), y);
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(1024) rms_norm_forward_kernel(RmsNormForwardArgs<T> a) {
+__global__ void __launch_bounds__(kNormThreads) rms_norm_forward_kernel(RmsNormForwardArgs<T> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
-  to_head(a, int64_t(blockIdx.y));
   Vector<T, N> held[kHeld];
   float sum = 0;
 #pragma unroll
@@ -72,7 +68,7 @@ __global__ void __launch_bounds__(1024) rms_norm_forward_kernel(RmsNormForwardAr
     sum += sum_of_squares<T, N>(add_residual<T, N>(a, row, i));
   sum = reduce_block(sum, 0.0f, Sum(), scratch);
   const float inverse = 1.0f / __fsqrt_rn(sum / static_cast<float>(a.width) + a.eps);
-  if (threadIdx.x == 0 && a.inverse != nullptr) a.inverse[row] = inverse;
+  if (threadIdx.x == 0 && a.inverse != nullptr) a.inverse[column_of(a.rows, row)] = inverse;
 #pragma unroll
   for (int j = 0; j < kHeld; ++j) {
     const int64_t i = first + j * step;
@@ -83,11 +79,8 @@ __global__ void __launch_bounds__(1024) rms_norm_forward_kernel(RmsNormForwardAr
   const Global<const T> h =
       a.residual != nullptr ? Global<const T>(a.h + row * a.h_stride) : a.x + row * a.x_stride;
   for (int64_t i = first + kHeld * step; i < a.width; i += step)
-    store_normalised<T, N>(a, row, i, load_vector<N>(h + i), inverse);
+    store_normalised<T, N>(a, row, i, load_vector<N>(h + column_of(a.width, i)), inverse);
 }
-
-// Two rows are held: at 1,024 threads their registers would spill on sm_100 and sm_120.
-constexpr int kBackwardThreads = 512;
 
 template <class T>
 struct RmsNormBackwardArgs {
@@ -98,13 +91,6 @@ struct RmsNormBackwardArgs {
   float weight_offset;
   int accumulate;
 };
-
-template <class T>
-__device__ __forceinline__ void to_head(RmsNormBackwardArgs<T>& a, int64_t head) {
-  if (head == 0) return;
-  a.d_y += head * a.width, a.h += head * a.width, a.d_h += head * a.width;
-  a.inverse += head * a.rows;
-}
 
 // Σ g h of N neighbours, g = d y (weight + offset).
 template <class T, int N>
@@ -123,7 +109,7 @@ __device__ __forceinline__ void store_gradient(const RmsNormBackwardArgs<T>& a, 
                                                const Vector<T, N>& d_y, const Vector<T, N>& h, float inverse,
                                                float mean) {
   const Vector<T, N> weight = load_vector<N>(a.weight + i);
-  const Global<T> target = a.d_h + row * a.d_h_stride + i;
+  const Global<T> target = a.d_h + row * a.d_h_stride + column_of(a.width, i);
   Vector<T, N> d_h{};
   if (a.accumulate) d_h = load_vector<N>(target);
 #pragma unroll
@@ -136,11 +122,11 @@ __device__ __forceinline__ void store_gradient(const RmsNormBackwardArgs<T>& a, 
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(RmsNormBackwardArgs<T> a) {
+__global__ void __launch_bounds__(kNormThreads) rms_norm_backward_kernel(RmsNormBackwardArgs<T> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x, step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
-  to_head(a, int64_t(blockIdx.y));
-  const Global<const T> d_y_row = a.d_y + row * a.d_y_stride, h_row = a.h + row * a.h_stride;
+  const Global<const T> d_y_row = a.d_y + row * a.d_y_stride + column_of(a.width, 0),
+                        h_row = a.h + row * a.h_stride + column_of(a.width, 0);
   Vector<T, N> d_y[kHeld], h[kHeld];
   float sum = 0;
 #pragma unroll
@@ -153,7 +139,7 @@ __global__ void __launch_bounds__(kBackwardThreads) rms_norm_backward_kernel(Rms
   }
   for (int64_t i = first + kHeld * step; i < a.width; i += step)
     sum += weighted_dot<T, N>(a, i, load_vector<N>(d_y_row + i), load_vector<N>(h_row + i));
-  const float inverse = a.inverse[row];
+  const float inverse = a.inverse[column_of(a.rows, row)];
   const float mean = reduce_block(sum, 0.0f, Sum(), scratch) * inverse / static_cast<float>(a.width);
 #pragma unroll
   for (int j = 0; j < kHeld; ++j) {

@@ -23,7 +23,7 @@ namespace forge {
 
 struct RmsNormForward {
   Element type = Element::f32;  // of x, residual, weight, h, y
-  int64_t rows = 0, width = 0, heads = 1;
+  int64_t rows = 0, width = 0;
   const void* x = nullptr;
   int64_t x_stride = 0;
   const void* residual = nullptr;  // or null: h = x, and h is not written
@@ -35,11 +35,12 @@ struct RmsNormForward {
   void* y = nullptr;  // may be x, or residual when that is not h
   int64_t y_stride = 0;
   float* inverse = nullptr;  // [heads, rows] r for the backward, or null
+  int64_t heads = 1;
 };
 
 struct RmsNormBackward {
   Element type = Element::f32;  // of d_y, h, weight, d_h
-  int64_t rows = 0, width = 0, heads = 1;
+  int64_t rows = 0, width = 0;
   const void* d_y = nullptr;
   int64_t d_y_stride = 0;
   const void* h = nullptr;
@@ -51,6 +52,7 @@ struct RmsNormBackward {
   int64_t d_h_stride = 0;
   bool accumulate = false;    // add to d_h, the gradient of the residual stream, instead of writing it
   float* d_weight = nullptr;  // [width], added to; or null. Then d_h may not be d_y
+  int64_t heads = 1;
 };
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level = cpu_level());

@@ -71,7 +71,8 @@ Case forward_case(Store type, const Setting& s) {
   bool residual = s.residual;
   return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(type), operands, oracle,
                                    [=](Pointers& p) {
-                                     RmsNormForward a{element(type), rows, width, heads, p["x"], p.stride("x")};
+                                     RmsNormForward a{element(type), rows, width, p["x"], p.stride("x")};
+                                     a.heads = heads;
                                      if (residual) {
                                        a.residual = p["residual"], a.residual_stride = p.stride("residual");
                                        a.h = p["h"], a.h_stride = p.stride("h");
@@ -129,7 +130,8 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
       "backward " + s.name + (accumulate ? " accumulate" : "") + (weight_grad ? " weight " : " ") +
           name_of(type),
       operands, oracle, [=](Pointers& p) {
-        RmsNormBackward a{element(type), rows, width, heads, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
+        RmsNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
+        a.heads = heads;
         a.weight = p["weight"], a.weight_offset = static_cast<float>(offset), a.inverse = p["inverse"];
         a.d_h = p["d_h"], a.d_h_stride = p.stride("d_h"), a.accumulate = accumulate;
         if (weight_grad) a.d_weight = p["d_weight"];

@@ -102,7 +102,8 @@ void norm(const FusedRun& r) {
   const bool adds = r.op.kind == OpKind::add_norm;
   const ValueId x = r.in(adds ? 1 : 0), y = r.out(adds ? 1 : 0), inverse = r.out(adds ? 2 : 1);
   const int64_t width = r.op.attributes.head_dim;
-  RmsNormForward args{.type = r.type(), .rows = r.m.rows(x), .width = width, .heads = r.m.width(x) / width};
+  RmsNormForward args{.type = r.type(), .rows = r.m.rows(x), .width = width};
+  args.heads = r.m.width(x) / width;
   args.x = r.m.data(x), args.x_stride = r.m.stride(x);
   if (adds) {
     args.residual = r.m.data(r.in(0)), args.residual_stride = r.m.stride(r.in(0));
@@ -121,7 +122,6 @@ void norm_backward(const FusedRun& r) {
   r.device.run(RmsNormBackward{.type = r.type(),
                                .rows = r.m.rows(r.in(0)),
                                .width = width,
-                               .heads = r.m.width(r.in(0)) / width,
                                .d_y = r.m.data(r.in(0)),
                                .d_y_stride = r.m.stride(r.in(0)),
                                .h = r.m.data(r.in(1)),
@@ -132,7 +132,8 @@ void norm_backward(const FusedRun& r) {
                                .d_h = r.m.data(r.out(0)),
                                .d_h_stride = r.m.stride(r.out(0)),
                                .accumulate = r.op.attributes.accumulate,
-                               .d_weight = r.module().d_weight});
+                               .d_weight = r.module().d_weight,
+                               .heads = r.m.width(r.in(0)) / width});
 }
 
 void layer_norm(const FusedRun& r) {

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/emulator/engine/tensors.h"
@@ -56,6 +57,7 @@ struct State {
   size_t queue = kHost;
   uint32_t time = 0, work = 0;
   bool running = false;
+  std::string late;  // a fault of a release, which destructors may not throw: whoever comes next does
 };
 State& state() {
   static State instance;
@@ -114,7 +116,12 @@ void run_as(size_t queue, const std::string& what, const std::function<void()>& 
   s.running = false;
 }
 
+void throw_late() {
+  if (!state().late.empty()) throw Fault(std::exchange(state().late, ""));
+}
+
 void queue_work(const char* what, CudaStream stream, std::function<void()> work) {
+  throw_late();
   Queue& queue = queue_of(stream);
   if (queue.capturing) {
     queue.capturing->nodes.emplace_back(what, std::move(work));
@@ -131,6 +138,7 @@ void forget(const Allocation* allocation) {
 }
 
 void not_captured(const char* what) {
+  throw_late();
   for (const Queue& queue : state().queues)
     if (queue.capturing) throw Fault(std::string(what) + " while work is captured");
 }
@@ -169,6 +177,11 @@ void* allocate(int64_t bytes, const std::string& line, CudaStream) {
 void release(void* pointer) {
   const Allocation* allocation = emulator::find_allocation(pointer);
   if (!allocation) throw Fault("releases what is not device memory");
+  try {
+    emulator::check_guards(pointer);
+  } catch (const std::exception& error) {
+    state().late = error.what();
+  }
   if (const auto found = state().words.find(allocation); found != state().words.end()) {
     constexpr size_t kCompute = 1;
     Clock known = state().queues[kHost].seen;
@@ -176,10 +189,10 @@ void release(void* pointer) {
     for (const Word& w : found->second) {
       bool busy = w.write_time > known[w.write_queue];
       for (size_t q = 0; q < kQueues; ++q) busy |= w.reads[q] > known[q];
-      if (busy) throw Fault(allocation->name + " is released while another stream works on it");
+      if (busy && std::uncaught_exceptions() == 0)
+        state().late = allocation->name + " is released while another stream works on it";
     }
   }
-  emulator::check_guards(pointer);
   emulator::release(pointer);
 }
 

@@ -1,0 +1,169 @@
+// Faults of order, lifetime and capture, planted in code that drives a device: the emulated runtime must name each.
+#include <string>
+
+#include "kernels/device/gpu_device.h"
+#include "kernels/device/runtime.h"
+#include "tests/test.h"
+
+using namespace forge;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr int64_t kRows = 4, kWidth = 32, kBytes = kRows * kWidth * 4;
+
+ComputeDevice& device() { return gpu_device(0); }
+
+struct Numbers {
+  explicit Numbers(const char* name, bool written = true) : block(device(), kBytes, name) {
+    const std::vector<float> ones(kRows * kWidth, 1);
+    if (written) device().write(block.as(), ones.data(), kBytes);
+  }
+  void* get() const { return block.as(); }
+  DeviceBlock block;
+};
+
+AddRows add(const void* x, void* y) { return {Element::f32, kRows, kWidth, x, kWidth, y, kWidth}; }
+
+// All streams wait for all, so that nothing of one test is left for the next.
+void settle() {
+  for (Stream stream : {Stream::compute, Stream::weights, Stream::copy}) device().synchronize(stream);
+}
+
+struct Overlap {
+  bool waits_for_weight = true, waits_for_reader = true;
+  // Two products, each with a weight that another stream makes in a scratch they share.
+  void run() const {
+    ComputeDevice& d = device();
+    Numbers packed("packed weight"), scratch("scratch", false), x("x"), y("y");
+    settle();
+    const Event ready = d.new_event(), read = d.new_event();
+    for (int i = 0; i < 2; ++i) {
+      if (i > 0 && waits_for_reader) d.wait(Stream::weights, read);
+      d.run(ConvertElements{Element::f32, Element::f32, kRows * kWidth, packed.get(), scratch.get()}, Stream::weights);
+      d.record(ready, Stream::weights);
+      if (waits_for_weight) d.wait(Stream::compute, ready);
+      d.run(add(scratch.get(), y.get()));
+      d.record(read, Stream::compute);
+    }
+    settle();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("work in order is no fault") {
+  Overlap{}.run();
+  Numbers x("x"), y("y");
+  device().run(add(x.get(), y.get()));
+  std::vector<float> host(kRows * kWidth);
+  device().read(host.data(), y.get(), kBytes);
+  CHECK(host[5] == 2);
+  const auto captured = device().capture([&] { device().run(add(x.get(), y.get())); });
+  for (int i = 0; i < 3; ++i) device().replay(*captured);
+  device().read(host.data(), y.get(), kBytes);
+  CHECK(host[5] == 5);
+}
+
+TEST_CASE("a product that does not wait for its weight") {
+  CHECK_THROWS_WITH((Overlap{.waits_for_weight = false}.run()), Contains("add_rows") && Contains("what convert writes"));
+  settle();
+}
+
+TEST_CASE("a scratch that is written again under its reader") {
+  CHECK_THROWS_WITH((Overlap{.waits_for_reader = false}.run()), Contains("convert") && Contains("reads, and no wait orders them"));
+  settle();
+}
+
+TEST_CASE("two streams that write one place") {
+  Numbers x("x"), y("y");
+  settle();
+  device().clear(y.get(), kBytes, Stream::weights);
+  CHECK_THROWS_WITH(device().clear(y.get(), kBytes), Contains("over what clear writes"));
+  settle();
+}
+
+TEST_CASE("an event that was recorded too early") {
+  Numbers x("x"), y("y");
+  settle();
+  const Event ready = device().new_event();
+  device().record(ready, Stream::weights);
+  device().run(add(x.get(), y.get()), Stream::weights);
+  device().wait(Stream::compute, ready);
+  CHECK_THROWS_WITH(device().run(add(y.get(), x.get())), Contains("what add_rows writes"));
+  settle();
+}
+
+TEST_CASE("a result that is copied while it is made") {
+  Numbers x("x"), y("y");
+  settle();
+  device().run(add(x.get(), y.get()));
+  std::vector<float> host(kRows * kWidth);
+  CHECK_THROWS_WITH(device().read(host.data(), y.get(), kBytes, Stream::copy), Contains("copy from the device") && Contains("add_rows"));
+  settle();
+}
+
+TEST_CASE("a pinned buffer that is filled again while its copy is under way, or read before") {
+  Numbers x("x");
+  settle();
+  void* pinned = runtime::allocate_pinned(kBytes);
+  runtime::host_touches(pinned, kBytes, true);
+  runtime::copy_in(x.get(), pinned, kBytes, device().native(Stream::copy));
+  CHECK_THROWS_WITH(runtime::host_touches(pinned, kBytes, true), Contains("the host") && Contains("reads, and no wait"));
+  settle();
+  runtime::copy_out(pinned, x.get(), kBytes, device().native(Stream::copy));
+  CHECK_THROWS_WITH(runtime::host_touches(pinned, kBytes, false), Contains("the host") && Contains("copy from the device"));
+  settle();
+  runtime::host_touches(pinned, kBytes, false);
+  runtime::release_pinned(pinned);
+}
+
+TEST_CASE("work on the default stream") {
+  Numbers x("x");
+  CHECK_THROWS_WITH(runtime::clear(x.get(), kBytes, nullptr), Contains("default stream"));
+}
+
+TEST_CASE("memory that is released while another stream works on it") {
+  auto* x = device().allocate(kBytes, "weights ahead");
+  device().clear(x, kBytes, Stream::weights);
+  device().release(x);
+  CHECK_THROWS_WITH(device().synchronize(Stream::compute), Contains("weights ahead is released while another stream works on it"));
+  settle();
+}
+
+TEST_CASE("memory that was released") {
+  Numbers y("y");
+  void* x = device().allocate(kBytes, "x");
+  device().clear(x, kBytes);
+  device().release(x);
+  CHECK_THROWS_WITH(device().run(add(x, y.get())), Contains("not device memory"));
+}
+
+TEST_CASE("numbers that nobody wrote, by kernels and by products") {
+  Numbers nothing("fresh", false), y("y");
+  CHECK_THROWS_WITH(device().run(add(nothing.get(), y.get())), Contains("uninitialised"));
+  Gemm product{Element::f32, kRows, kWidth, kRows};
+  product.a = {nothing.get(), kWidth}, product.b = {y.get(), kWidth};
+  product.out = y.get(), product.out_stride = kWidth;
+  CHECK_THROWS_WITH(device().run(product), Contains("product") && Contains("nobody wrote"));
+}
+
+TEST_CASE("a product past the end of its operand") {
+  Numbers x("x"), y("y");
+  Gemm product{Element::f32, kRows + 1, kWidth, kRows};
+  product.a = {x.get(), kWidth}, product.b = {x.get(), kWidth};
+  product.out = y.get(), product.out_stride = kWidth;
+  CHECK_THROWS_WITH(device().run(product), Contains("past the end of") || Contains("not device memory"));
+}
+
+TEST_CASE("what a capture may not hold") {
+  Numbers x("x"), y("y");
+  std::vector<float> host(kRows * kWidth);
+  const auto refused = [&](auto work, const char* what) {
+    CHECK_THROWS_WITH(device().capture(work), Contains(what) && Contains("captured"));
+    settle();
+  };
+  refused([&] { device().synchronize(Stream::compute); }, "the host waits");
+  refused([&] { device().read(host.data(), y.get(), kBytes); }, "the host waits");
+  refused([&] { DeviceBlock block(device(), kBytes, "scratch"); }, "memory is allocated");
+}
