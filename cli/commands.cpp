@@ -12,7 +12,7 @@ namespace forge {
 // Each in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand;
+    kDoctorCommand, kScoreCommand, kRolloutsCommand;
 
 namespace {
 
@@ -20,7 +20,7 @@ namespace {
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
-    &kInitCommand, &kListCommand,     &kSchemaCommand,   &kDoctorCommand,
+    &kRolloutsCommand, &kInitCommand, &kListCommand, &kSchemaCommand, &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =
