@@ -12,7 +12,7 @@ namespace forge {
 // Each in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand;
+    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand;
 
 namespace {
 
@@ -20,8 +20,8 @@ namespace {
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
-    &kMergeCommand, &kExportCommand,  &kAdapterCommand,  &kInitCommand,    &kListCommand,
-    &kSchemaCommand, &kDoctorCommand,
+    &kRolloutsCommand, &kMergeCommand, &kExportCommand, &kAdapterCommand, &kInitCommand,
+    &kListCommand, &kSchemaCommand, &kDoctorCommand,
 };
 
 constexpr const char* kExitCodes =

@@ -335,4 +335,9 @@ Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   return state_->converse(on_event);
 }
 
+void EngineProcess::answer(const Json& answer) {
+  state_->request.erase(0, std::exchange(state_->sent, 0));
+  state_->request += dump_json(answer) + "\n";
+}
+
 }  // namespace forge

@@ -29,6 +29,8 @@ class EngineProcess {
   // SIGTERM; a second SIGINT or SIGTERM kills the engine. Throws the engine's own error with its kind and hint, or an
   // explanation of how the engine ended.
   Json request(const Json& request, const OnEvent& on_event);
+  // Answers an event that asks for one, from within `on_event`.
+  void answer(const Json& answer);
 
  private:
   struct State;

@@ -278,6 +278,7 @@ class PlanParts {
       hashes.save();
       progress_.clear();
     }
+    if (draws_completions(job().objective.type)) find_stops();
     input_.origins = origins_of(line_.loaded);
     input_.device = line_.device;
     input_.profile = line_.profile;
@@ -291,6 +292,11 @@ class PlanParts {
     if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
     input_.eval_supervised = supervised_counts(*line_.data.eval, input_.model.score_head);
     return std::move(input_);
+  }
+
+  void find_stops() {
+    input_.stop_ids = stop_ids(*text_, input_.model.eos_token_ids);
+    for (const std::string& text : job().rollout.stop) text_->tokenizer.encode_ids(text, input_.stop_sequences.emplace_back());
   }
 
   void read_rates_of_machine() {

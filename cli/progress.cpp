@@ -28,13 +28,31 @@ std::string eval_text(const Json& event) {
   std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
   const double loss = number(event, "eval_loss", std::nan(""));  // JSON writes what is not finite as null
   text += ": loss " + short_number(loss);
-  if (event.contains("eval_reward_margin"))
+  if (event.contains("eval_reward"))
+    text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step"))) + ": reward " +
+           short_number(number(event, "eval_reward", std::nan(""))) + ", " +
+           short_number(number(event.value("eval_completion_tokens", Json::object()), "mean")) + " tokens a completion";
+  else if (event.contains("eval_reward_margin"))
     text += ", accuracy " + short_number(number(event, "eval_reward_accuracy", std::nan(""))) + ", margin " +
             short_number(number(event, "eval_reward_margin", std::nan("")));
   else
     text += ", perplexity " + short_number(std::exp(loss));
   if (event.contains("seconds")) text += " (" + format_seconds(number(event, "seconds")) + ")";
   return text;
+}
+
+std::string rollout_text(const Json& event) {
+  const auto count = [&](const char* key) { return static_cast<int64_t>(number(event, key)); };
+  std::string text = "rollout " + format_count(count("rollout") + 1) + "  reward " +
+                     short_number(number(event, "reward", std::nan(""))) + " ± " +
+                     short_number(number(event, "reward_std", std::nan("")));
+  text += "  flat " + format_count(count("flat_groups")) + "/" + format_count(count("groups")) + "  cut " +
+          short_number(std::round(1000 * number(event, "truncated_share")) / 10) + " %  " +
+          short_number(number(event.value("completion_tokens", Json::object()), "mean")) + " tokens";
+  if (event.contains("sampler_gap") && event["sampler_gap"].is_number())
+    text += "  gap " + fmt::format("{:.1g}", number(event, "sampler_gap"));
+  return text + "  drawn in " + format_seconds(number(event, "sample_seconds")) + ", scored in " +
+         format_seconds(number(event, "score_seconds"));
 }
 
 std::string checkpoint_text(const Json& event) {
@@ -178,6 +196,7 @@ void Progress::show(const Json& event) {
   }
   if (name == "resumed") line("continuing from step " + format_number(number(event, "step")));
   if (name == "step") show_step(event);
+  if (name == "rollout") status(rollout_text(event));
   if (name == "eval") line(eval_text(event));
   if (name == "checkpoint") line(checkpoint_text(event));
   if (name == "notice") line(event.value("text", ""));

@@ -12,10 +12,12 @@
 #include "cli/engine_process.h"
 #include "cli/faults.h"
 #include "cli/line.h"
+#include "cli/reward_host.h"
 #include "cli/run_decision.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/data/report/show.h"
+#include "core/objective/objective.h"
 #include "core/plan/explain.h"
 #include "core/run/output_dir.h"
 #include "core/run/report.h"
@@ -89,9 +91,11 @@ void show_result(Progress& progress, const std::string& folder, const Json& repo
   if (steps > 0) text += ": " + format_count(steps) + " steps";
   if (number("tokens_per_second") > 0)
     text += ", " + format_count(static_cast<int64_t>(number("tokens_per_second"))) + " tokens/s";
-  if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number())
-    text += ", eval loss " +
-            format_number(std::round(report["eval"]["last"]["eval_loss"].get<double>() * 1e4) / 1e4);
+  if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number()) {
+    const double loss = report["eval"]["last"]["eval_loss"].get<double>();
+    const bool draws = report.contains("findings");  // whose loss is the reward's negative
+    text += (draws ? ", held-out reward " : ", eval loss ") + format_number(std::round((draws ? -loss : loss) * 1e4) / 1e4);
+  }
   progress.line(text);
   if (report.contains("exported"))
     progress.line("  result: " + shown_path(report["exported"].value("path", "")) +
@@ -144,7 +148,12 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                {"resume", decision.action == RunAction::resume},
                {"amendments", amendments},
                {"spent_seconds", std::chrono::duration<double>(Clock::now() - began).count()}};
-  Json done = engine.request(request, [&](const Json& event) { progress.show(event); });
+  std::optional<RewardHost> rewards;
+  if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan);
+  Json done = engine.request(request, [&](const Json& event) {
+    if (rewards && event.value("event", "") == "score") return engine.answer(rewards->answer(event));
+    progress.show(event);
+  });
   show_result(progress, folder, done.value("report", Json::object()));
   if (!progress.stdout_fault().empty())
     throw Error(ErrorKind::environment, shown_path(folder) + ": is finished, but " + progress.stdout_fault())

@@ -3,8 +3,13 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <condition_variable>
 #include <csignal>
+#include <deque>
+#include <functional>
 #include <iostream>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 
@@ -60,35 +65,64 @@ void send(int descriptor, const Json& event) {
   }
 }
 
-std::string read_request() {
-  std::string line;
-  char buffer[65536];
-  while (true) {
-    ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return line;
-    const std::string_view part(buffer, static_cast<size_t>(count));
-    const size_t end = part.find('\n');
-    line += part.substr(0, end);
-    if (end != part.npos) return line;  // the program sends one request and nothing behind it
+// Lines of the program, one at a time, as they come: the request, then answers to events that ask for one.
+class ProgramLines {
+ public:
+  // Reads until the program is gone.
+  void watch() {
+    std::thread([this] {
+      std::string line;
+      char buffer[65536];
+      while (true) {
+        const ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        for (std::string_view rest(buffer, static_cast<size_t>(count)); !rest.empty();) {
+          const size_t end = rest.find('\n');
+          line += rest.substr(0, end);
+          if (end == rest.npos) break;
+          put(std::move(line));
+          line.clear();
+          rest.remove_prefix(end + 1);
+        }
+      }
+      end();
+      // The program keeps our stdin open as long as it lives.
+      on_signal(0);
+      // A run that cannot reach a safe point within the promised 10 s leaves without a checkpoint.
+      std::this_thread::sleep_for(std::chrono::seconds(9));
+      _exit(exit_code(ErrorKind::interrupted));
+    }).detach();
   }
-}
 
-// The program keeps our stdin open as long as it lives.
-void watch_program() {
-  std::thread([] {
-    char byte = 0;
-    while (true) {
-      ssize_t count = read(STDIN_FILENO, &byte, 1);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-    }
-    on_signal(0);
-    // A run that cannot reach a safe point within the promised 10 s leaves without a checkpoint.
-    std::this_thread::sleep_for(std::chrono::seconds(9));
-    _exit(exit_code(ErrorKind::interrupted));
-  }).detach();
-}
+  // The next line; nothing once the program is gone, or `given_up` says so.
+  std::optional<std::string> next(const std::function<bool()>& given_up) {
+    using namespace std::chrono_literals;
+    std::unique_lock lock(mutex_);
+    while (lines_.empty() && !ended_ && !given_up()) arrived_.wait_for(lock, 50ms);
+    if (lines_.empty()) return std::nullopt;
+    std::string line = std::move(lines_.front());
+    lines_.pop_front();
+    return line;
+  }
+
+ private:
+  void put(std::string line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::move(line));
+    arrived_.notify_all();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    arrived_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::string> lines_;
+  bool ended_ = false;
+};
 
 }  // namespace
 
@@ -106,9 +140,17 @@ int main() {
   int code = 0;
   try {
     hold_libraries_to_statement();
-    Json request = parse_json(read_request(), "request", ErrorKind::internal, {.depth = 200});
-    watch_program();
-    answer(request, emit, stop);
+    static ProgramLines lines;  // its thread may outlive main
+    lines.watch();
+    const auto never = [] { return false; };
+    Json request = parse_json(lines.next(never).value_or(""), "request", ErrorKind::internal, {.depth = 200});
+    const Ask ask = [&](const Json& event) {
+      emit(event);
+      const std::optional<std::string> line = lines.next([] { return stop.requested.load(); });
+      if (!line) throw StepInterrupted{};
+      return parse_json(*line, "answer", ErrorKind::internal, {.depth = 200});
+    };
+    answer(request, emit, ask, stop);
   } catch (const c10::OutOfMemoryError& error) {
     code = fail(Error(ErrorKind::fit, std::string("out of memory: ") + error.what_without_backtrace())
                     .hint("lower train.micro_batch_tokens or data.max_length"));

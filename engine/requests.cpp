@@ -43,12 +43,13 @@ T field(const Json& request, const char* key, T otherwise) {
   return found == request.end() || found->is_null() ? otherwise : found->get<T>();
 }
 
-void train_request(const Json& request, const EventSink& emit, StopFlag& stop) {
+void train_request(const Json& request, const EventSink& emit, const Ask& ask, StopFlag& stop) {
   TrainRequest train_request{.plan = plan_from_json(request.at("plan")),
                              .job_text = request.at("job_text"),
                              .run_folder = request.at("run_folder"),
                              .resume = field(request, "resume", false),
                              .spent_seconds = field(request, "spent_seconds", 0.0)};
+  train_request.ask = ask;
   if (request.contains("lock")) train_request.lock = request["lock"].get<int>();
   if (request.contains("secrets")) train_request.secrets = secrets_from_json(request["secrets"]);
   if (request.contains("amendments"))
@@ -59,7 +60,7 @@ void train_request(const Json& request, const EventSink& emit, StopFlag& stop) {
   train(train_request, emit, stop);
 }
 
-void measure_request(const Json& request, const EventSink& emit, StopFlag& stop) {
+void measure_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
   MeasureRequest measure_request{.plan = plan_from_json(request.at("plan"))};
   measure_request.steps = field(request, "steps", measure_request.steps);
   measure_request.trace = field<std::string>(request, "trace", "");
@@ -69,7 +70,7 @@ void measure_request(const Json& request, const EventSink& emit, StopFlag& stop)
   measure(measure_request, emit, stop);
 }
 
-void rates_request(const Json& request, const EventSink& emit, StopFlag& stop) {
+void rates_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
   RatesRequest rates{.precisions = {}};
   for (const Json& name : request.at("precisions")) rates.precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
   rates.seconds = field(request, "seconds", rates.seconds);
@@ -117,7 +118,7 @@ LoadedModel open_for(const Json& request, const EventSink& emit) {
   return open_described(request, named(request, "precision", Precision::fp32), device);
 }
 
-void eval_request(const Json& request, const EventSink& emit, StopFlag& stop) {
+void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
   LoadedModel loaded = open_for(request, emit);
   const bool scores = loaded.model.spec.score_head;
   Job job = request.contains("job") ? job_from_json(request["job"], "job") : Job();
@@ -173,7 +174,7 @@ at::Tensor logits_of(const Json& described, const std::string& provider, Precisi
   return logits_along(*decoder, prompts);
 }
 
-void compare_request(const Json& request, const EventSink& emit, StopFlag&) {
+void compare_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {
   const c10::Device device = begin(request, emit);
   const auto precision = named(request, "precision", Precision::fp32);
   const auto prompts = request.at("prompts").get<Prompts>();
@@ -192,7 +193,7 @@ void compare_request(const Json& request, const EventSink& emit, StopFlag&) {
         {"same_likeliest", difference.same_likeliest}});
 }
 
-void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
+void generate_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {
   LoadedModel loaded = open_for(request, emit);
   if (loaded.model.spec.score_head)
     throw Error(ErrorKind::environment, request.at("model").get<std::string>() + ": gives scores and writes no text")
@@ -213,7 +214,7 @@ void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   const GenerationEvents events{
       .token =
-          [&](int64_t prompt, int32_t id) {
+          [&](int64_t prompt, int32_t id, float) {
             emit({{"event", "token"}, {"prompt", prompt}, {"id", id}});
             return true;
           },
@@ -237,7 +238,7 @@ void generate_request(const Json& request, const EventSink& emit, StopFlag&) {
         {"token_seconds", stats.token_seconds}});
 }
 
-void info_request(const Json&, const EventSink& emit, StopFlag&) {
+void info_request(const Json&, const EventSink& emit, const Ask&, StopFlag&) {
   hello(emit, "cpu");
   if (cuda::available()) cuda::check_collectives();
   emit({{"event", "done"},
@@ -249,7 +250,7 @@ void info_request(const Json&, const EventSink& emit, StopFlag&) {
 
 struct Row {
   const char* command;
-  void (*run)(const Json&, const EventSink&, StopFlag&);
+  void (*run)(const Json&, const EventSink&, const Ask&, StopFlag&);
 };
 constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
                                Row{"rates", &rates_request},
@@ -259,12 +260,12 @@ constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &mea
 
 }  // namespace
 
-void answer(const Json& request, const EventSink& emit, StopFlag& stop) {
+void answer(const Json& request, const EventSink& emit, const Ask& ask, StopFlag& stop) {
   if (const std::vector<std::string> faults = request_faults(request); !faults.empty())
     throw Error(ErrorKind::internal, "the request is not one of docs/engine-protocol.md: " + join(faults, "; "));
   const std::string command = request["command"];
   for (const Row& row : kRequests)
-    if (command == row.command) return row.run(request, emit, stop);
+    if (command == row.command) return row.run(request, emit, ask, stop);
   throw Error(ErrorKind::internal, "nothing answers the request " + command);
 }
 

@@ -4,7 +4,10 @@
 
 namespace forge {
 
+// What the program says to an event that asks for an answer. Throws StepInterrupted when it goes, or asks to stop.
+using Ask = std::function<Json(const Json& event)>;
+
 // Carries out one request; every result is an event. Throws Error.
-void answer(const Json& request, const EventSink& emit, StopFlag& stop);
+void answer(const Json& request, const EventSink& emit, const Ask& ask, StopFlag& stop);
 
 }  // namespace forge

@@ -20,10 +20,19 @@ using Auto = std::optional<T>;  // written `auto` in the file
 enum class Quantization { none, nf4, fp4, int8 };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
-enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward };
+enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo };
 // What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
 enum class NllMean { pair, token };              // of the likelihood beside a preference
+// How a policy learns from drawn completions; core/reinforce has the formulas.
+enum class PolicyTerm { clip, cispo, sapo, reinforce };
+enum class PolicyRatio { token, sequence, sum, group };
+enum class MeanOf { token, sequence, constant };
+enum class Baseline { group, others, none };
+enum class AdvantageScale { group, batch, none };
+enum class KlEstimator { k1, k2, k3 };
+enum class KlPlace { loss, reward };
+enum class RolloutProvider { here };
 enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
 // A value whose type the file decides: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
@@ -76,6 +85,17 @@ struct AdapterConfig {
   std::optional<std::string> init_from;      // a PEFT adapter folder
 };
 
+struct AdvantageConfig {
+  Baseline baseline = Baseline::group;
+  AdvantageScale scale = AdvantageScale::group;
+};
+
+struct KlConfig {
+  double weight = 0;  // 0: no reference is needed
+  KlEstimator estimator = KlEstimator::k3;
+  KlPlace in = KlPlace::loss;
+};
+
 struct ObjectiveConfig {
   ObjectiveType type = ObjectiveType::sft;
   TrainOn train_on = TrainOn::assistant;
@@ -93,6 +113,17 @@ struct ObjectiveConfig {
   double center = 0.01;              // reward: pulls the two rewards' sum to 0
   Auto<ReferenceModel> reference;
   Auto<bool> reference_cache;  // log-probabilities of the reference once, before the first step
+  // Of completions that are drawn and scored (grpo).
+  PolicyTerm policy = PolicyTerm::clip;
+  PolicyRatio ratio = PolicyRatio::token;
+  double clip_low = 0.2, clip_high = 0.28;  // widths: 1 − low … 1 + high
+  std::optional<double> dual_clip;
+  MeanOf mean = MeanOf::token;
+  AdvantageConfig advantage;
+  KlConfig kl;
+  double entropy_weight = 0;
+  int64_t updates_per_rollout = 1, epochs_per_rollout = 1;
+  bool mask_truncated = false;
 };
 
 struct DataSource {
@@ -176,6 +207,7 @@ struct EvalConfig {
   std::optional<int64_t> every_steps;  // null: at the end only
   bool at_start = false;
   int64_t samples = 2;  // prompts answered before and after training, for the report
+  int64_t prompts = 64;  // of the evaluation data that are answered greedily and scored, where completions are drawn
   EarlyStoppingConfig early_stopping;
 };
 
@@ -235,6 +267,24 @@ struct RewardMixConfig {
   std::optional<double> clip;
 };
 
+struct DynamicSamplingConfig {
+  std::optional<std::string> reward;  // its name; not set: every group is kept
+  std::vector<double> keep{0, 1};     // a group's mean score lies strictly between
+  int64_t max_rounds = 4;
+};
+
+// Completions that are drawn to be scored.
+struct RolloutConfig {
+  RolloutProvider provider = RolloutProvider::here;
+  int64_t prompts_per_step = 8;  // of a rollout
+  int64_t samples_per_prompt = 8;
+  int64_t max_new_tokens = 512;
+  double temperature = 1;
+  std::vector<std::string> stop;
+  Auto<int64_t> slots;  // completions that are drawn at once
+  DynamicSamplingConfig dynamic_sampling;
+};
+
 struct Job {
   int64_t version = 1;
   std::string name;  // default: the file's stem
@@ -253,6 +303,7 @@ struct Job {
   HardwareConfig hardware;
   std::vector<RewardConfig> rewards;
   RewardMixConfig reward_mix;
+  RolloutConfig rollout;
   std::string provider = "auto";
   std::vector<std::string> allow;  // what is refused by default: foreign_template
 };

@@ -84,14 +84,38 @@ std::vector<Field> adapter_fields() {
   };
 }
 
+std::vector<Field> advantage_fields() {
+  return {
+      key("baseline", &AdvantageConfig::baseline,
+          "grpo: what a completion's reward is compared with: the mean of its group, the mean of the others of the group, or "
+          "nothing."),
+      key("scale", &AdvantageConfig::scale,
+          "grpo: what the difference is divided by: the group's standard deviation, that of the whole rollout, or nothing."),
+  };
+}
+
+std::vector<Field> kl_fields() {
+  return {
+      key("weight", &KlConfig::weight, "grpo: weight of the divergence from the base model. 0 needs no reference.").at_least(0),
+      key("estimator", &KlConfig::estimator,
+          "grpo: how a token's divergence is estimated, with x the difference of the log-probabilities: x (k1), x²/2 (k2) or "
+          "e^−x − 1 + x (k3). In the loss k2 and k3 have the gradient of the divergence itself; k1 has none on average and is "
+          "refused there."),
+      key("in", &KlConfig::in, "grpo: add it to the loss of each token, or take its sum over the completion off the reward."),
+  };
+}
+
 std::vector<Field> objective_fields() {
   return {
       key("type", &ObjectiveConfig::type,
           "What is minimized: the loss on the answers (sft) or on all text (pretrain); or, from pairs of a "
           "chosen and a rejected answer, a loss that prefers the chosen one: against a reference model (dpo) or "
           "without one (simpo, orpo, cpo); from single answers that are good or bad, how much likelier or less likely they "
-          "become (kto); or, from pairs, a model that scores answers (reward).")
-          .later({"ipo", "grpo", "gspo", "ppo", "rloo"})
+          "become (kto); or, from pairs, a model that scores answers (reward); or rewards of completions that the model "
+          "draws itself (grpo). dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and reinforce++ are short for grpo with other keys, which "
+          "forge plan shows.")
+          .also({"dr_grpo", "dapo", "gspo", "cispo", "sapo", "gepo", "rloo", "reinforce++"})
+          .later({"ipo", "ppo", "vapo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -140,6 +164,33 @@ std::vector<Field> objective_fields() {
       key("reference_cache", &ObjectiveConfig::reference_cache,
           "dpo, kto: compute the reference's log-probabilities once, before the first step, instead of in each step.")
           .automatic(),
+      key("policy", &ObjectiveConfig::policy,
+          "grpo: the loss of a ratio r: clipped (clip), a weight on the log-probability that is cut off above (cispo), a smooth "
+          "gate (sapo), or the log-probability alone (reinforce)."),
+      key("ratio", &ObjectiveConfig::ratio,
+          "grpo: of which probabilities r is the ratio: of each token, the geometric mean over the completion (sequence), its "
+          "product (sum), or over the expectation of the group (group)."),
+      key("clip_low", &ObjectiveConfig::clip_low, "grpo: r is clipped below 1 minus this (policy clip).").at_least(0).below(1),
+      key("clip_high", &ObjectiveConfig::clip_high, "grpo: r is clipped above 1 plus this (policy clip, cispo).").at_least(0),
+      key("dual_clip", &ObjectiveConfig::dual_clip,
+          "grpo: largest r that counts for a completion with a negative advantage (policy clip).")
+          .above(1)
+          .when_unset("no limit"),
+      key("mean", &ObjectiveConfig::mean,
+          "grpo: what the loss of a step is divided by: its trained tokens, its completions after each one's own mean over "
+          "tokens, or completions times rollout.max_new_tokens (constant)."),
+      section("advantage", &ObjectiveConfig::advantage, "grpo: how rewards become advantages.", advantage_fields()),
+      section("kl", &ObjectiveConfig::kl, "grpo: the divergence from the base model.", kl_fields()).shorthand("weight"),
+      key("entropy_weight", &ObjectiveConfig::entropy_weight, "grpo: weight of the policy's entropy, which the loss raises.")
+          .at_least(0),
+      key("updates_per_rollout", &ObjectiveConfig::updates_per_rollout,
+          "grpo: optimizer steps that a rollout is split into, by prompts.")
+          .range(1, 4096)
+          .unit("steps"),
+      key("epochs_per_rollout", &ObjectiveConfig::epochs_per_rollout, "grpo: how often each rollout is trained on.")
+          .range(1, 64),
+      key("mask_truncated", &ObjectiveConfig::mask_truncated,
+          "grpo: leave completions out of the loss that reached rollout.max_new_tokens without an end."),
   };
 }
 
@@ -152,9 +203,9 @@ std::vector<Field> source_fields() {
           .path(),
       key("format", &DataSource::format,
           "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
-          "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on the two answers of preference rows, sft "
-          "and pretrain on the rest; reward and prompt rows can be inspected with forge data, but no objective trains on them "
-          "yet.")
+          "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on the two answers of preference rows, grpo "
+          "on prompt rows, sft and pretrain on the rest; reward rows can be inspected with forge data, but no objective trains on "
+          "them yet.")
           .makes_examples(),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
           .at_least(1)
@@ -427,6 +478,10 @@ std::vector<Field> eval_fields() {
           "Number of prompts from the evaluation data (or the training data, if there is none) to answer "
           "before and after training, for the report.")
           .range(0, 64),
+      key("prompts", &EvalConfig::prompts,
+          "grpo: number of prompts of the evaluation data that are answered greedily and scored in each evaluation.")
+          .at_least(1)
+          .unit("prompts"),
       section("early_stopping", &EvalConfig::early_stopping,
               "Stop training when the evaluation loss no longer improves.", std::move(early_stopping)),
   };
@@ -569,6 +624,38 @@ std::vector<Field> reward_mix_fields() {
   };
 }
 
+std::vector<Field> rollout_fields() {
+  std::vector<Field> dynamic{
+      key("reward", &DynamicSamplingConfig::reward,
+          "Name of the reward by which groups are kept; further prompts are drawn for the others.")
+          .when_unset("every group is kept"),
+      key("keep", &DynamicSamplingConfig::keep, "A group is kept whose mean score lies strictly between these two.").length(2),
+      key("max_rounds", &DynamicSamplingConfig::max_rounds, "Rounds of drawing for one rollout, at most.").range(1, 1024),
+  };
+  return {
+      key("provider", &RolloutConfig::provider, "Who draws completions: the engine itself, with the weights that are trained.")
+          .later({"http"}),
+      key("prompts_per_step", &RolloutConfig::prompts_per_step, "Prompts of one rollout.").range(1, 1 << 20).unit("prompts"),
+      key("samples_per_prompt", &RolloutConfig::samples_per_prompt, "Completions of each prompt: its group.").range(1, 4096),
+      key("max_new_tokens", &RolloutConfig::max_new_tokens, "Longest completion.").range(1, 1 << 20).unit("tokens"),
+      key("temperature", &RolloutConfig::temperature,
+          "Temperature of the draws; log-probabilities in training are taken at it too.")
+          .above(0)
+          .range(0, 100),
+      key("stop", &RolloutConfig::stop,
+          "Texts that end a completion besides the model's end tokens, recognised as the tokens that each is encoded to.")
+          .when_unset("none"),
+      key("slots", &RolloutConfig::slots,
+          "Completions drawn at the same time: whole groups, as many as memory holds.")
+          .automatic()
+          .range(1, 1 << 20)
+          .unit("completions")
+          .role(KeyRole::execution),
+      section("dynamic_sampling", &RolloutConfig::dynamic_sampling,
+              "Draw on until a rollout has enough groups that are neither all right nor all wrong (DAPO).", std::move(dynamic)),
+  };
+}
+
 std::vector<Field> make_job_fields() {
   return {
       key("version", &Job::version, "Version of the job format.").range(1, 1).role(KeyRole::free),
@@ -607,6 +694,7 @@ std::vector<Field> make_job_fields() {
           .role(KeyRole::identity),
       section("reward_mix", &Job::reward_mix, "How rewards become one number.", reward_mix_fields())
           .role(KeyRole::identity),
+      section("rollout", &Job::rollout, "How completions are drawn.", rollout_fields()).role(KeyRole::identity),
       key("provider", &Job::provider,
           "Which implementation computes the layers: fused, reference, or auto, which takes the first that "
           "supports the job (see forge list providers).")

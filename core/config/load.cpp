@@ -49,6 +49,80 @@ void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnosti
   derive("double_quantization", "true");
 }
 
+struct Preset {
+  const char* name;
+  std::vector<std::pair<const char*, const char*>> keys;  // of the objective
+};
+// Named algorithms as the keys of grpo that they are.
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all{
+      {"dr_grpo", {{"advantage.scale", "none"}, {"mean", "constant"}}},
+      {"dapo", {{"clip_low", "0.2"}, {"clip_high", "0.28"}, {"mean", "token"}}},
+      {"gspo", {{"ratio", "sequence"}, {"clip_low", "3e-4"}, {"clip_high", "4e-4"}, {"mean", "sequence"}}},
+      {"cispo", {{"policy", "cispo"}, {"clip_high", "4"}}},
+      {"sapo", {{"policy", "sapo"}}},
+      {"gepo", {{"ratio", "group"}, {"clip_low", "0.2"}, {"clip_high", "0.2"}, {"mean", "sequence"}}},
+      {"rloo",
+       {{"ratio", "sum"}, {"clip_low", "0.2"}, {"clip_high", "0.2"}, {"mean", "sequence"}, {"advantage.baseline", "others"},
+        {"advantage.scale", "none"}, {"kl.weight", "0.05"}, {"kl.estimator", "k1"}, {"kl.in", "reward"}}},
+      {"reinforce++",
+       {{"policy", "reinforce"}, {"advantage.baseline", "none"}, {"advantage.scale", "batch"}, {"kl.weight", "0.01"},
+        {"kl.estimator", "k1"}, {"kl.in", "reward"}}},
+  };
+  return all;
+}
+
+// The first reward, which decides for dapo which groups are worth a step; empty without one.
+std::string first_reward(const Node& root) {
+  const Node* rewards = root.find("rewards");
+  if (!rewards || rewards->items.empty() || !rewards->items[0].is_map()) return "";
+  for (const char* key : {"name", "type"})
+    if (const Node* value = rewards->items[0].find(key); value && value->is_scalar()) return value->scalar;
+  return "";
+}
+
+// `objective.type: gspo` is grpo with other values. What the job says itself stands, and so does what it turns off: a key
+// that another one has taken the effect from is left out.
+void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
+  Node* objective = root.find("objective");
+  Node* type = objective && objective->is_map() ? objective->find("type") : nullptr;
+  if (!type || !type->is_scalar()) return;
+  const std::string name = type->scalar;
+  const auto preset = std::find_if(presets().begin(), presets().end(), [&](const Preset& p) { return name == p.name; });
+  if (preset == presets().end()) return;
+  const Position at = type->at;
+  const std::string reason = "objective.type is " + name + " (" + at.text() + ")";
+  type->scalar = "grpo";
+  derived["objective.type"] = {OriginKind::derived, at, name + " is grpo with other keys"};
+  const auto derive = [&](Node& top, const std::string& section, const std::string& dotted, const std::string& value) {
+    Node* parent = &top;
+    const std::vector<std::string> parts = split(dotted, '.');
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      if (!parent->find(parts[i])) parent->members.push_back({parts[i], at, map_node({}, at)});
+      parent = parent->find(parts[i]);
+      if (!parent->is_map()) return;  // reported elsewhere
+    }
+    const Node* old = parent->find(parts.back());
+    if (old && !old->is_null()) return;
+    imply(*parent, parts.back(), scalar_node(value, at, Quoting::either));
+    derived[section + dotted] = {OriginKind::derived, at, reason};
+  };
+  const Node* policy = objective->find("policy");
+  const Node* kl = objective->find("kl");
+  const Node* weight = kl && kl->is_map() ? kl->find("weight") : nullptr;
+  const bool other_policy = policy && policy->is_scalar();
+  const bool no_kl = weight && weight->is_scalar() && (weight->scalar == "0" || weight->scalar == "0.0");
+  for (const auto& [key, value] : preset->keys) {
+    if (other_policy && (starts_with(key, "clip_") || std::string_view(key) == "ratio")) continue;
+    if (no_kl && starts_with(key, "kl.")) continue;
+    derive(*objective, "objective.", key, value);
+  }
+  if (name != "dapo" || first_reward(root).empty()) return;
+  if (!root.find("rollout")) root.members.push_back({"rollout", at, map_node({}, at)});
+  if (Node* rollout = root.find("rollout"); rollout->is_map())
+    derive(*rollout, "rollout.", "dynamic_sampling.reward", first_reward(root));
+}
+
 // Values that stand for "not said" and that the file's place decides.
 void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath& resolve,
                    const Parsed& parsed) {
@@ -67,6 +141,10 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
     if (!reward.directory && stated != parsed.given.end())
       reward.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
     if (reward.name.empty()) reward.name = name_of(reward.type);
+  }
+  if (job.objective.type == ObjectiveType::grpo && !parsed.given.contains("data.overlong")) {
+    job.data.overlong = Overlong::drop;
+    loaded.origins["data.overlong"] = {OriginKind::unset, {}, "a prompt is never cut"};
   }
   TrainConfig& train = job.train;
   if (!train.epochs && !train.max_steps && !train.max_tokens && !train.max_time) train.epochs = 1;
@@ -126,6 +204,7 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   LoadedJob loaded;
   std::map<std::string, Origin> derived;
   rewrite_qlora(layers.root, derived, faults);
+  rewrite_preset(layers.root, derived);
   ResolvePath resolve = [&](const std::string& name, const Position& at) {
     return resolve_path(name, at, cwd, environment);
   };

@@ -18,7 +18,7 @@ const Names& names(LoraInit) {
   return all;
 }
 const Names& names(ObjectiveType) {
-  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward"};
+  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward", "grpo"};
   return all;
 }
 const Names& names(DpoLoss) {
@@ -28,6 +28,38 @@ const Names& names(DpoLoss) {
 }
 const Names& names(NllMean) {
   static const Names all{"pair", "token"};
+  return all;
+}
+const Names& names(PolicyTerm) {
+  static const Names all{"clip", "cispo", "sapo", "reinforce"};
+  return all;
+}
+const Names& names(PolicyRatio) {
+  static const Names all{"token", "sequence", "sum", "group"};
+  return all;
+}
+const Names& names(MeanOf) {
+  static const Names all{"token", "sequence", "constant"};
+  return all;
+}
+const Names& names(Baseline) {
+  static const Names all{"group", "others", "none"};
+  return all;
+}
+const Names& names(AdvantageScale) {
+  static const Names all{"group", "batch", "none"};
+  return all;
+}
+const Names& names(KlEstimator) {
+  static const Names all{"k1", "k2", "k3"};
+  return all;
+}
+const Names& names(KlPlace) {
+  static const Names all{"loss", "reward"};
+  return all;
+}
+const Names& names(RolloutProvider) {
+  static const Names all{"here"};
   return all;
 }
 const Names& names(ReferenceModel) {

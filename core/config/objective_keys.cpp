@@ -30,6 +30,21 @@ const std::vector<KeyOwners>& owners() {
       {"center", {reward}},
       {"reference", {dpo, kto}},
       {"reference_cache", {dpo, kto}},
+      {"policy", {grpo}},
+      {"ratio", {grpo}},
+      {"clip_low", {grpo}},
+      {"clip_high", {grpo}},
+      {"dual_clip", {grpo}},
+      {"mean", {grpo}},
+      {"advantage.baseline", {grpo}},
+      {"advantage.scale", {grpo}},
+      {"kl.weight", {grpo}},
+      {"kl.estimator", {grpo}},
+      {"kl.in", {grpo}},
+      {"entropy_weight", {grpo}},
+      {"updates_per_rollout", {grpo}},
+      {"epochs_per_rollout", {grpo}},
+      {"mask_truncated", {grpo}},
   };
   return all;
 }

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/names.h"
+#include "core/config/policy_rules.h"
 #include "core/config/reward_rules.h"
 #include "core/config/objective_keys.h"
 #include "core/config/row_template.h"
@@ -38,7 +39,10 @@ class Rules {
     if (sound({"hardware"})) device();
     if (sound({"allow"})) allowances();
     if (sound({"rewards"})) check_rewards(job_, parsed_, file_, faults_);
-    if (sound({"objective", "rewards"})) rewards();
+    const bool draws = job_.objective.type == ObjectiveType::grpo;
+    if (!draws && sound({"objective", "rewards"})) rewards();
+    if (draws && sound({"objective", "rewards", "rollout", "eval", "train", "data", "adapter"}))
+      check_policy(job_, parsed_, file_, faults_);
   }
 
  private:
@@ -183,6 +187,7 @@ class Rules {
       if (!all) no_effect("objective.train_on", "pretrain trains on every token");
       return;
     }
+    if (objective.type == ObjectiveType::grpo) return;  // policy_rules.h
     if (objective.type != ObjectiveType::sft) return preference();
     auto check = [&](const std::vector<DataSource>& sources, const std::string& list) {
       for (size_t i = 0; i < sources.size(); ++i) {
@@ -338,7 +343,9 @@ class Rules {
   void rewards() {
     const std::string why = "objective.type " + name_of(job_.objective.type) + " draws no completions to score";
     no_effect("rewards", why, "remove it; forge score --rewards JOB FILE tries rewards without training");
-    for (const char* key : {"reward_mix.normalize_each", "reward_mix.clip"}) no_effect(key, why);
+    for (const auto& [key, at] : parsed_.given)
+      if (key.starts_with("reward_mix.") || key.starts_with("rollout.") || key == "eval.prompts")
+        faults_.add(at, key, "has no effect: " + why, "remove it");
   }
 
   void allowances() {

@@ -226,6 +226,9 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
     if (objective.coupling == Coupling::pair)
       throw KeyError(ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
                      "give rows of prompt, chosen and rejected (format: preference), or write objective: sft");
+    if (objective.coupling == Coupling::policy)
+      throw KeyError(ErrorKind::job, key, rows + "bring an answer, and " + name_of(type) + " draws its own",
+                     "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
     if (format == RowFormat::preference)
       throw KeyError(ErrorKind::job, key, rows + name_of(type) + " does not train on",
                      "write objective: dpo to learn what is preferred; for sft, map the answers: columns: "

@@ -20,6 +20,7 @@
 #include <limits>
 #include <stdexcept>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -38,6 +39,11 @@ template <class T>
 struct MapOf : std::false_type {};
 template <class T>
 struct MapOf<std::map<std::string, T>> : std::true_type {};
+
+template <class T>
+struct OptionalOf : std::false_type {};
+template <class T>
+struct OptionalOf<std::optional<T>> : std::true_type {};
 
 class MemberFault : public std::runtime_error {
  public:
@@ -79,7 +85,10 @@ void read_value(const Json& json, T& value, Range range = {}) {
     require(number >= range.least, "at least " + format_number(range.least));
     require(number <= range.most, "at most " + format_number(range.most));
   };
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (OptionalOf<T>::value) {  // null: there is none
+    value.reset();
+    if (!json.is_null()) read_value(json, value.emplace(), range);
+  } else if constexpr (std::is_same_v<T, bool>) {
     require(json.is_boolean(), "true or false");
     value = json.get<bool>();
   } else if constexpr (std::is_integral_v<T>) {
@@ -139,7 +148,10 @@ struct MemberWriter {
   Json& json;
   template <class T>
   void operator()(const char* name, const T& value, const char*, Range = {}) {
-    json[name] = value;
+    if constexpr (OptionalOf<T>::value)
+      json[name] = value ? Json(*value) : Json(nullptr);
+    else
+      json[name] = value;
   }
   template <class T>
   void later(const char* name, const T& value, const char* meaning, Range = {}) {

@@ -28,6 +28,9 @@ class Decoder {
   // each has one new token. Under `fused` in fp32 a row's bits do not depend on the other sequences.
   virtual at::Tensor next_logits(const std::vector<NewTokens>& tokens) = 0;
 
+  // `to`, which is empty, goes on from the same tokens as `from`: completions of one prompt read it once.
+  virtual void fork(int64_t from, int64_t to) = 0;
+
   virtual void release(int64_t sequence) = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <set>
 
+#include "core/base/error.h"
 #include "kernels/sampling/sampling_args.h"
 
 namespace forge {
@@ -21,35 +22,41 @@ class Sampler {
  public:
   explicit Sampler(const SamplingConfig& config) : config_(config) {}
 
-  // streams, indices [rows]: prompt's number and number of the new token. → −1 where no logit is a number
+  // streams, indices [rows]: the text's stream and number of the new token. → −1 where no logit is a number
   const std::vector<int64_t>& draw(const at::Tensor& logits, const std::vector<uint64_t>& streams,
                                    const std::vector<uint64_t>& indices) {
     const at::Tensor host = logits.cpu();
     tokens_.resize(streams.size());
+    logps_.resize(streams.size());
     Sampling args{.rows = host.size(0), .vocab = host.size(1)};
     args.logits = host.const_data_ptr<float>(), args.stride = host.stride(0);
     args.temperature = static_cast<float>(config_.temperature), args.top_k = config_.top_k;
     args.top_p = static_cast<float>(config_.top_p), args.min_p = static_cast<float>(config_.min_p);
     args.seed = static_cast<uint64_t>(config_.seed);
     args.streams = streams.data(), args.indices = indices.data(), args.tokens = tokens_.data();
+    args.logp = logps_.data();
     workspace_.resize(static_cast<size_t>(sampling_cpu_workspace(args)));
     args.workspace = workspace_.data();
     sampling_cpu(args);
     return tokens_;
   }
 
+  float logp(size_t row) const { return logps_[row]; }
+
  private:
   const SamplingConfig& config_;
+  std::vector<float> logps_;
   std::vector<int64_t> tokens_;
   std::vector<char> workspace_;
 };
 
 struct Text {
-  int64_t prompt = 0;
+  int64_t number = 0;
   Clock::time_point start;
   GenerationEnd end;
-  int32_t last = 0;  // token, which the next step reads
-  std::set<int32_t> seen;  // tokens of prompt and answer, where repeating them is penalised
+  int32_t last = 0;           // token, which the next step reads
+  std::vector<int32_t> tail;  // what a stop sequence may be found in
+  std::set<int32_t> seen;     // tokens of prompt and answer, where repeating them is penalised
 };
 
 class Generation {
@@ -57,14 +64,18 @@ class Generation {
   Generation(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, const SamplingConfig& config,
              const GenerationRoom& room, const GenerationEvents& events)
       : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), sampler_(config) {
+    FORGE_CHECK(room.sequences >= config.samples, "room for " << room.sequences << " of " << config.samples << " texts of a prompt");
+    FORGE_CHECK(config.streams.empty() || config.streams.size() == prompts.size() * static_cast<size_t>(config.samples),
+                "a stream for each text");
     for (int64_t slot = room.sequences; slot-- > 0;) free_.push_back(slot);
+    for (const auto& stop : config.stop_sequences) longest_stop_ = std::max(longest_stop_, stop.size());
   }
 
   GenerationStats run() {
     if (config_.max_new_tokens <= 0) return stats_;
     while (next_ < prompts_.size() || !texts_.empty()) {
       const auto start = Clock::now();
-      const bool prompts = next_ < prompts_.size() && !free_.empty();
+      const bool prompts = next_ < prompts_.size() && has_room();
       prompts ? read_prompts() : step();
       (prompts ? stats_.prompt_seconds : stats_.token_seconds) += seconds_since(start);
     }
@@ -72,22 +83,38 @@ class Generation {
   }
 
  private:
+  bool has_room() const { return static_cast<int64_t>(free_.size()) >= config_.samples; }
+
+  // Each prompt is read under its first text's number; the others fork from there.
   void read_prompts() {
     std::vector<NewTokens> fresh;
+    std::vector<int64_t> row_of;  // of each new text: its prompt's row of the logits
+    const size_t first = texts_.size();
     int64_t tokens = 0;
-    while (next_ < prompts_.size() && !free_.empty()) {
+    while (next_ < prompts_.size() && has_room()) {
       const auto length = static_cast<int64_t>(prompts_[next_].size());
       if (tokens > 0 && tokens + length > room_.prompt_tokens) break;
       tokens += length;
-      const int64_t slot = free_.back();
-      free_.pop_back();
-      fresh.push_back({slot, prompts_[next_]});
-      texts_.push_back({slot, {.prompt = static_cast<int64_t>(next_), .start = Clock::now()}});
-      if (penalises()) texts_.back().second.seen = {prompts_[next_].begin(), prompts_[next_].end()};
+      for (int64_t sample = 0; sample < config_.samples; ++sample) {
+        const int64_t slot = free_.back();
+        free_.pop_back();
+        if (sample == 0) fresh.push_back({slot, prompts_[next_]});
+        row_of.push_back(static_cast<int64_t>(fresh.size()) - 1);
+        texts_.push_back({slot, {.number = static_cast<int64_t>(next_) * config_.samples + sample, .start = Clock::now()}});
+        if (penalises()) texts_.back().second.seen = {prompts_[next_].begin(), prompts_[next_].end()};
+      }
       ++next_;
     }
     stats_.prompt_tokens += tokens;
-    take(decoder_.next_logits(fresh), texts_.size() - fresh.size());
+    at::Tensor logits = decoder_.next_logits(fresh);
+    if (config_.samples > 1) {
+      logits = logits.index_select(0, at::tensor(row_of, at::kLong).to(logits.device()));
+      for (size_t i = first; i < texts_.size(); ++i) {
+        const int64_t from = fresh[static_cast<size_t>(row_of[i - first])].sequence;
+        if (texts_[i].first != from) decoder_.fork(from, texts_[i].first);
+      }
+    }
+    take(logits, first);
   }
 
   void step() {
@@ -114,27 +141,28 @@ class Generation {
   void take(const at::Tensor& logits, size_t first) {
     std::vector<uint64_t> streams, indices;
     for (size_t i = first; i < texts_.size(); ++i) {
-      streams.push_back(static_cast<uint64_t>(texts_[i].second.prompt));
+      const auto number = static_cast<size_t>(texts_[i].second.number);
+      streams.push_back(config_.streams.empty() ? number : config_.streams[number]);
       indices.push_back(static_cast<uint64_t>(texts_[i].second.end.tokens));
     }
     const std::vector<int64_t>& tokens = sampler_.draw(penalised(logits, first), streams, indices);
     size_t kept = first;
     for (size_t i = first; i < texts_.size(); ++i) {
       auto& [slot, text] = texts_[i];
-      if (goes_on(text, tokens[i - first])) {
+      if (goes_on(text, tokens[i - first], sampler_.logp(i - first))) {
         if (kept != i) texts_[kept] = texts_[i];
         ++kept;
         continue;
       }
       text.end.seconds = seconds_since(text.start);
-      events_.end(text.prompt, text.end);
+      events_.end(text.number, text.end);
       decoder_.release(slot);
       free_.push_back(slot);
     }
     texts_.resize(kept);
   }
 
-  bool goes_on(Text& text, int64_t token) {
+  bool goes_on(Text& text, int64_t token, float logp) {
     if (token < 0) {
       text.end.reason = TextEnd::not_finite;
       return false;
@@ -143,11 +171,31 @@ class Generation {
     if (penalises()) text.seen.insert(text.last);
     if (std::count(config_.stop_ids.begin(), config_.stop_ids.end(), text.last) > 0) {
       text.end.reason = TextEnd::stop;
+      text.end.stop_id = text.last;
+      text.end.stop_logp = logp;
       return false;
     }
     ++text.end.tokens;
     ++stats_.tokens;
-    return events_.token(text.prompt, text.last) && text.end.tokens < config_.max_new_tokens;
+    const bool wanted = events_.token(text.number, text.last, logp);
+    if (ends_with_stop(text)) {
+      text.end.reason = TextEnd::stop;
+      return false;
+    }
+    return wanted && text.end.tokens < config_.max_new_tokens;
+  }
+
+  bool ends_with_stop(Text& text) {
+    if (longest_stop_ == 0) return false;
+    std::vector<int32_t>& tail = text.tail;
+    tail.push_back(text.last);
+    if (tail.size() > longest_stop_) tail.erase(tail.begin());
+    for (const std::vector<int32_t>& stop : config_.stop_sequences) {
+      if (stop.empty() || stop.size() > tail.size() || !std::equal(stop.rbegin(), stop.rend(), tail.rbegin())) continue;
+      text.end.stop_tokens = static_cast<int64_t>(stop.size());
+      return true;
+    }
+    return false;
   }
 
   Decoder& decoder_;
@@ -159,6 +207,7 @@ class Generation {
   std::vector<std::pair<int64_t, Text>> texts_;  // that go on, by the decoder's number
   std::vector<int64_t> free_;                    // numbers
   size_t next_ = 0;                              // prompt
+  size_t longest_stop_ = 0;                      // tokens
   GenerationStats stats_;
 };
 

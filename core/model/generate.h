@@ -18,6 +18,9 @@ struct SamplingConfig {
   double repetition_penalty = 1;
   int64_t seed = 42;
   std::vector<int32_t> stop_ids;
+  std::vector<std::vector<int32_t>> stop_sequences;  // end a text too, as its last tokens
+  int64_t samples = 1;                               // texts of each prompt, which is read once for all of them
+  std::vector<uint64_t> streams;                     // of each text's draws; empty: its number
 };
 
 // What is computed at once. One prompt longer than `prompt_tokens` is read alone.
@@ -30,6 +33,9 @@ enum class TextEnd { stop, length, not_finite };  // a stop token, max_new_token
 struct GenerationEnd {
   TextEnd reason = TextEnd::length;
   int64_t tokens = 0;
+  int32_t stop_id = -1;     // the stop token, which is not among the text's own
+  float stop_logp = 0;      // its log-probability
+  int64_t stop_tokens = 0;  // of the text's own, a stop sequence at its end
   double seconds = 0;  // from the reading of its prompt
 };
 
@@ -38,14 +44,15 @@ struct GenerationStats {
   double prompt_seconds = 0, token_seconds = 0;  // of reading prompts, and of all other steps
 };
 
-// What comes while it comes. `token` (stop tokens excluded) returns false to end that sequence early; `prompt` is a number in
-// the list of prompts.
+// What comes while it comes. `token` (stop tokens excluded) returns false to end that text early. Text t is sample t mod
+// `samples` of prompt t / `samples`. `logp` is of the token at the temperature, among all tokens.
 struct GenerationEvents {
-  std::function<bool(int64_t prompt, int32_t id)> token;
-  std::function<void(int64_t prompt, const GenerationEnd& end)> end;
+  std::function<bool(int64_t text, int32_t id, float logp)> token;
+  std::function<void(int64_t text, const GenerationEnd& end)> end;
 };
 
-// A draw is a function of (seed, prompt's number, number of the new token): the same in whatever company.
+// A draw is a function of (seed, the text's stream, number of the new token): the same in whatever company. All texts of a
+// prompt begin together, so `room` holds as many.
 GenerationStats generate(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts,
                          const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events);
 

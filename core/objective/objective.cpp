@@ -108,7 +108,32 @@ std::string reward_formula(const ObjectiveConfig& o) {
   return text + "; r the score at an answer's last token";
 }
 
+std::string number_pair(double low, double high) { return format_number(low) + "/" + format_number(high); }
+
+// "clip 0.2/0.28 on the token ratio, group mean, group deviation, no divergence"
+std::string policy_formula(const ObjectiveConfig& o) {
+  std::string text = name_of(o.policy);
+  if (o.policy == PolicyTerm::clip) text += " " + number_pair(o.clip_low, o.clip_high);
+  if (o.policy == PolicyTerm::cispo) text += " below 1 + " + format_number(o.clip_high);
+  if (o.dual_clip) text += ", dual clip " + format_number(*o.dual_clip);
+  if (o.policy != PolicyTerm::reinforce) text += " on the ratio of the " + name_of(o.ratio);
+  const char* baselines[] = {"R − mean of the group", "R − mean of the others", "R"};
+  const char* scales[] = {" over the group's deviation", " over the rollout's deviation", ""};
+  text += std::string("; A = ") + baselines[static_cast<size_t>(o.advantage.baseline)] +
+          scales[static_cast<size_t>(o.advantage.scale)];
+  if (o.kl.weight > 0)
+    text += "; " + format_number(o.kl.weight) + " " + name_of(o.kl.estimator) + " of the divergence from the base " +
+            (o.kl.in == KlPlace::loss ? "in the loss" : "off the reward");
+  if (o.entropy_weight > 0) text += "; − " + format_number(o.entropy_weight) + " entropy";
+  return text;
+}
+
 }  // namespace
+
+bool draws_completions(ObjectiveType type) { return objective_of(type).coupling == Coupling::policy; }
+bool needs_base(const ObjectiveConfig& objective) {
+  return draws_completions(objective.type) && objective.kl.weight > 0;
+}
 
 const Objective& objective_of(ObjectiveType type) {
   static const std::vector<Objective> table{
@@ -120,6 +145,7 @@ const Objective& objective_of(ObjectiveType type) {
       {ObjectiveType::cpo, Coupling::pair, false, false, 0.1, 1, 1e-5, 1e-6, cpo, nullptr, implicit_reward, cpo_formula},
       {ObjectiveType::kto, Coupling::answer, true, false, 0.1, 0, 1e-5, 1e-6, nullptr, kto, implicit_reward, kto_formula},
       {ObjectiveType::reward, Coupling::pair, false, true, 0, 0, 1e-4, 1e-5, bradley_terry, nullptr, score, reward_formula},
+      {ObjectiveType::grpo, Coupling::policy, false, false, 0, 0, 1e-5, 1e-6, nullptr, nullptr, nullptr, policy_formula},
   };
   const auto row = std::find_if(table.begin(), table.end(), [&](const Objective& o) { return o.type == type; });
   FORGE_CHECK(row != table.end(), "no objective of that type");
@@ -135,7 +161,8 @@ ObjectiveConfig with_defaults(ObjectiveConfig objective) {
 
 bool trains_on(const Objective& objective, RowFormat format) {
   const bool answers = format == RowFormat::preference || format == RowFormat::kto || format == RowFormat::reward;
-  if (format == RowFormat::prompt) return false;
+  if (format == RowFormat::prompt || objective.coupling == Coupling::policy)
+    return format == RowFormat::prompt && objective.coupling == Coupling::policy;
   if (objective.coupling == Coupling::answer) return format == RowFormat::kto || format == RowFormat::preference;
   return objective.coupling == Coupling::pair ? format == RowFormat::preference : !answers;
 }

@@ -10,6 +10,8 @@
 // (sequence_loss.h), and the divisor is the number of answers of the optimizer step. `pair`: once the sums over both
 // answers of a pair are, so both are in one micro-batch, and the divisor is the number of pairs.
 //
+// A third, `policy`: completions that the model draws itself, whose rewards decide their gradient (core/reinforce).
+//
 // Symbols: s = Σ logp over the tokens of an answer, n their number, a = s / n, l = s − s of the reference;
 // z = l_c − l_r and h = l_c / n_c − l_r / n_r of a pair with the answers c (chosen) and r (rejected). z₀ is kto's estimate of how
 // far the model is from the reference (core/data/batch/mismatch.h). Of a reward model s is the score itself, and n 1.
@@ -42,7 +44,7 @@ struct AnswerLoss {
 using AnswerLossFunction = AnswerLoss (*)(const ObjectiveConfig&, const SequenceSums&, double divergence);
 using PairLossFunction = PairLoss (*)(const ObjectiveConfig&, const SequenceSums& chosen, const SequenceSums& rejected);
 
-enum class Coupling { token, answer, pair };
+enum class Coupling { token, answer, pair, policy };
 
 struct Objective {
   ObjectiveType type;
@@ -61,6 +63,10 @@ struct Objective {
 };
 
 const Objective& objective_of(ObjectiveType type);
+
+// Whether completions are drawn and scored, and whether what they lose is measured against the base model.
+bool draws_completions(ObjectiveType type);
+bool needs_base(const ObjectiveConfig& objective);
 
 // Fills what the job leaves to the type: beta, nll_weight.
 ObjectiveConfig with_defaults(ObjectiveConfig objective);

@@ -11,6 +11,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/objective/objective.h"
 #include "core/plan/resolve.h"
+#include "core/plan/rollout_plan.h"
 
 namespace forge {
 namespace {
@@ -137,6 +138,7 @@ std::string time_text(const PlannedTime& time) {
 std::string objective_text(const Plan& plan) {
   const ObjectiveConfig& objective = plan.job.objective;
   const Objective& row = objective_of(objective.type);
+  if (row.coupling == Coupling::policy) return name_of(objective.type) + " " + row.formula(objective) + "; " + updates_text(plan);
   const char* divisor = row.coupling == Coupling::pair ? "pairs" : row.coupling == Coupling::answer ? "answers" : "trained tokens";
   std::string text = name_of(objective.type) + " " + row.formula(objective) + "; divided by the " + divisor + " of the whole step";
   if (!row.has_reference) return text;
@@ -149,6 +151,15 @@ std::string objective_text(const Plan& plan) {
                       : ", one forward more of every micro-batch");
 }
 
+// "correct 1 (numeric) · brief measured only (length)"
+std::string rewards_text(const Job& job) {
+  std::vector<std::string> parts;
+  for (const RewardConfig& reward : job.rewards)
+    parts.push_back(reward.name + " " + (reward.weight == 0 ? "measured only" : format_number(reward.weight)) + " (" +
+                    name_of(reward.type) + (reward.needs ? ", where " + *reward.needs + " is above 0" : "") + ")");
+  return join(parts, " · ") + (job.reward_mix.normalize_each ? "; each standardised in its group" : "");
+}
+
 Table run_rows(const Plan& plan) {
   Table rows{data_row("training data", plan.train)};
   if (plan.train.pairs.longest > 0) rows.push_back({"pairs", pairs_text(plan.train.pairs, plan.train.examples)});
@@ -157,6 +168,11 @@ Table run_rows(const Plan& plan) {
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   if (plan.packing.micro_batches_per_step > 0) rows.push_back(packing_row(plan));
   rows.push_back({"objective", objective_text(plan)});
+  if (draws_completions(plan.job.objective.type)) {
+    rows.push_back({"rollout", rollout_text(plan)});
+    rows.push_back({"rewards", rewards_text(plan.job)});
+    if (needs_base(plan.job.objective)) rows.push_back({"base", "one forward more of every completion, without the adapter"});
+  }
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
                                format_count(plan.steps_per_epoch) + " an epoch)" +
                                (plan.train.estimated ? ", estimated" : "")});

@@ -10,6 +10,7 @@
 #include "core/graph/ops.h"
 #include "core/objective/objective.h"
 #include "core/plan/resolve.h"
+#include "core/plan/rollout_plan.h"
 
 namespace forge {
 namespace {
@@ -429,6 +430,7 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
 
 bool computes_reference(const Plan& plan) {
   const ObjectiveConfig& objective = plan.job.objective;
+  if (needs_base(objective)) return true;
   return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
 }
 
@@ -458,6 +460,13 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   else
     consider(std::move(update));
   if (!provider.workspace) consider(std::move(reference));
+  if (draws_completions(plan.job.objective.type)) {
+    std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
+    if (provider.workspace)  // which keeps its arena
+      lines.insert(lines.end(), drawing.begin(), drawing.end());
+    else
+      consider(std::move(drawing));
+  }
   // A GPU's tensors are converted in the host's memory.
   if (!plan.device.cuda)
     consider(loading_lines(inventory.parameters, plan.job, *plan.job.train.precision,

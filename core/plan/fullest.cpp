@@ -114,15 +114,30 @@ void visit_mismatches(Fullest& fullest, const Plan& plan, const ExampleCounts& c
     }
 }
 
+// Completions do not exist yet: every micro-batch may be full of them.
+Fullest fullest_drawn(const Plan& plan) {
+  const int64_t longest = longest_of(plan);
+  int64_t budget = std::max(*plan.job.train.micro_batch_tokens, longest);
+  if (!plan.job.data.packing) budget = std::min(budget, *plan.job.train.micro_batch_size * longest);
+  budget = std::min(budget, plan.job.rollout.prompts_per_step * plan.job.rollout.samples_per_prompt * longest);
+  return {budget, budget, longest, budget > longest};
+}
+
 }  // namespace
 
-int64_t longest_of(const Plan& plan) { return std::max<int64_t>(1, std::max(plan.train.longest, plan.train.pairs.longest)); }
+int64_t longest_of(const Plan& plan) {
+  // A prompt with the longest completion that it may get.
+  if (draws_completions(plan.job.objective.type))
+    return std::min(plan.job.data.max_length, std::max<int64_t>(1, plan.train.longest) + plan.job.rollout.max_new_tokens);
+  return std::max<int64_t>(1, std::max(plan.train.longest, plan.train.pairs.longest));
+}
 
 // The order is a function of seed and data, so the fullest micro-batch can be looked up; while data are only
 // estimated a bound serves.
 Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
   const TrainConfig& train = plan.job.train;
   const std::vector<int64_t>& lengths = counts.train;
+  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan);
   const int64_t epochs =
       plan.steps == 0 ? 1
                       : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
@@ -151,6 +166,8 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
 // As core/train cuts an evaluation and what the reference keeps: atoms in order, as many as fit.
 Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
   Fullest fullest{0, 0, 0, false};
+  // Log-probabilities of a rollout are taken in the micro-batches that train on it.
+  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan);
   if (plan.eval.examples > 0) visit_in_order(fullest, plan, plan.eval, counts.eval, counts.eval_supervised);
   if (plan.job.objective.reference_cache.value_or(false))
     visit_in_order(fullest, plan, plan.train, counts.train, counts.train_supervised);

@@ -6,7 +6,9 @@
 #include "core/data/batch/order.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/fit.h"
+#include "core/objective/objective.h"
 #include "core/plan/resolve.h"
+#include "core/plan/rollout_plan.h"
 
 namespace forge {
 
@@ -35,13 +37,17 @@ Plan make_plan(const PlanInput& input) {
   resolve_objective(plan);
   resolve_global_batch(plan);
   resolve_optimizer(plan);
-  const Parts first_epoch =
-      input.train_lengths.empty() ? Parts{} : epoch_steps(input.train_lengths, plan.job, 0);
+  const bool draws = draws_completions(plan.job.objective.type);
+  Parts first_epoch;
+  if (!input.train_lengths.empty())
+    first_epoch = draws ? prompt_batches(input.train_lengths, plan.job, 0) : epoch_steps(input.train_lengths, plan.job, 0);
+  if (draws) resolve_rollout(plan, input, provider);
   resolve_steps(plan, input.train_lengths, first_epoch);
   resolve_memory(plan, input.profile, provider,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
-  if (!plan.train.estimated) measure_packing(plan, input.train_lengths, first_epoch);
+  if (!plan.train.estimated && !draws) measure_packing(plan, input.train_lengths, first_epoch);
   plan.time = planned_time(plan, input.train_lengths, input.rates ? &*input.rates : nullptr);
+  if (draws) time_rollout(plan, input.rates ? &*input.rates : nullptr);
   resolve_disk(plan);
   add_warnings(plan, input);
   return plan;

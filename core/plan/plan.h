@@ -46,6 +46,15 @@ struct BatchRoom {
   int64_t tokens = 0, targets = 0;  // targets: supervised positions
 };
 
+// How completions are drawn; empty where the objective draws none.
+struct RolloutPlan {
+  std::vector<int32_t> stop_ids;                     // tokens that end a completion
+  std::vector<std::vector<int32_t>> stop_sequences;  // of rollout.stop
+  int64_t prompt_tokens = 0;                         // of prompts that are read at once
+  int64_t waves = 0;                                 // of rollout.slots completions, for one rollout
+  double sample_seconds = 0;                         // of a rollout whose completions are all as long as they may be; 0: not known
+};
+
 struct Plan {
   Job job;  // every Auto holds a value
   Origins origins;
@@ -67,6 +76,7 @@ struct Plan {
   std::vector<TargetMatch> targets;  // adapted linears by target
   std::vector<MemoryLine> memory;
   BatchRoom training_batch, evaluation_batch;  // what the engine lays out memory for
+  RolloutPlan rollout;
   Recomputed recompute;                        // what train.activation_checkpointing has come to
   int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
   int64_t available_bytes = 0;       // of the device, less the runtime's reserve
@@ -99,6 +109,8 @@ struct PlanInput {
   DataSummary train;
   DataSummary eval;
   std::optional<Rates> rates;  // this machine's, once measured
+  std::vector<int32_t> stop_ids;                     // of the model: what ends a completion
+  std::vector<std::vector<int32_t>> stop_sequences;  // tokens of each text of rollout.stop
   // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a
   // sample's).
   std::vector<int64_t> train_lengths, train_supervised, eval_lengths, eval_supervised;

@@ -6,6 +6,7 @@
 #include "core/config/names.h"
 #include "core/families/adapter_sites.h"
 #include "core/io/members.h"
+#include "core/objective/objective.h"
 #include "core/plan/plan.h"
 
 namespace forge {
@@ -38,6 +39,14 @@ constexpr auto kRoomMembers = [](auto& room, auto&& member) {
   member("targets", room.targets, "supervised positions, at most");
 };
 
+constexpr auto kRolloutMembers = [](auto& rollout, auto&& member) {
+  member("stop_ids", rollout.stop_ids, "tokens that end a completion");
+  member("stop_sequences", rollout.stop_sequences, "tokens of each text of rollout.stop");
+  member("prompt_tokens", rollout.prompt_tokens, "of prompts that are read at once", at_least(0));
+  member("waves", rollout.waves, "of rollout.slots completions, for one rollout; 0: nothing is drawn", at_least(0));
+  member("sample_seconds", rollout.sample_seconds, "of a rollout of the longest completions; 0: not known", at_least(0));
+};
+
 constexpr auto kTimeMembers = [](auto& time, auto&& member) {
   member("step_seconds", time.step_seconds, "of a step; 0: not known", at_least(0));
   member("run_seconds", time.run_seconds, "of all steps; 0: not known", at_least(0));
@@ -68,6 +77,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
     inner.later("recompute", plan.recompute, "what the backward computes again, with the layers in which it does");
   });
+  member.later("rollout", plan.rollout, "how completions are drawn");
   member.later("time", plan.time, "from this machine's rates (forge bench --kernels)");
   member.group("disk", "what the run writes", [&](auto&& inner) {
     inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint", at_least(0));
@@ -140,6 +150,10 @@ static void from_json(const Json& json, Recomputed& again) {
 static Json schema_of(const Recomputed&) {
   return {{"type", "object"}, {"additionalProperties", {{"type", "string"}, {"pattern", "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"}}}};
 }
+static void to_json(Json& json, const RolloutPlan& rollout) { json = write_members(rollout, kRolloutMembers); }
+static void from_json(const Json& json, RolloutPlan& rollout) { read_members(json, rollout, kRolloutMembers); }
+static Json schema_of(const RolloutPlan& rollout) { return members_schema(rollout, kRolloutMembers); }
+
 static void to_json(Json& json, const PlannedTime& time) { json = write_members(time, kTimeMembers); }
 static void from_json(const Json& json, PlannedTime& time) { read_members(json, time, kTimeMembers); }
 static Json schema_of(const PlannedTime& time) { return members_schema(time, kTimeMembers); }
@@ -192,6 +206,7 @@ void require_resolved(const Plan& plan) {
   require(train.global_batch_size.has_value(), "train.global_batch_size", "a value, found auto");
   require(train.micro_batch_tokens.has_value(), "train.micro_batch_tokens", "a value, found auto");
   require(train.activation_checkpointing.has_value(), "train.activation_checkpointing", "a value, found auto");
+  require(!draws_completions(plan.job.objective.type) || plan.job.rollout.slots, "rollout.slots", "a value, found auto");
   require(plan.steps > 0 || train.max_time.has_value(), "train.max_time", "a value in a plan without steps");
 }
 

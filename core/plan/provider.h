@@ -8,6 +8,13 @@
 
 namespace forge {
 
+// Completions that are drawn together.
+struct DecodingShape {
+  int64_t prompt_tokens = 0;  // read at once
+  int64_t longest_prompt = 0, max_new_tokens = 0;
+  int64_t slots = 0, group = 1;  // completions, and how many share a prompt
+};
+
 struct Provider {
   const char* name;
   const char* summary;
@@ -15,6 +22,8 @@ struct Provider {
   std::vector<std::string> (*faults)(const ActivationShape& shape);
   // Memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
+  // Memory of drawing completions, whose activations are not among those; sizes of `shape` do not count.
+  std::vector<MemoryLine> (*decoding_lines)(const ActivationShape& shape, const DecodingShape& decoding);
   // Workspace of its ops, for a provider that lays a step out in one arena for the whole run; else null.
   int64_t (*workspace)(const Graph&, const Op&, const StepSizes&) = nullptr;
   // Whether it can only compute again what lies between two additions to the stream, as a whole.

@@ -31,6 +31,7 @@ int64_t mean_length(const DataSummary& data) {
 int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   if (!lengths.empty())
     return ceil_div(static_cast<int64_t>(first_epoch.size()) * plan.train.examples, std::ssize(lengths));
+  if (draws_completions(plan.job.objective.type)) return ceil_div(plan.train.examples, plan.job.rollout.prompts_per_step);
   if (plan.job.train.global_batch_tokens)
     return ceil_div(plan.train.tokens, *plan.job.train.global_batch_tokens);
   return ceil_div(plan.train.examples, *plan.job.train.global_batch_size);
@@ -243,6 +244,13 @@ void resolve_limits(Plan& plan) {
 void resolve_global_batch(Plan& plan) {
   TrainConfig& train = plan.job.train;
   if (train.global_batch_size) return;
+  if (draws_completions(plan.job.objective.type)) {
+    const RolloutConfig& rollout = plan.job.rollout;
+    train.global_batch_size =
+        ceil_div(rollout.prompts_per_step * rollout.samples_per_prompt, plan.job.objective.updates_per_rollout);
+    derived(plan, "train.global_batch_size", "completions of a rollout, over objective.updates_per_rollout");
+    return;
+  }
   if (train.global_batch_tokens) {
     train.global_batch_size = std::max<int64_t>(1, *train.global_batch_tokens / mean_length(plan.train));
     derived(plan, "train.global_batch_size", "about as many examples as global_batch_tokens holds");
@@ -262,6 +270,8 @@ void resolve_optimizer(Plan& plan) {
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   const TrainConfig& train = plan.job.train;
   plan.steps_per_epoch = std::max<int64_t>(1, steps_of_epoch(plan, lengths, first_epoch));
+  const ObjectiveConfig& objective = plan.job.objective;
+  if (draws_completions(objective.type)) plan.steps_per_epoch *= objective.updates_per_rollout * objective.epochs_per_rollout;
   int64_t steps = 0;
   const auto limit = [&](int64_t most) { steps = steps == 0 ? most : std::min(steps, most); };
   if (train.epochs)
@@ -289,6 +299,16 @@ void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Part
                   micro_fill.share(), step_fill.share()};
 }
 
+// Files of rollouts, where every completion is as long as it may be: a token is an id and a log-probability in decimals.
+static int64_t rollout_bytes(const Plan& plan) {
+  if (!draws_completions(plan.job.objective.type)) return 0;
+  constexpr int64_t kTokenBytes = 36, kLineBytes = 1 << 10;
+  const ObjectiveConfig& objective = plan.job.objective;
+  const RolloutConfig& rollout = plan.job.rollout;
+  const int64_t rollouts = plan.steps / (objective.updates_per_rollout * objective.epochs_per_rollout) + 1;
+  return rollouts * rollout.prompts_per_step * rollout.samples_per_prompt * (kLineBytes + kTokenBytes * rollout.max_new_tokens);
+}
+
 void resolve_disk(Plan& plan) {
   const Job& job = plan.job;
   const TrainedLayout trained = trained_layout(inventory_of(plan).parameters, job.optimizer);
@@ -307,7 +327,7 @@ void resolve_disk(Plan& plan) {
   constexpr int64_t kLineBytes = 1 << 10;  // of metrics.jsonl and, where there is one, TensorBoard's file
   const int64_t logs = std::max(kSmallLogs, plan.steps / job.log.every_steps * kLineBytes);
   const double bytes = static_cast<double>(copies) * static_cast<double>(plan.checkpoint_bytes);
-  plan.disk_bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs;
+  plan.disk_bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs + rollout_bytes(plan);
 }
 
 void fill_identity(Plan& plan, const Job& asked) {
@@ -361,7 +381,7 @@ void add_warnings(Plan& plan, const PlanInput& input) {
     warn("only train.max_time ends this run: the schedule follows the clock, and steps are not known");
   if (job.train.max_steps && plan.steps < *job.train.max_steps && job.train.epochs)
     warn("train.epochs ends the run at step " + format_count(plan.steps) + ", before train.max_steps");
-  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0)
+  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0 && !draws_completions(job.objective.type))
     warn("no token of the training data is trained");
   if (plan.train.truncated > 0)
     warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) +

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/config/names.h"
+#include "core/objective/objective.h"
 #include "core/plan/fit.h"
 
 namespace forge {
@@ -17,13 +18,18 @@ struct MeanBatch {
 
 MeanBatch mean_batch(const Plan& plan) {
   MeanBatch batch;
-  const auto step_tokens = static_cast<double>(plan.train.tokens) / static_cast<double>(plan.steps_per_epoch);
+  auto step_tokens = static_cast<double>(plan.train.tokens) / static_cast<double>(plan.steps_per_epoch);
+  double share = static_cast<double>(plan.train.supervised_tokens) / std::max<double>(1, static_cast<double>(plan.train.tokens));
+  if (draws_completions(plan.job.objective.type)) {  // each as long as it may be
+    const double prompt = static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
+    const auto drawn = static_cast<double>(plan.job.rollout.max_new_tokens);
+    step_tokens = static_cast<double>(*plan.job.train.global_batch_size) * (prompt + drawn);
+    share = drawn / (prompt + drawn);
+  }
   const auto most = static_cast<double>(*plan.job.train.micro_batch_tokens);
   batch.count = plan.packing.micro_batches_per_step > 0 ? plan.packing.micro_batches_per_step
                                                         : std::ceil(step_tokens / most);
   const double tokens = std::max(1.0, step_tokens / std::max(1.0, batch.count));
-  const double share = static_cast<double>(plan.train.supervised_tokens) /
-                       std::max<double>(1, static_cast<double>(plan.train.tokens));
   batch.sizes = {std::llround(tokens), std::max<int64_t>(1, std::llround(tokens * share)),
                  bytes_of(*plan.job.train.precision), *plan.job.train.threads};
   return batch;

@@ -9,10 +9,9 @@
 #include <optional>
 #include <vector>
 
-namespace forge {
+#include "core/config/job.h"
 
-enum class Baseline { group, others, none };
-enum class AdvantageScale { group, batch, none };
+namespace forge {
 
 struct AdvantageRule {
   Baseline baseline = Baseline::group;

@@ -19,10 +19,9 @@
 #include <optional>
 #include <vector>
 
-namespace forge {
+#include "core/config/job.h"
 
-enum class PolicyTerm { clip, cispo, sapo, reinforce };
-enum class PolicyRatio { token, sequence, sum, group };
+namespace forge {
 
 struct PolicyRule {
   PolicyTerm term = PolicyTerm::clip;
@@ -48,14 +47,12 @@ PolicyLoss policy_loss(const std::vector<double>& lp, const std::vector<double>&
 // Σ_j q̂_j q_j with q_j = exp(mean lp_old of completion j) and q̂ = q / Σ q: GEPO's denominator, in its authors' form.
 double group_denominator(const std::vector<std::vector<double>>& lp_old_of_group);
 
-enum class MeanOf { token, sequence, constant };
 // What the step's sum is divided by: tokens; sequences (each is a mean over its own tokens then); or sequences times
 // max_new_tokens (Dr. GRPO). Only completions that count, with their number of trained tokens.
 double step_divisor(MeanOf mean, const std::vector<int64_t>& tokens, int64_t max_new_tokens);
 // By what a token of a completion with so many tokens is weighted before that: 1, or 1 / tokens for sequences.
 double token_weight(MeanOf mean, int64_t tokens);
 
-enum class KlEstimator { k1, k2, k3 };
 struct KlTerm {
   double value = 0;      // ≥ 0 for k2 and k3
   double cotangent = 0;  // to lp

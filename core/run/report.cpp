@@ -65,6 +65,7 @@ std::string percent(double share) { return std::to_string(std::lround(share * 10
 void RunMetrics::add(const Json& event) {
   const auto value = [&](const char* key) { return number(event, key, std::nan("")); };
   const std::string name = text(event, "event");
+  rollouts.add(event);
   if (name == "checkpoint") saving_seconds += number(event, "seconds");
   if (name == "eval") {
     eval_seconds += number(event, "seconds");
@@ -133,6 +134,15 @@ std::string bottleneck(const RunMetrics& metrics, double seconds) {
   const double evaluating = metrics.eval_seconds, saving = metrics.saving_seconds;
   double total = std::max(seconds, training + evaluating + saving);
   if (metrics.steps.empty() || total <= 0) return "No step was taken.";
+  const auto sum = [&](const char* key) {
+    double all = 0;
+    if (const auto found = metrics.rollouts.rollouts.find(key); found != metrics.rollouts.rollouts.end())
+      for (const double value : found->second) all += value;
+    return all;
+  };
+  if (!metrics.rollouts.empty() && training > 0)
+    return "Of the time in steps drawing took " + percent(sum("sample_seconds") / training) + ", waiting for scores " +
+           percent(sum("score_seconds") / training) + ", all else is training.";
   if (waiting > 0.15 * training)
     return "The data path held the run up: " + percent(waiting / training) +
            " of the step time was spent waiting for data.";
@@ -197,6 +207,7 @@ Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& fa
                       {"last", member(metrics.last_step, "loss")},
                       {"smoothed_last", finite(smoothed_last_loss(metrics.loss))}};
   if (!metrics.eval_steps.empty()) report["eval"] = eval_summary(metrics);
+  if (!metrics.rollouts.empty()) report["findings"] = rollout_findings(metrics.rollouts);
   report["bottleneck"] = bottleneck(metrics, seconds);
   report["data"] = member(plan, "data", Json::object());
   report["samples"] = facts.samples;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/io/json.h"
+#include "core/run/report_rollouts.h"
 
 namespace forge {
 
@@ -38,6 +39,7 @@ struct RunMetrics {
   std::vector<double> eval_steps, eval_loss;
   // Of objectives that compare answers, by the metric's name; empty for others. "eval_…" are evaluations'.
   std::map<std::string, std::vector<double>> answers;
+  RolloutCurves rollouts;  // empty where none were drawn
 };
 
 // The events of a metrics.jsonl, one after the other. A last line that was cut short by a crash is left out; any other

@@ -136,6 +136,19 @@ std::string displacement(const RunMetrics& metrics) {
          " nats an answer): the margin grew because the rejected ones fell further. objective.nll_weight holds them up.</p>\n";
 }
 
+std::string findings_of(const Json& report) {
+  std::string html;
+  for (const Json& finding : report.value("findings", Json::array())) html += "<p>" + escape_html(words(finding)) + "</p>\n";
+  return html;
+}
+
+std::string rollout_curves(const RunMetrics& metrics) {
+  std::string html;
+  if (metrics.rollouts.empty()) return html;
+  for (const Chart& chart : rollout_charts(metrics.rollouts)) html += line_chart(chart);
+  return html;
+}
+
 std::string charts(const RunMetrics& metrics) {
   const bool pairs = !metrics.answers.empty();
   Chart loss{"Loss", "step", pairs ? "per pair" : "nats per supervised token", {series_of("training", metrics.steps, metrics.loss)}};
@@ -145,6 +158,9 @@ std::string charts(const RunMetrics& metrics) {
                               const std::vector<double>& values) {
     return line_chart({title, "step", label, {series_of(name, metrics.steps, values)}});
   };
+  if (!metrics.rollouts.empty())  // whose loss says nothing: it is a gradient's carrier
+    return rollout_curves(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
+           step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm);
   return line_chart(loss) + answer_charts(metrics) + displacement(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
          step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm) +
          step_chart("Throughput", "tokens per second", "tokens/s", metrics.tokens_per_second);
@@ -164,6 +180,7 @@ std::string summary(const Json& report) {
                           format_seconds(report["train_seconds"].get<double>()));
   html +=
       row("throughput", format_count(std::llround(report["tokens_per_second"].get<double>())) + " tokens/s");
+  if (report.contains("findings")) return html + "</table>\n";  // the loss of drawn completions says nothing
   if (report["loss"].contains("first"))
     html +=
         row("training loss", words(report["loss"]["first"]) + " → " + words(report["loss"]["smoothed_last"]));
@@ -211,6 +228,7 @@ std::string report_html(const Json& report, const RunMetrics& metrics) {
   std::string name = escape_html(words(report["name"]));
   std::string html = std::string(kHead) + "<title>" + name + "</title></head><body>\n<h1>" + name +
                      "</h1>\n<p>" + escape_html(words(report["bottleneck"])) + "</p>\n" + summary(report);
+  html += section("What to know", findings_of(report));
   html += section("Curves", charts(metrics));
   html += section("Memory", memory_table(report["memory"]));
   html += section("Samples", samples_of(report["samples"]));

@@ -26,6 +26,7 @@ struct RunPaths {
   std::string reference() const { return folder + "/reference.safetensors"; }  // what objective.reference_cache keeps
   std::string log() const { return folder + "/log.txt"; }
   std::string checkpoints() const { return folder + "/checkpoints"; }
+  std::string rollouts() const { return folder + "/rollouts"; }
   std::string checkpoint(int64_t step) const;  // checkpoints/step-000100
 };
 

@@ -61,11 +61,14 @@ void read_tensor(const TensorFile& file, const std::string& path, const std::str
   target.copy_(host);
 }
 
+constexpr const char* kRollout = "rollout.json";
+constexpr int64_t kLargestRollout = int64_t{1} << 30;
+
 bool full(const Session& session) { return session.job.adapter.type == AdapterType::none; }
 
 }  // namespace
 
-int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder) {
+int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder, const Json& rollout) {
   c10::NoGradGuard no_grad;
   CheckpointWriter writer(run_folder, state.step);
   std::vector<std::pair<std::string, at::Tensor>> weights, moments;
@@ -80,6 +83,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
                  session.residual);
   write_tensors(writer.path() + "/optimizer.safetensors", moments);
   write_file_durably(writer.path() + "/state.json", Json(state).dump(2));
+  if (!rollout.is_null()) write_file_durably(writer.path() + "/" + kRollout, dump_json(rollout));
   return writer.commit({{"run", session.plan.identity_hash()}});
 }
 
@@ -93,6 +97,12 @@ void load_checkpoint_weights(Session& session, const std::string& path) {
     for (Trainable& item : session.trainables->items()) read_tensor(*file, file_path, item.parameter.name, item.master);
   }
   session.trainables->publish();
+}
+
+Json checkpoint_rollout(const std::string& folder) {
+  const std::string path = folder + "/" + kRollout;
+  if (!file_exists(path)) return nullptr;
+  return parse_json(read_file(path, kLargestRollout, ErrorKind::environment), path, ErrorKind::environment);
 }
 
 TrainState read_state(const std::string& path) {

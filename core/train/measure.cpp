@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "core/base/file.h"
+#include "core/config/names.h"
 #include "core/data/batch/order.h"
 #include "core/tensor/device.h"
 #include "core/train/reference.h"
@@ -57,6 +58,10 @@ class Trace {
 }  // namespace
 
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop) {
+  if (draws_completions(request.plan.job.objective.type))
+    throw Error(ErrorKind::job, "objective.type " + name_of(request.plan.job.objective.type) +
+                                    " trains on what it draws: there are no steps to measure before it runs")
+        .hint("forge run JOB; its rollouts and steps say their seconds");
   std::unique_ptr<Session> session = open_session(request.plan, /*fresh=*/true, emit);
   const DataSet data = DataSet::open(request.plan.train.cache_path);
   session->reference = open_reference(*session, {.train = &data, .path = ""}, stop);

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "core/train/likelihood.h"
+#include "core/train/policy_head.h"
 #include "core/train/score_head.h"
 #include "core/train/sequence_head.h"
 #include "core/plan/memory.h"
@@ -49,6 +50,24 @@ at::Tensor Network::answer_head_backward(const HeadRows& head, const BatchTensor
 
 // What is trained is read where it is exact.
 at::Tensor Network::score_weight() const { return (head_ ? head_->master : model_.head.detach()).to(at::kFloat); }
+
+PolicyRows Network::policy_forward_backward(const BatchTensors& batch, const PolicyTask& task) {
+  PolicyRows rows;
+  const HeadRows head = provider_.forward(batch, true);
+  const at::Tensor d_rows = policy_head_backward(
+      {head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(), model_.spec.logit_softcap}, batch, task, rows);
+  provider_.backward(d_rows, batch);
+  return rows;
+}
+
+PolicyRows Network::policy_rows(const BatchTensors& batch, double temperature) {
+  c10::NoGradGuard no_grad;
+  const HeadRows head = provider_.forward(batch, false);
+  const TokenOutputs outputs = head_forward(head.rows, head_weight(model_), batch.loss_targets,
+                                            {.logp = true, .entropy = true, .temperature = temperature},
+                                            {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap});
+  return {host_doubles(outputs.logp), host_doubles(outputs.entropy)};
+}
 
 FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }
 

@@ -27,6 +27,9 @@ struct BatchLoss {
   double reference_gap = 0;  // max |l| of its answers
 };
 
+struct PolicyTask;
+struct PolicyRows;
+
 class Network {
  public:
   Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job);
@@ -35,6 +38,11 @@ class Network {
   // `batch.training` turns dropout and NEFTune on. `reference`: Σ logp of each sequence under the reference model; empty
   // for objectives without one.
   BatchLoss forward_backward(const BatchTensors& batch, const StepScale& scale, const std::vector<double>& reference = {});
+
+  // The same for completions that a policy drew (policy_head.h).
+  PolicyRows policy_forward_backward(const BatchTensors& batch, const PolicyTask& task);
+  // Log-probabilities and entropies of the supervised tokens at a temperature.
+  PolicyRows policy_rows(const BatchTensors& batch, double temperature);
 
   // After the last micro-batch of a step; see Optimizer.
   const GradientVerdict& measure(Optimizer& optimizer, double unscale, double max_norm);

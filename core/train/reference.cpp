@@ -14,6 +14,7 @@
 #include "core/objective/objective.h"
 #include "core/tensor/dtype.h"
 #include "core/train/divergence.h"
+#include "core/train/policy_head.h"
 #include "core/train/sequence_head.h"
 #include "core/train/step.h"
 #include "providers/engine_providers.h"
@@ -244,7 +245,23 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& pa
   return kept;
 }
 
+class ComputedBaseLogps : public BaseLogps {
+ public:
+  explicit ComputedBaseLogps(const Session& session) : base_(session) {}
+  std::vector<double> of(const BatchTensors& batch, double temperature) override {
+    return base_.network().policy_rows(batch, temperature).logps;
+  }
+
+ private:
+  BaseModel base_;
+};
+
 }  // namespace
+
+std::unique_ptr<BaseLogps> open_base_logps(const Session& session) {
+  if (!needs_base(session.job.objective)) return nullptr;
+  return std::make_unique<ComputedBaseLogps>(session);
+}
 
 std::unique_ptr<Reference> open_reference(Session& session, const ReferenceRequest& request, const StopFlag& stop) {
   const ObjectiveConfig& objective = session.job.objective;

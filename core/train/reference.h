@@ -27,6 +27,14 @@ class Reference {
   virtual std::vector<double> mismatched_sums(const DataSet& data, const std::vector<Mismatch>& batch, const BatchTensors& tensors) = 0;
 };
 
+// The base's log-probabilities token by token, for completions that are only now drawn. Null where objective.kl.weight is 0.
+class BaseLogps {
+ public:
+  virtual ~BaseLogps() = default;
+  virtual std::vector<double> of(const BatchTensors& batch, double temperature) = 0;
+};
+std::unique_ptr<BaseLogps> open_base_logps(const Session& session);
+
 struct ReferenceRequest {
   const DataSet* train = nullptr;  // whose answers will be asked for, in the plan's steps
   const DataSet* eval = nullptr;   // the same of an evaluation's; null: none

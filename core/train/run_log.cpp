@@ -22,7 +22,12 @@ constexpr std::array kScalars{
     Scalar{"peak_memory_bytes", "memory/peak_bytes"}, Scalar{"eval_loss", "eval/loss"},
     Scalar{"reward_margin", "train/reward_margin"}, Scalar{"reward_accuracy", "train/reward_accuracy"},
     Scalar{"logp_chosen_change", "train/logp_chosen_change"}, Scalar{"logp_rejected_change", "train/logp_rejected_change"},
-    Scalar{"eval_reward_margin", "eval/reward_margin"}, Scalar{"eval_reward_accuracy", "eval/reward_accuracy"}};
+    Scalar{"eval_reward_margin", "eval/reward_margin"}, Scalar{"eval_reward_accuracy", "eval/reward_accuracy"},
+    Scalar{"reward", "rollout/reward"}, Scalar{"reward_std", "rollout/reward_std"}, Scalar{"eval_reward", "eval/reward"},
+    Scalar{"truncated_share", "rollout/truncated_share"}, Scalar{"distinct_2", "rollout/distinct_2"},
+    Scalar{"sampler_gap", "rollout/sampler_gap"}, Scalar{"entropy", "train/entropy"}, Scalar{"kl", "train/kl"},
+    Scalar{"kl_old", "train/kl_old"}, Scalar{"clip_low_share", "train/clip_low_share"},
+    Scalar{"clip_high_share", "train/clip_high_share"}};
 
 void remove_event_files(const std::string& folder) {
   std::error_code error;
@@ -57,6 +62,11 @@ void RunLog::show(const Json& event) {
   for (const Scalar& scalar : kScalars)
     if (event.contains(scalar.key) && event[scalar.key].is_number())
       tensorboard_->scalar(scalar.tag, step, event[scalar.key].get<double>(), event.value("time", 0.0));
+  for (const auto& [key, tag] : {std::pair("rewards", "rollout/rewards/"), std::pair("eval_rewards", "eval/rewards/")})
+    if (event.contains(key))
+      for (const auto& [name, part] : event[key].items())
+        if (part.contains("mean") && part["mean"].is_number())
+          tensorboard_->scalar(tag + name, step, part["mean"].get<double>(), event.value("time", 0.0));
 }
 
 void RunLog::note(const Json& event) {

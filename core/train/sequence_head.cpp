@@ -22,15 +22,6 @@ at::Tensor by_position(const std::vector<double>& cotangents, const std::vector<
   return at::tensor(values, at::kFloat).to(device);
 }
 
-// A few rows at a time: in 16 bits LibTorch widens both factors first.
-at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
-  for (int64_t begin = 0; begin < rows.size(0); begin += kScaledRows) {
-    const int64_t count = std::min(kScaledRows, rows.size(0) - begin);
-    rows.narrow(0, begin, count).mul_(factors.narrow(0, begin, count).unsqueeze(1));
-  }
-  return rows;
-}
-
 void add_token_metrics(const TokenOutputs& outputs, Metrics& metrics) {
   const auto tokens = static_cast<double>(outputs.logp.size(0));
   add(metrics, {{"entropy", {outputs.entropy.sum(at::kDouble).item<double>(), tokens}},
@@ -38,6 +29,15 @@ void add_token_metrics(const TokenOutputs& outputs, Metrics& metrics) {
 }
 
 }  // namespace
+
+at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
+  // A few rows at a time: in 16 bits LibTorch widens both factors first.
+  for (int64_t begin = 0; begin < rows.size(0); begin += kScaledRows) {
+    const int64_t count = std::min(kScaledRows, rows.size(0) - begin);
+    rows.narrow(0, begin, count).mul_(factors.narrow(0, begin, count).unsqueeze(1));
+  }
+  return rows;
+}
 
 std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTensors& batch) {
   std::vector<SequenceSums> sums(batch.cu_seqlens.size() - 1);

@@ -19,6 +19,9 @@ namespace forge {
 // reference stays 0.
 std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTensors& batch);
 
+// Every row times its factor, in place. rows [positions, hidden], factors fp32 [positions].
+at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors);
+
 struct SequenceHead {
   HeadRows rows;
   at::Tensor weight, weight_grad;  // [vocab, hidden]; weight_grad fp32, undefined where the head is frozen

@@ -61,6 +61,7 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
 
 // Whether the reference is something else than the model as training begins.
 bool reads_base(const Job& job) {
+  if (needs_base(job.objective)) return true;
   const bool compares = objective_of(job.objective.type).has_reference;
   return compares && job.objective.reference == ReferenceModel::base;
 }

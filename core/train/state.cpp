@@ -38,6 +38,7 @@ constexpr auto kStateMembers = [](auto& state, auto&& member) {
   member("evals_without_improvement", state.evals_without_improvement, "for early stopping", at_least(0));
   member("stopped_early", state.stopped_early, "early stopping ended the run");
   member("metrics_bytes", state.metrics_bytes, "length of metrics.jsonl that belongs to this state", at_least(0));
+  member.later("drawn", state.drawn, "batches of prompts that completions were drawn for", at_least(0));
   member.later("run_seconds", state.run_seconds, "of all parts of the run: loading, steps, evaluation, saving", at_least(0));
   member("window", state.window, "steps that no line of metrics tells of yet");
 };

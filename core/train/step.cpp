@@ -72,6 +72,32 @@ double chosen_tokens(const DataSet& data, const ObjectiveConfig& objective, cons
 
 }  // namespace
 
+void begin_update(Session& session, TrainState& state) {
+  const bool fp16 = session.job.train.precision == Precision::fp16;
+  if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
+  session.trainables->zero_grad();
+}
+
+void finish_update(Session& session, TrainState& state, StepStats& stats) {
+  const GradientVerdict& verdict =
+      session.network->measure(*session.optimizer, 1 / state.loss_scale, session.job.train.max_grad_norm);
+  stats.grad_norm = verdict.norm();
+  double factor = rate_factor(session, state);
+  stats.learning_rate = session.job.optimizer.learning_rate * factor;
+  const bool fp16 = session.job.train.precision == Precision::fp16;
+  if (!std::isfinite(stats.loss) || !verdict.finite()) {
+    skip_step(session, state, stats);
+  } else {
+    session.network->update(*session.optimizer, stats.learning_rate, state.updates + 1);
+    ++state.updates;
+    state.consecutive_skips = 0;
+    if (fp16 && ++state.steps_since_overflow >= kScaleGrowthSteps) {
+      state.loss_scale *= 2;
+      state.steps_since_overflow = 0;
+    }
+  }
+}
+
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
                      TrainState& state, const StopFlag& stop) {
   auto start = Clock::now();
@@ -89,9 +115,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
     stats.supervised_tokens += batches.back().supervised_tokens();
   }
   stats.data_seconds = seconds_since(start);
-  bool fp16 = session.job.train.precision == Precision::fp16;
-  if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
-  session.trainables->zero_grad();
+  begin_update(session, state);
   const StepScale scale{by_token ? weights : static_cast<double>(stats.examples), state.loss_scale,
                         chosen_tokens(data, session.job.objective, all_atoms), divergence_of(session, data, all_atoms, stop)};
   double loss_sum = 0;
@@ -106,22 +130,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
     stats.reference_gap = std::max(stats.reference_gap, loss.reference_gap);
   }
   stats.loss = loss_sum / scale.divisor;
-  const GradientVerdict& verdict =
-      session.network->measure(*session.optimizer, 1 / state.loss_scale, session.job.train.max_grad_norm);
-  stats.grad_norm = verdict.norm();
-  double factor = rate_factor(session, state);
-  stats.learning_rate = session.job.optimizer.learning_rate * factor;
-  if (!std::isfinite(stats.loss) || !verdict.finite()) {
-    skip_step(session, state, stats);
-  } else {
-    session.network->update(*session.optimizer, stats.learning_rate, state.updates + 1);
-    ++state.updates;
-    state.consecutive_skips = 0;
-    if (fp16 && ++state.steps_since_overflow >= kScaleGrowthSteps) {
-      state.loss_scale *= 2;
-      state.steps_since_overflow = 0;
-    }
-  }
+  finish_update(session, state, stats);
   synchronize(session.device);
   stats.seconds = seconds_since(start);
   return stats;

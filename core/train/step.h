@@ -37,6 +37,11 @@ struct StepInterrupted {};
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
                      TrainState& state, const StopFlag& stop);
 
+// What every optimizer step begins and ends with: gradients of zero; then the norm, and the update, or what a step that is
+// not finite does to the run. Of `stats` the loss is read; norm, rate and skipped are set.
+void begin_update(Session& session, TrainState& state);
+void finish_update(Session& session, TrainState& state, StepStats& stats);
+
 struct EvalStats {
   double loss = 0;  // the objective's mean over the whole split: by supervised token, by answer, or by pair
   Metrics metrics;

@@ -13,6 +13,8 @@
 #include "core/config/secrets.h"
 #include "core/data/batch/order.h"
 #include "core/model/generate.h"
+#include "core/objective/objective.h"
+#include "core/rollout/rollout_metrics.h"
 #include "core/run/environment.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"
@@ -21,6 +23,7 @@
 #include "core/train/checkpoint.h"
 #include "core/train/divergence.h"
 #include "core/train/reference.h"
+#include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
 #include "providers/engine_providers.h"
 
@@ -61,6 +64,7 @@ class Trainer {
     if (!fault.empty()) notice("warning", fault);
     train_data_ = DataSet::open(request_.plan.train.cache_path);
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
+    if (draws_completions(job().objective.type)) open_rollouts();
     stop_.watched = true;  // from here on a stop ends with a checkpoint
     if (!resume_step_) answer_before();
     try {
@@ -132,6 +136,15 @@ class Trainer {
     session_->reference = open_reference(*session_, reference, stop_);
   }
 
+  void open_rollouts() {
+    RolloutPorts ports{.ask = request_.ask,
+                       .record = [this](Json event) { record(std::move(event)); },
+                       .warn = [this](const std::string& text) { notice("warning", text); },
+                       .run_folder = request_.run_folder};
+    rollouts_.emplace(*session_, train_data_, has_eval() ? &eval_data_ : nullptr, std::move(ports), stop_);
+    if (resume_step_) rollouts_->restore(checkpoint_rollout(paths_.checkpoint(*resume_step_)), paths_.checkpoint(*resume_step_));
+  }
+
   // Whatever is written to a folder that was removed is lost, and would bring a fragment of it back.
   void require_folder() const {
     if (lock_->holds_folder() && file_exists(paths_.plan())) return;
@@ -183,17 +196,18 @@ class Trainer {
   }
 
   void one_step() {
-    std::vector<int64_t> examples = step_examples();
+    const std::vector<int64_t> examples = rollouts_ ? std::vector<int64_t>() : step_examples();
     StepStats stats;
     state_.run_seconds = run_seconds();  // a schedule may follow the clock
     while (true) {
       TrainState before = state_;
       try {
-        stats = train_step(*session_, train_data_, cut(examples), state_, stop_);
+        stats = rollouts_ ? rollouts_->step(state_, divisor_)
+                          : train_step(*session_, train_data_, cut(examples), state_, stop_);
         break;
       } catch (const c10::OutOfMemoryError& error) {
         state_ = before;
-        bool smallest = cut(examples).size() == examples.size();
+        bool smallest = rollouts_ ? *job().train.micro_batch_tokens / divisor_ <= 1 : cut(examples).size() == examples.size();
         halve_micro_batch("step " + std::to_string(state_.step + 1), smallest,
                           error.what_without_backtrace());
       }
@@ -291,6 +305,7 @@ class Trainer {
   }
 
   void evaluate_now() {
+    if (rollouts_) return evaluate_rollouts();
     EvalStats stats = evaluate_within_memory();
     Json event{{"event", "eval"},
                {"step", state_.step},
@@ -307,6 +322,16 @@ class Trainer {
                   "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
           .hint("the last checkpoint is untouched; lower optimizer.learning_rate or add warmup");
     note_evaluation(stats.loss);
+  }
+
+  // The best evaluation is the one of the highest reward: a loss is its negative.
+  void evaluate_rollouts() {
+    const RolloutEvaluation made = rollouts_->evaluate(state_);
+    Json event{{"event", "eval"}, {"step", state_.step}, {"eval_loss", -made.reward}};
+    event.update(made.event);
+    record(std::move(event));
+    state_.last_eval_step = state_.step;
+    if (state_.step > 0) note_evaluation(-made.reward);
   }
 
   EvalStats evaluate_within_memory() {
@@ -351,7 +376,7 @@ class Trainer {
     state_.run_seconds = run_seconds();
     int64_t bytes = 0;
     try {
-      bytes = save_checkpoint(*session_, state_, request_.run_folder);
+      bytes = save_checkpoint(*session_, state_, request_.run_folder, rollouts_ ? rollouts_->pending(state_) : Json());
       failed_saves_ = 0;
     } catch (const Error& error) {
       // A full disk does not end a run that may outlive it; the last good checkpoint is untouched.
@@ -387,7 +412,7 @@ class Trainer {
     const SamplingConfig greedy{.max_new_tokens = kSampleTokens, .stop_ids = sample_stop_ids(request_.plan)};
     std::vector<std::vector<int32_t>> ids(prompts.size());
     const auto room = [&](size_t i) { return request_.plan.train.longest - static_cast<int64_t>(prompts[i].size()); };
-    const auto token = [&](int64_t prompt, int32_t id) {
+    const auto token = [&](int64_t prompt, int32_t id, float) {
       const auto i = static_cast<size_t>(prompt);
       ids[i].push_back(id);
       return stop_.requested == 0 && static_cast<int64_t>(ids[i].size()) < room(i);
@@ -399,7 +424,7 @@ class Trainer {
 
   // Samples are worth seconds, never a run: without the memory for them there are none.
   void answer_before() {
-    if (job().eval.samples == 0) return;
+    if (job().eval.samples == 0 || rollouts_) return;  // rollouts are samples themselves
     std::vector<Sample> samples;
     try {
       const auto prompts =
@@ -440,7 +465,7 @@ class Trainer {
     RunFacts facts{.seconds = run_seconds(),
                    .measured_peak_bytes = device_memory(session_->device).peak_bytes,
                    .environment = environment_of(session_->plan.device, TORCH_VERSION)};
-    facts.samples = answer_after();
+    facts.samples = rollouts_ ? rollout_samples(request_.run_folder, rollouts_->drawn(state_)) : answer_after();
     for (const Amendment& amendment : read_amendments(paths_.amendments()))
       facts.amendments.push_back(to_json(amendment));
     std::string fault;
@@ -478,6 +503,7 @@ class Trainer {
   std::unique_ptr<Session> session_;
   std::unique_ptr<RunLog> log_;
   DataSet train_data_, eval_data_;
+  std::optional<RolloutSteps> rollouts_;  // where the objective draws completions
   TrainState state_;
   std::optional<int64_t> resume_step_;
   int64_t divisor_ = 1, saved_step_ = -1, saved_eval_step_ = -1, failed_saves_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
 // A run from its plan to its report: the loop of verbs.
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,9 @@ struct TrainRequest {
   std::optional<int> lock;
   double spent_seconds = 0;      // on the run before the engine was asked: planning, making tokens
   std::vector<Secret> secrets;   // of the job: no file of the run may hold them
+  // Sends the program an event and returns its answer: who scores completions. Throws StepInterrupted when the run is to
+  // stop meanwhile. Only asked where the objective draws completions.
+  std::function<Json(const Json& event)> ask;
 };
 
 // Runs to the end and leaves adapter/ (or model/), report.json and checkpoints. Throws Error(stopped) after a stop with

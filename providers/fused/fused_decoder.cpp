@@ -41,6 +41,8 @@ class FusedDecoder : public Decoder {
     return logits_of(memory_.graph.ops[head], places);
   }
 
+  void fork(int64_t from, int64_t to) override { cache_.fork(from, to); }
+
   void release(int64_t sequence) override { cache_.release(sequence); }
 
  private:

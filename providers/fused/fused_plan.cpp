@@ -10,6 +10,7 @@
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_tiles.h"
+#include "kernels/attention/cached_attention_args.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/lm_head_scratch.h"
@@ -253,6 +254,29 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   add("weight conversion", conversion_bytes(shape, graph) + converted_head_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;
+}
+
+std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
+  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), {}, {}, false};
+  const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
+  const int64_t arena = lay_out(evaluation_step(step), sizes, fused_workspace).bytes;
+  const int64_t page = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * kCachePage * bytes_of(shape.precision);
+  // A group shares its prompt's full pages; its last page and what follows are each one's own. The cache doubles when it is
+  // full, and holds old and new while it copies.
+  const auto pages_of = [](int64_t tokens) { return (tokens + kCachePage - 1) / kCachePage; };
+  const int64_t groups = (decoding.slots + decoding.group - 1) / decoding.group;
+  const int64_t pages = groups * decoding.longest_prompt / kCachePage +
+                        decoding.slots * pages_of(kCachePage - 1 + decoding.max_new_tokens);
+  int64_t held = 8;
+  while (held < pages) held *= 2;
+  const int64_t cache = (held > 8 ? held + held / 2 : held) * page;
+  const int64_t rows = decoding.slots * shape.spec.vocab_size * 4;
+  return {{"rollout: cache", cache,
+           format_count(pages) + " pages of " + format_count(kCachePage) + " tokens, " + format_bytes(page) +
+               " each: keys and values of " + format_count(decoding.slots) + " completions of at most " +
+               format_count(decoding.max_new_tokens) + " tokens, in an allocation that doubles"},
+          {"rollout: decoding", arena, format_count(sizes.tokens) + " tokens at once, forward only"},
+          {"rollout: logits", (decoding.group > 1 ? 2 : 1) * rows, format_count(decoding.slots) + " rows in fp32"}};
 }
 
 }  // namespace forge

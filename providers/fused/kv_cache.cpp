@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/model/element.h"
 
 namespace forge {
@@ -25,16 +26,40 @@ KvCache::Sequence& KvCache::at(int64_t sequence) {
 void KvCache::extend(int64_t sequence, int64_t tokens) {
   Sequence& s = at(sequence);
   s.length += tokens;
-  while (static_cast<int64_t>(s.pages.size()) * kCachePage < s.length) {
-    if (free_.empty()) grow();
-    s.pages.push_back(free_.back());
-    free_.pop_back();
+  while (static_cast<int64_t>(s.pages.size()) * kCachePage < s.length) s.pages.push_back(take_page());
+}
+
+int32_t KvCache::take_page() {
+  if (free_.empty()) grow();
+  const int32_t page = free_.back();
+  free_.pop_back();
+  users_[static_cast<size_t>(page)] = 1;
+  return page;
+}
+
+void KvCache::fork(int64_t from, int64_t to) {
+  at(std::max(from, to));  // both are there before either is named
+  const Sequence source = at(from);
+  Sequence& copy = at(to);
+  FORGE_CHECK(copy.length == 0, "sequence " << to << " has tokens of its own");
+  copy.length = source.length;
+  const auto full = static_cast<size_t>(source.length / kCachePage);
+  for (size_t i = 0; i < source.pages.size(); ++i) {
+    if (i < full) {
+      ++users_[static_cast<size_t>(source.pages[i])];
+      copy.pages.push_back(source.pages[i]);
+      continue;
+    }
+    const int32_t page = take_page();
+    memory_.narrow(0, page * page_bytes(), page_bytes()).copy_(memory_.narrow(0, source.pages[i] * page_bytes(), page_bytes()));
+    copy.pages.push_back(page);
   }
 }
 
 void KvCache::release(int64_t sequence) {
   Sequence& s = at(sequence);
-  free_.insert(free_.end(), s.pages.rbegin(), s.pages.rend());
+  for (auto page = s.pages.rbegin(); page != s.pages.rend(); ++page)
+    if (--users_[static_cast<size_t>(*page)] == 0) free_.push_back(*page);
   s = {};
 }
 
@@ -44,6 +69,7 @@ void KvCache::grow() {
   at::Tensor larger = at::empty({after * page_bytes()}, at::kByte);
   if (before > 0) larger.narrow(0, 0, memory_.numel()).copy_(memory_);
   memory_ = larger;
+  users_.resize(static_cast<size_t>(after));
   for (int64_t page = after; page-- > before;) free_.push_back(static_cast<int32_t>(page));
 }
 

@@ -17,6 +17,8 @@ class KvCache {
   int64_t length(int64_t sequence) const;
   // Takes the pages for `tokens` more of a sequence; one that was never named is empty.
   void extend(int64_t sequence, int64_t tokens);
+  // `to`, which is empty, has the tokens of `from`: full pages are shared until both are gone, the last one is copied.
+  void fork(int64_t from, int64_t to);
   void release(int64_t sequence);
 
   // The pages of these sequences, a row each; valid until the next call of a member.
@@ -30,6 +32,7 @@ class KvCache {
     std::vector<int32_t> pages;
   };
   Sequence& at(int64_t sequence);
+  int32_t take_page();
   void grow();
   int64_t page_bytes() const { return layers_ * 2 * part_bytes(); }
   int64_t part_bytes() const;  // keys of a layer's page, or values
@@ -38,6 +41,7 @@ class KvCache {
   int64_t layers_, kv_heads_, head_dim_;
   at::Tensor memory_;  // uint8 [pages, layers, 2, …]
   std::vector<int32_t> free_;
+  std::vector<int32_t> users_;  // sequences of each page
   std::vector<Sequence> sequences_;
   std::vector<int32_t> table_;
 };

@@ -29,6 +29,12 @@ class Rows {
     return memory_.narrow(0, 0, all);
   }
 
+  Rows copy() const {
+    Rows rows = *this;
+    if (length_ > 0) rows.memory_ = memory_.narrow(0, 0, length_).clone();
+    return rows;
+  }
+
  private:
   at::Tensor memory_;
   int64_t length_ = 0;
@@ -71,6 +77,18 @@ class ReferenceDecoder : public Decoder {
         at::mm(run.values[static_cast<size_t>(head.in[0])], head_weight(model_).t()).to(at::kFloat);
     cap_logits(logits, head.attributes.softcap);
     return logits;
+  }
+
+  void fork(int64_t from, int64_t to) override {
+    at(std::max(from, to));  // both are there before either is named
+    const Sequence& source = at(from);
+    Sequence& copy = at(to);
+    FORGE_CHECK(copy.length == 0, "sequence " << to << " has tokens of its own");
+    copy.length = source.length;
+    for (size_t layer = 0; layer < source.keys.size(); ++layer) {
+      copy.keys[layer] = source.keys[layer].copy();
+      copy.values[layer] = source.values[layer].copy();
+    }
   }
 
   void release(int64_t sequence) override { at(sequence) = {}; }

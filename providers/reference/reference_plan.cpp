@@ -177,4 +177,21 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
   return lines;
 }
 
+std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
+  ActivationShape reading = shape;
+  reading.training = false;
+  reading.micro_batch_tokens = std::max(decoding.prompt_tokens, decoding.slots);
+  reading.supervised_tokens = decoding.slots;
+  reading.longest_sequence = decoding.longest_prompt;
+  std::vector<MemoryLine> lines = reference_activation_lines(reading);
+  for (MemoryLine& line : lines) line.name = "rollout: " + line.name;
+  // Rows double when they are full, and old and new are held while they are copied.
+  const int64_t tokens = decoding.slots * 2 * (decoding.longest_prompt + decoding.max_new_tokens);
+  const int64_t token = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * bytes_of(shape.precision);
+  lines.push_back({"rollout: cache", tokens * token,
+                   "keys and values of " + format_count(decoding.slots) + " completions with their prompts, in rows that double"});
+  lines.push_back({"rollout: logits", 2 * decoding.slots * shape.spec.vocab_size * 4, format_count(decoding.slots) + " rows in fp32"});
+  return lines;
+}
+
 }  // namespace forge

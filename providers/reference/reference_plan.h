@@ -2,10 +2,12 @@
 // The reference provider's memory, without torch: a step rehearsed, everything that it allocates held and freed in its own order, so
 // that the peak is the engine's and not an estimate of it. tests/memory compares both; bench/memory measures them on real sizes.
 #include "core/plan/memory.h"
+#include "core/plan/provider.h"
 
 namespace forge {
 
 std::vector<std::string> reference_faults(const ActivationShape& shape);
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape);
+std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 
 }  // namespace forge

@@ -21,7 +21,8 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/text", {"core/base", "core/io"}},
     {"core/data", {"core/base", "core/config", "core/io", "core/objective", "core/text"}},
     {"core/reward", {"core/base", "core/config", "core/io", "core/text", "core/data"}},
-    {"core/reinforce", {"core/base"}},
+    {"core/reinforce", {"core/base", "core/config"}},
+    {"core/rollout", {"core/base", "core/config", "core/io", "core/objective", "core/reinforce"}},
     {"core/graph", {"core/base", "core/config"}},
     {"core/families", {"core/base", "core/config", "core/io", "core/graph"}},
     {"core/plan",
@@ -30,7 +31,7 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/export", {"core/base", "core/config", "core/io", "core/text", "core/families", "core/plan", "core/run", "kernels"}},
     {"cli",
      {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/export",
-      "core/reward", "providers"}},
+      "core/reward", "core/rollout", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
     {"core/model",
@@ -44,7 +45,7 @@ const std::map<std::string, std::set<std::string>> kMay{
      {"core/base", "core/config", "core/graph", "core/families", "core/plan", "core/model", "kernels"}},
     {"core/train",
      {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
-      "core/model", "core/adapter", "core/objective", "core/optim", "providers", "kernels"}},
+      "core/model", "core/adapter", "core/objective", "core/rollout", "core/reinforce", "core/optim", "providers", "kernels"}},
     {"engine",
      {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
       "core/model", "core/train", "providers"}},
@@ -59,7 +60,7 @@ std::string folder_of(const std::string& path) {
 
 bool torch_free(const std::string& path) {
   static const std::set<std::string> kFree{"core/base", "core/config", "core/objective", "core/io",  "core/text",
-                                           "core/data", "core/reward", "core/reinforce", "core/graph", "core/families", "core/plan", "core/run", "core/export", "cli"};
+                                           "core/data", "core/reward", "core/reinforce", "core/rollout", "core/graph", "core/families", "core/plan", "core/run", "core/export", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 

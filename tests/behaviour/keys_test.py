@@ -32,6 +32,17 @@ SIMPO = {"objective": {"type": "simpo"}, "data": {"train": "pairs.jsonl"}}
 ORPO = {"objective": {"type": "orpo"}, "data": {"train": "pairs.jsonl"}}
 KTO = {"objective": {"type": "kto"}, "data": {"train": "pairs.jsonl"}}
 REWARD = {"objective": {"type": "reward"}, "data": {"train": "pairs.jsonl"}}
+
+
+def draws(objective=None, rollout=None, **more) -> dict:
+    """A job that draws completions; the objective takes a second step on each, where ratios and limits tell."""
+    return {"objective": {"type": "grpo", "train_on": None, "epochs_per_rollout": 2, **(objective or {})}, "data": {"train": "prompts.jsonl"},
+            "train": {"global_batch_size": None}, "optimizer": {"learning_rate": 0.05},
+            "rollout": {"prompts_per_step": 2, "samples_per_prompt": 4, "max_new_tokens": 6, **(rollout or {})},
+            "rewards": [{"type": "length", "max": 1, "slack": 60, "unit": "characters"}], **more}
+
+
+GRPO = draws()
 FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
 
 
@@ -94,6 +105,31 @@ KEYS = {
     "objective.center": (0.5, REWARD),
     "objective.reference": ("start", DPO),
     "objective.reference_cache": (True, DPO),
+    "objective.policy": ("cispo", GRPO),
+    "objective.ratio": ("sequence", GRPO),
+    "objective.clip_low": (0.001, GRPO),
+    "objective.clip_high": (0.001, GRPO),
+    "objective.dual_clip": (1.0001, draws({"clip_high": 0})),
+    "objective.mean": ("sequence", GRPO),
+    "objective.advantage.baseline": ("others", draws({"advantage": {"scale": "none"}})),
+    "objective.advantage.scale": ("none", GRPO),
+    "objective.kl.weight": (0.5, GRPO),
+    "objective.kl.estimator": ("k1", draws({"kl": {"weight": 0.5, "in": "reward"}})),
+    "objective.kl.in": ("reward", draws({"kl": {"weight": 0.5}})),
+    "objective.entropy_weight": (0.5, GRPO),
+    "objective.updates_per_rollout": (2, GRPO),
+    "objective.epochs_per_rollout": (3, GRPO),
+    "objective.mask_truncated": (True, draws(rollout={"stop": ["e"]})),
+    "rollout.prompts_per_step": (3, GRPO),
+    "rollout.samples_per_prompt": (3, GRPO),
+    "rollout.max_new_tokens": (4, GRPO),
+    "rollout.temperature": (0.5, GRPO),
+    "rollout.stop": (["e"], GRPO),
+    "rollout.slots": (4, GRPO),
+    "rollout.dynamic_sampling.reward": ("length", draws(rollout={"max_new_tokens": 6})),
+    "rollout.dynamic_sampling.keep": ([0.9, 0.95], draws(rollout={"dynamic_sampling": {"reward": "length"}})),
+    "rollout.dynamic_sampling.max_rounds": (1, draws(rollout={"dynamic_sampling": {"reward": "length", "keep": [0.9, 0.95]}})),
+    "eval.prompts": (1, draws(data={"train": "prompts.jsonl", "eval": "prompts.jsonl"}, eval={"every_steps": 1})),
     **{f"data.{split}.{key}": case for split in ("train", "eval") for key, case in SOURCE_KEYS.items()},
     "data.eval_fraction": (0.25, {}),
     "data.template": ("llama3", FOREIGN),
@@ -159,6 +195,7 @@ UNSEEN = {
     "allow": "lets through a job that is refused without it: journeys/public_data.test",
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "hardware.profile": "a CPU has one profile that fits",
+    "rollout.provider": "there is one",
 }
 
 # Sections whose keys another test looks at.
@@ -208,6 +245,8 @@ def write_inputs(folder: Path) -> None:
     (folder / "pairs.jsonl").write_text("".join(
         json.dumps({"chosen": good, "rejected": [good[0], bad[1]]}) + "\n" for good, bad in zip(pairs[:24], pairs[24:])
         if good[1] != bad[1]))
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": json.loads(line)["messages"][0]["content"]}) + "\n"
+                                                  for line in rows(0, 12).splitlines()))
     (folder / "eval.jsonl").write_text(rows(40, 6))
     (folder / "other.jsonl").write_text(rows(60, 24))
     (folder / "both.jsonl").write_text(rows(0, 24, several=True))

@@ -146,7 +146,7 @@ const Case kTransformers[] = {
     {"max_seq_length: 2048", "is data.max_length here"},
     {"packing_strategy: bfd", "is data.packing here; nothing is padded"},
     {"completion_only_loss: true", "is objective.train_on here; write completion"},
-    {"use_vllm: true", "has no counterpart yet: reinforcement learning"},
+    {"use_vllm: true", "has no counterpart yet: forge has no such setting"},
     {"beta: 0.1", "is objective.beta here"},
     {"precompute_ref_log_probs: true", "is objective.reference_cache here"},
     {"rpo_alpha: 1", "is objective.nll_weight here"},
@@ -201,7 +201,7 @@ const Case kOthers[] = {
     {"freeze_vit: true", "forge trains language models alone"},
     {"tensor_model_parallel_size: 2", "forge trains on one device"},
     {"train_iters: 100", "is train.max_steps here"},
-    {"rlhf_type: grpo", "RL and this setting of preference training"},
+    {"rlhf_type: grpo", "is objective.type here"},
     {"truncation_strategy: delete", "is data.overlong here; write drop"},
     // litgpt
     {"precision: bf16-true", "is train.precision here; write bf16"},

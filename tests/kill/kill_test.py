@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills forge at random moments and expects nothing lost and no litter. Standard library only.
 
-    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--keep DIR]
+    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy] [--keep DIR]
 
 One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
 folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
@@ -10,7 +10,9 @@ was killed still writes its checkpoint. The adapter's bytes must equal the undis
 metrics.jsonl must hold each step once with the same losses, and nothing temporary may be left. Every fourth trial starts
 the command three times over, each start killed while the one before may still be at work. Signals: SIGTERM must
 end with 75 and a checkpoint, a second SIGINT must end it within seconds, signals that a queue sends to program and engine
-alike must end it with 75 or 130 at any moment, and the runs must then complete as before. Prints one line per check and
+alike must end it with 75 or 130 at any moment, and the runs must then complete as before. --policy: the run draws completions, has them
+scored by a process and takes four steps on each rollout, so that moments lie in drawing, scoring, old log-probabilities and
+updates; the files of its rollouts must be equal too. Prints one line per check and
 "N passed, N failed".
 """
 import argparse
@@ -35,6 +37,30 @@ LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial", ".discarded", ".damag
 QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM)
 
 
+POLICY = False
+JUDGE = """import json, sys, time
+print(json.dumps({"ready": 1}), flush=True)
+for line in sys.stdin:
+    item = json.loads(line)
+    if "id" not in item:
+        continue
+    time.sleep(0.002)
+    print(json.dumps({"id": item["id"], "score": sum(item["completion"].encode()) % 7 / 7}), flush=True)
+"""
+
+
+def draw_completions(job: dict, folder: Path) -> None:
+    (folder / "judge.py").write_text(JUDGE)
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"Question {i}: what is {7 * i} and {i % 5}?"}) + "\n" for i in range(30)))
+    job["adapter"]["dropout"] = 0
+    job["objective"] = {"type": "grpo", "updates_per_rollout": 2, "epochs_per_rollout": 2, "kl": 0.05}
+    job["data"] = {"train": [{"path": str(folder / "prompts.jsonl")}], "eval_fraction": 0.1, "max_length": 96}
+    job["rollout"] = {"prompts_per_step": 4, "samples_per_prompt": 4, "max_new_tokens": 12}
+    job["rewards"] = [{"name": "judge", "type": "command", "command": [sys.executable, str(folder / "judge.py")]},
+                      {"type": "length", "max": 6, "slack": 8, "weight": 0.5}]
+    del job["train"]["global_batch_size"]
+
+
 def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, objective: str | None = None) -> Path:
     """`objective` dpo or kto: answers against a reference whose log-probabilities are kept in the run folder."""
     objective = objective or OBJECTIVE
@@ -56,6 +82,8 @@ def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, objective: s
         job["objective"] = {"type": objective, "reference_cache": True}
         job["data"]["train"] = [{"path": str(ANSWERS[objective])}]
     folder.mkdir(parents=True)
+    if POLICY:
+        draw_completions(job, folder)
     path = folder / "small.json"
     path.write_text(json.dumps(job, indent=1))
     return path
@@ -170,6 +198,9 @@ def compare(folder: Path, golden: Path) -> list[str]:
             faults.append(f"{name} is missing")
         elif (run / name).read_bytes() != (want / name).read_bytes():
             faults.append(f"{name} differs from the undisturbed run's")
+    rollouts = {path.name: path.read_bytes() for path in (want / "rollouts").glob("*")}
+    if {path.name: path.read_bytes() for path in (run / "rollouts").glob("*")} != rollouts:
+        faults.append("rollouts differ from the undisturbed run's")
     got, expected = steps_of(folder), steps_of(golden)
     if [e["step"] for e in got] != list(range(1, len(expected) + 1)):
         faults.append(f"metrics.jsonl has the steps {[e['step'] for e in got]}")
@@ -365,9 +396,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--objective", choices=("sft", *ANSWERS), default="sft")
     parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
+    parser.add_argument("--policy", action="store_true", help="draw completions and train on their rewards")
     args = parser.parse_args()
-    global OBJECTIVE
-    OBJECTIVE = args.objective
+    global OBJECTIVE, POLICY
+    OBJECTIVE, POLICY = args.objective, args.policy
     checks, rng = Checks(), random.Random(args.seed)
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep.resolve() if args.keep else Path(temporary)

@@ -128,6 +128,13 @@ Parts epoch_steps(const std::vector<int64_t>& lengths, const Job& job, int64_t e
   return free ? packed_steps(order, lengths, job, epoch) : fill_in_order(order, lengths, size);
 }
 
+Parts prompt_batches(const std::vector<int64_t>& lengths, const Job& job, int64_t epoch) {
+  Job in_prompts = job;
+  in_prompts.train.global_batch_size = job.rollout.prompts_per_step;
+  in_prompts.train.global_batch_tokens.reset();
+  return epoch_steps(lengths, in_prompts, epoch);
+}
+
 Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, const Job& job) {
   const auto& [size, tokens] = std::tie(job.train.micro_batch_size, job.train.micro_batch_tokens);
   FORGE_CHECK(job.data.packing ? tokens && *tokens >= 1 : size && *size >= 1,

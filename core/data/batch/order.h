@@ -17,6 +17,9 @@ namespace forge {
 // shuffle: false or group_by_length in order, since that order was asked for.
 Parts epoch_steps(const std::vector<int64_t>& lengths, const Job& job, int64_t epoch);
 
+// The prompts of one epoch in batches of rollout.prompts_per_step, in the same orders. The last may be smaller.
+Parts prompt_batches(const std::vector<int64_t>& lengths, const Job& job, int64_t epoch);
+
 // The micro-batches of one step. With packing: best fit into `micro_batch_tokens`, so that they are few and
 // full (an example longer than that stands alone). Without: in order, up to `micro_batch_size` examples and,
 // if it is set, `micro_batch_tokens` tokens.

@@ -1,0 +1,97 @@
+#include "cli/reward_host.h"
+
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/data/read/row_stream.h"
+#include "core/data/rows/mapping.h"
+
+namespace forge {
+namespace {
+
+std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+
+std::string text_of(const Json& prompt) {
+  if (prompt.is_string()) return prompt.get<std::string>();
+  return prompt.is_object() && prompt.contains("content") && prompt["content"].is_string() ? prompt["content"].get<std::string>() : "";
+}
+
+}  // namespace
+
+RewardHost::RewardHost(const Plan& plan)
+    : text_(open_model_text(plan.job.model.path, template_choice(plan.job))), rewards_(plan.job) {
+  const Job& job = plan.job;
+  sides_.emplace("train", read_side(job, DataSet::open(plan.train.cache_path), job.data.train));
+  if (plan.eval.examples > 0)
+    sides_.emplace("eval", read_side(job, DataSet::open(plan.eval.cache_path), job.data.eval.empty() ? job.data.train : job.data.eval));
+}
+
+RewardHost::Side RewardHost::read_side(const Job&, const DataSet& data, const std::vector<DataSource>& sources) {
+  Side side{data, std::vector<PromptRow>(static_cast<size_t>(data.size()))};
+  std::map<std::pair<std::string, int64_t>, std::vector<size_t>> wanted;  // a row may be trained several times
+  for (int64_t i = 0; i < data.size(); ++i)
+    wanted[{absolute(data.source_path(i)), data.source_line(i)}].push_back(static_cast<size_t>(i));
+  RowStream stream(expand_sources(sources));
+  for (RowChunk chunk; stream.next(chunk);) {
+    const SourceFile& file = stream.files()[chunk.source];
+    const SourceKind kind = source_kind(file.path);
+    const RowMapping mapping(file.source, kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
+    for (const SourceRow& source : chunk.rows) {
+      const auto found = wanted.find({absolute(file.path), source.line});
+      if (found == wanted.end()) continue;
+      auto row = std::make_shared<const Json>(parse_row(source, file.path));
+      RowFaults faults;
+      const Json mapped = mapping.apply(*row, faults);
+      PromptRow made{row, "", nullptr, file.path + ":" + std::to_string(source.line)};
+      if (mapped.is_object() && mapped.contains("prompt")) {
+        const Json& prompt = mapped["prompt"];
+        if (prompt.is_array() && !prompt.empty()) made.messages = prompt;
+        made.prompt = text_of(prompt.is_array() && !prompt.empty() ? prompt.back() : prompt);
+      }
+      for (const size_t i : found->second) side.rows[i] = made;
+    }
+  }
+  for (size_t i = 0; i < side.rows.size(); ++i)
+    if (!side.rows[i].row)
+      throw Error(ErrorKind::data, data.source_path(static_cast<int64_t>(i)) + ":" +
+                                       std::to_string(data.source_line(static_cast<int64_t>(i))) +
+                                       ": the row that a prompt was made of is gone");
+  return side;
+}
+
+RewardSample RewardHost::sample_of(const Json& item, const Side& side) const {
+  const PromptRow& row = side.rows.at(item.at("prompt").get<size_t>());
+  const auto ids = item.at("ids").get<std::vector<int32_t>>();
+  RewardSample sample;
+  sample.id = item.at("id");
+  sample.group = item.at("group");
+  sample.prompt = row.prompt;
+  sample.messages = row.messages;
+  sample.completion = text_.tokenizer.decode(ids, /*skip_special=*/true);
+  sample.tokens = static_cast<int64_t>(ids.size());
+  sample.truncated = item.at("finish") == "length";
+  sample.row = row.row;
+  sample.place = row.place;
+  return sample;
+}
+
+Json RewardHost::answer(const Json& event) {
+  const Side& side = sides_.at(event.at("split").get<std::string>());
+  std::vector<RewardSample> samples;
+  for (const Json& item : event.at("items")) samples.push_back(sample_of(item, side));
+  const std::vector<ScoredSample> scored = rewards_.score(samples, {.step = event.at("step").get<int64_t>()});
+  Json items = Json::array();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    Json parts = Json::array();
+    for (const Score& score : scored[i].parts)
+      parts.push_back({{"score", score.value ? Json(*score.value) : Json(nullptr)}, {"reason", score.reason}});
+    items.push_back({{"parts", std::move(parts)},
+                     {"total", scored[i].total ? Json(*scored[i].total) : Json(nullptr)},
+                     {"reason", scored[i].reason},
+                     {"text", samples[i].completion},
+                     {"prompt_text", samples[i].prompt}});
+  }
+  return {{"items", std::move(items)}};
+}
+
+}  // namespace forge

@@ -1,0 +1,116 @@
+#include "core/plan/rollout_plan.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/plan/fit.h"
+#include "core/plan/resolve.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kEnoughAtOnce = 64;      // completions: products of more rows are hardly faster on a CPU
+constexpr int64_t kPromptTokens = 2048;    // read at once, but at least the longest prompt
+constexpr double kCacheShare = 0.25;       // of the memory, for drawing
+
+DecodingShape decoding_shape(const Plan& plan, int64_t slots, bool evaluation) {
+  const RolloutConfig& rollout = plan.job.rollout;
+  const DataSummary& data = evaluation ? plan.eval : plan.train;
+  return {.prompt_tokens = plan.rollout.prompt_tokens,
+          .longest_prompt = std::max<int64_t>(1, data.longest),
+          .max_new_tokens = rollout.max_new_tokens,
+          .slots = slots,
+          .group = evaluation ? 1 : rollout.samples_per_prompt};
+}
+
+ActivationShape decoding_activations(const Plan& plan, const Inventory& inventory) {
+  ActivationShape shape;
+  shape.spec = plan.model;
+  shape.adapter = plan.job.adapter;
+  shape.sites = inventory.sites;
+  shape.precision = *plan.job.train.precision;
+  shape.storage = plan.storage;
+  shape.quantization = plan.job.model.quantization;
+  shape.cuda = plan.device.cuda;
+  shape.threads = plan.device.cuda ? 0 : *plan.job.train.threads;
+  shape.training = false;
+  return shape;
+}
+
+}  // namespace
+
+void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provider) {
+  RolloutConfig& rollout = plan.job.rollout;
+  plan.rollout.stop_ids = input.stop_ids;
+  plan.rollout.stop_sequences = input.stop_sequences;
+  plan.rollout.prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
+  const int64_t group = rollout.samples_per_prompt, all = rollout.prompts_per_step * group;
+  if (rollout.slots) {
+    rollout.slots = std::min(*rollout.slots / group * group, all);
+  } else {
+    int64_t groups = std::clamp<int64_t>(kEnoughAtOnce / group, 1, rollout.prompts_per_step);
+    const Inventory inventory = inventory_of(plan);
+    const auto bytes = [&] {
+      return total_bytes(provider.decoding_lines(decoding_activations(plan, inventory), decoding_shape(plan, groups * group, false)));
+    };
+    const auto room = static_cast<int64_t>(kCacheShare * static_cast<double>(plan.device.free_bytes()));
+    while (groups > 1 && bytes() > room) --groups;
+    rollout.slots = groups * group;
+    derived(plan, "rollout.slots",
+            format_count(groups) + (groups == 1 ? " group" : " groups") + " of " + format_count(group) + " in " +
+                format_bytes(bytes()));
+  }
+  plan.rollout.waves = (all + *rollout.slots - 1) / *rollout.slots;
+}
+
+std::vector<MemoryLine> rollout_lines(const Plan& plan, const Provider& provider, const ActivationShape& shape) {
+  const int64_t slots = *plan.job.rollout.slots;
+  std::vector<MemoryLine> training = provider.decoding_lines(shape, decoding_shape(plan, slots, false));
+  if (plan.eval.examples == 0) return training;
+  std::vector<MemoryLine> evaluation = provider.decoding_lines(
+      shape, decoding_shape(plan, std::min({slots, plan.job.eval.prompts, plan.eval.examples}), true));
+  return total_bytes(evaluation) > total_bytes(training) ? evaluation : training;
+}
+
+void time_rollout(Plan& plan, const Rates* rates) {
+  if (!rates || plan.time.step_seconds <= 0) return;
+  const int64_t slots = *plan.job.rollout.slots;
+  const Graph step = evaluation_step(step_shape(plan, inventory_of(plan)));
+  const StepSizes sizes{slots, slots, bytes_of(*plan.job.train.precision), *plan.job.train.threads};
+  double token = 0;
+  for (const Op& op : step.ops)
+    for (const Work& work : work_of(step, op, sizes, 1)) token += rates->seconds(work, *plan.job.train.precision).value_or(0);
+  plan.rollout.sample_seconds =
+      token * static_cast<double>(plan.job.rollout.max_new_tokens) * static_cast<double>(plan.rollout.waves);
+}
+
+std::string rollout_text(const Plan& plan) {
+  const RolloutConfig& rollout = plan.job.rollout;
+  const int64_t all = rollout.prompts_per_step * rollout.samples_per_prompt;
+  std::string text = format_count(rollout.prompts_per_step) + " prompts × " + format_count(rollout.samples_per_prompt) +
+                     " completions of at most " + format_count(rollout.max_new_tokens) + " tokens, temperature " +
+                     format_number(rollout.temperature) + "; " + format_count(std::min(*rollout.slots, all)) + " at once, " +
+                     format_count(plan.rollout.waves) + (plan.rollout.waves == 1 ? " wave" : " waves") +
+                     "; each prompt is read once for its group";
+  if (plan.rollout.sample_seconds > 0)
+    text += "; drawing takes about " + format_seconds(plan.rollout.sample_seconds) + " where all are that long";
+  if (rollout.dynamic_sampling.reward)
+    text += "; draws on, up to " + format_count(rollout.dynamic_sampling.max_rounds) + " rounds, for groups whose mean " +
+            *rollout.dynamic_sampling.reward + " lies between " + format_number(rollout.dynamic_sampling.keep[0]) + " and " +
+            format_number(rollout.dynamic_sampling.keep[1]);
+  return text;
+}
+
+std::string updates_text(const Plan& plan) {
+  const ObjectiveConfig& o = plan.job.objective;
+  const int64_t steps = o.updates_per_rollout * o.epochs_per_rollout;
+  const char* divisors[] = {"trained tokens", "completions, each a mean of its own", "completions times rollout.max_new_tokens"};
+  std::string text = std::string("divided by the step's ") + divisors[static_cast<size_t>(o.mean)] + "; ";
+  if (steps == 1 && o.ratio != PolicyRatio::group)
+    return text + "1 step a rollout: the policy that is trained is the one that drew, so the ratio is 1 and no limit binds";
+  text += format_count(steps) + (steps == 1 ? " step" : " steps") + " a rollout";
+  return steps == 1 ? text : text + ": the first has ratio 1, the others are clipped against log-probabilities of before";
+}
+
+}  // namespace forge

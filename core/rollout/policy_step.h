@@ -1,0 +1,56 @@
+#pragma once
+// What an optimizer step trains of a rollout, and how every drawn token pulls on the loss.
+//
+//   give_advantages(objective, rollout);
+//   PolicyStep step = policy_step(objective, max_new_tokens, rollout, update);
+//   PolicyTokens tokens = policy_tokens(objective, step, rollout.completions[i], logps);
+//
+// Everything that couples completions (advantages, the divisor, a group's denominator) is a number here before the first
+// micro-batch, so that micro-batches only add. The divisor D is that of the whole optimizer step. With w a token's weight
+// (1, or 1 / tokens where each completion is a mean of its own) and l its loss (core/reinforce/policy.h):
+//
+//   loss = Σ w (l + kl · k − entropy · H) / D
+//
+// On the first step of a rollout the policy is the one that drew: r = 1, and the gradient of a token is −A w / D whatever
+// it turns out to be.
+#include "core/objective/sequence_loss.h"
+#include "core/reinforce/policy.h"
+#include "core/rollout/rollout.h"
+
+namespace forge {
+
+// Rewards to advantages, less what the divergence from the base costs where it is taken off the reward. Fills advantage,
+// counts and the rollout's groups.
+void give_advantages(const ObjectiveConfig& objective, Rollout& rollout);
+
+// What has to be known of the policy that drew, or of the base, before advantages are.
+bool needs_old_logps(const ObjectiveConfig& objective);
+
+int64_t steps_per_rollout(const ObjectiveConfig& objective);
+
+struct PolicyStep {
+  std::vector<size_t> trained;  // completions with a gradient, by their place in the rollout
+  double divisor = 0;           // 0: nothing counts
+  bool first = false;           // of the rollout: the ratio is 1
+  // Whether the gradient of each token is known before the policy is asked.
+  bool known = false;
+  std::vector<double> group_denominators;  // by group; empty unless the ratio is the group's
+};
+
+// Step `update` of the rollout's steps_per_rollout(): its groups are split into updates_per_rollout parts, in order, and
+// gone through epochs_per_rollout times. Completions without a gradient are left out of `trained`, not out of the divisor.
+PolicyStep policy_step(const ObjectiveConfig& objective, int64_t max_new_tokens, const Rollout& rollout, int64_t update);
+
+struct PolicyTokens {
+  std::vector<double> cotangents;  // ∂ loss / ∂ logp of each token, divided
+  double entropy_cotangent = 0;    // the same of each token's entropy
+  double loss = 0;                 // Σ before division
+  Metrics metrics;                 // over tokens
+};
+// `logps`: of each drawn token under the policy that is trained.
+PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,
+                           const std::vector<double>& logps);
+// The cotangents of a step that is known.
+std::vector<double> known_cotangents(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion);
+
+}  // namespace forge

@@ -1,0 +1,69 @@
+#pragma once
+// Completions that a policy drew, with what they were worth: the data of the steps that train on them.
+//
+// A rollout is drawn with the weights of one moment. Its completions stand by group (one prompt each) and sample. Its file in
+// the run folder, rollouts/rollout-000012.jsonl, has a line for each: it is what people read (forge rollouts) and, after a
+// run was killed, where scores are taken from instead of asking a judge again that might answer otherwise.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/io/json.h"
+
+namespace forge {
+
+struct RewardPart {
+  std::optional<double> score;
+  std::string reason;
+};
+
+struct Completion {
+  int64_t prompt = 0;               // number of the example in its split
+  int64_t draw = 0, place = 0;      // the batch of prompts that it was drawn with, and the prompt's place there
+  int64_t group = 0, sample = 0;    // of the rollout, of the group
+  bool kept = true;                 // in the rollout; discarded ones stand only in its file
+  std::vector<int32_t> ids;         // what was drawn: with the end token, where it ended by one
+  std::vector<float> sampler_logps; // of each, by the decoder, at the temperature of the draws
+  int64_t text_tokens = 0;          // of the ids: those that are scored, without end token and stop sequence
+  bool truncated = false;           // it ended at a limit
+  // What the program answers.
+  std::string prompt_text, text;
+  std::vector<RewardPart> parts;  // by reward of the job
+  std::optional<double> reward;   // nothing: unscored
+  std::string unscored_reason;
+  // What training makes of it.
+  double advantage = 0;
+  bool counts = false;                         // in the divisor
+  std::vector<float> old_logps, base_logps;    // of each id, by the trainer; empty where not needed
+
+  int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
+};
+
+struct Rollout {
+  int64_t number = 0;  // from 0
+  int64_t drawn = 0;   // batches of prompts that were drawn up to its end
+  int64_t rounds = 1, discarded = 0;  // of drawing; groups that were not kept
+  int64_t groups = 0, flat_groups = 0, dropped_groups = 0;  // as Advantages counts them
+  std::vector<Completion> completions;
+  double sample_seconds = 0, score_seconds = 0, old_seconds = 0, base_seconds = 0;
+  int64_t prompt_tokens = 0, slots = 0;
+
+  int64_t groups_drawn() const { return completions.empty() ? 0 : completions.back().group + 1; }
+};
+
+// Exact: a float goes through a double. For checkpoints of a rollout that is partly trained.
+void to_json(Json& json, const Rollout& rollout);
+// Throws MemberFault (core/io/members.h).
+void from_json(const Json& json, Rollout& rollout);
+
+// One line of a rollout's file: names of rewards as the job has them.
+Json rollout_line(const Completion& completion, const std::vector<RewardConfig>& rewards);
+// The scores of such a line, if it is of the same completion: the same prompt, sample and ids.
+bool take_scores(const Json& line, const std::vector<RewardConfig>& rewards, Completion& completion);
+
+// "RUN/rollouts/rollout-000012.jsonl"
+std::string rollout_path(const std::string& run_folder, int64_t number);
+
+}  // namespace forge

@@ -1,0 +1,100 @@
+#include "core/rollout/rollout_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+
+namespace forge {
+
+Json spread_json(const std::vector<double>& values) {
+  if (values.empty()) return {{"mean", nullptr}, {"std", nullptr}, {"min", nullptr}, {"max", nullptr}};
+  const auto count = static_cast<double>(values.size());
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += value / count;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {{"mean", mean},
+          {"std", values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0},
+          {"min", *std::min_element(values.begin(), values.end())},
+          {"max", *std::max_element(values.begin(), values.end())}};
+}
+
+double distinct_2(const std::vector<Completion>& completions) {
+  std::set<std::pair<int32_t, int32_t>> seen;
+  int64_t all = 0;
+  for (const Completion& c : completions)
+    for (size_t t = 1; t < c.ids.size(); ++t, ++all) seen.insert({c.ids[t - 1], c.ids[t]});
+  return all == 0 ? 1 : static_cast<double>(seen.size()) / static_cast<double>(all);
+}
+
+Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards) {
+  std::vector<double> totals, lengths;
+  int64_t unscored = 0, truncated = 0;
+  for (const Completion& c : completions) {
+    if (c.reward) totals.push_back(*c.reward);
+    unscored += !c.reward;
+    truncated += c.truncated;
+    lengths.push_back(static_cast<double>(c.text_tokens));
+  }
+  const Json total = spread_json(totals);
+  Json parts = Json::object();
+  for (size_t k = 0; k < rewards.size(); ++k) {
+    std::vector<double> scores;
+    int64_t missing = 0;
+    for (const Completion& c : completions) {
+      if (k < c.parts.size() && c.parts[k].score) scores.push_back(*c.parts[k].score);
+      else ++missing;
+    }
+    Json part = spread_json(scores);
+    part["unscored"] = missing;
+    parts[rewards[k].name] = std::move(part);
+  }
+  const auto count = static_cast<double>(std::max<size_t>(1, completions.size()));
+  return {{"reward", total["mean"]},
+          {"reward_std", total["std"]},
+          {"rewards", std::move(parts)},
+          {"unscored", unscored},
+          {"completions", completions.size()},
+          {"completion_tokens", spread_json(lengths)},
+          {"truncated_share", static_cast<double>(truncated) / count},
+          {"distinct_2", distinct_2(completions)}};
+}
+
+std::vector<std::string> rollout_warnings(const Rollout& rollout, const RolloutConfig& config) {
+  std::vector<std::string> warnings;
+  int64_t truncated = 0;
+  for (const Completion& c : rollout.completions) truncated += c.truncated;
+  const auto count = static_cast<int64_t>(rollout.completions.size());
+  if (rollout.number == 0 && count > 0 && 2 * truncated >= count)
+    warnings.push_back(format_count(truncated) + " of " + format_count(count) + " completions of the first rollout were cut at " +
+                       format_count(config.max_new_tokens) + " tokens: rewards see unfinished texts (rollout.max_new_tokens)");
+  return warnings;
+}
+
+Json rollout_samples(const std::string& run_folder, int64_t rollouts) {
+  constexpr int64_t kShown = 4, kLargestFile = int64_t{1} << 30;
+  Json samples = Json::array();
+  std::set<int64_t> numbers;
+  for (int64_t i = 0; i < kShown && rollouts > 0; ++i) numbers.insert(i * (rollouts - 1) / (kShown - 1));
+  for (const int64_t number : numbers) {
+    const std::string path = rollout_path(run_folder, number);
+    if (!file_exists(path)) continue;
+    std::vector<Json> lines;
+    try {
+      for (const std::string& line : split(read_file(path, kLargestFile, ErrorKind::environment), '\n'))
+        if (!line.empty()) lines.push_back(parse_json(line, path, ErrorKind::environment));
+      std::erase_if(lines, [](const Json& line) { return !line.at("reward").is_number(); });
+      std::stable_sort(lines.begin(), lines.end(), [](const Json& a, const Json& b) { return a["reward"].get<double>() > b["reward"].get<double>(); });
+      for (const auto& [which, at] : {std::pair("best", size_t{0}), std::pair("median", lines.size() / 2), std::pair("worst", lines.size() - 1)})
+        if (!lines.empty())
+          samples.push_back({{"rollout", number + 1}, {"which", which}, {"reward", lines.at(at)["reward"]},
+                             {"prompt", lines[at].at("prompt_text")}, {"completion", lines[at].at("text")}});
+    } catch (const std::exception&) {
+    }
+  }
+  return samples;
+}
+
+}  // namespace forge

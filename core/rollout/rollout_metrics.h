@@ -1,0 +1,25 @@
+#pragma once
+// A rollout in numbers: what metrics.jsonl, the terminal and the report tell of it.
+#include "core/rollout/rollout.h"
+
+namespace forge {
+
+// Mean, deviation (unbiased), least and most of numbers; null without any.
+Json spread_json(const std::vector<double>& values);
+
+// reward, reward_std, rewards {NAME: {mean, std, min, max, unscored}}, unscored, groups, flat_groups, dropped_groups, rounds,
+// discarded, completions, completion_tokens {mean, min, max}, truncated_share, advantage_std, distinct_2.
+Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards);
+
+// Distinct over all pairs of neighbouring tokens within completions: falls when a policy says the same thing again and
+// again.
+double distinct_2(const std::vector<Completion>& completions);
+
+// What a reader should know, in sentences; empty where all is well.
+std::vector<std::string> rollout_warnings(const Rollout& rollout, const RolloutConfig& config);
+
+// Of some rollouts between the first and the last the completions of the highest, the median and the lowest reward, from their
+// files: {rollout, which, reward, prompt, completion}. What cannot be read is left out.
+Json rollout_samples(const std::string& run_folder, int64_t rollouts);
+
+}  // namespace forge

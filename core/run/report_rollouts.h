@@ -1,0 +1,31 @@
+#pragma once
+// What a report says of completions that were drawn: curves by reward, and what a reader should know.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/io/json.h"
+#include "core/run/svg.h"
+
+namespace forge {
+
+// By name, each with a value for every x. NaN where an event has no number.
+struct RolloutCurves {
+  void add(const Json& event);  // of kind rollout, eval or step
+
+  std::vector<double> steps, eval_steps, train_steps;
+  // reward, reward_std, tokens, truncated_share, flat_share, entropy, sampler_gap, distinct_2, sample_seconds,
+  // score_seconds, train_seconds, and "reward NAME" of each reward of the job.
+  std::map<std::string, std::vector<double>> rollouts;
+  std::map<std::string, std::vector<double>> evaluations;  // reward, tokens, distinct_2, "reward NAME"
+  std::map<std::string, std::vector<double>> training;     // clip_low_share, clip_high_share, dual_clip_share, kl, kl_old, ratio
+  bool empty() const { return steps.empty(); }
+};
+
+std::vector<Chart> rollout_charts(const RolloutCurves& curves);
+
+// Sentences, each with its numbers: the reward rose while held-out reward fell, a measured reward fell, one reward explains
+// nearly all of the total, lengths drifted, most groups are flat, completions are cut.
+std::vector<std::string> rollout_findings(const RolloutCurves& curves);
+
+}  // namespace forge

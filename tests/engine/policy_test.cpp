@@ -1,0 +1,374 @@
+// Gradients of drawn completions: against weighted likelihood, between the ways through the head, and on average against the
+// exact gradient of the expected reward.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include "core/adapter/lora.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
+#include "core/families/adapter_sites.h"
+#include "core/io/json.h"
+#include "core/io/model_file.h"
+#include "core/model/generate.h"
+#include "core/rollout/policy_step.h"
+#include "core/train/network.h"
+#include "core/train/policy_head.h"
+#include "providers/engine_providers.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::string kModel = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
+
+struct Trained {
+  Job job;
+  ModelSpec spec = read_model_spec(kModel);
+  Model model;
+  std::unique_ptr<TrainableSet> trainables;
+  std::vector<AdapterSite> sites;
+  std::unique_ptr<StepProvider> provider;
+  std::unique_ptr<Network> network;
+
+  // `full`: every weight is trained, the head too.
+  explicit Trained(const ObjectiveConfig& objective, bool full = false, const std::string& provider_name = "fused") {
+    at::set_num_threads(1);
+    job.objective = objective;
+    job.adapter.type = full ? AdapterType::none : AdapterType::lora;
+    job.adapter.rank = 5;
+    c10::NoGradGuard no_grad;
+    model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
+    trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, job.adapter, Quantization::none)), at::kFloat,
+                                                model.device, true);
+    at::manual_seed(7);
+    if (full) {
+      for (Trainable& item : trainables->items()) {
+        at::Tensor* slot = find_weight(model, base_name(item.parameter));
+        item.master.copy_(*slot);
+        *slot = item.leaf;
+      }
+    } else {
+      sites = adapter_sites(spec, job.adapter);
+      attach_adapter(model, *trainables, sites, job.adapter);
+      for (Trainable& item : trainables->items()) item.master.copy_(at::randn(item.master.sizes()) * 0.1);
+    }
+    trainables->publish();
+    provider = make_step_provider(provider_name, model, *trainables, step_options(spec, job, sites, Checkpointing::none));
+    network = std::make_unique<Network>(model, *trainables, *provider, job);
+  }
+
+  BatchTensors tensors(const Batch& batch) const { return to_tensors(batch, spec, at::kFloat, model.device); }
+  at::Tensor gradient() const {
+    std::vector<at::Tensor> all;
+    for (const Trainable& item : trainables->items()) all.push_back(item.grad.flatten().clone());
+    return at::cat(all);
+  }
+};
+
+// Two groups of two completions after prompts of their own.
+struct Drawn {
+  Rollout rollout;
+  std::vector<std::vector<int32_t>> prompts;
+  Batch batch;
+
+  Drawn() {
+    const int64_t lengths[] = {5, 2, 7, 4};
+    const double rewards[] = {1, 0, 0.5, 2};
+    for (int64_t i = 0; i < 4; ++i) {
+      Completion c{.prompt = i / 2, .group = i / 2, .sample = i % 2};
+      for (int64_t t = 0; t < lengths[i]; ++t) c.ids.push_back(static_cast<int32_t>((37 * i + 11 * t * t + 9) % 380));
+      c.reward = rewards[i];
+      for (int64_t t = 0; t < lengths[i]; ++t) c.old_logps.push_back(-5.0F - 0.3F * static_cast<float>((t + i) % 5)),
+                                               c.base_logps.push_back(-5.5F);
+      rollout.completions.push_back(std::move(c));
+      Example example{i, {}, {}};
+      for (int64_t t = 0; t < 4 + i / 2; ++t) example.ids.push_back(static_cast<int32_t>((13 * (i / 2) + 5 * t + 3) % 380));
+      example.supervised.assign(example.ids.size(), 0);
+      example.ids.insert(example.ids.end(), rollout.completions.back().ids.begin(), rollout.completions.back().ids.end());
+      example.supervised.resize(example.ids.size(), 1);
+      batch.append(example);
+    }
+  }
+};
+
+PolicyTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, const Rollout& rollout, bool known) {
+  PolicyTask task;
+  if (known)
+    for (const Completion& c : rollout.completions)
+      for (const double value : known_cotangents(objective, step, c)) task.known.push_back(static_cast<float>(value));
+  task.entropy = objective.entropy_weight > 0;
+  task.ask = [&objective, &step, &rollout](const std::vector<double>& logps) {
+    PolicyCotangents all;
+    auto at = logps.begin();
+    for (const Completion& c : rollout.completions) {
+      const PolicyTokens tokens = policy_tokens(objective, step, c, {at, at + c.tokens()});
+      at += c.tokens();
+      for (const double value : tokens.cotangents) {
+        all.logp.push_back(static_cast<float>(value));
+        if (objective.entropy_weight > 0) all.entropy.push_back(static_cast<float>(tokens.entropy_cotangent));
+      }
+    }
+    return all;
+  };
+  return task;
+}
+
+at::Tensor policy_gradient(const Trained& trained, const Drawn& drawn, const PolicyStep& step, bool known) {
+  trained.trainables->zero_grad();
+  trained.network->policy_forward_backward(trained.tensors(drawn.batch),
+                                           task_of(trained.job.objective, step, drawn.rollout, known));
+  return trained.gradient();
+}
+
+ObjectiveConfig grpo() {
+  ObjectiveConfig objective;
+  objective.type = ObjectiveType::grpo;
+  return objective;
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
+
+}  // namespace
+
+TEST_CASE("the first step of grpo is likelihood weighted by −A/D, to the bit") {
+  for (const bool full : {false, true})
+    for (const char* provider : {"fused", "reference"}) {
+      INFO(provider << (full ? ", full" : ", lora"));
+      Drawn drawn;
+      Trained policy(grpo(), full, provider);
+      give_advantages(policy.job.objective, drawn.rollout);
+      const PolicyStep step = policy_step(policy.job.objective, 8, drawn.rollout, 0);
+      REQUIRE(step.known);
+      REQUIRE(step.divisor == 18);
+      const at::Tensor mine = policy_gradient(policy, drawn, step, true);
+      Trained likelihood({}, full, provider);
+      Batch weighted = drawn.batch;
+      size_t at = 0;
+      for (const Completion& c : drawn.rollout.completions)
+        for (size_t t = 0; t < c.ids.size(); ++t, ++at) {
+          while (weighted.loss_weights[at] == 0) ++at;
+          weighted.loss_weights[at] = static_cast<float>(c.advantage / step.divisor);
+        }
+      likelihood.trainables->zero_grad();
+      likelihood.network->forward_backward(likelihood.tensors(weighted), {.divisor = 1});
+      CHECK(at::equal(mine, likelihood.gradient()));
+      CHECK(mine.norm().item<double>() > 1e-3);
+    }
+}
+
+TEST_CASE("gradients that wait for log-probabilities are those that were known, in every way through the head") {
+  for (const bool full : {false, true}) {
+    INFO((full ? "full: the head is visited twice" : "lora: rows wait in their place"));
+    Drawn drawn;
+    Trained policy(grpo(), full);
+    give_advantages(policy.job.objective, drawn.rollout);
+    const PolicyStep step = policy_step(policy.job.objective, 8, drawn.rollout, 0);
+    const at::Tensor known = policy_gradient(policy, drawn, step, true);
+    CHECK(distance(policy_gradient(policy, drawn, step, false), known) < 1e-5);
+  }
+}
+
+TEST_CASE("a whole step of a tiny Llama is TRL's") {
+  const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/rollout/goldens/policy.json";
+  const Json goldens = parse_json(read_file(path, 1 << 24, ErrorKind::internal), path, ErrorKind::internal);
+  for (const auto& [name, golden] : goldens["steps"].items()) {
+    INFO(name);
+    ObjectiveConfig objective = grpo();
+    objective.epochs_per_rollout = 2;  // its second step is the one with a ratio
+    if (name != "dr_grpo") objective.clip_high = 0.2;
+    if (name == "grpo") objective.mean = MeanOf::sequence;
+    if (name == "dapo") objective.clip_high = 0.28;
+    if (name == "dr_grpo") objective.mean = MeanOf::constant, objective.advantage.scale = AdvantageScale::none;
+    if (name == "gspo")
+      objective.ratio = PolicyRatio::sequence, objective.mean = MeanOf::sequence, objective.clip_low = 3e-4, objective.clip_high = 4e-4;
+    if (name == "cispo") objective.policy = PolicyTerm::cispo, objective.clip_high = 1;
+    if (name == "rloo")
+      objective.ratio = PolicyRatio::sum, objective.mean = MeanOf::sequence, objective.advantage = {Baseline::others, AdvantageScale::none};
+    Drawn drawn;
+    drawn.rollout.completions.clear();
+    drawn.batch = {};
+    for (size_t g = 0; g < golden["ids"].size(); ++g)
+      for (size_t i = 0; i < golden["ids"][g].size(); ++i) {
+        Completion c{.group = static_cast<int64_t>(g), .sample = static_cast<int64_t>(i)};
+        c.ids = golden["ids"][g][i].get<std::vector<int32_t>>();
+        c.reward = goldens["rewards"][g][i].get<double>();
+        for (const Json& value : golden["old_logps"][drawn.rollout.completions.size()]) c.old_logps.push_back(static_cast<float>(value.get<double>()));
+        Example example{0, golden["prompts"][g].get<std::vector<int32_t>>(), {}};
+        example.supervised.assign(example.ids.size(), 0);
+        example.ids.insert(example.ids.end(), c.ids.begin(), c.ids.end());
+        example.supervised.resize(example.ids.size(), 1);
+        drawn.batch.append(example);
+        drawn.rollout.completions.push_back(std::move(c));
+      }
+    Trained policy(objective, /*full=*/true);
+    give_advantages(objective, drawn.rollout);
+    const PolicyStep step = policy_step(objective, goldens["max_new_tokens"], drawn.rollout, 1);
+    PolicyTask task = task_of(objective, step, drawn.rollout, false);
+    task.temperature = golden["temperature"];
+    double loss = 0;
+    const auto ask = task.ask;
+    task.ask = [&](const std::vector<double>& logps) {
+      auto at = logps.begin();
+      for (const Completion& c : drawn.rollout.completions) {
+        loss += policy_tokens(objective, step, c, {at, at + c.tokens()}).loss / step.divisor;
+        at += c.tokens();
+      }
+      return ask(logps);
+    };
+    policy.trainables->zero_grad();
+    policy.network->policy_forward_backward(policy.tensors(drawn.batch), task);
+    CHECK(loss == Approx(golden["loss"].get<double>()).margin(1e-6).epsilon(0));
+    double all = 0;
+    for (const auto& [tensor, numbers] : golden["gradient"].items()) all += std::pow(numbers[0].get<double>(), 2);
+    size_t compared = 0;
+    for (const Trainable& item : policy.trainables->items()) {
+      const Json& numbers = golden["gradient"].at(item.parameter.name);
+      const at::Tensor grad = item.grad.flatten().to(at::kDouble);
+      const double wave = (grad * at::arange(grad.numel(), at::kDouble).cos()).sum().item<double>();
+      INFO(item.parameter.name);
+      CHECK(std::abs(grad.norm().item<double>() - numbers[0].get<double>()) < 1e-5 * std::sqrt(all));
+      CHECK(std::abs(wave - numbers[1].get<double>()) < 1e-5 * std::sqrt(all));
+      ++compared;
+    }
+    CHECK(compared == golden["gradient"].size());
+  }
+}
+
+TEST_CASE("gradients of every objective are the slope of its loss") {
+  std::vector<ObjectiveConfig> objectives(7, grpo());
+  objectives[0].epochs_per_rollout = 2;
+  objectives[1].epochs_per_rollout = 2, objectives[1].ratio = PolicyRatio::sequence, objectives[1].mean = MeanOf::sequence;
+  objectives[2].ratio = PolicyRatio::group, objectives[2].clip_high = 100, objectives[2].clip_low = 0.9999;
+  objectives[3].epochs_per_rollout = 2, objectives[3].policy = PolicyTerm::sapo;
+  objectives[4].kl.weight = 0.3;
+  objectives[5].epochs_per_rollout = 2, objectives[5].entropy_weight = 0.2;
+  objectives[6].epochs_per_rollout = 2, objectives[6].mean = MeanOf::constant, objectives[6].entropy_weight = 0.1;
+  for (size_t k = 0; k < objectives.size(); ++k) {
+    INFO("objective " << k);
+    Drawn drawn;
+    Trained policy(objectives[k]);
+    const int64_t update = objectives[k].epochs_per_rollout - 1;
+    // As if a step had moved the policy a little.
+    const std::vector<double> now = policy.network->policy_rows(policy.tensors(drawn.batch), 1).logps;
+    size_t at = 0;
+    for (Completion& c : drawn.rollout.completions)
+      for (size_t t = 0; t < c.ids.size(); ++t, ++at) {
+        c.old_logps[t] = static_cast<float>(now[at] + 0.05 * static_cast<double>(t % 3) - 0.04);
+        c.base_logps[t] = static_cast<float>(now[at] + (t % 2 == 0 ? 0.2 : -0.3));
+        if (objectives[k].kl.weight == 0) c.base_logps.clear();
+      }
+    give_advantages(objectives[k], drawn.rollout);
+    const PolicyStep step = policy_step(objectives[k], 8, drawn.rollout, update);
+    REQUIRE_FALSE(step.known);
+    const at::Tensor gradient = policy_gradient(policy, drawn, step, false);
+    // k3's gradient is that of the divergence itself, not of its estimate: compared by its own formula elsewhere.
+    if (objectives[k].kl.weight > 0) {
+      CHECK(gradient.norm().item<double>() > 0);
+      continue;
+    }
+    const auto loss = [&] {
+      const PolicyRows rows = policy.network->policy_rows(policy.tensors(drawn.batch), 1);
+      double sum = 0;
+      auto next = rows.logps.begin();
+      size_t e = 0;
+      for (const Completion& c : drawn.rollout.completions) {
+        const PolicyTokens tokens = policy_tokens(objectives[k], step, c, {next, next + c.tokens()});
+        next += c.tokens();
+        sum += tokens.loss / step.divisor;
+        for (size_t t = 0; t < c.ids.size(); ++t) sum += tokens.entropy_cotangent * rows.entropies[e++];
+      }
+      return sum;
+    };
+    at::manual_seed(3);
+    const at::Tensor direction = at::randn_like(gradient);
+    const auto move = [&](double by) {
+      c10::NoGradGuard no_grad;
+      int64_t offset = 0;
+      for (Trainable& item : policy.trainables->items()) {
+        item.master.add_(direction.narrow(0, offset, item.master.numel()).view(item.master.sizes()), by);
+        offset += item.master.numel();
+      }
+      policy.trainables->publish();
+    };
+    constexpr double h = 2e-3;
+    move(h);
+    const double above = loss();
+    move(-2 * h);
+    const double below = loss();
+    const double slope = (above - below) / (2 * h), mine = (gradient * direction).sum().item<double>();
+    CHECK(mine == Approx(slope).epsilon(0.02).margin(2e-4));
+  }
+}
+
+TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {
+  // One-token completions, reward 1 for two of sixteen tokens; tokens beyond them are the sixteenth's.
+  at::set_num_threads(1);
+  ObjectiveConfig objective = grpo();
+  objective.advantage = {Baseline::others, AdvantageScale::none};
+  Trained policy(objective);
+  const std::vector<int32_t> prompt{3, 50, 90};
+  const auto decoder = make_decoder("fused", policy.model, *policy.trainables, step_options(policy.spec, policy.job, policy.sites, Checkpointing::none));
+  // Of each action its probability, and the gradient of its log-probability along fixed directions.
+  const int64_t vocab = policy.spec.vocab_size;
+  const at::Tensor p = decoder->next_logits({{0, prompt}})[0].to(at::kDouble).softmax(0);
+  decoder->release(0);
+  constexpr int64_t kDirections = 5, kRight[] = {17, 230};
+  const auto reward = [&](int64_t action) { return action == kRight[0] || action == kRight[1] || p[action].item<double>() > 0.01 ? 1.0 : 0.0; };
+  at::manual_seed(11);
+  at::Tensor directions;
+  std::vector<std::vector<double>> slopes;  // [action][direction]
+  double expected_reward = 0;
+  for (int64_t action = 0; action < vocab; ++action) {
+    Batch batch;
+    batch.append({0, {prompt[0], prompt[1], prompt[2], static_cast<int32_t>(action)}, {0, 0, 0, 1}});
+    policy.trainables->zero_grad();
+    PolicyTask task;
+    task.known = {1};
+    policy.network->policy_forward_backward(policy.tensors(batch), task);
+    const at::Tensor gradient = policy.gradient().to(at::kDouble);
+    if (!directions.defined()) directions = at::randn({kDirections, gradient.size(0)}, at::kDouble);
+    const at::Tensor along = at::mv(directions, gradient);
+    slopes.emplace_back(along.data_ptr<double>(), along.data_ptr<double>() + kDirections);
+    expected_reward += p[action].item<double>() * reward(action);
+  }
+  std::vector<double> exact(kDirections);
+  for (int64_t action = 0; action < vocab; ++action)
+    for (int64_t d = 0; d < kDirections; ++d)
+      exact[static_cast<size_t>(d)] -= p[action].item<double>() * (reward(action) - expected_reward) * slopes[static_cast<size_t>(action)][static_cast<size_t>(d)];
+  constexpr int64_t kGroups = 4096, kSamples = 4;
+  SamplingConfig sampling{.max_new_tokens = 1, .temperature = 1, .seed = 9, .samples = kSamples};
+  for (int64_t i = 0; i < kGroups * kSamples; ++i) sampling.streams.push_back(stream_of("bandit/" + std::to_string(i)));
+  Rollout all;
+  generate(*decoder, std::vector<std::vector<int32_t>>(kGroups, prompt), sampling, {.sequences = 256, .prompt_tokens = 192},
+           {.token =
+                [&](int64_t text, int32_t id, float) {
+                  Completion c{.group = text / kSamples, .sample = text % kSamples};
+                  c.ids = {id};
+                  c.reward = reward(id);
+                  all.completions.push_back(std::move(c));
+                  return true;
+                },
+            .end = [](int64_t, const GenerationEnd&) {}});
+  std::stable_sort(all.completions.begin(), all.completions.end(),
+                   [](const Completion& a, const Completion& b) { return std::pair(a.group, a.sample) < std::pair(b.group, b.sample); });
+  REQUIRE(all.completions.size() == kGroups * kSamples);
+  give_advantages(objective, all);
+  for (int64_t d = 0; d < kDirections; ++d) {
+    double sum = 0, squares = 0;
+    for (int64_t g = 0; g < kGroups; ++g) {
+      double own = 0;
+      for (int64_t s = 0; s < kSamples; ++s) {
+        const Completion& c = all.completions[static_cast<size_t>(g * kSamples + s)];
+        own -= c.advantage * slopes[static_cast<size_t>(c.ids[0])][static_cast<size_t>(d)] / kSamples;
+      }
+      sum += own, squares += own * own;
+    }
+    const double mean = sum / kGroups, error = std::sqrt((squares / kGroups - mean * mean) / kGroups);
+    INFO("direction " << d << ": " << mean << " ± " << error << ", exact " << exact[static_cast<size_t>(d)]);
+    CHECK(error > 0);
+    CHECK(std::abs(mean - exact[static_cast<size_t>(d)]) < 4 * error);
+    CHECK(std::abs(exact[static_cast<size_t>(d)]) > 0);
+  }
+}

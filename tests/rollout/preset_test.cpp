@@ -1,0 +1,65 @@
+// Named algorithms are grpo with other keys; what does nothing is refused by name.
+#include "core/config/diagnostics.h"
+#include "core/config/names.h"
+#include "tests/rollout/rollouts.h"
+
+using namespace forge;
+
+namespace {
+
+std::string refusal(const std::string& objective, const std::string& more = "") {
+  try {
+    job_with(objective, more);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("presets in their long form") {
+  const ObjectiveConfig gspo = objective_with("gspo");
+  CHECK(gspo.type == ObjectiveType::grpo);
+  CHECK(gspo.ratio == PolicyRatio::sequence);
+  CHECK(gspo.mean == MeanOf::sequence);
+  CHECK(gspo.clip_low == 3e-4);
+  CHECK(gspo.clip_high == 4e-4);
+  const ObjectiveConfig rloo = objective_with("{type: rloo, kl: {weight: 0.1}}");
+  CHECK(rloo.ratio == PolicyRatio::sum);
+  CHECK(rloo.advantage.baseline == Baseline::others);
+  CHECK(rloo.kl.weight == 0.1);  // what the job says itself stands
+  CHECK(rloo.kl.in == KlPlace::reward);
+  CHECK(objective_with("dr_grpo").mean == MeanOf::constant);
+  CHECK(objective_with("cispo").clip_high == 4);
+  CHECK(objective_with("sapo").policy == PolicyTerm::sapo);
+  CHECK(objective_with("gepo").ratio == PolicyRatio::group);
+  CHECK(objective_with("reinforce++").advantage.scale == AdvantageScale::batch);
+  const Job dapo = job_with("dapo");
+  CHECK(dapo.rollout.dynamic_sampling.reward == "exact");
+  CHECK(dapo.objective.clip_high == 0.28);
+  CHECK(dapo.data.overlong == Overlong::drop);
+}
+
+TEST_CASE("keys that would do nothing, or not what they say, are refused by name") {
+  const auto refuses = [](const std::string& objective, const std::string& more, const std::string& key) {
+    const std::string text = refusal(objective, more);
+    INFO(objective << "\n" << more << "\n" << text);
+    CHECK(text.find(key) != std::string::npos);
+  };
+  refuses("{type: grpo, policy: sapo, clip_low: 0.1}", "", "objective.clip_low");
+  refuses("{type: grpo, policy: cispo, clip_high: 0.2}", "", "objective.clip_high");
+  refuses("{type: grpo, policy: cispo, dual_clip: 3}", "", "objective.dual_clip");
+  refuses("{type: grpo, policy: reinforce, ratio: sequence}", "", "objective.ratio");
+  refuses("{type: grpo, kl: {estimator: k2}}", "", "objective.kl.estimator");
+  refuses("{type: grpo, kl: {weight: 0.1, estimator: k1}}", "", "objective.kl.estimator");
+  refuses("{type: grpo, advantage: {baseline: none}}", "", "objective.advantage.scale");
+  refuses("{type: grpo, updates_per_rollout: 9}", "", "objective.updates_per_rollout");
+  refuses("{type: grpo, beta: 0.1}", "", "objective.beta");
+  refuses("grpo", "train: {global_batch_size: 4}", "train.global_batch_size");
+  refuses("grpo", "eval: {samples: 4}", "eval.samples");
+  refuses("grpo", "eval: {prompts: 4}", "eval.prompts");
+  refuses("{type: sft, policy: clip}", "", "objective.policy");
+  refuses("sft", "", "rewards");
+  CHECK(refusal("grpo").empty());
+}
