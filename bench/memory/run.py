@@ -82,11 +82,10 @@ FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "pac
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
         ("full, adamw_8bit", "full", "fp32", "packed"), ("full, lion", "selective", "bf16", "packed"),
-        ("dpo lora", "none", "fp32", "packed"), ("dpo lora, kept", "full", "bf16", "packed"),
+        ("dpo lora", "none", "fp32", "packed"), ("dpo lora, kept", "selective", "bf16", "packed"),
         ("dpo full, kept", "none", "fp32", "long"), ("orpo lora + lm_head", "selective", "bf16", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed"),
-        ("kto lora", "selective", "fp32", "packed"), ("kto lora, kept", "full", "bf16", "packed"),
-        ("reward lora", "none", "bf16", "packed"), ("reward full", "selective", "fp32", "long")}
+        ("reward lora", "none", "bf16", "packed")}
 
 
 @dataclass

@@ -42,6 +42,8 @@ class BatchMemory {
  public:
   explicit BatchMemory(ComputeDevice& device) : device_(device) {}
   StepBatch load(const BatchTensors& batch);
+  // Lets go of what was the batch's own, so that it is gone before the next one is made.
+  void release() { cosine_ = sine_ = at::Tensor(); }
 
  private:
   void load_separate(const BatchTensors& batch, StepBatch& step);

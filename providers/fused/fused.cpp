@@ -47,7 +47,7 @@ class FusedProvider : public StepProvider {
     if (keep) rows.d_rows = tensor(m, op.out[0]);
     if (void* scratch = m.workspace(head))
       rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, on_device(at::kByte));
-    if (!keep) batch_ = {};
+    if (!keep) end_batch();
     return rows;
   }
 
@@ -57,7 +57,7 @@ class FusedProvider : public StepProvider {
     at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
     for (size_t i = head + 1; i < training_.graph.micro_batch_ops; ++i) run(training_, i);
-    batch_ = {};
+    end_batch();
   }
 
   UpdateOps update_ops() override {
@@ -120,6 +120,11 @@ class FusedProvider : public StepProvider {
     training_.arena = evaluation_.arena = arena_->as();
     modules_.refresh();
     batch_ = batch_memory_.load(batch);
+  }
+
+  void end_batch() {
+    batch_ = {};
+    batch_memory_.release();
   }
 
   void add_noise(const StepMemory& m, ValueId embedded, const BatchTensors& batch) {
