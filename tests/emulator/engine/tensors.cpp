@@ -62,8 +62,8 @@ Allocation* adopt_tensor(const void* pointer) {
   if (after == blocks().begin()) return nullptr;
   auto& [begin, block] = *std::prev(after);
   if (address >= begin + block.bytes || block.adopted) return nullptr;
-  constexpr size_t kGranule = 2;
-  expose(const_cast<char*>(begin), block.bytes, "a tensor", /*writable=*/true, kGranule);
+  constexpr size_t kByte = 1;  // codes of 8-bit state are neighbours that different threads write
+  expose(const_cast<char*>(begin), block.bytes, "a tensor", /*writable=*/true, kByte);
   block.adopted = true;
   return find_allocation(begin);
 }
