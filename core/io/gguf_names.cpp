@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "core/base/text.h"
 
@@ -81,33 +82,32 @@ constexpr Name kStarcoder2[] = {
     {"ffn_down", "mlp.c_proj"},
 };
 
-template <size_t N>
-const Name* find(const Name (&names)[N], std::string_view gguf) {
+const Name* find(std::span<const Name> names, std::string_view gguf) {
   for (const Name& name : names)
     if (name.gguf == gguf) return &name;
   return nullptr;
 }
 
-const Name* find_own(Layer layer, std::string_view gguf) {
+std::span<const Name> own_names(Layer layer) {
   switch (layer) {
     case Layer::plain:
-      return find(kPlain, gguf);
+      return kPlain;
     case Layer::phi3:
-      return find(kPhi3, gguf);
+      return kPhi3;
     case Layer::sandwich:
-      return find(kSandwich, gguf);
+      return kSandwich;
     case Layer::olmo2:
-      return find(kOlmo2, gguf);
+      return kOlmo2;
     case Layer::glm4:
-      return find(kGlm4, gguf);
+      return kGlm4;
     case Layer::starcoder2:
-      return find(kStarcoder2, gguf);
+      return kStarcoder2;
   }
-  return nullptr;
+  return {};
 }
 
 const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
-  if (const Name* name = find_own(architecture.layer, gguf)) return name;
+  if (const Name* name = find(own_names(architecture.layer), gguf)) return name;
   return find(kLayer, gguf);
 }
 
@@ -161,21 +161,19 @@ std::string gguf_name(const GgufArchitecture& architecture, std::string_view hug
     prefix = "blk." + std::string(stem.substr(0, stem.find('.'))) + ".";
     stem.remove_prefix(std::min(stem.size(), stem.find('.') + 1));
   }
-  const auto try_names = [&](const auto& names) -> std::string {
+  const auto try_names = [&](std::span<const Name> names) -> std::string {
     for (const Name& name : names) {
       if (name.hugging_face != stem || name.hugging_face.empty()) continue;
       const std::string found =
           prefix + std::string(name.gguf) + std::string(hugging_face_name.substr(hugging_face_name.rfind('.')));
-      // A name may stand in several tables: it counts where it reads back as what was asked for.
+      // An architecture's own names come before those that all share.
       if (forge::hugging_face_name(architecture, found).name == hugging_face_name) return found;
     }
     return "";
   };
   if (prefix.empty()) return try_names(kWhole);
-  std::string found = try_names(kLayer);
-  if (found.empty()) found = try_names(kPlain);
-  if (found.empty()) found = try_names(kFused);
-  return found.empty() ? try_names(kSandwich) : found;
+  const std::string own = try_names(own_names(architecture.layer));
+  return own.empty() ? try_names(kLayer) : own;
 }
 
 }  // namespace forge
