@@ -1,9 +1,12 @@
 #include "core/export/gguf_metadata.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/families/config_spec.h"
 #include "core/families/family.h"
 
 namespace forge {
@@ -42,7 +45,9 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
       keys.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
       return;
     case RopeType::dynamic:
-      throw Error(ErrorKind::job, "the rotary scaling of this model is dynamic, which a GGUF cannot say");
+    case RopeType::longrope:
+      throw Error(ErrorKind::job, std::string("the rotary scaling of this model is ") + name_of(rope.type) +
+                                      ", of which forge writes no GGUF");
   }
 }
 
@@ -96,8 +101,14 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
   return *architecture;
 }
 
+// Whose keys are all written here.
+constexpr std::array<std::string_view, 5> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma2"};
+
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   const std::string architecture(gguf_architecture_of(spec).name);
+  if (std::find(kWritten.begin(), kWritten.end(), architecture) == kWritten.end())
+    throw Error(ErrorKind::job, "forge writes no GGUF of " + spec.family + " yet")
+        .hint("forge merge writes a folder that llama.cpp's convert_hf_to_gguf.py reads");
   metadata.text("general.architecture", architecture);
   Keys keys(architecture, metadata);
   keys.integer("vocab_size", spec.vocab_size);

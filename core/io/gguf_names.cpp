@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-
 #include <span>
 
 #include "core/base/text.h"
@@ -167,14 +166,14 @@ std::string gguf_name(const GgufArchitecture& architecture, std::string_view hug
       if (name.hugging_face != stem || name.hugging_face.empty()) continue;
       const std::string found =
           prefix + std::string(name.gguf) + std::string(hugging_face_name.substr(hugging_face_name.rfind('.')));
-      // A name may stand in several tables: it counts where it reads back as what was asked for.
+      // An architecture's own names come before those that all share.
       if (forge::hugging_face_name(architecture, found).name == hugging_face_name) return found;
     }
     return "";
   };
   if (prefix.empty()) return try_names(kWhole);
-  const std::string found = try_names(own_names(architecture.layer));
-  return found.empty() ? try_names(kLayer) : found;
+  const std::string own = try_names(own_names(architecture.layer));
+  return own.empty() ? try_names(kLayer) : own;
 }
 
 }  // namespace forge
