@@ -43,7 +43,7 @@ class BatchMemory {
   explicit BatchMemory(ComputeDevice& device) : device_(device) {}
   StepBatch load(const BatchTensors& batch);
   // Lets go of what was the batch's own, so that it is gone before the next one is made.
-  void release() { cosine_ = sine_ = at::Tensor(); }
+  void release() { rope_ = window_rope_ = {}; }
 
  private:
   void load_separate(const BatchTensors& batch, StepBatch& step);
