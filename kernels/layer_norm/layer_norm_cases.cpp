@@ -105,11 +105,14 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool trained) 
     const at::Tensor before = accumulate ? in.at("d_x") : at::zeros_like(g);
     Tensors out{{"d_x", grads.at("x") + before}};
     out["d_x.size"] = r * (g.abs() + g.abs().mean(-1, true) + n * (g.abs() * n).mean(-1, true)) + before.abs();
-    if (!trained) return out;
-    out["d_weight"] = in.at("d_weight") + grads.at("weight");
-    out["d_weight.size"] = in.at("d_weight").abs() + (in.at("d_y").abs() * n).sum(0);
-    out["d_bias"] = in.at("d_bias") + grads.at("bias");
-    out["d_bias.size"] = in.at("d_bias").abs() + in.at("d_y").abs().sum(0);
+    if (in.count("d_weight")) {
+      out["d_weight"] = in.at("d_weight") + grads.at("weight");
+      out["d_weight.size"] = in.at("d_weight").abs() + (in.at("d_y").abs() * n).sum(0);
+    }
+    if (in.count("d_bias")) {
+      out["d_bias"] = in.at("d_bias") + grads.at("bias");
+      out["d_bias.size"] = in.at("d_bias").abs() + in.at("d_y").abs().sum(0);
+    }
     return out;
   };
   return make_case<LayerNormBackward>(
