@@ -2,7 +2,7 @@
 // the scores and on the logits.
 #include <cmath>
 
-#include "core/families/gemma.h"
+#include "core/families/gemma_parts.h"
 
 namespace forge {
 namespace {
@@ -28,13 +28,6 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
 }
 
 }  // namespace
-
-ValueId gemma2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
-  h = g.add(h, norm(g, m, x, "post_attention_layernorm"));
-  x = gated_mlp(g, m, norm(g, m, h, "pre_feedforward_layernorm"), GateKind::gelu_tanh);
-  return g.add(h, norm(g, m, x, "post_feedforward_layernorm"));
-}
 
 Family gemma2_family() {
   return {.name = "gemma2",

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/families/config_spec.h"
-#include "core/families/gemma.h"
+#include "core/families/gemma_parts.h"
 
 namespace forge {
 namespace {

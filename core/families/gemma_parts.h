@@ -14,6 +14,7 @@ struct GemmaCaps {
 // Of the norms and the embedding.
 void set_gemma_constants(ModelSpec& spec);
 void read_gemma(Settings& settings, ModelSpec& spec);
+void write_gemma(const ModelSpec& spec, Json& config);
 // Of Gemma 2 and 3: the scale of scores, and the caps where the file is silent.
 void read_gemma_scores(Settings& settings, ModelSpec& spec, GemmaCaps absent);
 void read_gemma_caps(GgufSettings& settings, ModelSpec& spec, GemmaCaps absent);
