@@ -123,7 +123,8 @@ class Cell:
         if self.fault:
             return f"FAIL {name} {self.fault}"
         mega = [f"{n / 1e6:9.2f}" for n in (self.predicted, self.measured, self.rss)]
-        return f"{'ok  ' if self.ok else 'FAIL'} {name} {mega[0]} {mega[1]} {self.ratio:6.3f} {mega[2]}"
+        short = "" if self.ratio >= LOW else f" {self.measured - self.predicted} bytes under"
+        return f"{'ok  ' if self.ok else 'FAIL'} {name} {mega[0]} {mega[1]} {self.ratio:6.3f} {mega[2]}{short}"
 
 
 def find_models(sizes: list, gguf: Path, folder: Path) -> list:

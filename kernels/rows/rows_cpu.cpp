@@ -15,6 +15,19 @@ at::Tensor borrowed(const void* data, int64_t rows, int64_t width, int64_t strid
   return at::from_blob(const_cast<void*>(data), {rows, width}, {stride, 1}, at::TensorOptions().dtype(scalar_of(type)));
 }
 
+// LibTorch rounds the factor to a 16-bit type where rows are dense, and only there.
+template <class T>
+void scale_rows(const ScaleRows& a) {
+  at::parallel_for(0, a.rows, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+      T* y = static_cast<T*>(a.y) + row * a.y_stride;
+      for (int64_t i = 0; i < a.width; ++i)
+        from_float(to_float(x[i]) * a.factor + (a.accumulate ? to_float(y[i]) : 0.0f), y[i]);
+    }
+  });
+}
+
 }  // namespace
 
 void copy_rows_cpu(const CopyRows& a) {
@@ -34,15 +47,8 @@ void add_rows_cpu(const AddRows& a) {
 }
 
 void scale_rows_cpu(const ScaleRows& a) {
-  c10::NoGradGuard no_grad;
-  const at::Tensor x = borrowed(a.x, a.rows, a.width, a.x_stride, a.type);
-  at::Tensor y = borrowed(a.y, a.rows, a.width, a.y_stride, a.type);
-  if (a.accumulate)
-    y.add_(x, a.factor);
-  else if (a.x == a.y)
-    y.mul_(a.factor);
-  else
-    y.copy_(x).mul_(a.factor);
+  if (a.type == Element::f32) return scale_rows<float>(a);
+  a.type == Element::bf16 ? scale_rows<Bf16>(a) : scale_rows<F16>(a);
 }
 
 void regroup_heads_cpu(const RegroupHeads& a) {

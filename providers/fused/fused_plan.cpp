@@ -85,7 +85,8 @@ int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
   const int64_t keys = shape.cuda ? 16 * shape.micro_batch_tokens : 0;  // of dropout, and where sequences begin
-  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
+  constexpr int64_t kSmall = 1280;  // beside them 1,152 B were measured, whatever the model's size
+  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys + kSmall;
 }
 
 // The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
