@@ -85,8 +85,7 @@ int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
   const int64_t keys = shape.cuda ? 16 * shape.micro_batch_tokens : 0;  // of dropout, and where sequences begin
-  constexpr int64_t kSmall = 1280;  // beside them 1,152 B were measured, whatever the model's size
-  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys + kSmall;
+  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
 
 // The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
@@ -126,6 +125,11 @@ int64_t converted_head_bytes(const ActivationShape& shape, const Graph& graph) {
   for (const ModuleUse& module : graph.modules)
     if (module.kind == ModuleKind::head) return module.in * module.out * bytes_of(shape.precision);
   return 0;
+}
+
+// What FusedModules holds for weights of another type: one of them in the compute type, and the books of blocks.
+int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
+  return conversion_bytes(shape, graph) + (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
 // What LibTorch gives cuBLAS for each stream: 32 MiB from Hopper on, 8 before (c10's CUDABlas.cpp).
@@ -252,7 +256,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   else
     add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
   if (const MemoryLine answers = answer_line(shape); answers.bytes > 0) lines.push_back(answers);
-  add("weight conversion", conversion_bytes(shape, graph) + converted_head_bytes(shape, graph),
+  add("weight conversion", scratch_weight_bytes(shape, graph) + converted_head_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + " while it is used");
   return lines;
 }
@@ -260,7 +264,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
   const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), {}, {}, false};
   const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
-  const int64_t arena = lay_out(evaluation_step(step), sizes, fused_workspace).bytes;
+  const Graph graph = evaluation_step(step);
+  const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;
   const int64_t page = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * kCachePage * bytes_of(shape.precision);
   // A group shares its prompt's full pages; its last page and what follows are each one's own. The cache doubles when it is
   // full, and holds old and new while it copies.
@@ -272,12 +277,16 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
   while (held < pages) held *= 2;
   const int64_t cache = (held > 8 ? held + held / 2 : held) * page;
   const int64_t rows = decoding.slots * shape.spec.vocab_size * 4;
-  return {{"rollout: cache", cache,
+  std::vector<MemoryLine> lines{
+          {"rollout: cache", cache,
            format_count(pages) + " pages of " + format_count(kCachePage) + " tokens, " + format_bytes(page) +
                " each: keys and values of " + format_count(decoding.slots) + " completions of at most " +
                format_count(decoding.max_new_tokens) + " tokens, in an allocation that doubles"},
           {"rollout: decoding", arena, format_count(sizes.tokens) + " tokens at once, forward only"},
           {"rollout: logits", (decoding.group > 1 ? 2 : 1) * rows, format_count(decoding.slots) + " rows in fp32"}};
+  if (const int64_t scratch = scratch_weight_bytes(shape, graph); scratch > 0)
+    lines.push_back({"rollout: weight conversion", scratch, "the decoder's own: the largest weight in " + name_of(shape.precision)});
+  return lines;
 }
 
 }  // namespace forge

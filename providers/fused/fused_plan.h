@@ -11,6 +11,9 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape);
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 
+// nf4's, fp4's and the dynamic map's numbers, which the engine holds where weights are in blocks.
+constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256);
+
 // The bytes that the kernels of an op need beside its values.
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 

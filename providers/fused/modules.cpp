@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/model/element.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize.h"
+#include "providers/fused/fused_plan.h"
 
 namespace forge {
 namespace {
@@ -58,9 +60,13 @@ FusedModule read(const BoundModule& b, const float* books) {
 FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules,
                            Element type)
     : device_(device), bound_(std::move(bound)), type_(type) {
-  const std::vector<float> books = all_books();
-  books_ = DeviceBlock(device, static_cast<int64_t>(books.size() * sizeof(float)), "code books");
-  device.write(books_.as(), books.data(), books_.bytes());
+  const auto in_blocks = [](const BoundModule& b) { return b.linear && b.linear->quantized.defined(); };
+  if (std::any_of(bound_.begin(), bound_.end(), in_blocks)) {
+    const std::vector<float> books = all_books();
+    books_ = DeviceBlock(device, kCodeBookBytes, "code books");
+    FORGE_CHECK(static_cast<int64_t>(books.size() * sizeof(float)) == kCodeBookBytes, books.size() << " numbers in code books");
+    device.write(books_.as(), books.data(), books_.bytes());
+  }
   refresh();
   int64_t largest = 0;
   for (size_t i = 0; i < modules.size(); ++i)
