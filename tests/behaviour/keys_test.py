@@ -191,7 +191,7 @@ UNSEEN = {
     "version": "there is one version",
     "data.eval.weight": "refused: every row is evaluated once",
     "$schema": "for editors",
-    "eval.samples": "shows in the report: behaviour_test.py",
+    "eval.samples": "shows in the report: training_cases.py",
     "allow": "lets through a job that is refused without it: journeys/public_data.test",
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "hardware.profile": "a CPU has one profile that fits",

@@ -1,0 +1,100 @@
+"""What is planned and what is measured: processors, rates, sweeps."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from lab import Lab
+
+
+def a_stated_processor_is_planned_for_and_kept_to(lab: Lab):
+    def stated(name: str, *command: str, **sections) -> subprocess.CompletedProcess:
+        (lab.folder / "run.json").write_text(json.dumps(lab.job | sections))
+        return subprocess.run([lab.forge, *command], capture_output=True, text=True, env=os.environ | {"FORGE_CPU": name})
+
+    job = str(lab.folder / "run.json")
+    plan = {name: json.loads(stated(name, "plan", "--json", job).stdout) for name in ("avx2", "avx512_bf16", "amx_bf16")}
+    assert [p["job"]["train"]["precision"] for p in plan.values()] == ["fp32", "bf16", "bf16"], plan["avx2"]
+    done = stated("avx2", "run", job)
+    assert done.returncode == 0 and lab.report()["environment"] is not None, done.stderr
+    assert json.loads((lab.folder / "run/plan.json").read_text())["device"]["cpu"]["isa"] == ["avx2", "fma", "f16c"]
+    said = stated("avx3", "plan", job)
+    assert said.returncode == 5 and "FORGE_CPU=avx3: expected baseline, avx2, " in said.stderr, said.stderr
+
+
+def a_bench_measures_what_would_be_planned(lab: Lab):
+    def bench(*options: str, **sections) -> dict:
+        return json.loads(lab.run("--json", *options, command="bench", **sections))
+
+    def planned(*options: str) -> dict:
+        return json.loads(lab.run("--json", *options, command="plan"))
+
+    alone, = bench("--steps", "2")["points"]
+    plan = planned()
+    assert alone["predicted_peak_bytes"] == plan["memory"]["predicted_peak_bytes"], alone
+    assert alone["micro_batch_tokens"] == plan["job"]["train"]["micro_batch_tokens"], alone
+    assert len(alone["step_tokens_per_second"]) >= 2 and min(alone["step_tokens_per_second"]) > 0, alone
+
+    swept = bench("--batch-sweep", "--seconds", "0", "--length", "64", "--length", "32")
+    for length in (64, 32):
+        points = [p for p in swept["points"] if p["max_length"] == length]
+        sizes = [p["micro_batch_tokens"] for p in points]
+        assert sizes[0] <= length and all(b == 2 * a for a, b in zip(sizes, sizes[1:])), sizes
+        best = max(p["tokens_per_second"] for p in points)
+        knee = next(p for p in points if 1.03 * p["tokens_per_second"] >= best)
+        assert {"data.max_length": length, "train.micro_batch_tokens": knee["micro_batch_tokens"]} in swept["recommended"]
+        # One micro-batch a step: what is measured is what the plan of these settings foresees.
+        point = points[-1]
+        sets = [word for value in point["set"] for word in ("--set", value)]
+        assert planned(*sets)["memory"]["predicted_peak_bytes"] == point["predicted_peak_bytes"], point
+        assert 0.9 * point["predicted_peak_bytes"] <= point["measured_peak_bytes"] <= point["predicted_peak_bytes"], point
+
+    rungs = bench("--ladder", "--seconds", "0")["points"]
+    assert rungs[0]["provider"] == "reference" and rungs[0]["activation_checkpointing"] == "full", rungs[0]
+    assert rungs[-1]["provider"] == plan["provider"] == "fused" and rungs[-1]["set"] != rungs[0]["set"], rungs[-1]
+    assert sorted(p.name for p in lab.folder.iterdir()) == [".cache", "eval.jsonl", "run.json", "train.jsonl"], "litter"
+
+
+def a_plan_tells_its_time_once_rates_are_measured(lab: Lab):
+    def planned(*options: str) -> dict:
+        return json.loads(lab.run("--json", *options, command="plan"))
+
+    assert planned()["time"]["step_seconds"] == 0 and "--kernels" in planned()["time"]["reason"], planned()["time"]
+    bench = json.loads(lab.run("--json", "--kernels", "--seconds", "0", command="bench"))
+    rates = Path(bench["path"])
+    plan = planned()
+    assert plan["time"]["step_seconds"] > 0, plan["time"]
+    assert abs(plan["time"]["run_seconds"] - plan["steps"] * plan["time"]["step_seconds"]) < 1e-9, plan["time"]
+    assert "unmeasured" in planned("--set", "provider=reference")["time"]["reason"]
+    # Twice as slow a machine takes twice as long.
+    slow = json.loads(rates.read_text())
+    for rate in slow["rates"]:
+        rate["seconds"] *= 2
+    rates.write_text(json.dumps(slow))
+    assert abs(planned()["time"]["step_seconds"] / plan["time"]["step_seconds"] - 2) < 1e-9
+    slow["machine"]["threads"] = 77
+    rates.write_text(json.dumps(slow))
+    foreign = planned()
+    assert foreign["time"]["step_seconds"] == 0, foreign["time"]
+    trace = lab.folder / "trace.json"
+    lab.run("--trace", str(trace), "--steps", "2", "--seconds", "0", command="bench")
+    events = json.loads(trace.read_text())["traceEvents"]
+    names = {event["name"] for event in events}
+    assert {"step", "linear", "attention backward", "head", "norm"} <= names, names
+    steps = [e for e in events if e["name"] == "step"]
+    ops = [e for e in events if e["name"] != "step"]
+    assert all(any(s["ts"] <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] for s in steps) for e in ops)
+    assert sum(e["dur"] for e in ops) <= sum(s["dur"] for s in steps)
+
+
+def a_bench_says_what_does_not_fit(lab: Lab):
+    def sweep(**hardware) -> list:
+        return json.loads(lab.run("--json", "--seconds", "0", "--batch-sweep", command="bench", hardware=hardware,
+                                  train={"activation_checkpointing": "none"}))["points"]
+
+    said = lab.run(command="bench", code=4, hardware={"memory_limit": 100_000})
+    assert "forge plan shows what takes the memory" in said, said
+    # Room for the smallest micro-batch and not for one of twice its size.
+    swept = sweep(memory_limit=int(1.02 * sweep()[0]["predicted_peak_bytes"]))
+    assert len(swept) == 2 and "tokens_per_second" in swept[0], swept
+    assert swept[1]["refused"].startswith("does not fit: needs "), swept

@@ -1,0 +1,101 @@
+"""Completions that are drawn, scored by a judge, and recorded."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from lab import Lab
+
+
+JUDGE = """import json, os, random, sys, time
+print(json.dumps({"ready": 1}), flush=True)
+for line in sys.stdin:
+    item = json.loads(line)
+    if "id" not in item:
+        continue
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "asked"), "a") as file:
+        file.write("x")
+    reply = {"id": item["id"], "score": random.random()}
+    MODE
+    print(json.dumps(reply), flush=True)
+"""
+
+
+def policy(lab: Lab, mode: str = "", **more) -> dict:
+    """Sections of a job that draws completions; with `mode`, scored by a process that does that before it answers."""
+    (lab.folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"What is {i} and {i * i % 7}?"}) + "\n" for i in range(24)))
+    (lab.folder / "judge.py").write_text(JUDGE.replace("MODE", mode or "pass"))
+    lab.job["train"] = {"max_steps": 6, "precision": "fp32"}
+    judge = {"name": "judge", "type": "command", "command": [sys.executable, str(lab.folder / "judge.py")], "timeout": 0.5}
+    plain = [{"type": "length", "max": 6, "slack": 30, "unit": "characters"}, {"type": "repetition", "weight": 0}]
+    return {"objective": {"type": "grpo"}, "data": {"train": [{"path": str(lab.folder / "prompts.jsonl")}], "eval_fraction": 0.2},
+            "rollout": {"prompts_per_step": 3, "samples_per_prompt": 4, "max_new_tokens": 10}, "rewards": [judge] if mode else plain,
+            "checkpoint": {"every_steps": 100}, **more}
+
+
+def completions_are_drawn_scored_and_recorded(lab: Lab):
+    lab.run(**policy(lab, eval={"every_steps": 3, "at_start": True}))
+    rollouts, evals = lab.events("rollout"), lab.events("eval")
+    assert [e["step"] for e in rollouts] == [1, 2, 3, 4, 5, 6] and [e["step"] for e in evals] == [0, 3, 6]
+    assert all(set(e["rewards"]) == {"length", "repetition"} and e["completions"] == 12 for e in rollouts)
+    assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
+    assert all(e["eval_loss"] == -e["eval_reward"] for e in evals)
+    lines = [json.loads(line) for line in (lab.folder / "run/rollouts/rollout-000005.jsonl").read_text().splitlines()]
+    mean = sum(line["reward"] for line in lines) / len(lines)
+    assert len(lines) == 12 and abs(mean - rollouts[5]["reward"]) < 1e-12
+    assert all(len(line["ids"]) == len(line["sampler_logps"]) for line in lines)
+    shown = subprocess.run([lab.forge, "rollouts", str(lab.folder / "run"), "--best", "--limit", "2"], capture_output=True, text=True, check=True)
+    best = max(line["reward"] for line in lines)
+    assert shown.stdout.startswith("rollout 6 of 6") and f"reward {best:.4g} (length" in shown.stdout, shown.stdout
+    page = (lab.folder / "run/report.html").read_text()
+    assert all(word in page for word in ("Rewards by name", "held out, greedy", "Decoder against trainer", "repetition")), page[:500]
+    report = json.loads((lab.folder / "run/report.json").read_text())
+    assert {sample["which"] for sample in report["samples"]} == {"best", "median", "worst"}
+    # In fp32 no token depends on how many are drawn at once.
+    lab.run(name="narrow", **(policy(lab, eval={"every_steps": 3, "at_start": True}) | {"rollout": {
+        "prompts_per_step": 3, "samples_per_prompt": 4, "max_new_tokens": 10, "slots": 4}}))
+    for name in ("adapter/adapter_model.safetensors", "rollouts/rollout-000003.jsonl"):
+        assert (lab.folder / "run" / name).read_bytes() == (lab.folder / "narrow" / name).read_bytes(), name
+
+
+def judges_that_fail_never_score_nothing_as_zero(lab: Lab):
+    for mode, said in [('reply["score"] = float("nan")', "judge"), ("os._exit(3)", "judge"), ("time.sleep(60)", "judge"),
+                       ('print("hello", flush=True)', "judge"), ("print(json.dumps(reply), flush=True)", "judge")]:
+        text = lab.run(code=5, name="bad", **policy(lab, mode))
+        assert said in text, (mode, text)
+        assert not (lab.folder / "bad/metrics.jsonl").exists() or not lab.events("rollout", "bad"), mode
+        shutil.rmtree(lab.folder / "bad", ignore_errors=True)
+    # One in three is declined: it leaves its group and is counted.
+    sections = policy(lab, 'reply["score"] = None if item["id"] % 3 == 0 else 1 + item["id"]')
+    sections["rewards"][0] |= {"on_error": "unscored", "max_unscored": 1}
+    lab.run(**sections)
+    for event in lab.events("rollout"):
+        assert event["unscored"] == event["rewards"]["judge"]["unscored"] == 4 and event["rewards"]["judge"]["min"] > 1, event
+
+
+def a_killed_run_takes_the_scores_that_it_had(lab: Lab):
+    job = lab.folder / "run.json"
+    job.write_text(json.dumps({**lab.job, **policy(lab, "time.sleep(0.01)"), "train": {"max_steps": 8, "precision": "fp32"}}))
+    process = subprocess.Popen([lab.forge, "run", str(job)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    third = lab.folder / "run/rollouts/rollout-000002.jsonl"
+    end = time.monotonic() + 60
+    while not third.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    engine = [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    for pid in [*engine, process.pid]:  # the engine first: a checkpoint would do without scores
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(1)
+    before = {path.name: path.read_text() for path in (lab.folder / "run/rollouts").glob("*.jsonl")}
+    assert len(before) >= 3 and not list((lab.folder / "run").glob("checkpoints/step-*"))
+    (lab.folder / "asked").unlink()
+    subprocess.run([lab.forge, "run", str(job)], capture_output=True, check=True, timeout=120)
+    after = {path.name: path.read_text() for path in (lab.folder / "run/rollouts").glob("*.jsonl")}
+    assert len(after) == 8 and all(after[name] == text for name, text in before.items())
+    asked = len((lab.folder / "asked").read_text())
+    drawn = sum(text.count("\n") for name, text in after.items() if name not in before)
+    assert asked == drawn + lab.events("eval")[0]["eval_completions"], (asked, drawn)

@@ -1,0 +1,41 @@
+"""The lines between program and engine."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from lab import Lab, MODEL, ROOT
+from policy_cases import policy
+
+
+def every_request_and_event_is_documented(lab: Lab):
+    # An engine whose lines are kept, and the tables as schemas/event.schema.json has them.
+    real = Path(lab.forge).resolve().parent / "forge-engine"
+    events = lab.folder / "events.jsonl"
+    engine = lab.folder / "engine"
+    engine.write_text(f"#!/bin/bash\nset -o pipefail\n{real} | tee -a {events}\n")
+    engine.chmod(0o755)
+    os.environ["FORGE_ENGINE"] = str(engine)
+    try:
+        lab.run(**lab.with_eval(every_steps=4))
+        newest = lab.folder / "run/checkpoints" / lab.checkpoints()[-1] / "manifest.json"
+        newest.write_text(newest.read_text()[:40])  # passed over with a notice
+        lab.run("--extend", "--set", "train.max_steps=14", **lab.with_eval(every_steps=4))
+        lab.run("--steps", "1", command="bench")
+        lab.run("--kernels", "--seconds", "1", command="bench")
+        lab.evaluate(str(lab.folder / "run"))
+        for command in (["generate", str(lab.folder / "run"), "--prompt", "a", "--max-new-tokens", "3"], ["doctor"]):
+            subprocess.run([lab.forge, *command], capture_output=True, check=True, timeout=120)
+        lab.run(name="other", model={"path": str(MODEL)}, train={"on_nan": "stop"}, optimizer={"learning_rate": 1e30}, code=7)
+        lab.run(name="drawn", **policy(lab, objective={"type": "grpo", "kl": 0.1, "epochs_per_rollout": 2}))
+    finally:
+        del os.environ["FORGE_ENGINE"]
+    shapes = {one["title"]: one for one in json.loads((ROOT / "schemas/event.schema.json").read_text())["oneOf"]}
+    seen = {}
+    for line in events.read_text().splitlines():
+        event = json.loads(line)
+        shape = shapes[event["event"]]
+        seen.setdefault(event["event"], set()).update(event)
+        unknown, missing = set(event) - set(shape["properties"]), set(shape["required"]) - set(event)
+        assert not unknown and not missing, f"{event}: not documented {unknown}, missing {missing}"
+    assert set(seen) == set(shapes), set(shapes) ^ set(seen)

@@ -1,0 +1,172 @@
+"""What goes on after a stop: other settings, other weights, damaged or missing files."""
+import json
+import shutil
+import subprocess
+
+from lab import Lab, MODEL, unfinished
+
+
+def a_damaged_checkpoint_is_passed_over(lab: Lab):
+    lab.run(name="whole")
+    lab.run()
+    (lab.folder / "run/report.json").unlink()
+    shutil.rmtree(lab.folder / "run/adapter")
+    newest = lab.folder / "run/checkpoints/step-000012/optimizer.safetensors"
+    data = bytearray(newest.read_bytes())
+    data[-5] ^= 1
+    newest.write_bytes(data)
+    said = lab.run()
+    assert "damaged" in said, said
+    assert lab.adapter() == lab.adapter("whole")
+    assert [e["step"] for e in lab.events("step")] == list(range(1, 13))
+
+
+def settings_that_do_not_matter_may_change(lab: Lab):
+    lab.run(train={"max_steps": 6})
+    (lab.folder / "run/report.json").unlink()
+    lab.run(train={"max_steps": 6}, checkpoint={"every_steps": 3}, log={"every_steps": 2})
+    said = lab.run(train={"max_steps": 6}, optimizer={"learning_rate": 1e-4}, code=3)
+    assert "optimizer.learning_rate" in said and "--fresh" in said, said
+
+
+def an_extended_run_goes_on(lab: Lab):
+    lab.run(train={"max_steps": 6}, schedule={"type": "constant"})
+    lab.run("--extend", train={"max_steps": 12}, schedule={"type": "constant"})
+    lab.run(name="whole", schedule={"type": "constant"})
+    assert lab.losses() == lab.losses("whole"), (lab.losses(), lab.losses("whole"))
+    assert lab.adapter() == lab.adapter("whole")
+
+
+def no_file_of_a_run_ends_in_a_bug(lab: Lab):
+    settings = {"checkpoint": {"every_steps": 2, "keep_last": 3}, "train": {"max_steps": 6}}
+    lab.run(name="whole", **settings)
+    adapter, checkpoints = lab.adapter("whole"), "checkpoints/step-000006/"
+
+    def spoilt(path: str, change, code: int, said: str, finished: bool = False):
+        """A copy of the run with one file changed, given to the same command."""
+        run = lab.folder / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.copytree(lab.folder / "whole", run)
+        if not finished:
+            (run / "report.json").unlink()
+        (run / path).write_bytes(change((run / path).read_bytes() if (run / path).exists() else b""))
+        told = lab.run(code=code, **settings)
+        assert said in told, (path, told[-800:])
+        assert code or lab.adapter() == adapter, path
+
+    def key(name: str, value):
+        return lambda content: json.dumps(json.loads(content) | {name: value}).encode()
+
+    def amendment(**fields):
+        return lambda content: content + json.dumps(fields).encode() + b"\n"
+
+    spoilt("plan.json", key("steps", 0), 5, "plan.json: was edited")
+    spoilt("plan.json", lambda content: content[:-40], 5, "plan.json:")
+    spoilt("amendments.jsonl", amendment(kind="out_of_memory", step=1, micro_batch_divisor=0), 5,
+           "amendments.jsonl:1: micro_batch_divisor: expected at least 1, found 0")
+    spoilt("amendments.jsonl", amendment(kind="settings", changes=7), 5, "changes: expected an object, found 7")
+    spoilt("amendments.jsonl", amendment(kind="settings", changes={"log.every_steps": 0}), 5, "log.every_steps")
+    spoilt("amendments.jsonl", amendment(kind=["x"]), 5, "kind: expected a text")
+    for change in (key("state", 5), key("planned_steps", "many"), lambda content: b"[]", lambda content: content[:50]):
+        spoilt("report.json", change, 0, "it is made again", finished=True)
+    # A damaged checkpoint is named, and the one before it serves.
+    for change in (key("format", "1"), key("files", {}), key("files", [{"name": 3}]), key("step", 4), lambda content: b"\0"):
+        spoilt(checkpoints + "manifest.json", change, 0, "this checkpoint is damaged and passed over")
+    for name in ("state.json", "optimizer.safetensors"):
+        spoilt(checkpoints + name, lambda content: content[:-9], 0, "this checkpoint is damaged and passed over")
+    spoilt(checkpoints + "state.json", lambda content: content.replace(b"6", b"7"), 0, "does not have the hash")
+
+
+def other_weights_are_another_run(lab: Lab):
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    settings = {"model": {"path": str(model)}, "train": {"max_steps": 4}, "checkpoint": {"every_steps": 2}}
+    lab.run(**settings)
+    evaluated = lab.evaluate(str(lab.folder / "run"))
+    weights = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(weights[:-2] + bytes([weights[-2] ^ 1]) + weights[-1:])
+    (lab.folder / "run" / "report.json").unlink()
+    said = lab.run(code=3, **settings)
+    assert f"{model}/model.safetensors changed since the run began" in said, said
+    told = subprocess.run([lab.forge, "eval", str(lab.folder / "run"), "--data", str(lab.folder / "eval.jsonl")],
+                          capture_output=True, text=True, check=True).stderr
+    assert "warning:" in told and "model.safetensors has changed since the run was trained with it" in told, told
+    (model / "model.safetensors").write_bytes(weights)
+    lab.run(**settings)
+    assert lab.evaluate(str(lab.folder / "run")) == evaluated
+    # The adapter that a run starts from is part of it too.
+    shutil.copytree(lab.folder / "run" / "adapter", lab.folder / "start")
+    start = settings | {"adapter": {"init_from": str(lab.folder / "start")}}
+    lab.run(name="second", **start)
+    config = lab.folder / "start" / "adapter_config.json"
+    config.write_text(config.read_text() + "\n")
+    said = lab.run(name="second", code=3, **start)
+    assert f"{config} changed since the run began" in said, said
+
+
+def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    lab.run(name="whole")
+    lab.run()
+    path = lab.folder / "run/metrics.jsonl"
+    text = path.read_bytes()
+    lines = text.splitlines(keepends=True)
+    half = b"".join(lines[:5])
+    for number, (damage, steps) in enumerate({
+        "shorter": (half, 5), "torn": (half + b'{"event":"st', 5), "missing": (None, 0), "empty": (b"", 0),
+        "lengthened with zeros": (half + bytes(len(text) - len(half)), 5),
+        "a line of another kind": (text.replace(lines[2], b"x" * (len(lines[2]) - 1) + b"\n"), 11),
+    }.values()):
+        unfinished(lab)
+        path.unlink() if damage is None else path.write_bytes(damage)
+        said = lab.run()
+        assert "metrics.jsonl" in said and "warning" in said, said
+        assert "finished" in said and ": 12 steps" in said and "run/adapter, report:" in said, said
+        assert lab.adapter() == lab.adapter("whole")
+        assert len(lab.events("step")) == steps, (number, len(lab.events("step")))
+        kept = sorted(lab.folder.glob("run/metrics.jsonl.kept-*"))
+        assert [p.read_bytes() for p in kept] == ([] if damage is None else [damage]), (number, kept)
+        for p in kept:
+            p.unlink()
+        path.write_bytes(text)
+    unfinished(lab)
+    path.unlink()
+    path.mkdir()
+    lab.run()
+    unfinished(lab)
+    path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # what a kill after the checkpoint leaves is cut
+    assert "warning" not in lab.run()
+    assert path.read_bytes() == text
+
+
+def metrics_outlive_checkpoints_that_do_not(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    lab.run()
+    text = (lab.folder / "run/metrics.jsonl").read_bytes()
+    for state in unfinished(lab).glob("checkpoints/*/state.json"):
+        state.write_bytes(state.read_bytes().replace(b"1", b"2"))
+    said = lab.run()
+    assert "no checkpoint can be read" in said, said
+    assert (lab.folder / "run/metrics.jsonl.kept-1").read_bytes() == text
+    assert [e["step"] for e in lab.events("step")] == list(range(1, 13))
+    assert lab.checkpoints() and not list(lab.folder.glob("run/checkpoints/*.damaged")), lab.checkpoints()
+
+
+def a_finished_run_makes_again_what_was_removed(lab: Lab):
+    lab.job["train"]["threads"] = 1
+    lab.run()
+    adapter, metrics = lab.adapter(), (lab.folder / "run/metrics.jsonl").read_bytes()
+    shutil.rmtree(lab.folder / "run/adapter")
+    assert "writing it again" in lab.run()
+    assert lab.adapter() == adapter
+    assert (lab.folder / "run/metrics.jsonl").read_bytes() == metrics
+    page = (lab.folder / "run/report.html").read_bytes()
+    (lab.folder / "run/report.html").unlink()
+    assert "report.html was missing" in lab.run()
+    assert (lab.folder / "run/report.html").read_bytes() == page
+    lab.job["adapter"] = "none"
+    lab.run(name="full")
+    model = (lab.folder / "full/model/model.safetensors").read_bytes()
+    (lab.folder / "full/model/config.json").unlink()
+    lab.run(name="full")
+    assert (lab.folder / "full/model/model.safetensors").read_bytes() == model

@@ -1,0 +1,163 @@
+"""What a run trains, when it ends, and what it says of it."""
+import json
+import shutil
+import time
+
+from lab import Lab, MODEL
+
+
+def early_stopping_exports_the_best(lab: Lab):
+    # 48 rows again and again: it overfits, and the held-out loss rises.
+    settings = lab.with_eval(every_steps=5, early_stopping={"patience": 3}) | {
+        "train": {"max_steps": 400}, "optimizer": {"learning_rate": 2e-2}, "schedule": {"type": "constant"}}
+    lab.run(**settings)
+    report, evals = lab.report(), lab.events("eval")
+    best = min(evals, key=lambda e: e["eval_loss"])["step"]
+    assert report["stopped_early"] and report["step"] == best + 15, (report["step"], best)
+    assert report["exported"]["step"] == best, report["exported"]
+    assert lab.adapter() == (lab.folder / f"run/checkpoints/step-{best:06d}/adapter_model.safetensors").read_bytes()
+    said = lab.run(**settings)
+    assert "finished" in said, said
+
+
+def retention_keeps_last_and_best(lab: Lab):
+    lab.run(**lab.with_eval(every_steps=2), checkpoint={"every_steps": 2, "keep_last": 2, "keep_best": 1})
+    best = min(lab.events("eval"), key=lambda e: e["eval_loss"])["step"]
+    assert lab.checkpoints() == sorted({f"step-{s:06d}" for s in (10, 12, best)}), lab.checkpoints()
+
+
+def a_seed_repeats_every_bit(lab: Lab):
+    settings = {"adapter": {"dropout": 0.1}, "train": {"neftune_alpha": 5}}
+    for name in ("a", "b"):
+        lab.run(name=name, **settings)
+    lab.run(name="c", seed=8, **settings)
+    lab.run(name="d")
+    assert lab.adapter("a") == lab.adapter("b")
+    assert lab.losses("a") == lab.losses("b")
+    assert lab.losses("a") != lab.losses("c") and lab.losses("a") != lab.losses("d")
+
+
+def a_loss_that_is_not_finite_ends_the_run(lab: Lab):
+    said = lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0})
+    assert "not finite" in said and "learning_rate" in said, said
+    for path in (lab.folder / "run/checkpoints").glob("*"):
+        assert b"nan" not in (path / "state.json").read_bytes().lower()
+
+
+def skipped_steps_are_counted_and_bounded(lab: Lab):
+    lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0, "on_nan": "skip", "max_steps": 80})
+    assert sum(e["skipped"] for e in lab.events("step")) >= 50
+
+
+def every_optimizer_learns_and_resumes(lab: Lab):
+    # Wide enough factors that adamw_8bit keeps their state in 8 bits.
+    adapter = {"adapter": {"rank": 160, "alpha": 160}}
+    for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5)):
+        optimizer = {"type": kind, "learning_rate": rate} | ({"momentum": 0.9} if kind == "sgd" else {})
+        lab.run(name=kind, optimizer=optimizer, **adapter)
+        whole, losses = lab.adapter(kind), lab.losses(kind)
+        assert losses[-1] < losses[0] - 0.05, (kind, losses)
+        state = (lab.folder / kind / "checkpoints/step-000012/optimizer.safetensors").read_bytes()
+        assert (b"exp_avg_8bit." in state) == (kind == "adamw_8bit")
+        lab.run("--fresh", name=kind, optimizer=optimizer, **adapter)
+        assert lab.adapter(kind) == whole, kind
+        # The last checkpoint goes, and the run continues from the one before it.
+        (lab.folder / kind / "report.json").unlink()
+        shutil.rmtree(lab.folder / kind / "adapter")
+        shutil.rmtree(lab.folder / kind / "checkpoints/step-000012")
+        lab.run(name=kind, optimizer=optimizer, **adapter)
+        assert lab.adapter(kind) == whole and lab.losses(kind) == losses, kind
+
+
+def bf16_learns_like_fp32(lab: Lab):
+    lab.run(name="wide")
+    lab.run(name="narrow", train={"precision": "bf16"})
+    for wide, narrow in zip(lab.losses("wide"), lab.losses("narrow")):
+        assert abs(wide - narrow) < 0.03 * wide, (wide, narrow)
+    lab.run(name="bare", train={"precision": "bf16", "master_weights": False})
+    assert lab.losses("bare")[-1] < lab.losses("bare")[0]
+
+
+def limits_in_tokens_and_time_end_a_run(lab: Lab):
+    lab.job["train"] = {"global_batch_size": 4, "max_tokens": 600}
+    lab.run(name="tokens")
+    seen = sum(e["tokens"] for e in lab.events("step", "tokens"))
+    last = lab.events("step", "tokens")[-1]["tokens"]
+    assert seen - last < 600 <= seen, (seen, last)
+    lab.job["train"] = {"global_batch_size": 4, "max_time": 1, "epochs": 100000}
+    lab.run(name="time", schedule={"type": "constant"})
+    assert lab.report("time")["state"] == "finished"
+    # Without a number of steps the schedule follows the clock: each rate is what the steps before it left of the time. A
+    # slow machine needs more of it for some steps.
+    limit, steps = 1, []
+    while len(steps) < 4 and limit < 100:
+        limit *= 2
+        lab.job["train"] = {"global_batch_size": 4, "max_time": limit}
+        lab.run("--fresh", name="clock", schedule="linear", optimizer={"learning_rate": 1.0, "type": "sgd"},
+                train={"max_grad_norm": 1e-9})
+        steps = lab.events("step", "clock")
+    assert len(steps) >= 4, steps
+    # Everything counts: of the time at a step's end, the step began no later than its own seconds before.
+    before = 0.0
+    for step in steps:
+        began = (1 - step["learning_rate"]) * limit
+        assert before <= began + 1e-6 <= step["run_seconds"] - step["step_seconds"] + 0.05, (before, began, step)
+        before = step["run_seconds"]
+    assert steps[-2]["run_seconds"] < limit <= steps[-1]["run_seconds"], steps
+    assert sum(s["step_seconds"] for s in steps) < steps[-1]["run_seconds"] <= lab.report("clock")["seconds"], steps
+    # And across parts: the time of the first is spent.
+    lab.run(name="parts", train={"max_time": 1000, "max_steps": 2}, checkpoint={"every_steps": 1})
+    first = lab.events("step", "parts")[-1]["run_seconds"]
+    lab.run("--extend", name="parts", train={"max_time": 1000, "max_steps": 3}, checkpoint={"every_steps": 1})
+    last = lab.events("step", "parts")[-1]
+    assert last["run_seconds"] > first + last["step_seconds"], (first, last)
+
+
+def a_line_of_metrics_tells_of_all_its_steps(lab: Lab):
+    lab.job["data"]["packing"] = False
+    lab.run(name="each")
+    lab.run(name="some", log={"every_steps": 5})
+    each, some = lab.events("step", "each"), lab.events("step", "some")
+    assert [e["step"] for e in some] == [5, 10, 12], some
+    for begin, end, line in ((0, 5, some[0]), (5, 10, some[1]), (10, 12, some[2])):
+        steps = each[begin:end]
+        for key in ("examples", "tokens", "supervised_tokens"):
+            assert line[key] == sum(e[key] for e in steps), (key, line)
+        assert abs(line["loss"] - sum(e["loss"] for e in steps) / len(steps)) < 1e-6, line
+        assert line["learning_rate"] == steps[-1]["learning_rate"] and line["grad_norm"] == steps[-1]["grad_norm"]
+    for key in ("steps", "examples", "tokens", "supervised_tokens"):
+        assert lab.report("some")[key] == lab.report("each")[key], key
+
+
+def an_evaluation_that_is_not_finite_ends_the_run(lab: Lab):
+    settings = lab.with_eval(every_steps=1) | {
+        "train": {"max_steps": 1, "max_grad_norm": 0}, "optimizer": {"learning_rate": 1e30}}
+    said = lab.run(code=7, **settings)
+    assert "evaluation at step 1: the loss is not finite" in said, said
+    said = lab.run("--fresh", **settings | {"train": settings["train"] | {"on_nan": "skip"}})
+    assert "eval at step 1: loss nan" in said, said
+
+
+def two_heads_are_not_one(lab: Lab):
+    # config.json ties head and embedding, the file holds another head.
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    said = lab.run(model={"path": str(model)}, code=5)
+    assert "ties the head to the embedding" in said, said
+
+
+def a_report_shows_what_was_learned(lab: Lab):
+    lab.run(name="whole", train={"max_steps": 20})
+    whole = lab.report("whole")
+    assert len(whole["samples"]) == 2 and all(set(s) == {"prompt", "before", "after"} for s in whole["samples"]), whole["samples"]
+    assert any(s["before"] != s["after"] for s in whole["samples"]), whole["samples"]
+    assert isinstance(whole["device"], str) and whole["environment"]["torch"].startswith("2."), whole
+    # A continued run still knows what the model said at first.
+    lab.run(train={"max_steps": 10}, schedule={"type": "constant"})
+    first = lab.report()["samples"]
+    lab.run("--extend", train={"max_steps": 20}, schedule={"type": "constant"})
+    assert [s["before"] for s in lab.report()["samples"]] == [s["before"] for s in first] == [s["before"] for s in whole["samples"]]
+    lab.run(name="none", eval={"samples": 0})
+    assert lab.report("none")["samples"] == [] and not (lab.folder / "none/samples.json").exists()
