@@ -12,7 +12,7 @@ namespace forge {
 // Each in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand;
+    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
 
 namespace {
 
@@ -20,7 +20,7 @@ namespace {
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
-    &kRolloutsCommand, &kMergeCommand, &kExportCommand, &kAdapterCommand, &kInitCommand,
+    &kRolloutsCommand, &kMergeCommand, &kExportCommand, &kAdapterCommand, &kFetchCommand, &kInitCommand,
     &kListCommand, &kSchemaCommand, &kDoctorCommand,
 };
 
@@ -57,6 +57,7 @@ constexpr OtherName kOtherNames[] = {
     {"config", "init"},       {"docs", "schema"},        {"env", "doctor"},       {"info", "doctor"},
     {"convert", "export"},    {"gguf", "export"},        {"quantize", "export"},   {"merge-lora", "merge"},
     {"merge_lora", "merge"},  {"lora", "adapter"},
+    {"download", "fetch"},    {"pull", "fetch"},         {"get", "fetch"},
     {"reward", "score"},      {"rewards", "score"},      {"grade", "score"},
     {"hardware", "profile"},  {"device", "profile"},     {"gpu", "profile"},      {"show", "list"},
 };

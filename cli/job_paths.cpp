@@ -32,6 +32,19 @@ void add_missing(const std::vector<DataSource>& sources, const std::string& list
       missing.push_back({list + "[" + std::to_string(i) + "].path", sources[i].path});
 }
 
+// The repository that the path was made of; empty for a path that the job states.
+std::string repository_of(const Job& job, const std::string& key) {
+  if (key == "model.path") return job.model.repo.value_or("");
+  std::string found;
+  const auto look = [&](const char* list, const std::vector<DataSource>& sources) {
+    for (size_t i = 0; i < sources.size(); ++i)
+      if (key == list + ("[" + std::to_string(i) + "].path")) found = sources[i].repo.value_or("");
+  };
+  look("data.train", job.data.train);
+  look("data.eval", job.data.eval);
+  return found;
+}
+
 }  // namespace
 
 std::vector<MissingPath> missing_data(const Job& job) {
@@ -53,6 +66,8 @@ std::vector<MissingPath> missing_paths(const Job& job) {
 }
 
 std::string hub_hint(const LoadedJob& loaded, const MissingPath& missing) {
+  if (const std::string repository = repository_of(loaded.job, missing.key); !repository.empty())
+    return repository + " is not in the hub's cache on this machine; download it: forge fetch " + loaded.files.front();
   const Position at = place_of(loaded, missing.key, "");
   std::filesystem::path folder = std::filesystem::current_path();
   if (!is_option(at)) folder /= std::filesystem::path(at.file).parent_path();

@@ -16,6 +16,9 @@ forge_package(utf8proc utf8proc.h libutf8proc.a libutf8proc-dev)
 forge_package(sentencepiece sentencepiece_processor.h libsentencepiece.so libsentencepiece-dev)
 forge_package(zlib zlib.h libz.a zlib1g-dev)
 forge_package(zstd zstd.h libzstd.a libzstd-dev)
+# Of the component that speaks HTTP alone: certificates and protocols are the machine's, as its updates keep them.
+forge_package(curl curl/curl.h libcurl.so libcurl4-openssl-dev)
+forge_package(crypto openssl/evp.h libcrypto.so libssl-dev)
 
 set_target_properties(forge::pcre2 PROPERTIES INTERFACE_COMPILE_DEFINITIONS PCRE2_STATIC)
 set_target_properties(forge::utf8proc PROPERTIES INTERFACE_COMPILE_DEFINITIONS UTF8PROC_STATIC)

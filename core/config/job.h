@@ -63,6 +63,7 @@ struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
+  std::optional<std::string> repo, revision;  // of the hub, in whose cache `path` then lies
 };
 
 struct AdapterConfig {
@@ -137,6 +138,7 @@ struct DataSource {
   std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
   std::vector<std::string> ignore;                // keys of rows and turns that are left out on purpose
   SampleBy sample_by = SampleBy::document;        // text files
+  std::optional<std::string> repo, revision;      // of the hub, in whose cache `path` then lies
 };
 
 struct DataConfig {

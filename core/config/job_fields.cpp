@@ -12,6 +12,12 @@ std::vector<Field> model_fields() {
           .required()
           .path()
           .role(KeyRole::content),
+      key("repo", &ModelConfig::repo,
+          "A model of the Hugging Face hub, org/name, in the cache that transformers shares; forge fetch JOB downloads it. "
+          "path then names a file in it, such as a .gguf.")
+          .when_unset("path is on this machine")
+          .role(KeyRole::free),
+      key("revision", &ModelConfig::revision, "Branch, tag or commit of repo.").when_unset("main").role(KeyRole::free),
       key("quantization", &ModelConfig::quantization,
           "Quantization of the frozen linear layers. The embedding and the LM head are not quantized.")
           .role(KeyRole::identity),
@@ -201,6 +207,11 @@ std::vector<Field> source_fields() {
           "folder of them, or a glob pattern such as data/*.jsonl.")
           .required()
           .path(),
+      key("repo", &DataSource::repo,
+          "A dataset of the Hugging Face hub, org/name, in the cache on this machine; forge fetch JOB downloads it. path then "
+          "names a file or a pattern in it.")
+          .when_unset("path is a place on this machine"),
+      key("revision", &DataSource::revision, "Branch, tag or commit of repo.").when_unset("main"),
       key("format", &DataSource::format,
           "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
           "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on the two answers of preference rows, grpo "

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/config/field.h"
+#include "core/config/hub_paths.h"
 #include "core/config/names.h"
 #include "core/config/parse.h"
 #include "core/config/reward_rules.h"
@@ -205,6 +206,7 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   std::map<std::string, Origin> derived;
   rewrite_qlora(layers.root, derived, faults);
   rewrite_preset(layers.root, derived);
+  rewrite_hub_names(layers.root, environment, derived, faults);
   ResolvePath resolve = [&](const std::string& name, const Position& at) {
     return resolve_path(name, at, cwd, environment);
   };

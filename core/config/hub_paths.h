@@ -1,0 +1,16 @@
+#pragma once
+// `repo: org/name` of a model or a data source as the path that it is in the hub's cache on this machine.
+#include <map>
+#include <string>
+
+#include "core/config/diagnostics.h"
+#include "core/config/layers.h"
+#include "core/config/origin.h"
+
+namespace forge {
+
+// Writes `path` beside every `repo`: the folder of the revision, or in it the file or pattern that `path` names. An absolute
+// path stands, as in a job that was resolved before. What was not fetched gets the path where it would be looked for.
+void rewrite_hub_names(Node& root, const Environment& environment, std::map<std::string, Origin>& derived, Diagnostics& faults);
+
+}  // namespace forge

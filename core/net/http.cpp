@@ -1,0 +1,34 @@
+#include "core/net/http.h"
+
+#include <dlfcn.h>
+
+#include "core/base/error.h"
+#include "core/net/http_component.h"
+
+namespace forge {
+namespace {
+
+[[noreturn]] void refuse(const std::string& problem) {
+  throw Error(ErrorKind::environment, std::string("the component that speaks HTTP cannot be loaded: ") + problem)
+      .hint("it is built with forge: scripts/build.sh; it needs libcurl 4 and OpenSSL 3 on the machine");
+}
+
+// By name alone: the loader looks where the program's run path points, lib/ beside bin/. Never unloaded.
+const HttpComponent& component() {
+  static const HttpComponent* loaded = [] {
+    void* library = ::dlopen(kHttpComponent, RTLD_NOW | RTLD_LOCAL);
+    if (!library) refuse(::dlerror());
+    void* symbol = ::dlsym(library, kHttpSymbol);
+    if (!symbol) refuse(std::string("it has no ") + kHttpSymbol);
+    return reinterpret_cast<HttpEntry*>(symbol)();
+  }();
+  return *loaded;
+}
+
+}  // namespace
+
+HttpAnswer http_request(const HttpRequest& request, const HttpSink& sink) { return component().request(request, sink); }
+
+std::string file_digest(const std::string& path, Digest digest) { return component().file_digest(path, digest); }
+
+}  // namespace forge

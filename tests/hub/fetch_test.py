@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""forge fetch against a hub on this machine that cuts, lies, redirects and refuses; and no other command opens a connection.
+
+    python3 tests/hub/fetch_test.py build/bin/forge build/tests/hub/record_sockets.so [--only NAME]
+
+Standard library only; prints "N passed, N failed".
+"""
+import argparse
+import inspect
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from fake_hub import COMMIT, FakeHub, etag
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"
+NAME = "org/tiny"
+ROWS = b"".join(json.dumps({"prompt": f"question {i}", "completion": f" answer {i}"}).encode() + b"\n" for i in range(40))
+
+
+class Lab:
+    def __init__(self, forge: str, sockets: str, folder: Path):
+        self.forge, self.sockets, self.folder = forge, sockets, folder
+        weights = {path.name: path.read_bytes() for path in sorted(MODEL.iterdir())}
+        weights |= {"README.md": b"# tiny", "onnx/model.onnx": b"x" * 5000, "pytorch_model.bin": b"y" * 5000}
+        self.hub = FakeHub({f"models/{NAME}": weights, "datasets/org/rows": {"data/train.jsonl": ROWS, "README.md": b"rows"}})
+        self.home = folder / "hf"
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+        self.environment |= {"HF_HOME": str(self.home), "HF_ENDPOINT": self.hub.endpoint}
+
+    @property
+    def model(self) -> Path:
+        return self.home / "hub" / "models--org--tiny"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.model / "snapshots" / COMMIT
+
+    def forged(self, *arguments: str, code: int = 0, **environment) -> str:
+        done = subprocess.run([self.forge, *arguments], capture_output=True, text=True, timeout=120, cwd=self.folder,
+                              env=self.environment | environment)
+        said = done.stdout + done.stderr
+        assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{said[-2000:]}"
+        return said
+
+    def fetch(self, *arguments: str, code: int = 0, **environment) -> str:
+        return self.forged("fetch", *(arguments or (NAME,)), code=code, **environment)
+
+    def whole(self):
+        """Everything that forge reads is there, and nothing half."""
+        for path in sorted(MODEL.iterdir()):
+            assert (self.snapshot / path.name).read_bytes() == path.read_bytes(), path.name
+        assert not list(self.model.rglob("*.incomplete")), list(self.model.rglob("*.incomplete"))
+        assert (self.model / "refs" / "main").read_text() == COMMIT
+
+    def nothing(self):
+        """No commit stands for the revision, and no blob under a hash that it does not have."""
+        assert not (self.model / "refs").exists()
+        blobs = self.model / "blobs"
+        for blob in blobs.iterdir() if blobs.exists() else []:
+            assert blob.suffix == ".incomplete" or etag(blob.read_bytes()) == blob.name, blob.name
+
+    def job(self, **model) -> Path:
+        path = self.folder / "job.json"
+        path.write_text(json.dumps({
+            "version": 1, "name": "run", "seed": 1, "model": {"repo": NAME} | model,
+            "adapter": {"type": "lora", "rank": 2}, "data": {"train": [{"repo": "org/rows", "path": "data/*.jsonl"}], "max_length": 64},
+            "train": {"max_steps": 2, "global_batch_size": 2}}))
+        return path
+
+
+def large(path: str) -> bool:
+    return "/resolve/" in path and path.endswith("model.safetensors")
+
+
+def a_model_is_fetched_as_its_cache_holds_it(lab: Lab):
+    said = lab.fetch()
+    lab.whole()
+    assert str(lab.snapshot) in said, said
+    assert not (lab.snapshot / "README.md").exists() and not (lab.snapshot / "pytorch_model.bin").exists()
+    link = os.readlink(lab.snapshot / "model.safetensors")
+    assert link == f"../../blobs/{etag((MODEL / 'model.safetensors').read_bytes())}", link
+    before = len(lab.hub.seen)
+    again = json.loads(lab.fetch(NAME, "--json"))["repositories"][0]
+    assert again["downloaded"] == 0 and again["folder"] == str(lab.snapshot), again
+    assert len(lab.hub.seen) == before + 1, "the listing alone is asked again"
+
+
+def a_job_names_the_hub_and_trains(lab: Lab):
+    job = str(lab.job())
+    said = lab.forged("plan", job, code=5)
+    assert f"forge fetch {job}" in said, said
+    lab.fetch(job)
+    lab.whole()
+    lab.forged("run", job, "--quiet")
+    assert (lab.folder / "runs" / "run" / "adapter" / "adapter_model.safetensors").exists()
+    assert "forge fetch" in lab.forged("validate", str(lab.job(revision="next"))), "a revision that is not here"
+
+
+def hashes_are_asked_for_where_the_listing_has_none(lab: Lab):
+    lab.hub.blobs = False
+    lab.fetch()
+    lab.whole()
+    assert [one for one in lab.hub.seen if one[1] == "HEAD"]
+
+
+def cut_connections_go_on_where_they_were(lab: Lab):
+    def cut(ask):
+        if not (ask.cdn and large(ask.path)) or ask.count >= 3:
+            return False
+        asked = ask.handler.headers.get("Range")
+        begin = int(asked[6:-1]) if asked else 0
+        rest = ask.content[begin:]
+        ask.handler.send_response(206 if asked else 200)
+        ask.handler.send_header("Content-Length", str(len(rest)))
+        if asked:
+            ask.handler.send_header("Content-Range", f"bytes {begin}-{len(ask.content) - 1}/{len(ask.content)}")
+        ask.handler.end_headers()
+        ask.handler.wfile.write(rest[:1000])
+        ask.handler.wfile.flush()
+        ask.handler.close_connection = True
+        return True
+
+    lab.hub.trouble = cut
+    said = lab.fetch()
+    lab.whole()
+    assert said.count("again in") == 3, said
+    ranges = [one[4] for one in lab.hub.asked("model.safetensors") if one[0]]
+    assert ranges == [None, "bytes=1000-", "bytes=2000-", "bytes=3000-"], ranges
+
+
+def a_server_without_ranges_begins_anew(lab: Lab):
+    blob = lab.model / "blobs" / (etag((MODEL / "model.safetensors").read_bytes()) + ".incomplete")
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes((MODEL / "model.safetensors").read_bytes()[:500])
+    lab.hub.trouble = lambda ask: ask.cdn and large(ask.path) and ask.send(200, {}, ask.content)
+    lab.fetch()
+    lab.whole()
+
+
+def another_beginning_is_noticed(lab: Lab):
+    blob = lab.model / "blobs" / (etag((MODEL / "model.safetensors").read_bytes()) + ".incomplete")
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"\0" * 500)
+    lab.fetch()
+    lab.whole()
+
+
+def a_wrong_hash_keeps_nothing(lab: Lab):
+    def lie(ask):
+        return ask.cdn and large(ask.path) and ask.send(200, {}, bytes([ask.content[0] ^ 1]) + ask.content[1:])
+
+    lab.hub.trouble = lie
+    said = lab.fetch(code=5)
+    assert "does not have the stated hash" in said and "model.safetensors" in said, said
+    lab.nothing()
+    assert not list(lab.model.rglob("*.incomplete"))
+    shutil.rmtree(lab.model)
+    small = lambda ask: "/resolve/" in ask.path and ask.path.endswith("/config.json") and ask.send(200, {}, b"[" + ask.content[1:])
+    lab.hub.trouble = small
+    assert "config.json: what was sent" in lab.fetch(code=5)
+    lab.nothing()
+
+
+def more_bytes_than_stated_are_refused(lab: Lab):
+    lab.hub.trouble = lambda ask: ask.cdn and large(ask.path) and ask.send(200, {}, ask.content + b"more")
+    assert "sends more than" in lab.fetch(code=5)
+    lab.nothing()
+
+
+def a_token_goes_to_the_hub_alone(lab: Lab):
+    lab.hub.token = "hf_secret"
+    said = lab.fetch(code=5)
+    assert "HF_TOKEN" in said and "gated" in said, said
+    lab.home.mkdir(exist_ok=True)
+    (lab.home / "token").write_text("hf_secret\n")
+    lab.fetch()
+    lab.whole()
+    for cdn, method, path, authorization, _ in lab.hub.seen[1:]:
+        assert (authorization is None) == cdn, (cdn, method, path, authorization)
+    shutil.rmtree(lab.model)
+    said = lab.fetch(code=5, HF_TOKEN="hf_wrong")
+    assert "hf_wrong" not in said and "hf_secret" not in said, said
+    lab.fetch(code=5, HF_HUB_DISABLE_IMPLICIT_TOKEN="1")
+
+
+def relative_redirects_keep_the_token(lab: Lab):
+    lab.hub.token = "hf_secret"
+
+    def move(ask):
+        if "/resolve/" in ask.path and not ask.cdn and "moved" not in ask.path and large(ask.path):
+            return ask.send(307, {"Location": ask.handler.path + "?moved"})
+        if "moved" in ask.path and ask.handler.headers.get("Authorization") == "Bearer hf_secret":
+            lab.hub.send_content(type(ask)(ask.handler, ask.path, ask.cdn, ask.count, (MODEL / "model.safetensors").read_bytes()))
+            return True
+        return False
+
+    lab.hub.trouble = move
+    lab.fetch(HF_TOKEN="hf_secret")
+    lab.whole()
+
+
+def a_loop_of_redirects_ends(lab: Lab):
+    lab.hub.trouble = lambda ask: large(ask.path) and ask.send(302, {"Location": ask.handler.path})
+    began = time.monotonic()
+    lab.fetch(code=5)
+    assert time.monotonic() - began < 60
+    lab.nothing()
+
+
+def a_busy_server_is_asked_later(lab: Lab):
+    def busy(ask):
+        return ask.count < 2 and ask.path.startswith("/api/") and ask.send(429, {"Retry-After": "1"})
+
+    lab.hub.trouble = busy
+    began = time.monotonic()
+    said = lab.fetch()
+    lab.whole()
+    assert time.monotonic() - began >= 2 and "again in 1 s" in said, said
+    shutil.rmtree(lab.model)
+    lab.hub.counts.clear()
+    lab.hub.trouble = lambda ask: ask.count < 2 and ask.send(503, {})
+    lab.fetch()
+    lab.whole()
+
+
+def a_server_that_never_recovers_is_named(lab: Lab):
+    lab.hub.trouble = lambda ask: ask.send(500, {})
+    assert "answered 500" in lab.fetch(code=5)
+    lab.hub.close()
+    said = lab.fetch(code=5)
+    assert "again in" in said and "Traceback" not in said, said
+
+
+def what_is_not_there_is_said(lab: Lab):
+    assert "org/none: is not on" in lab.fetch("org/none", code=5)
+    assert "has no revision v9" in lab.fetch(NAME, "--revision", "v9", code=5)
+    assert "did you mean" in lab.fetch(NAME, "--include", "modle.safetensors", code=5)
+    lab.hub.trouble = lambda ask: ask.send(403, {"X-Error-Code": "GatedRepo"})
+    assert "is gated" in lab.fetch(code=5)
+    assert "HF_TOKEN" in lab.fetch(code=5, HF_TOKEN="hf_x")
+    lab.hub.trouble = lambda ask: ask.send(200, {}, b"<html>please log in</html>")
+    lab.fetch(code=5)
+    lab.hub.trouble = lambda ask: ask.send(200, {}, b'{"sha": "main", "siblings": []}')
+    assert "not a hub's answer" in lab.fetch(code=5)
+    lab.nothing()
+    for name in ("a/b/c", "../x", "org/..", "org/-x", "org/a b"):
+        assert "neither a job file nor a repository" in lab.fetch(name, code=2), name
+
+
+def names_lead_nowhere_else(lab: Lab):
+    for path in ("../../../evil.json", "/etc/evil.json", "a/../../evil.json", "x\x1b[2J.json", "a//b.json"):
+        lab.hub.repositories[f"models/{NAME}"] = {"config.json": b"{}", "model.safetensors": b"x", path: b"evil"}
+        assert "leads out of" in lab.fetch(code=5), path
+    assert not list(lab.folder.rglob("evil*"))
+
+
+def a_gguf_is_asked_for_by_name(lab: Lab):
+    lab.hub.repositories[f"models/{NAME}"] = {"a-Q4_K_M.gguf": b"q" * 2000, "a-F16.gguf": b"f" * 2000, "README.md": b""}
+    said = lab.fetch(code=5)
+    assert "2 GGUF files" in said and "path: a-" in said, said
+    lab.fetch(NAME, "--include", "*Q4*")
+    assert sorted(p.name for p in lab.snapshot.iterdir()) == ["a-Q4_K_M.gguf"]
+    lab.fetch(str(lab.job(path="a-F16.gguf")))
+    assert (lab.snapshot / "a-F16.gguf").exists()
+
+
+def offline_opens_nothing(lab: Lab):
+    for option, environment in ((("--offline",), {}), ((), {"HF_HUB_OFFLINE": "1"})):
+        assert "no connection may be opened" in lab.fetch(NAME, *option, code=5, **environment)
+    assert not lab.hub.seen
+    lab.fetch()
+    before = len(lab.hub.seen)
+    assert lab.fetch(NAME, "--offline").strip() == str(lab.snapshot)
+    assert len(lab.hub.seen) == before
+
+
+def a_killed_fetch_goes_on(lab: Lab):
+    weights = random.Random(1).randbytes(1 << 20)
+    lab.hub.repositories[f"models/{NAME}"]["model.safetensors"] = weights
+
+    def slow(ask):
+        if not (ask.cdn and large(ask.path)) or ask.handler.headers.get("Range"):
+            return False
+        ask.handler.send_response(200)
+        ask.handler.send_header("Content-Length", str(len(weights)))
+        ask.handler.end_headers()
+        ask.handler.wfile.write(weights[:300000])
+        ask.handler.wfile.flush()
+        time.sleep(20)
+        return True
+
+    lab.hub.trouble = slow
+    process = subprocess.Popen([lab.forge, "fetch", NAME], env=lab.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    partial = lab.model / "blobs" / (etag(weights) + ".incomplete")
+    deadline = time.monotonic() + 30
+    while not (partial.exists() and partial.stat().st_size == 300000) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    lab.nothing()
+    lab.fetch()
+    assert (lab.snapshot / "model.safetensors").read_bytes() == weights
+    assert [one[4] for one in lab.hub.asked("model.safetensors") if one[0]][-1] == "bytes=300000-"
+
+
+def no_other_command_opens_a_connection(lab: Lab):
+    lab.fetch(str(lab.job()))
+    log = lab.folder / "sockets.log"
+    traced = {"LD_PRELOAD": lab.sockets, "SOCKETS_LOG": str(log)}
+    lab.fetch(NAME, **traced)
+    assert log.exists() and log.read_text(), "the fetch itself is recorded"
+    log.unlink()
+    job, run = str(lab.folder / "job.json"), "runs/run"
+    for command in (["validate", job], ["plan", job], ["data", job], ["run", job, "--quiet"], ["eval", run, "--data", "train.jsonl"],
+                    ["generate", run, "--prompt", "question 1", "--max-new-tokens", "2"], ["merge", run], ["export", run, "--gguf"],
+                    ["adapter", "check", f"{run}/adapter"], ["profile"], ["list"], ["schema", "job"], ["doctor"], ["init", "new.yaml"],
+                    ["bench", job]):
+        (lab.folder / "train.jsonl").write_bytes(ROWS)
+        lab.forged(*command, **traced)
+        assert not log.exists(), f"forge {' '.join(command)}: {log.read_text()}"
+
+
+CASES = [function for _, function in inspect.getmembers(sys.modules[__name__], inspect.isfunction)
+         if list(inspect.signature(function).parameters) == ["lab"]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("forge")
+    parser.add_argument("sockets")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    failed = passed = 0
+    for case in CASES:
+        if args.only not in case.__name__:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            lab = Lab(os.path.abspath(args.forge), os.path.abspath(args.sockets), Path(folder))
+            try:
+                case(lab)
+                passed += 1
+                print(f"ok   {case.__name__}", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAIL {case.__name__}\n{traceback.format_exc(limit=3)}", flush=True)
+            try:
+                lab.hub.close()
+            except OSError:
+                pass
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
