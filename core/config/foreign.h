@@ -31,6 +31,8 @@ struct ForeignRow {
 
 // In the order of the file.
 const std::vector<ForeignRow>& foreign_rows();
+// What the table says of values of forge's `key` ("optimizer.type", "data.train[0].format").
+const std::vector<ValueRule>& foreign_value_rules(const std::string& key);
 
 // The row of a key that may be looked up under several names, the most exact first. Patterns with * come after
 // all names when `patterns`, else they are left out. nullptr: no tool is known to have it.

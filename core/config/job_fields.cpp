@@ -115,7 +115,7 @@ std::vector<Field> objective_fields() {
           "draws itself (grpo). dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and reinforce++ are short for grpo with other keys, which "
           "forge plan shows.")
           .also({"dr_grpo", "dapo", "gspo", "cispo", "sapo", "gepo", "rloo", "reinforce++"})
-          .later({"ipo", "ppo", "vapo"})
+          .later({"ppo", "vapo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -410,7 +410,7 @@ std::vector<Field> optimizer_fields() {
       key("type", &OptimizerConfig::type,
           "The optimizer. adamw_8bit keeps its state in 8 bits; lion keeps one moment and wants a learning rate 3 to 10 times "
           "smaller than adamw.")
-          .later({"adam", "adafactor", "muon", "sophia", "paged_adamw_8bit"}),
+          .later({"adafactor", "muon", "sophia"}),
       key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.").above(0),
       key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw, adamw_8bit), or of the update and the momentum (lion); auto: 0.9 and "
           "0.999, for lion 0.9 and 0.99.")

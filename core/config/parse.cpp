@@ -316,6 +316,8 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
 
 std::string value_problem(const Field& field, const std::string& key, const Node& node) {
   if (field.automatic && node.is_scalar() && node.scalar == "auto") return "";
+  if (node.is_scalar() && std::find(field.also.begin(), field.also.end(), node.scalar) != field.also.end())
+    return "";
   Diagnostics faults;
   ValueReader(field, key, faults).read(node);
   try {

@@ -91,12 +91,47 @@ bool is_section_of_a_job(const std::string& key) {
   return field && field->kind == FieldKind::section;
 }
 
+bool has_key_of(const Field& section, const Node& map) {
+  const std::vector<std::string> own = names_of(section.fields);
+  return std::any_of(map.members.begin(), map.members.end(), [&](const Member& member) {
+    return std::find(own.begin(), own.end(), member.key) != own.end();
+  });
+}
+
+// Whether a value has the shape of `field`: what looks like a section may be any tool's, so one of the field's own keys
+// must stand in it.
+bool has_shape_of(const Field& field, const Node& value) {
+  if (value.is_null()) return true;
+  switch (field.kind) {
+    case FieldKind::section:
+      return value.is_map() ? has_key_of(field, value) : value.is_scalar() && !field.shorthand.empty();
+    case FieldKind::sections: {
+      const Node& item = value.is_list() && !value.items.empty() ? value.items[0] : value;
+      return !item.is_map() || has_key_of(field, item);
+    }
+    case FieldKind::texts:
+    case FieldKind::numbers:
+    case FieldKind::integers:
+    case FieldKind::targets:
+      return !value.is_map();
+    case FieldKind::integer_map:
+    case FieldKind::number_map:
+    case FieldKind::text_map:
+    case FieldKind::scalar_map:
+      return value.is_map();
+    default:
+      return value.is_scalar();
+  }
+}
+
 // Forge's keys of this name, wherever they are: "optimizer.learning_rate".
-std::vector<std::string> homes_of(const std::string& key, const Place& place) {
+std::vector<std::string> homes_of(const std::string& key, const Place& place, const Node& value) {
   std::vector<std::string> homes;
   // Rewards have plain words for keys (timeout, target): elsewhere they are another tool's.
-  for (const std::string& dotted : dotted_keys(job_fields()))
-    if (dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.")) homes.push_back(dotted);
+  for (const std::string& dotted : dotted_keys(job_fields())) {
+    const bool same_name = dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.");
+    if (same_name && (!value.is_map() || has_shape_of(*find_field(dotted), value))) homes.push_back(dotted);
+  }
   const bool foreign = place.path != place.section;
   if (foreign && place.known && whole_job(place) && is_section_of_a_job(key)) return {key};
   // In a section of another tool a plain word (name, path, type) is that tool's own; max_steps is not.
@@ -136,39 +171,6 @@ struct Help {
   bool guess = false;  // the name is taken for a misspelling
 };
 
-bool has_key_of(const Field& section, const Node& map) {
-  const std::vector<std::string> own = names_of(section.fields);
-  return std::any_of(map.members.begin(), map.members.end(), [&](const Member& member) {
-    return std::find(own.begin(), own.end(), member.key) != own.end();
-  });
-}
-
-// Whether the value of a misspelt key has the shape of `field`: what looks like a section may be any tool's, so one of
-// the field's own keys must stand in it.
-bool has_shape_of(const Field& field, const Node& value) {
-  if (value.is_null()) return true;
-  switch (field.kind) {
-    case FieldKind::section:
-      return value.is_map() ? has_key_of(field, value) : value.is_scalar() && !field.shorthand.empty();
-    case FieldKind::sections: {
-      const Node& item = value.is_list() && !value.items.empty() ? value.items[0] : value;
-      return !item.is_map() || has_key_of(field, item);
-    }
-    case FieldKind::texts:
-    case FieldKind::numbers:
-    case FieldKind::integers:
-    case FieldKind::targets:
-      return !value.is_map();
-    case FieldKind::integer_map:
-    case FieldKind::number_map:
-    case FieldKind::text_map:
-    case FieldKind::scalar_map:
-      return value.is_map();
-    default:
-      return value.is_scalar();
-  }
-}
-
 // The name in the same section that `key` is probably a misspelling of.
 std::string misspelt(const std::string& key, const Node& value, const Place& place) {
   if (!place.known) return "";
@@ -194,7 +196,7 @@ Help help(const std::string& key, const Node& value, const Place& place) {
   const std::vector<std::string> here = names_of(fields_of(place.section));
   if (!own && !prefix.empty() && place.known && std::find(here.begin(), here.end(), key) != here.end())
     return {"it is " + prefix + key + value_hint(prefix + key, value)};
-  if (std::vector<std::string> homes = homes_of(key, place); !homes.empty())
+  if (std::vector<std::string> homes = homes_of(key, place, value); !homes.empty())
     return {"it is " + alternatives(homes) + (homes.size() == 1 ? value_hint(homes[0], value) : "")};
   if (!meant.empty()) return guess;
   if (const ForeignRow* row = find_foreign_row(names, true)) return {row_hint(*row, key, value, place)};
