@@ -17,9 +17,9 @@ const std::vector<EmbeddedFile>& embedded_foreign();  // generated from foreign/
 
 namespace {
 
-constexpr size_t kTypoLength = 8;  // shorter names of other tools are too near to each other to guess
+constexpr size_t kTypoLength = 8;  // other tools' shorter names are too similar to guess
 
-// * stands for any text; upper and lower case are one, as in Python's True.
+// * matches any text; case is ignored, as in Python's True.
 bool matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return lower(pattern) == lower(text);
@@ -36,7 +36,7 @@ std::vector<std::string> trimmed_parts(std::string_view text, char separator) {
   return parts;
 }
 
-// Reads keys.txt; a line that cannot be read is a fault of this program.
+// Reads keys.txt; a malformed line is a bug in this program.
 class TableReader {
  public:
   std::vector<ForeignRow> rows;
@@ -154,7 +154,7 @@ const Index& table_index() {
 
 bool is_blank(const Node& value) { return value.is_null() || (value.is_scalar() && value.scalar.empty()); }
 
-// What VALUES are compared with: a list of one counts as its item.
+// What VALUES are matched against: a list of one counts as its item.
 std::string word_of(const Node& value) {
   if (is_blank(value)) return "null";
   if (value.is_scalar()) return value.scalar;
@@ -170,14 +170,14 @@ const ValueRule* rule_for(const std::vector<ValueRule>& rules, const std::string
   return nullptr;
 }
 
-// data.eval[3].path and data.train[].path have the rules of data.train.path.
+// data.eval[3].path and data.train[].path share the rules of data.train.path.
 std::string rules_key(std::string key) {
   for (size_t open = key.find('['); open != std::string::npos; open = key.find('['))
     key.erase(open, key.find(']', open) + 1 - open);
   return key.starts_with("data.eval.") ? "data.train." + key.substr(10) : key;
 }
 
-// The rule for a value in forge's key; none for a word that the key takes anyway.
+// The rule for a value of forge's key; none for words that the key accepts as they are.
 const ValueRule* rule_of(const std::string& key, const std::string& word) {
   if (const Field* field = find_field(rules_key(key)))
     for (const auto* own : {&field->choices, &field->also})
@@ -190,7 +190,7 @@ std::string said(const ValueRule& rule) {
   return rule.text.empty() ? "leave it out" : "write " + rule.text;
 }
 
-// OWNER/NAME, which may also be a folder: so it is said what a hub's name would need. Some owners are nobody's names.
+// OWNER/NAME, which may also be a folder; hence a hint, not an error. Some first parts are never owners.
 bool could_be_a_hub_name(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == 0 || slash == std::string::npos || slash + 1 == text.size() || text[0] == '.' ||
@@ -220,7 +220,7 @@ std::string download_hint(const Field& field, const std::string& key, const std:
          " --local-dir FOLDER";
 }
 
-// Why forge's key would not take the value as it is.
+// Why forge's key would refuse the value as it is.
 std::string misfit(const Field& field, const std::string& key, const Node& value) {
   if (value.is_scalar() && value.scalar.find("${") != std::string::npos) return "";
   const std::string problem = value_problem(field, key, value), kind = describe(value) + ", expected ";
@@ -292,7 +292,7 @@ std::string foreign_hint(const ForeignRow& row, const std::string& name, const N
   }
   std::string key = row.key;
   const Field* field = find_field(rules_key(key));
-  // A lone value of a section is its short form: `lr_scheduler: cosine` is schedule.type.
+  // A scalar in place of a section is its short form: `lr_scheduler: cosine` is schedule.type.
   const bool alone = !is_blank(value) && !value.is_map();
   if (field && field->kind == FieldKind::section && !field->shorthand.empty() && row.short_form && alone) {
     key += "." + field->shorthand;
