@@ -1,4 +1,4 @@
-// The table of other tools' keys itself: what its rows say of forge is true.
+// The table of other tools' keys: what its rows say about forge is true.
 #include "core/config/foreign.h"
 
 #include <regex>

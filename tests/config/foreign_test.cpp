@@ -1,5 +1,5 @@
-// Keys and values of other tools: each gets its counterpart or the reason why there is none, nested ones too, and
-// nothing is guessed that is not a likely misspelling.
+// Keys and values of other tools: each gets its counterpart or the reason why there is none, also when nested, and
+// guesses are made only for likely misspellings.
 #include "core/config/foreign.h"
 
 #include <set>
@@ -37,7 +37,7 @@ struct Case {
   const char *text, *says;  // a part of the last fault's "key: hint"
 };
 
-// One line each: what a config of this tool says, and what forge answers.
+// One line each: what a config of this tool says, and forge's answer.
 const Case kAxolotl[] = {
     {"base_model: NousResearch/Llama-3.2-1B",
      "is model.path here; a name of the hub is downloaded first: hf download NousResearch/Llama-3.2-1B "
@@ -309,7 +309,7 @@ const Case kOthers[] = {
     {"lora_config: {target_modules: all-linear, init_lora_weights: true}",
      "is adapter.init here; write default"},
     {"lora_config: {task_type: CAUSAL_LM}", "has no counterpart: leave it out"},
-    // What a name means in another of PEFT's methods is not what it means in other tools.
+    // In PEFT's other methods a name may mean something else than in other tools.
     {"peft_type: BOFT\nblock_size: 64", "has no counterpart yet: it belongs to another of PEFT's methods; forge has LoRA"},
     {"peft_type: LOHA\nmodule_dropout: 0.1", "it belongs to another of PEFT's methods"},
     {"peft_config: {peft_type: VERA, random_seed: 3}", "peft_config.random_seed: random_seed has no counterpart yet: it belongs"},
@@ -321,7 +321,7 @@ const Case kOthers[] = {
     {"expert_review_required: true", "known here: version"},
     {"dpo_zh_demo: {path: a.json}", "known here: version"},
     {"system: {cpu_count: 4}", "what a job runs on is not part of it"},
-    // References of Hydra and OmegaConf are values, only not forge's.
+    // References of Hydra and OmegaConf are values, but not in forge's syntax.
     {"checkpointer: {checkpoint_dir: '${base}'}", ": write the value itself, or ${env:NAME}"},
     {"training_type: sft", "is objective.type here"},
     {"training_type: lora", "is objective.type here; it is adapter.type: lora, qlora or none"},
@@ -398,7 +398,7 @@ TEST_CASE("sections of other tools are walked into, lists said once") {
             "lora.use_rslora: it is adapter.use_rslora",
         });
   CHECK(hints("datasets: [{split: a}, {split: b, limit: 3}]\n").size() == 3);
-  // A section of its own name: what is known below it is said, plain words are left alone.
+  // A section with an unknown name: known keys below it are explained, plain words are not.
   CHECK(hints("my_experiment: {max_steps: 3, name: x, type: y}\n") ==
         std::vector<std::string>{
             "my_experiment: forge has no such section; keys below it that it knows are named",
@@ -416,7 +416,7 @@ TEST_CASE("sections of other tools are walked into, lists said once") {
             ": write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${",
             "checkpointer.output_dir: it is output_dir, at the top of the file",
         });
-  // What one reason explains is not repeated for each key below.
+  // A reason given for a section is not repeated for each key below it.
   CHECK(hints("fsdp_config: {a: 1, b: 2}\n").size() == 1);
 }
 
