@@ -16,14 +16,14 @@ constexpr Option kOptions[] = {
     {"--model", "PATH", "its base model (default: what adapter_config.json names, where that is here)"},
 };
 
-// The base model that was named, or the one that the adapter names and that is here.
+// The base model given on the command line, or else the one the adapter names, if it is on this machine.
 std::optional<ModelSpec> base_of(const Arguments& args, const std::string& folder) {
   if (std::optional<std::string> model = args.text("--model")) return read_model_spec(*model);
   try {
     const std::string base = base_model_of(folder);
     std::error_code error;
     if (!base.empty() && fs::exists(base, error)) return read_model_spec(base);
-  } catch (const Error&) {  // what is wrong with the folder is told by the check
+  } catch (const Error&) {  // the check below reports what is wrong with the folder
   }
   return std::nullopt;
 }

@@ -39,7 +39,7 @@ std::string owners_of(const std::string& option) {
   return " (" + join(owners, ", ") + (owners.size() > 1 ? " have it)" : " has it)");
 }
 
-// Options of other tools for what needs none here.
+// Options of other tools that forge does not need.
 struct OtherOption {
   const char* name;
   const char* instead;
@@ -56,13 +56,13 @@ constexpr OtherOption kOtherOptions[] = {
     {"-v", "forge plan JOB --all shows every value; a run's own log is RUN/log.txt"},
 };
 
-// `text` with every `from` as `to`.
+// `text` with every `from` replaced by `to`.
 std::string with(std::string text, char from, char to) {
   std::replace(text.begin(), text.end(), from, to);
   return text;
 }
 
-// An option that names a key of the job, by forge's name or by another tool's: "write --set train.epochs=2".
+// An option that is really a job key, under forge's name or another tool's: "write --set train.epochs=2".
 std::string key_help(const std::string& option) {
   const std::string name = with(option.substr(option.find_first_not_of('-')), '-', '_');
   std::vector<std::string> keys;
@@ -76,7 +76,7 @@ std::string key_help(const std::string& option) {
   return "a value of the job is changed by --set " + keys[0] + "=VALUE";
 }
 
-// What to do instead of an option that no command has; empty when unknown.
+// What to use instead of an option that no command has; empty if unknown.
 std::string instead_of(const Command& command, const std::string& option) {
   const std::string plain = with(option, '_', '-');
   for (const OtherOption& other : kOtherOptions)
@@ -204,7 +204,7 @@ double Arguments::number(const std::string& name, double otherwise, double least
   const std::string& word = texts(name)[0];
   double value = 0;
   bool whole = CLI::detail::lexical_cast(word, value);
-  if (!whole || !(value >= least && value <= most))  // refuses nan too
+  if (!whole || !(value >= least && value <= most))  // also rejects NaN
     throw Error(ErrorKind::usage, name + " " + word + ": expected a number from " + format_number(least) +
                                       " to " + format_number(most));
   return value;

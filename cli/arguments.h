@@ -8,7 +8,7 @@
 
 namespace forge {
 
-// Sorts `words` (what follows the command's name) by the command's table. Nothing when help was asked for.
+// Parses `words` (what follows the command's name) by the command's table. Nothing if help was requested.
 // Throws Error(usage) that names the word and the nearest option.
 std::optional<Arguments> parse_arguments(const Command& command, const std::vector<std::string>& words);
 

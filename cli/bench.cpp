@@ -1,4 +1,4 @@
-// forge bench: what a job reaches on this machine, measured on its own data. Nothing is trained that stays.
+// forge bench: what a job reaches on this machine, measured on its own data. The trained weights are discarded.
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -45,7 +45,7 @@ struct Bench {
     return plan;
   }
 
-  // Throws only what no other point would fare better with.
+  // Throws only errors that every other point would hit too.
   BenchResult measure(const BenchPoint& point) const {
     progress.status("measuring " + point.name);
     BenchResult result{.point = point};
@@ -84,7 +84,7 @@ struct Bench {
   }
 };
 
-// In fp32, in bf16 where the processor multiplies it, and as the job is planned.
+// fp32, bf16 if the processor multiplies it natively, and whatever the job plans.
 std::vector<Precision> precisions_of(const Plan& plan) {
   std::vector<Precision> list{Precision::fp32};
   if (instructions_of(plan.device.cpu) >= InstructionSet::avx512_bf16) list.push_back(Precision::bf16);
@@ -132,7 +132,7 @@ void run_kernels(const Arguments& args, const Bench& bench) {
                       rates.machine.instructions, threads));
 }
 
-// What a point would compute, to tell points from each other; null where its plan does not fit.
+// What a point would compute, to detect duplicates; null if its plan does not fit.
 Json planned_settings(const Bench& bench, const BenchPoint& point) {
   try {
     const Plan plan = bench.plan(point.sets);
@@ -143,7 +143,7 @@ Json planned_settings(const Bench& bench, const BenchPoint& point) {
   }
 }
 
-// Those of the ladder's rungs that change something for this job.
+// The rungs of the ladder that make a difference for this job.
 std::vector<BenchPoint> rungs(const Bench& bench) {
   std::vector<BenchPoint> kept;
   Json before;
@@ -155,7 +155,7 @@ std::vector<BenchPoint> rungs(const Bench& bench) {
   return kept;
 }
 
-// The micro-batches of one length, doubling from its longest example on.
+// The micro-batches to try for one length, doubling from its longest example.
 std::vector<BenchResult> sweep(const Bench& bench, int64_t max_length) {
   const Plan plan = bench.plan({"data.max_length=" + std::to_string(max_length),
                                 "train.micro_batch_size=auto", "train.micro_batch_tokens=auto"});
@@ -175,7 +175,7 @@ std::string advice(const std::vector<BenchResult>& results) {
       format_bytes(best.measured_peak_bytes));
 }
 
-// A call that measured nothing fails as its first point did.
+// If no point could be measured, fail with the error of the first.
 void check_measured(const std::vector<BenchResult>& results) {
   for (const BenchResult& r : results)
     if (r.refused.empty()) return;

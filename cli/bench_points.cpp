@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-constexpr double kGain = 1.03;  // what counts as faster
+constexpr double kGain = 1.03;  // smallest gain that counts as faster
 
 std::string rate(double tokens_per_second) {
   return tokens_per_second < 10 ? fmt::format("{:.2f}", tokens_per_second)
@@ -19,7 +19,7 @@ std::string rate(double tokens_per_second) {
 std::string times(double ratio) { return fmt::format("{:.2f} x", ratio); }
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-// Of values in any order; between two of them the lower.
+// A quantile of unsorted values; between two of them, the lower one.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -66,7 +66,7 @@ bool past_knee(const std::vector<BenchResult>& results) {
 }
 
 std::vector<BenchPoint> ladder() {
-  // Each rung takes one of these away; under the last stands the job itself.
+  // Each rung removes one more of these settings, down to the job itself.
   const BenchPoint plain[] = {
       {"one example at a time", {"train.micro_batch_tokens=auto", "train.micro_batch_size=1"}},
       {"+ micro-batches", {"data.packing=false"}},

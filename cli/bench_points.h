@@ -18,25 +18,25 @@ struct BenchResult {
   // As planned.
   std::string provider, precision, activation_checkpointing;
   int64_t max_length = 0, micro_batch_tokens = 0, predicted_peak_bytes = 0;
-  // As measured, behind the step that warms up.
-  std::vector<double> rates;  // tokens a second of each step
+  // As measured, after the warm-up step.
+  std::vector<double> rates;  // tokens per second of each step
   int64_t measured_peak_bytes = 0;
-  std::string refused;  // why there is nothing measured; empty otherwise
+  std::string refused;  // why nothing was measured; empty otherwise
 
-  double tokens_per_second() const;  // the median; 0 where nothing was measured
-  // Half of the steps lie within this share of the median: how far the machine can be trusted.
+  double tokens_per_second() const;  // the median; 0 if nothing was measured
+  // Half of the steps lie within this share of the median: how noisy the machine is.
   double spread() const;
 };
 
 // One micro-batch a step, or as many as a row of `max_length` takes.
 BenchPoint batch_point(int64_t max_length, int64_t micro_batch_tokens);
 // The number of the smallest micro-batch within 3 % of the fastest, among results of one length in ascending order.
-// At least one is not refused.
+// At least one must have been measured.
 size_t knee(const std::vector<BenchResult>& results);
 // Whether the last two results, each with twice the micro-batch, gained less than 3 % together: more will not help.
 bool past_knee(const std::vector<BenchResult>& results);
 
-// From the plainest settings to the job's own, one optimisation more at each rung.
+// From the plainest settings to the job's own, adding one optimisation per rung.
 std::vector<BenchPoint> ladder();
 
 std::string sweep_table(const std::vector<BenchResult>& results);

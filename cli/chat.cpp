@@ -16,7 +16,7 @@ constexpr Option kOwnOptions[] = {
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
 
-// The next line of the user; nothing at the end. The prompt sign is for people only.
+// The user's next line; nothing at end of input. The prompt sign is shown only on a terminal.
 std::optional<std::string> ask() {
   if (isatty(STDIN_FILENO)) std::cerr << "> " << std::flush;
   std::string line;
@@ -24,7 +24,7 @@ std::optional<std::string> ask() {
   return line;
 }
 
-// The answer, or nothing when the user interrupted it.
+// The answer, or nothing if the user interrupted it.
 std::optional<std::string> answer(const Json& messages, const ModelText& text, const ModelChoice& choice,
                                   const Arguments& args) {
   Progress progress(false, true);
@@ -44,7 +44,7 @@ std::optional<std::string> answer(const Json& messages, const ModelText& text, c
 int run(const Arguments& args) {
   Progress progress(false, args.quiet());
   ModelChoice choice = choose_model(args, progress);
-  sampling_request(args);  // reports a wrong option before the conversation starts
+  sampling_request(args);  // so that bad options are reported before the conversation starts
   ModelText text = open_model_text(choice.text, choice.chat_template);
   Json messages = Json::array();
   if (std::optional<std::string> system = args.text("--system"))

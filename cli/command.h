@@ -33,21 +33,21 @@ constexpr std::array<Option, (counts + ...)> join_options(const Option (&... tab
   return all;
 }
 
-// The words of a command line, sorted by the command's table. Asking for an option that the table does not
-// have is a bug and says so.
+// A parsed command line. Asking for an option that the command's table does not
+// have is reported as a bug.
 class Arguments {
  public:
   Arguments(std::vector<std::string> operands, std::map<std::string, std::vector<std::string>> values)
       : operands_(std::move(operands)), values_(std::move(values)) {}
 
   const std::vector<std::string>& operands() const { return operands_; }
-  // Whether the switch or option was given.
+  // Whether the switch or option is present.
   bool has(const std::string& name) const;
   std::optional<std::string> text(const std::string& name) const;
   const std::vector<std::string>& texts(const std::string& name) const;
   // Throw Error(usage) when the text is not a number or lies outside [least, most].
   int64_t integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const;
-  std::vector<int64_t> integers(const std::string& name, int64_t least, int64_t most) const;  // of each time given
+  std::vector<int64_t> integers(const std::string& name, int64_t least, int64_t most) const;  // one for each occurrence
   double number(const std::string& name, double otherwise, double least, double most) const;
 
   bool json() const { return has("--json"); }

@@ -9,14 +9,14 @@
 
 namespace forge {
 
-// Each in the file of its name.
+// Each is defined in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
     kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
 
 namespace {
 
-// In the order of help. Pointers, so that nothing depends on the order in which files are initialised.
+// In the order --help shows. Pointers, so that nothing depends on initialisation order across files.
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
@@ -40,7 +40,7 @@ constexpr const char* kExitCodes =
   141  the reader of stdout left before the end (forge run goes on without it)
 )";
 
-// Words of other tools for what a command does here.
+// Other tools' names for our commands.
 struct OtherName {
   const char* word;
   const char* command;
@@ -62,7 +62,7 @@ constexpr OtherName kOtherNames[] = {
     {"hardware", "profile"},  {"device", "profile"},     {"gpu", "profile"},      {"show", "list"},
 };
 
-// What other tools have commands for and forge has none.
+// Commands of other tools that forge does not have.
 struct NoCommand {
   const char* word;
   const char* instead;

@@ -18,7 +18,7 @@ bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     ssize_t count = ::write(descriptor, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) {  // another process on the pipe or terminal made it non-blocking
+    if (count < 0 && errno == EAGAIN) {  // another process sharing the pipe or terminal made it non-blocking
       pollfd wait{descriptor, POLLOUT, 0};
       ::poll(&wait, 1, -1);
       continue;

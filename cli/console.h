@@ -8,8 +8,8 @@
 
 namespace forge {
 
-// The reader of stdout has gone (`forge list | head -1`). Ends a command quietly, with the code that a shell shows for a
-// program that SIGPIPE ended: data were cut.
+// The reader of stdout has exited (`forge list | head -1`). Ends a command quietly, with the code that a shell shows for a
+// program killed by SIGPIPE, since output was cut off.
 struct ReaderGone {};
 constexpr int kReaderGoneCode = 141;
 
@@ -17,7 +17,7 @@ constexpr int kReaderGoneCode = 141;
 void print(std::string_view text);
 // One line of JSON to stdout.
 void print_json(const Json& value);
-// One line to stderr. What it quotes from files cannot command the terminal.
+// One line to stderr. Control characters quoted from files are escaped.
 void say(std::string_view line);
 // `message`, then `  hint` when there is one, to stderr.
 void say_error(const std::string& message, const std::string& hint);

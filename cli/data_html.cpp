@@ -75,7 +75,7 @@ std::string roles_html(const DataReport& report) {
   return html + "</table>\n";
 }
 
-// Each token is a box: coloured where it is trained, its id and text as what a pointer over it shows.
+// Each token is a box, coloured if it is trained, with its id and text as a tooltip.
 std::string example_html(const DataPage& page, int64_t index) {
   const Tokenizer& tokenizer = *page.tokenizer;
   const Example example = page.data->example(index);

@@ -13,9 +13,9 @@ struct DataPage {
   std::string title;
   const DataReport* report = nullptr;
   const Tokenizer* tokenizer = nullptr;
-  const DataSet* data = nullptr;  // null when rows stopped the preparation
+  const DataSet* data = nullptr;  // null if bad rows stopped the preparation
   int64_t examples = 20;          // shown
-  std::vector<Secret> secrets;    // an example that holds one is shown as text, with *** in its place
+  std::vector<Secret> secrets;    // an example that contains one is shown as text, with *** in its place
 };
 
 // Everything that came with the data is escaped; a policy in the page forbids scripts and connections

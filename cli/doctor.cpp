@@ -1,4 +1,4 @@
-// forge doctor: is this installation able to work? One line for each thing, with what to do where it is not.
+// forge doctor: does this installation work? One line per item, with what to do if it does not.
 #include <sys/utsname.h>
 #include <unistd.h>
 

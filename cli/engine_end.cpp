@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kShownLines = 12;
 const char* const kContinue = "run the same command again to continue from the last checkpoint";
 
-// The last lines of stderr, indented, to stand below a message.
+// The last lines of stderr, indented, to print below a message.
 std::string tail(const std::string& text) {
   std::vector<std::string> lines = split(trim(text), '\n');
   size_t begin = lines.size() > kShownLines ? lines.size() - kShownLines : 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What it means when the engine ends without saying why.
+// Explains why an engine ended without an error event.
 #include <string>
 
 #include "core/base/error.h"
@@ -10,9 +10,9 @@ namespace forge {
 struct EngineEnd {
   int status = 0;              // as waitpid gives it
   std::string standard_error;  // its last lines
-  bool out_of_memory = false;  // the kernel's counter of kills for memory rose meanwhile
+  bool out_of_memory = false;  // the kernel's counter of out-of-memory kills rose meanwhile
   int stop_requests = 0;       // signals that asked it to stop
-  bool trains = true;          // else it writes no checkpoint to continue from
+  bool trains = true;          // only then are there checkpoints to continue from
 };
 // The error that an end without an `error` event means.
 Error explain_end(const EngineEnd& end);

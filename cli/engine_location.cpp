@@ -72,7 +72,7 @@ std::string install_hint() {
 void search_program(const std::string& name, EngineSearch& search) {
   std::vector<fs::path> candidates;
   if (std::string given = environment("FORGE_ENGINE"); !given.empty()) {
-    candidates = {given};  // an explicit choice is never passed over
+    candidates = {given};  // an explicit choice is never ignored
   } else {
     const fs::path here = program_folder();
     candidates = {here / name, here / "../libexec" / name};
@@ -127,7 +127,7 @@ std::string program_folder() {
   std::error_code error;
   fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) return program.parent_path();
-  // Without /proc: the path that the program was started by.
+  // Without /proc: the path the program was started with.
   const auto* started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   return fs::weakly_canonical(started_as ? started_as : ".", error).parent_path();
 }

@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kLeaveAfterLastEvent = 10s;  // an engine that has said its last word may take this long to end
+constexpr auto kLeaveAfterLastEvent = 10s;  // how long the engine may take to exit after its last event
 constexpr size_t kStandardErrorBytes = 32768;
 constexpr int64_t kLongestEvent = 64 << 20;
 
@@ -52,7 +52,7 @@ void set_nonblocking(int descriptor) {
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-// Signals wait in a descriptor while an engine runs; the old mask comes back with the object's end.
+// Signals are queued in a descriptor while an engine runs; the destructor restores the old mask.
 class ForwardedSignals {
  public:
   ForwardedSignals() {
@@ -116,14 +116,14 @@ struct EngineProcess::State {
   ForwardedSignals signals;
   Pipe requests, events, errors;
   pid_t pid = -1;
-  std::optional<int> status;  // once it has ended
-  std::string request;        // on its way
-  size_t sent = 0;            // bytes of it
-  std::string line;           // the event that is arriving
+  std::optional<int> status;  // set once it has exited
+  std::string request;        // being sent
+  size_t sent = 0;            // bytes of it sent so far
+  std::string line;           // the event being received
   std::string standard_error;
   int64_t memory_kills_before = memory_kills();
   int stop_requests = 0;
-  bool trains = false;  // the request; only training writes checkpoints
+  bool trains = false;  // whether the request trains: only training writes checkpoints
   std::optional<Clock::time_point> deadline;
   bool greeted = false;
 
@@ -131,7 +131,7 @@ struct EngineProcess::State {
   Json converse(const OnEvent& on_event);
   void wait_for_something(bool events_open, bool errors_open);
   void send_some();
-  // False at the end of the stream.
+  // Returns false at the end of the stream.
   bool read_errors();
   bool read_events(const std::function<void(Json)>& on_line);
   void take_signals(const OnEvent& on_event);
@@ -149,7 +149,7 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   posix_spawn_file_actions_adddup2(&files, requests.read_end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, events.write_end, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, errors.write_end, STDERR_FILENO);
-  // Last: the number may be one of the pipes' here.
+  // Last, because this number may belong to one of our own pipes.
   if (settings.lock) posix_spawn_file_actions_adddup2(&files, *settings.lock, kEngineLock);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -158,7 +158,7 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   sigaddset(&defaults, SIGPIPE);
   for (int number : {SIGINT, SIGTERM}) sigaddset(&defaults, number);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  // Held back until the engine has its handlers: it loads libraries for most of a second before its first line.
+  // Blocked until the engine has installed its handlers: it loads libraries for most of a second first.
   const sigset_t held = answered_signals();
   posix_spawnattr_setsigmask(&attributes, &held);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -184,7 +184,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
     check_greeting(event);
     if (name == "error") {
       error = event;
-      return;  // thrown at the end, shown once by the caller
+      return;  // thrown at the end, so that the caller shows it once
     }
     on_event(event);
     if (name != "done") return;
@@ -218,7 +218,7 @@ void EngineProcess::State::wait_for_something(bool events_open, bool errors_open
                     {events_open ? events.read_end : -1, POLLIN, 0},
                     {errors_open ? errors.read_end : -1, POLLIN, 0},
                     {sent == request.size() ? -1 : requests.write_end, POLLOUT, 0}};
-  // The timeout finds an engine that has ended while another process still holds its pipes.
+  // The timeout is for an engine that has exited while another process still holds its pipes.
   ::poll(waits, std::size(waits), events_open ? 200 : 5);
   if (deadline && Clock::now() > *deadline) ::kill(pid, SIGKILL);
 }
@@ -229,7 +229,7 @@ void EngineProcess::State::send_some() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count < 0)
-      sent = request.size();  // it has gone; its end says why
+      sent = request.size();  // it has exited; its exit status says why
     else
       sent += static_cast<size_t>(count);
   }
@@ -277,8 +277,8 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
     ::kill(pid, SIGCONT);
     return;
   }
-  if (stop_requests > 0 && !means_now(number)) return;  // asked already
-  ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);   // a checkpoint on its way is whole or does not exist
+  if (stop_requests > 0 && !means_now(number)) return;  // already asked to stop
+  ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);   // a checkpoint being written is complete or does not exist
   ++stop_requests;
   const char* text = stop_requests > 1 ? "leaving"
                      : trains          ? "stopping after a checkpoint; once more to stop without one"

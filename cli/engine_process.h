@@ -19,7 +19,7 @@ class EngineProcess {
 
   // Starts the engine in its own process group, so that Ctrl-C reaches it once and through the program only.
   EngineProcess(const EngineLocation& location, const EngineSettings& settings);
-  // Closes the engine's stdin, which asks it to checkpoint and leave, and waits for its end.
+  // Closes the engine's stdin, which asks it to checkpoint and exit, and waits for it.
   ~EngineProcess();
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;

@@ -8,7 +8,7 @@
 namespace forge {
 namespace {
 
-// Prose, code, numbers, another alphabet: what tokenizers and weights treat differently.
+// Prose, code, numbers and another alphabet, which tokenizers and weights treat differently.
 constexpr const char* kSamples[] = {
     "The lighthouse keeper climbed the stairs, lit the lamp and waited for the ships to come home.",
     "def mean(values):\n    return sum(values) / len(values)\n\nprint(mean([1, 2, 3]))",

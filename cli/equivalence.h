@@ -1,5 +1,5 @@
 #pragma once
-// Whether a model that was written computes what the one it came from does: by the engine, along sample prompts.
+// Checks that a written model computes the same as its source, by running both in the engine on sample prompts.
 #include <optional>
 #include <string>
 
@@ -17,7 +17,7 @@ struct Difference {
   int64_t positions = 0;
   double largest = 0, scale = 0;  // max |a - b| and max |a| of all logits
   double divergence = 0;          // mean KL(a ‖ b), in nats
-  double same_likeliest = 0;      // share of the positions with the same likeliest token
+  double same_likeliest = 0;      // share of positions with the same most likely token
 };
 
 // Some tens of tokens each, as the model's tokenizer has them; with a chat template one is a conversation.

@@ -54,7 +54,7 @@ struct Templates {
   std::string chat, tool_use;
 };
 
-// The template that the result is prompted with, and its twin for tools.
+// The template the result is prompted with, and its variant for tools.
 Templates templates_of(const Arguments& args, const ModelChoice& choice) {
   const std::map<std::string, Scalar>& variables = choice.chat_template.variables;
   if (std::optional<std::string> name = args.text("--template"); name && *name != "auto")
@@ -94,7 +94,7 @@ std::string modelfile_of(const ModelText& text, const ModelSpec& spec, const std
   return modelfile(file, pieces, bos_text, stop_texts(text, spec));
 }
 
-// llama.cpp looks back on all tokens where Mistral's and Qwen's windows end.
+// llama.cpp ignores the sliding windows of Mistral and Qwen and attends to all tokens.
 void warn_of_window(const ModelSpec& spec, Progress& progress) {
   const std::string_view architecture = gguf_architecture_of(spec).name;
   const bool known = architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3";

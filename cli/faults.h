@@ -38,7 +38,7 @@ class FaultError : public Error {
   std::vector<Fault> faults_;
 };
 
-// Continues after a failure, so that one report shows everything that is wrong.
+// Collects failures and continues, so that one report shows everything that is wrong.
 class FaultCollector {
  public:
   // Whether `work` threw no Error. Anything else that it throws ends the command.

@@ -96,7 +96,7 @@ Json json_of(const Prompt& prompt, const GeneratedText& text) {
   return {{"prompt", prompt.text}, {"text", text.text}, {"reason", text.reason}, {"tokens", text.tokens}};
 }
 
-// The base's answers beside the adapter's.
+// The base model's answers next to the adapter's.
 int compare(const Json& sampling, const std::vector<Prompt>& prompts, const std::vector<std::vector<int32_t>>& ids,
             const ModelText& text, const ModelChoice& choice, const Arguments& args, Progress& progress) {
   if (!choice.adapter) throw Error(ErrorKind::usage, "--compare: there is no adapter to leave out");
@@ -132,7 +132,7 @@ int run(const Arguments& args) {
   std::vector<GeneratedText> texts =
       generate_texts(sampling, ids, text, choice, args, progress, [&](size_t, const std::string& piece) {
         if (args.json()) return;
-        print(piece.empty() ? "\n" : piece);  // the end of a text ends its line
+        print(piece.empty() ? "\n" : piece);  // finish the line at the end of a text
       });
   if (args.json())
     for (size_t i = 0; i < texts.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace forge {
 namespace {
 
-// The longest end of `text` with which one of the stops begins.
+// The longest suffix of `text` that is a prefix of one of the stop texts.
 size_t begun(const std::string& text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string& stop : stops)
@@ -61,7 +61,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
   std::vector<DecodeStream> streams(prompts.size(), DecodeStream(text.tokenizer, true));
   std::vector<StopTexts> stops(prompts.size(), StopTexts(stop_texts(args)));
   std::vector<bool> ended(prompts.size(), false);
-  size_t shown = 0;  // whose pieces are shown as they come; what later ones have is shown when it is their turn
+  size_t shown = 0;  // the one being streamed; output of later ones is held until their turn
   auto add = [&](size_t prompt, const std::string& piece) {
     texts[prompt].text += piece;
     if (prompt == shown && !piece.empty()) on_text(prompt, piece);

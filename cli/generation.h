@@ -24,7 +24,7 @@ inline constexpr Option kSamplingOptions[] = {
 class StopTexts {
  public:
   explicit StopTexts(std::vector<std::string> stops) : stops_(std::move(stops)) {}
-  // What can be shown of it and of what was held back before; nothing once a stop was met.
+  // The part of it, and of what was held back before, that can be shown; nothing after a stop.
   std::string push(const std::string& piece);
   // What was held back at the end of the text.
   std::string finish();

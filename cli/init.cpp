@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The installed job.schema.json, or the source tree's, as a file in `folder` names it; empty where there is none.
+// Path of job.schema.json (installed, or in the source tree) relative to `folder`; empty if there is none.
 std::string schema_from(const fs::path& folder) {
   for (const char* home : {"../share/forge/schemas", "../../schemas"}) {
     const fs::path schema = (fs::path(program_folder()) / home / "job.schema.json").lexically_normal();

@@ -14,7 +14,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// A pattern is there when it matches a file.
+// A pattern exists if it matches a file.
 bool source_is_there(const DataSource& source) {
   try {
     for (const SourceFile& file : expand_sources({source}))

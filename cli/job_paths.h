@@ -1,5 +1,5 @@
 #pragma once
-// The files and folders that a job names and that are not there.
+// Files and folders that a job names but that do not exist.
 #include <string>
 #include <vector>
 
@@ -16,12 +16,12 @@ struct MissingPath {
 std::vector<MissingPath> missing_paths(const Job& job);
 std::vector<MissingPath> missing_data(const Job& job);
 
-// What to do about a path that is not there: how a name of the hub becomes a folder, where it looks like one.
+// What to do about a missing path: how to download it, if it looks like a name on the hub.
 std::string missing_hint(const LoadedJob& loaded, const MissingPath& missing);
 // Only that of a name of the hub; else empty.
 std::string hub_hint(const LoadedJob& loaded, const MissingPath& missing);
 
-// Where the job states a key, or its file's beginning.
+// Where the job states a key, or the beginning of its file.
 Position place_of(const LoadedJob& loaded, const std::string& key, const std::string& file);
 
 }  // namespace forge

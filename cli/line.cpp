@@ -60,7 +60,7 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared, bool scores) {
   return counts;
 }
 
-// Names that tables of profiles, providers and templates decide.
+// Checks names against the tables of profiles, providers and templates.
 std::map<std::string, std::vector<std::string>> choices() {
   std::vector<std::string> profile_names{"auto"}, provider_names{"auto"}, templates{"auto"};
   for (const Profile& profile : profiles()) profile_names.push_back(profile.name);
@@ -148,7 +148,7 @@ void limit_length(LoadedJob& loaded, const ModelSpec& model) {
 
 namespace {
 
-// What a plan is made of. A part that cannot be read leaves the others to be looked at, so that all faults show.
+// The inputs of a plan. If one cannot be read the others still are, so that all faults are reported.
 class PlanParts {
  public:
   PlanParts(PlannedJob& line, const LineOptions& options, Progress& progress)
@@ -165,7 +165,7 @@ class PlanParts {
       if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
     });
     if (model) read_model(machine);
-    // Otherwise a path that is no model, or a broken file, would be reported twice.
+    // Otherwise a bad path or a broken file would be reported twice.
     const bool has_text = needs_text() && (model || is_directory(job().model.path)) &&
                           attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
     find_data();
@@ -176,7 +176,7 @@ class PlanParts {
 
  private:
   const Job& job() const { return line_.loaded.job; }
-  // Nothing will be run: what is not there yet may be assumed.
+  // Nothing will be run, so files that do not exist yet may be assumed.
   bool plan_alone() const { return options_.estimate && !options_.hash_files; }
   Data weights_data() const { return options_.estimate ? Data::optional : Data::required; }
 
@@ -196,7 +196,7 @@ class PlanParts {
     attempt([&] {
       check_start_adapter(job(), input_.model, weights_data());
       run_parameters(input_.model, job().adapter,
-                     job().model.quantization);  // throws for what the model lacks
+                     job().model.quantization);  // throws if the model lacks something
     });
     if (plan_alone() && !has_weights(job().model.path)) {
       progress_.warn(job().model.path + ": holds no weights; the plan is made of config.json");
@@ -215,7 +215,7 @@ class PlanParts {
     if (!attempt([&] { require_own_tokens(job(), *text_); })) return;
     FileHashes file_hashes;
     PrepareOptions options{.file_hashes = &file_hashes};
-    // For a plan that cannot be made a look at the data is enough.
+    // If no plan can be made, just check the data.
     if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
     const bool train =
         train_there_ && attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
@@ -228,7 +228,7 @@ class PlanParts {
       if (missing.key == "model.path") refuse(ErrorKind::environment, missing);
   }
 
-  // Which is worth knowing without a tokenizer too.
+  // Useful to know even without a tokenizer.
   void find_data() {
     const bool assumes = may_assume();
     for (const MissingPath& missing : missing_data(job())) {
@@ -242,7 +242,7 @@ class PlanParts {
     if (assumes && !eval_there_) line_.data.eval = assumed(job());
   }
 
-  // Data that are not there yet, as long as they may be.
+  // Data that do not exist yet, assumed as long as they may be.
   static Prepared assumed(const Job& job) {
     constexpr int64_t kExamples = 1000;
     Prepared prepared;
@@ -259,7 +259,7 @@ class PlanParts {
   bool may_assume() const {
     return plan_alone() && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
   }
-  // False where no row will be read.
+  // False if no row will be read.
   bool needs_text() const {
     bool train = true, eval = !job().data.eval.empty();
     for (const MissingPath& missing : missing_data(job())) (starts_with(missing.key, "data.eval") ? eval : train) = false;

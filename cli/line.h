@@ -21,8 +21,8 @@ struct LineOptions {
   std::vector<std::string> sets;
   std::optional<std::string> gpu;  // plan for this card instead of the job's device
   bool hash_files = false;  // of model and adapter.init_from: to know them again when the run continues
-  bool estimate = false;    // tokenise little where no cache is, and scale; do without the weights' bytes. Without hash_files, which
-                            // is a run's, also without weights and data
+  bool estimate = false;    // without a cache, tokenise a sample and scale up; require no weights' data and, without
+                            // hash_files (set by runs), neither weights nor data
 };
 
 struct PreparedData {
@@ -48,7 +48,7 @@ void limit_length(LoadedJob& loaded, const ModelSpec& model);
 KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file);
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
 
-// Where the job's token caches lie: shared by all runs of one output_dir.
+// Folder of the job's token caches, shared by all runs in one output_dir.
 std::string token_cache_folder(const Job& job);
 // Hashes of large files, kept beside the token caches; those of which nothing is known yet are read, with a status.
 KnownHashes known_hashes(const std::string& output_dir, Progress& progress);

@@ -1,4 +1,4 @@
-// forge list: what there is to choose from, from the tables that decide.
+// forge list: the available choices, from the tables the program itself uses.
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/console.h"

@@ -19,7 +19,7 @@
 namespace forge {
 namespace {
 
-// The last words. With --json they are data; where stdout cannot take them, stderr does.
+// The final message. With --json it is data on stdout, or stderr if stdout fails.
 int report(const Error& error, bool json) {
   const int code = exit_code(error.kind());
   try {
@@ -49,16 +49,16 @@ void leave_on_signal(int) {
 }
 
 void install_signal_handlers() {
-  for (int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // writes report EPIPE and EFBIG instead
-  ::signal(SIGCHLD, SIG_DFL);  // where a parent ignored it, the end of an engine could not be waited for
+  for (int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // so that write() reports EPIPE and EFBIG instead
+  ::signal(SIGCHLD, SIG_DFL);  // a parent may have ignored it, and then waiting for an engine would fail
   struct sigaction action {};
   action.sa_handler = leave_on_signal;
   for (int number : kStopSignals)
     if (is_answered(number)) ::sigaction(number, &action, nullptr);
 }
 
-// A closed stdin, stdout or stderr would be the number of the next file that is opened, and print() would write into it.
-// Opened for reading only, so that writing stays the error that it is.
+// If stdin, stdout or stderr is closed, the next file opened would get its number and print() would write into that file.
+// Opened read-only, so that writing still fails.
 void occupy_standard_descriptors() {
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);

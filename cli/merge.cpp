@@ -38,7 +38,7 @@ std::string output_of(const Arguments& args) {
   throw Error(ErrorKind::usage, "expected --output DIR");
 }
 
-// Rounding weights to 16 bits moves logits a little; a tensor in the wrong place moves them far.
+// Rounding weights to 16 bits changes logits slightly; a misplaced tensor changes them a lot.
 void refuse_wrong_merge(const Difference& difference, DType dtype) {
   constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
   const bool exact = dtype == DType::f32;

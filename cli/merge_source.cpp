@@ -59,7 +59,7 @@ Chosen choose(const Arguments& args, Progress& progress) {
   return chosen;
 }
 
-// Which base: a question only where there are two.
+// Which base to use: only a question if there are two.
 bool takes_quantised(const Arguments& args, const ModelChoice& choice, BaseChoice asked) {
   const std::optional<std::string> base = args.text("--base");
   const std::string name = name_of(choice.quantization);

@@ -22,12 +22,12 @@ struct MergeSource {
   std::shared_ptr<MergedModel> model;
   // Whether the engine can load what was merged, so that the two can be compared: not several adapters at once.
   bool comparable = true;
-  // Whether the two compute the same but for rounding: not where the original base takes the place of the quantised one.
+  // Whether the two compute the same up to rounding: not if the original base replaces the quantised one.
   bool same_as_choice = true;
   std::string base_note;  // in which form a quantised base was taken; else empty
 };
 
-// Whether it matters in which form a quantised base is taken: not to who takes the adapter alone.
+// Whether the form of a quantised base matters: not if only the adapter is used.
 enum class BaseChoice { asked, any };
 
 // Throws Error(usage) for options that contradict each other, and for a quantised base without --base where that is asked.

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without a slash at its end, so that its parent is the folder that holds it.
+// Without a trailing slash, so that parent_path() is the containing folder.
 std::string absolute(const std::string& path) {
   std::string whole = fs::absolute(path).lexically_normal().string();
   if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
@@ -27,13 +27,13 @@ std::string absolute(const std::string& path) {
 
 bool holds(const fs::path& folder, const char* file) { return file_exists((folder / file).string()); }
 
-// What an operand stands for.
+// What a command's argument refers to.
 struct Named {
-  std::string run;      // the run folder; empty: an adapter that belongs to none here
-  std::string weights;  // the folder of the adapter or model to take; empty: the run's result
+  std::string run;      // the run folder; empty for an adapter without one
+  std::string weights;  // the adapter or model folder to use; empty for the run's result
 };
 
-// A run folder, its result or one of its checkpoints, or an adapter on its own. Nothing for anything else.
+// A run folder, its result or one of its checkpoints, or an adapter on its own. Otherwise nothing.
 std::optional<Named> find_named(const std::string& name) {
   const std::string folder = absolute(name);
   if (holds(folder, "plan.json")) return Named{folder, ""};
@@ -47,7 +47,7 @@ std::optional<Named> find_named(const std::string& name) {
   return adapter ? std::optional(Named{"", folder}) : std::nullopt;
 }
 
-// What to name instead of something that is none of these.
+// What to pass instead of something that is none of these.
 std::string run_meant(const std::string& name) {
   const fs::path path = fs::path(name).lexically_normal();
   if (holds(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
@@ -58,7 +58,7 @@ std::string run_meant(const std::string& name) {
   return "name a folder like runs/NAME, or use --model";
 }
 
-// Where the weights of a run without a result can be had today.
+// Where to get the weights of a run that has no result yet.
 std::string way_to_result(const std::string& folder, const RunState& state) {
   const std::string finish = "run its job again to finish it";
   if (!state.last_step) return finish;
@@ -73,7 +73,7 @@ Plan plan_of_run(const std::string& folder, RunState& state) {
   return plan_from_json(state.plan, folder + "/plan.json");
 }
 
-// The run's result, or the weights in one of its folders.
+// The run's result, or the weights of one of its checkpoints.
 ModelChoice from_run(const std::string& folder, const std::string& weights, const std::string& shown) {
   RunState state = inspect_run(folder);
   ModelChoice choice;
@@ -90,7 +90,7 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
   choice.model = full ? result : job.model.path;
   choice.text = full && !weights.empty() ? job.model.path : choice.model;
   if (!full) choice.adapter = result;
-  if (!full) {  // the adapter was trained on the base in these blocks
+  if (!full) {  // the adapter was trained on the base in this quantization
     choice.quantization = job.model.quantization;
     choice.double_quantization = job.model.double_quantization;
   }
@@ -106,7 +106,7 @@ void take_adapter(ModelChoice& choice, const std::string& folder) {
   if (find_chat_template(folder, /*with_tools=*/false)) choice.chat_template.folder = folder;
 }
 
-// On the base that its adapter_config.json names, where that is on this machine.
+// On the base named in its adapter_config.json, if it is on this machine.
 ModelChoice from_adapter(const std::string& folder, const std::string& shown) {
   const std::string base = base_model_of(folder);
   std::error_code error;
@@ -182,7 +182,7 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
 
 namespace {
 
-// The run's own; without one, or on another device, who can.
+// The run's own provider; without one, or on another device, the first that can.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
   ActivationShape shape{.spec = read_model_spec(choice.model), .cuda = device.cuda, .capability = device.gpu.compute_capability};
   if (choice.adapter) shape.adapter = read_adapter_config(*choice.adapter).config;

@@ -41,7 +41,7 @@ inline constexpr Option kModelOptions[] = {
 ModelChoice choose_model(const Arguments& args, Progress& progress);
 // The same where another option names the run.
 ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress);
-// The same of an operand alone, for commands with other options.
+// The same from an argument alone, for commands with other options.
 ModelChoice choose_named(const std::string& operand, Progress& progress);
 
 // The device that the engine will compute on, by --device.

@@ -1,4 +1,4 @@
-// forge profile: the machine and what is chosen on it.
+// forge profile: the machine, and the settings chosen for it.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/config/names.h"

@@ -26,7 +26,7 @@ std::string short_number(double value) {
 
 std::string eval_text(const Json& event) {
   std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
-  const double loss = number(event, "eval_loss", std::nan(""));  // JSON writes what is not finite as null
+  const double loss = number(event, "eval_loss", std::nan(""));  // JSON has null for values that are not finite
   text += ": loss " + short_number(loss);
   if (event.contains("eval_reward"))
     text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step"))) + ": reward " +
@@ -94,7 +94,7 @@ Progress::Progress(bool json, bool quiet) {
 Progress::~Progress() { finish(); }
 
 void Progress::finish() {
-  if (!last_status_.empty() && style_ == Style::plain) say(shown(last_status_));  // the last of the lines held back
+  if (!last_status_.empty() && style_ == Style::plain) say(shown(last_status_));  // the last line held back
   last_status_.clear();
   if (moving_line_shown_) say("");
   moving_line_shown_ = false;

@@ -25,7 +25,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Values that nothing shown may hold: a job's secrets.
+  // Values that must never be shown: a job's secrets.
   void hide(std::vector<Secret> secrets) { secrets_ = std::move(secrets); }
 
   // With --json, a stdout that can no longer be written to is reported once and then ignored: the events are in metrics.jsonl.
@@ -35,14 +35,14 @@ class Progress {
   // A line that moves and is replaced by the next: "tokenising train.jsonl  31 %". In a pipe only every few
   // seconds.
   void status(const std::string& text);
-  // A line that stays; with --json a notice.
+  // A line that stays; with --json, a notice event.
   void line(const std::string& text) { note("info", text); }
-  // The same with "warning: " before it. Also kept, for results that are one JSON object.
+  // The same, prefixed with "warning: ". Also kept for results that are one JSON object.
   void warn(const std::string& text);
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Ends the moving line; the last status stays.
   void finish();
-  // Ends it and leaves nothing: what it said is over.
+  // Removes the moving line.
   void clear();
 
  private:

@@ -28,7 +28,7 @@ RewardHost::RewardHost(const Plan& plan)
 
 RewardHost::Side RewardHost::read_side(const Job&, const DataSet& data, const std::vector<DataSource>& sources) {
   Side side{data, std::vector<PromptRow>(static_cast<size_t>(data.size()))};
-  std::map<std::pair<std::string, int64_t>, std::vector<size_t>> wanted;  // a row may be trained several times
+  std::map<std::pair<std::string, int64_t>, std::vector<size_t>> wanted;  // a row may occur several times in training
   for (int64_t i = 0; i < data.size(); ++i)
     wanted[{absolute(data.source_path(i)), data.source_line(i)}].push_back(static_cast<size_t>(i));
   RowStream stream(expand_sources(sources));

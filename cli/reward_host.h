@@ -1,5 +1,5 @@
 #pragma once
-// Scores what the engine draws: the program has the text, the rows and the processes.
+// Scores the engine's completions: the program has the text, the rows and the processes.
 //
 //   RewardHost host(plan);
 //   engine.answer(host.answer(event));   // of an event `score`

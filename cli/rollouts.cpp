@@ -1,4 +1,4 @@
-// forge rollouts: what a run drew, and what it was worth.
+// forge rollouts: the completions a run generated, and their rewards.
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ constexpr Option kOptions[] = {
     {"--limit", "N", "show N completions (default 8)"},
 };
 
-// Numbers of the rollouts that the folder has, ascending, from 1.
+// Numbers of the rollouts in the folder, ascending, from 1.
 std::vector<int64_t> rollouts_in(const std::string& folder) {
   std::vector<int64_t> numbers;
   std::error_code ignored;

@@ -34,7 +34,7 @@ constexpr Option kOptions[] = {
     {"--dry-run", "", "plan and say what would be done"},
 };
 
-// The folder of a run, which goes again when nothing came of it: only an empty one can be removed so.
+// The run folder, removed again if nothing was written: rmdir only removes empty folders.
 class RunFolder {
  public:
   explicit RunFolder(const std::string& path) : path_(path) { make_directories(path); }
@@ -45,7 +45,7 @@ class RunFolder {
   const std::string path_;
 };
 
-// A path as the user would type it from here.
+// A path relative to the working directory, as the user would type it.
 std::string shown_path(const std::string& path) {
   std::error_code error;
   fs::path relative = fs::relative(path, error);
@@ -80,7 +80,7 @@ int show_finished(const Arguments& args, const std::string& folder, const std::s
   return 0;
 }
 
-// What the run came to. Metrics that were lost are missing from its counts, so the last step tells how far it went.
+// The outcome of the run. Lost metrics are missing from its counts, so the last step tells how far it got.
 void show_result(Progress& progress, const std::string& folder, const Json& report) {
   std::string text = "finished " + shown_path(folder);
   const auto number = [&](const char* key) {
@@ -93,7 +93,7 @@ void show_result(Progress& progress, const std::string& folder, const Json& repo
     text += ", " + format_count(static_cast<int64_t>(number("tokens_per_second"))) + " tokens/s";
   if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number()) {
     const double loss = report["eval"]["last"]["eval_loss"].get<double>();
-    const bool draws = report.contains("findings");  // whose loss is the reward's negative
+    const bool draws = report.contains("findings");  // where the loss is the negative reward
     text += (draws ? ", held-out reward " : ", eval loss ") + format_number(std::round((draws ? -loss : loss) * 1e4) / 1e4);
   }
   progress.line(text);
@@ -114,7 +114,7 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
   };
   if (args.has("--dry-run")) return show_plan(args, line, decide_now());
 
-  // Decided under the lock, which the engine shares: what is found here is what it finds.
+  // Decided under the lock that the engine inherits, so that it sees the same state.
   const RunFolder made(folder);
   std::optional<RunLock> lock(std::in_place, folder);
   const Decision decision = decide_now();

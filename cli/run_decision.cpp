@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// What --extend moves.
+// The limits that --extend may change.
 bool is_limit(const std::string& key) {
   const Field* field = find_field(key);
   return field && field->role == KeyRole::limit;
@@ -24,7 +24,7 @@ Json& slot(Json& object, const std::string& dotted) {
   return *place;
 }
 
-// Keys of a role that differ, with their new values.
+// Keys of this role that differ, with their new values.
 Json changed_values(const Job& before, const Job& after, KeyRole role) {
   Json changes = Json::object();
   for (const std::string& key : keys_of_role(role)) {
@@ -57,7 +57,7 @@ std::vector<std::string> paths_of(const Job& job) {
   return paths;
 }
 
-// What of the job makes its training data others; where nothing does, the files themselves have changed.
+// The job keys that change the training data; if there are none, the files themselves have changed.
 std::string data_difference(const Job& before, const Job& wanted) {
   std::string text;
   const std::vector<std::string> there = paths_of(before), here = paths_of(wanted);
@@ -73,7 +73,7 @@ std::string data_difference(const Job& before, const Job& wanted) {
          " changed since the run began";
 }
 
-// Hashes mean nothing to people: what they are of is named instead.
+// Hashes mean nothing to people: name the hashed thing instead.
 std::string difference(const std::string& key, const Plan& before, const Plan& wanted) {
   if (key == "data.train") return data_difference(before.job, wanted.job);
   const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
@@ -89,7 +89,7 @@ bool past(const RunState& state, const Plan& wanted) {
   return wanted.steps > 0 && state.last_step && wanted.steps < *state.last_step;
 }
 
-// Every way out that would be taken: --extend never leads back, and moves nothing but limits.
+// Every way out that would work: --extend never goes back, and changes nothing but limits.
 std::string way_out(const RunState& state, const Plan& before, const Plan& wanted,
                     const std::vector<std::string>& keys, bool only_files, bool extend) {
   const bool only_limits = std::all_of(keys.begin(), keys.end(), is_limit);
@@ -115,7 +115,7 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
   throw Error(ErrorKind::job, message).hint(way_out(state, before, wanted, keys, only_files, extend));
 }
 
-// "train.max_steps: 3", the limit that ended a run.
+// The limit that ended a run: "train.max_steps: 3".
 std::string limit_text(const Plan& plan) {
   std::vector<std::string> limits;
   for (const std::string& key : keys_of_role(KeyRole::limit))
@@ -124,7 +124,7 @@ std::string limit_text(const Plan& plan) {
   return join(limits, ", ");
 }
 
-// What the run was started on, where it is another device than this. Processors are part of the arithmetic.
+// The device the run was started on, if it is not this one. Results depend on the processor.
 std::string other_machine(const Device& before, const Device& now) {
   const bool same = before.cuda == now.cuda && (!now.cuda || before.name() == now.name());
   return same ? "" : before.name() + " → " + now.name();
@@ -146,14 +146,14 @@ std::string progress_of(const RunState& state, const Plan& plan) {
   return "from step " + format_count(*state.last_step) + total;
 }
 
-// A finished run whose result was removed: its last checkpoint is of the last step, so to continue from it is to export.
+// A finished run whose result was removed: continuing from its last checkpoint, at the last step, just exports again.
 Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state,
                           const std::string& folder) {
   const std::string lost = folder + " is finished, but its " + state.result + "/ is not whole";
   if (!state.last_step)
     throw Error(ErrorKind::environment, lost + " and there is no checkpoint to write it from")
         .hint("use --fresh to train it again");
-  // With the settings it was finished with, where this machine has the device.
+  // With the settings it finished with, if this machine has the device.
   Decision decision{.action = RunAction::resume, .plan = before};
   if (!other_machine(before.device, wanted.device).empty()) decision.plan = wanted;
   decision.plan.train = wanted.train;
@@ -242,7 +242,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
       decision.amendments.push_back({.kind = extends ? AmendmentKind::extend : AmendmentKind::settings,
                                      .reason = extends ? "--extend" : "the job file changed",
                                      .changes = changes});
-    // From now on the run is the one with the new limit.
+    // From now on the new limit is part of the run's identity.
     for (const std::string& key : keys) decision.amendments.back().identity[key] = wanted.identity.at(key);
     RunState after = state;
     after.amendments.insert(after.amendments.end(), decision.amendments.begin(), decision.amendments.end());

@@ -18,14 +18,14 @@ struct Decision {
   Plan plan;                       // to execute
   std::vector<Amendment> amendments;  // to append to the run folder first
   std::string sentence;            // for the user
-  std::vector<std::string> notes;  // what else there is to know: a differing machine
+  std::vector<std::string> notes;  // other notes: a different machine
 };
 
 // `folder` is for messages. Throws Error(job) naming the keys that make `wanted` another job than the
 // folder's; with `extend` the limits of the run (epochs, max_steps, max_tokens, max_time) may differ.
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
 
-// Puts the secrets that a run's files only name back into its plan and amendments, from the environment. Throws
+// Restores secrets, which a run's files only name, in its plan and amendments from the environment. Throws
 // Error(environment) naming the variables that are not set.
 void unseal(RunState& state, const std::string& folder);
 

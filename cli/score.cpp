@@ -1,4 +1,4 @@
-// forge score: what a job's rewards say of completions, before any training; or what a reward model gives (score_model.h).
+// forge score: scores completions with a job's rewards, before any training, or with a reward model (score_model.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ constexpr Option kOwnOptions[] = {
 };
 constexpr auto kOptions = join_options(kOwnOptions, kModelOptions);
 
-// What one reward gave.
+// The result of one reward.
 struct Column {
   std::vector<double> values;
   int64_t failed = 0, declined = 0;
@@ -78,7 +78,7 @@ Spread spread_of(const std::vector<double>& values) {
 
 constexpr int kBins = 10;
 
-// Counts of equally wide bins from the least to the most value; one bin when all are equal.
+// A histogram with equally wide bins from the smallest to the largest value; one bin if all are equal.
 std::vector<int64_t> histogram(const std::vector<double>& values, const Spread& spread) {
   std::vector<int64_t> bins(spread.most > spread.least ? kBins : 1);
   for (const double value : values) {
@@ -163,7 +163,7 @@ std::string shown_text(const Rewards& rewards, const std::vector<RewardSample>& 
   return text.empty() ? "" : text + "\n";
 }
 
-// Every completion without a score, by row.
+// All completions without a score, by row.
 std::string failures_text(const Rewards& rewards, const std::vector<RewardSample>& samples,
                           const std::vector<ScoredSample>& scored) {
   std::string text;
@@ -267,7 +267,7 @@ int score(const Arguments& args, const LoadedJob& loaded) {
     text += failures_text(rewards, samples, scored);
     print(hide_secrets(std::move(text), loaded));
   }
-  // The error of a run with these rewards and completions is the command's.
+  // The command fails with the error a run would fail with.
   require_scores(rewards.configs(), samples, scored);
   return 0;
 }

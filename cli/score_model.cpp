@@ -33,7 +33,7 @@ void require_scores(const ModelChoice& choice) {
       .hint("a reward model comes from objective: reward, or from transformers' AutoModelForSequenceClassification");
 }
 
-// Tokens exactly as in training; what is supervised does not matter.
+// Tokens exactly as in training; the loss mask does not matter.
 Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const Arguments& args, const std::string& scratch,
                       Progress& progress) {
   if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file");
@@ -46,7 +46,7 @@ Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const 
   job.data.template_variables = choice.chat_template.variables;
   job.data.train = {DataSource{fs::absolute(file).lexically_normal().string()}};
   job.data.train[0].limit = args.has("--limit") ? std::optional(args.integer("--limit", 0, 1, INT64_MAX)) : std::nullopt;
-  job.data.max_length = INT32_MAX;  // a text that is cut has another end
+  job.data.max_length = INT32_MAX;  // a truncated text has another end
   job.output_dir = scratch;
   return prepare_split(job, Split::train, text, progress, {.source_name = file});
 }
@@ -71,13 +71,13 @@ struct Summary {
   }
 };
 
-// Answers of one kind together: chosen and rejected ones, good and bad ones; texts without a label under "all".
+// Answers grouped by label: chosen and rejected, good and bad; texts without a label under "all".
 std::string kind_of(const ScoredRow& row) {
   if (row.label.empty()) return "all";
   return row.label.substr(0, row.label.find(' '));
 }
 
-// Share of pairs whose chosen answer has the higher score; equal ones count one half.
+// Share of pairs whose chosen answer has the higher score; ties count one half.
 struct Accuracy {
   int64_t pairs = 0;
   double right = 0;

@@ -1,10 +1,10 @@
 #pragma once
-// A folder in the system's place for temporary files, for what a command makes and nobody keeps.
+// A folder among the system's temporary files, for what a command produces and discards.
 #include <string>
 
 namespace forge {
 
-// Goes when the command ends; those of killed ones are removed first. Throws Error(environment).
+// Removed when the command ends; those of killed commands are removed first. Throws Error(environment).
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -17,7 +17,7 @@ constexpr Option kOptions[] = {
     {"--set", "KEY=VALUE", "change a value, as in --set train.epochs=2", true},
 };
 
-// What is wrong with one file, and what will stop a run of it, as the user reads it and as a program does.
+// The faults of one file and what would stop it from running, as text and as JSON.
 struct Verdict {
   std::string text;
   Json faults = Json::array();
@@ -30,7 +30,7 @@ void add_fault(Verdict& verdict, const Error& error) {
   for (const Fault& fault : faults_of(error)) verdict.faults.push_back(to_json(fault));
 }
 
-// A job may be written before its files are there, so this is no fault.
+// A job may be written before its files exist, so this is not a fault.
 void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Verdict& verdict) {
   for (const MissingPath& missing : missing_paths(loaded.job)) {
     const std::string text = hide_secrets(missing.path, loaded) + ": there is no such file or folder";
@@ -44,7 +44,7 @@ void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Ver
   }
 }
 
-// What needs no more than the headers of the model and the adapter that the job starts from.
+// Checks that need only the headers of the model and of the adapter the job starts from.
 void check_start(const LoadedJob& loaded) {
   if (!loaded.job.adapter.init_from) return;
   const bool there = file_exists(*loaded.job.adapter.init_from + "/adapter_config.json") &&

@@ -1,1 +1,1 @@
-// A library that owns a precompiled header needs a source: toolchain.cmake, torch.cmake.
+// A library that owns a precompiled header needs a source file (toolchain.cmake, torch.cmake).

@@ -8,8 +8,8 @@ string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 find_program(FORGE_CCACHE ccache)
 if(FORGE_CCACHE)
-  # Precompiled headers need the sloppiness; without it nothing that uses one is ever cached. With the base folder
-  # two checkouts share their results.
+  # ccache needs this sloppiness to cache anything that uses a precompiled header. With base_dir,
+  # two checkouts share the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${FORGE_CCACHE})
@@ -45,7 +45,7 @@ if(FORGE_FUZZ)
   endif()
 endif()
 
-# The header that most of the program's files pay for, parsed once.
+# The header most of the program's files include, parsed once.
 add_library(forge_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_precompile_headers(forge_pch PRIVATE <nlohmann/json.hpp>)
 target_compile_options(forge_pch PRIVATE ${forge_coverage})

@@ -17,7 +17,7 @@ set(FORGE_TORCH_ROOT ${torch_root})
 add_library(forge_torch INTERFACE)
 target_include_directories(forge_torch SYSTEM INTERFACE
   ${torch_root}/torch/include ${torch_root}/torch/include/torch/csrc/api/include)
-# -fopenmp everywhere: at::parallel_for in a file compiled without it runs serially and says nothing.
+# -fopenmp everywhere: without it at::parallel_for silently runs serially.
 target_compile_options(forge_torch INTERFACE -fopenmp)
 target_compile_definitions(forge_torch INTERFACE USE_DISTRIBUTED)
 target_link_options(forge_torch INTERFACE -fopenmp -Wl,--allow-shlib-undefined)
@@ -38,14 +38,14 @@ if(FORGE_CUDA STREQUAL "ON" OR (FORGE_CUDA STREQUAL "AUTO" AND FORGE_NVCC))
   add_library(forge_torch_cuda INTERFACE)
   target_include_directories(forge_torch_cuda SYSTEM INTERFACE ${FORGE_CUDA_INCLUDE} ${FORGE_NCCL_INCLUDE})
   target_compile_definitions(forge_torch_cuda INTERFACE USE_C10D_NCCL)
-  # Nothing refers to libtorch_cuda by symbol but its registrations are CUDA: keep it.
+  # Nothing references a symbol of libtorch_cuda, but its static registrations provide CUDA: keep it.
   target_link_libraries(forge_torch_cuda INTERFACE -Wl,--no-as-needed ${torch_root}/torch/lib/libtorch_cuda.so
                         ${torch_root}/torch/lib/libc10_cuda.so -Wl,--as-needed
                         ${torch_root}/nvidia/cu13/lib/libcudart.so.13)
 endif()
 message(STATUS "CUDA engine: ${FORGE_BUILD_CUDA}")
 
-# One precompiled ATen for all engine libraries.
+# One precompiled ATen header for all engine libraries.
 add_library(forge_torch_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_include_directories(forge_torch_pch PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(forge_torch_pch PUBLIC forge_torch forge_base)

@@ -25,26 +25,26 @@ using namespace forge;
 
 StopFlag stop;
 
-// However often it is asked, since queues send their signals to program and engine both. Who is in a hurry is the
-// program's to judge; it kills.
+// Once, however often it is asked, since queues signal both program and engine. It is the program that decides when
+// to stop waiting, and kills.
 extern "C" void on_signal(int) {
   stop.requested = true;
   if (!stop.watched) _exit(exit_code(ErrorKind::interrupted));
 }
 
 void install_signal_handlers() {
-  // A write past RLIMIT_FSIZE or to a closed pipe is an error to report, not a death.
+  // A write past RLIMIT_FSIZE or to a closed pipe is an error to report, not a reason to die.
   for (int number : {SIGXFSZ, SIGPIPE}) std::signal(number, SIG_IGN);
   struct sigaction action {};
   action.sa_handler = on_signal;
   const sigset_t answered = answered_signals();
   for (int number : kStopSignals)
     if (sigismember(&answered, number)) sigaction(number, &action, nullptr);
-  // The program starts the engine with these held back, so that none meets it without handlers.
+  // The program starts the engine with these blocked, so that none arrives before the handlers are installed.
   sigprocmask(SIG_UNBLOCK, &answered, nullptr);
 }
 
-// Events own the real stdout; whatever a library prints there goes to stderr instead.
+// The real stdout is for events only; whatever a library prints goes to stderr instead.
 int take_stdout() {
   int events = dup(STDOUT_FILENO);
   fcntl(events, F_SETFD, FD_CLOEXEC);
@@ -59,16 +59,16 @@ void send(int descriptor, const Json& event) {
   while (left > 0) {
     ssize_t count = write(descriptor, position, left);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return;  // the program is gone; its end of file on stdin stops the run
+    if (count < 0) return;  // the program has exited; end of file on stdin stops the run
     position += count;
     left -= static_cast<size_t>(count);
   }
 }
 
-// Lines of the program, one at a time, as they come: the request, then answers to events that ask for one.
+// The program's lines as they arrive: the request, then replies to events that ask for one.
 class ProgramLines {
  public:
-  // Reads until the program is gone.
+  // Reads until the program exits.
   void watch() {
     std::thread([this] {
       std::string line;
@@ -89,13 +89,13 @@ class ProgramLines {
       end();
       // The program keeps our stdin open as long as it lives.
       on_signal(0);
-      // A run that cannot reach a safe point within the promised 10 s leaves without a checkpoint.
+      // A run that cannot reach a safe point within the promised 10 s exits without a checkpoint.
       std::this_thread::sleep_for(std::chrono::seconds(9));
       _exit(exit_code(ErrorKind::interrupted));
     }).detach();
   }
 
-  // The next line; nothing once the program is gone, or `given_up` says so.
+  // The next line; nothing once the program has exited or `given_up` returns true.
   std::optional<std::string> next(const std::function<bool()>& given_up) {
     using namespace std::chrono_literals;
     std::unique_lock lock(mutex_);
@@ -157,7 +157,7 @@ int main() {
   } catch (const std::exception& error) {
     code = fail(as_error(error));
   }
-  // LibTorch's destructors have nothing left to do and take long.
+  // LibTorch's destructors take long and have nothing left to do.
   fflush(nullptr);
   _exit(code);
 }

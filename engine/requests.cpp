@@ -79,7 +79,7 @@ void rates_request(const Json& request, const EventSink& emit, const Ask&, StopF
   measure_rates(rates, emit, stop);
 }
 
-// One of the names of an enum's values; `otherwise` where the request does not say.
+// An enum value by name; `otherwise` if the request does not state one.
 template <class Enum>
 Enum named(const Json& request, const char* key, Enum otherwise) {
   auto name = field<std::string>(request, key, name_of(otherwise));
@@ -97,7 +97,7 @@ c10::Device begin(const Json& request, const EventSink& emit) {
   return open_device(device);
 }
 
-// The model that a request describes, or a part of one that does.
+// The model described by a request or by a part of it.
 LoadedModel open_described(const Json& described, Precision precision, c10::Device device, const char* model_key = "model",
                            const char* adapter_key = "adapter") {
   ModelConfig model;
@@ -112,7 +112,7 @@ LoadedModel open_model(const Json& request, const char* model_key, const char* a
                         open_device(field<std::string>(request, "device", "cpu")), model_key, adapter_key);
 }
 
-// What eval and generate share.
+// Shared by eval and generate.
 LoadedModel open_for(const Json& request, const EventSink& emit) {
   const c10::Device device = begin(request, emit);
   return open_described(request, named(request, "precision", Precision::fp32), device);
@@ -162,7 +162,7 @@ void check_ids(const std::vector<int32_t>& prompt, int64_t vocab_size) {
 
 using Prompts = std::vector<std::vector<int32_t>>;
 
-// Nothing of the model stays behind: the second is loaded where the first was.
+// Frees the whole model, so that the second one can use its memory.
 at::Tensor logits_of(const Json& described, const std::string& provider, Precision precision, c10::Device device,
                      const Prompts& prompts) {
   LoadedModel loaded = open_described(described, precision, device);

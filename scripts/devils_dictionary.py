@@ -33,7 +33,7 @@ def unwrap(text):
         if lines[0].startswith(" "):
             paragraphs.append("\n".join(line.strip() for line in lines))
         else:
-            # A paragraph may also begin by an indented line right after another paragraph.
+            # A paragraph may also begin with an indented line right after another paragraph.
             joined = "\n".join(("\n" if line.startswith("    ") else "") + line.strip() for line in lines)
             paragraphs.append("\n".join(re.sub(r"\s+", " ", part.strip()) for part in joined.split("\n\n")))
     return "\n\n".join(paragraphs)

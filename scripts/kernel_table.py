@@ -57,7 +57,7 @@ def demangle(names):
 
 
 def parse_ptxas(text):
-    """What ptxas -v says → {mangled: (registers, shared, spills)}"""
+    """Output of ptxas -v → {mangled: (registers, shared, spills)}"""
     kernels, name, spills = {}, None, 0
     for line in text.splitlines():
         if m := re.search(r"Compiling entry function '(\w+)'", line):
@@ -98,7 +98,7 @@ def compile_nvrtc(library, op, kernels, arch):
     if status == 0:
         check(library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    # Every target that needs NVRTC 12 is one that it calls deprecated.
+    # NVRTC 12 reports each of these targets as deprecated.
     warnings = [l for l in text.splitlines() if "warning" in l and "are deprecated" not in l]
     return (text if status or warnings else None), size.value
 
@@ -112,7 +112,7 @@ def in_namespace(kernel):
 
 
 def child_seconds():
-    """Processor time of finished children: the budget holds on a busy machine too."""
+    """Processor time of finished children, so that the budget also works on a busy machine."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -41,7 +41,7 @@ need_disk() {  # MiB
   [ "$free" -ge "$1" ] || die "$cache has $free MiB free, $1 MiB are needed" "set FORGE_CACHE to another disk"
 }
 
-# The wheels are chosen by this tag whatever python3 runs here: nothing of them runs in Python.
+# The wheels are chosen by this tag, whatever python3 runs here: they are not used from Python.
 fetch_wheels() {
   local target=$1
   shift
@@ -53,7 +53,7 @@ fetch_wheels() {
     die "downloading $* failed" "is there a network? the packages come from PyPI"
 }
 
-install_wheels() {  # into folder $1, appearing at once: $2 MiB of $3, packages $4 and so on
+install_wheels() {  # into folder $1, atomically: $2 MiB of $3, packages $4 and so on
   need_disk "$2"
   say "downloading $3"
   local folder=$1 temporary

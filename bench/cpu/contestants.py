@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-WARM_UP_STEPS = 2  # not counted: first touches of memory, kernels chosen
+WARM_UP_STEPS = 2  # warm-up: first touches of memory, choice of kernels
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Rows for the benchmark: The Devil's Dictionary as chats, tokenised once so that every contestant sees the same ids.
 
-    natural   one conversation a row, as long as it is (the answers supervised), at most 512 tokens
-    equal     the same text cut into rows of 128 tokens, all supervised: nobody pads
+    natural   one conversation per row at its natural length, answers supervised, at most 512 tokens
+    equal     the same text cut into rows of 128 tokens, all supervised: no padding for anyone
 """
 import json
 import subprocess

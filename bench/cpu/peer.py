@@ -1,6 +1,6 @@
 """The other side: transformers + peft on the same rows, a plain loop without Trainer's overhead.
 
-    python bench/cpu/peer.py JOB.json METRICS.jsonl     # JOB is forge's job, of the few keys that run.py writes
+    python bench/cpu/peer.py JOB.json METRICS.jsonl     # JOB is a forge job with the few keys that run.py writes
 
 Batches are padded to their longest row; loss is the mean over the supervised tokens, as transformers computes it from
 labels; attention is transformers' default on a CPU (LibTorch's fused one). Precision is the dtype of the frozen

@@ -7,7 +7,7 @@ SmolLM2-135M-Instruct dequantised to fp32 safetensors, LoRA r16 all-linear, batc
     equal            rows of 128 tokens: no padding anywhere, so arithmetic against arithmetic
     natural          natural lengths; the peer pads, forge with packing off
     natural, packed  natural lengths; the peer pads, forge packs
-In each round every contestant of a setting runs once, in turn, so that a slow minute of a shared machine hits all. A
+In each round every contestant of a setting runs once, in turn, so that a slow minute on a shared machine hits them all. A
 ratio is taken within a round; shown are median (min … max) over rounds. Without --forge only the peer is measured.
 """
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the commands that answer before anything is trained: `forge validate` and, with a warm cache, `forge plan`.
+"""Times the commands that run before any training: `forge validate` and, with a warm cache, `forge plan`.
 
     python3 bench/cpu/validate.py build/bin/forge JOB.yaml [--runs 100] [--write bench/results]
 

@@ -74,7 +74,7 @@ def write_file(path, megabytes):
 
 
 def tree(root):
-    """The process and all that it started."""
+    """The process and all its descendants."""
     children = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -66,7 +66,7 @@ def peer(args, model, prompts) -> tuple[float, list[list[int]]]:
 
 
 def closeness(model, prompt: list[int], text: list[int], place: int) -> float:
-    """How far the two best logits lie apart behind the tokens that both have."""
+    """Gap between the two best logits after the tokens that both sides agree on."""
     with torch.no_grad():
         logits = model(input_ids=torch.tensor([prompt + text[:place]])).logits[0, -1].float()
     best = logits.topk(2).values
@@ -109,7 +109,7 @@ def main() -> None:
     for precision in args.precision:
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
         model = AutoModelForCausalLM.from_pretrained(args.base, dtype=dtype).eval()
-        peer(args, model, prompts_of(1))  # kernels are chosen, memory is touched
+        peer(args, model, prompts_of(1))  # warm-up: choice of kernels, first touches of memory
         for count in args.batches:
             prompts, mine, its = prompts_of(count), [], []
             for _ in range(args.rounds):

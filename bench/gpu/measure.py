@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machine's own rates, by torch: measure.py gemm|kconcat|attention|launch|fp8. One JSON line a figure.
+"""The machine's own rates, measured with torch: measure.py gemm|kconcat|attention|launch|fp8. One JSON line a figure.
 
 Inputs are random and rotate through more memory than L2 holds; a figure is the median of timed repetitions."""
 import json, statistics, sys
@@ -34,7 +34,7 @@ def show(**figure):
 
 
 def random(*shape, stride=None, dtype=torch.bfloat16):
-    """Rows `stride` elements apart."""
+    """A matrix whose rows are `stride` elements apart."""
     full = torch.randn(*shape[:-1], stride or shape[-1], device="cuda", dtype=dtype)
     return full[..., : shape[-1]]
 
@@ -88,7 +88,7 @@ def attention():
 
 
 def launch():
-    """What a kernel launch costs, and what is left of it in a replayed graph."""
+    """Cost of a kernel launch, alone and in a replayed graph."""
     x = torch.zeros(1, device="cuda")
     calls = 1000
 

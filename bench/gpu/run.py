@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Everything that waits for a GPU, in one command:
+"""Everything that needs a GPU, in one command:
 
   python3 bench/gpu/run.py --build build            programs made by `ninja -C build gpu_kernels_bench gpu_cases_test`
   python3 bench/gpu/run.py --dry-run                the parts and their commands, nothing run

@@ -23,7 +23,7 @@ SIZES = {
                    hidden_act="gelu_pytorch_tanh", sliding_window=100, query_pre_attn_scalar=48),
 }
 LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias")
-BLOCK = 1 << 16  # random numbers drawn once and repeated: their values do not matter here
+BLOCK = 1 << 16  # drawn once and repeated: the values do not matter here
 
 
 def shapes(config: dict) -> dict:
@@ -52,7 +52,7 @@ def count(shape: list) -> int:
 
 
 def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
-    """A model folder with the tokenizer of another; its rows must be tokens."""
+    """A model folder with another model's tokenizer; its data must be token rows."""
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((tokenizer_from / "config.json").read_text())
     if "architectures" in size:
@@ -90,7 +90,7 @@ def write_rows(path: Path, lengths: list, vocabulary: int) -> Path:
 
 
 def write_pairs(path: Path, lengths: list) -> Path:
-    """Prompts with two answers, each side of at most so many bytes."""
+    """Prompts with two answers, each text at most this many bytes long."""
     draw = random.Random(3)
     text = lambda size: "".join(draw.choice("abcdefgh ") for _ in range(max(1, size)))  # noqa: E731
     with open(path, "w") as file:

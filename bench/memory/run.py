@@ -26,7 +26,7 @@ import models
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "fixtures" / "tiny-llama"
 LOW, HIGH = 1.00, 1.10
-SKIPPED = 77  # FORGE_CPU states more than this processor has
+SKIPPED = 77  # FORGE_CPU names more than this processor has
 
 
 def settings(layers: int) -> dict:
@@ -77,7 +77,7 @@ CHECKPOINTING = ("none", "selective", "full")
 PRECISION = ("fp32", "bf16")
 ROWS = ("packed", "long")
 PROVIDERS = ("reference", "fused")
-# Of models that are not Llama.
+# Models other than Llama.
 FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
@@ -166,7 +166,7 @@ def highest_rss(arguments: list) -> tuple:
         return process.returncode, said.read().decode(errors="replace"), usage.ru_maxrss * 1024
 
 
-# The engine is the program's child, so the kernel's figure for the program alone would miss it: a wrapper waits for both.
+# The engine is a child of the program, so rusage of the program alone would miss it: a wrapper waits for both.
 WRAPPER = "import resource, subprocess, sys; c = subprocess.run(sys.argv[1:]).returncode; " \
           "print('rss', resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(c)"
 

@@ -1,8 +1,8 @@
 """The other side: TRL's DPOTrainer on the same rows, as its documentation uses it.
 
-    python bench/preference/peer.py JOB.json METRICS.jsonl     # JOB is forge's job, of the few keys that against_trl.py writes
+    python bench/preference/peer.py JOB.json METRICS.jsonl     # JOB is a forge job with the few keys that against_trl.py writes
 
-Reference is the model without its adapter, beside each step or precomputed. Tokens of a step are the real ones of both sides.
+The reference is the model without its adapter, computed in each step or beforehand. Tokens of a step are the real ones of both sides.
 """
 import json
 import sys
@@ -17,7 +17,7 @@ from trl import DPOConfig, DPOTrainer
 
 
 class Events(TrainerCallback):
-    """One line a step: time from its beginning to its end, and what the trainer counted."""
+    """One line per step: its duration, and what the trainer counted."""
 
     def __init__(self, path: str):
         self.file, self.began, self.tokens, self.loss = open(path, "w"), 0.0, 0, 0.0

@@ -1,4 +1,4 @@
-"""Whether preferences are learned: examples/dpo-smollm2.yaml over several seeds. Standard library only.
+"""Checks that preferences are learned: examples/dpo-smollm2.yaml over several seeds. Standard library only.
 
     python3 bench/preference/run.py --forge build/bin/forge [--seeds 1 2 3] [--gguf MODEL] [--write bench/results/preference-DATE.md]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recomputation chosen value by value is worth: tokens/s under shrinking memory. Standard library only.
+"""What it gains to choose recomputation value by value: tokens/s under shrinking memory. Standard library only.
 
     python3 bench/recompute/run.py --forge build/bin/forge [--size 10m | --model GGUF] [--limits 8] [--steps 6] [--rounds 3]
         [--tokens 4096] [--precision fp32] [--provider fused] [--write bench/results/recompute-DATE.md]

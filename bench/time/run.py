@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far the plan's seconds a step lie from those measured. Standard library only.
+"""How far the planned seconds per step are from the measured ones. Standard library only.
 
     python3 bench/time/run.py --forge build/bin/forge [--gguf SmolLM2-135M-Instruct.gguf] [--steps 8] [--only TEXT]
         [--write bench/results/time-DATE.md]
@@ -64,7 +64,7 @@ def write_job(args, cell: Cell, folder: Path) -> Path:
 
 
 def measure(args, cell: Cell) -> tuple[float, float]:
-    """Seconds of a step: (planned, measured)"""
+    """Seconds per step: (planned, measured)."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         job = write_job(args, cell, folder)

@@ -32,7 +32,7 @@ Json target_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
 
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
                  const std::string& model_name, int64_t widen, bool scores) {
-  // Keys in alphabetical order and this set of them, as PEFT writes: older versions refuse keys they do not know.
+  // This set of keys in alphabetical order, as PEFT writes them: older versions refuse unknown keys.
   Json json;
   double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
   Json alpha_pattern = Json::object(), rank_pattern = Json::object();
@@ -85,7 +85,7 @@ std::vector<Output> adapter_tensors(const TrainableSet& trainables, const Residu
   return outputs;
 }
 
-// Reads every trainable from the folder's tensors with `widen` times its rank, and hands the tensor to `take`.
+// Reads every trainable tensor from the folder, at `widen` times its rank, and passes it to `take`.
 template <class Take>
 void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, int64_t widen, Take take) {
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder);

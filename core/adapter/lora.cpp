@@ -82,7 +82,7 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
         break;
       }
     }
-    // The norm of the whole weight: with PiSSA, too, W + scale · B A is the weight the model came with.
+    // The norm of the full weight: with PiSSA, too, W + scale · B A is the model's original weight.
     if (adapter.use_dora)
       part(trainables, site, ".lora_magnitude_vector")
           .master.copy_(at::linalg_vector_norm(base_weight(linear, model.type).to(at::kFloat), 2, {1}));

@@ -1,5 +1,5 @@
 #pragma once
-// Errors that a user sees, and promises that forge makes to itself.
+// Errors shown to users, and forge's own invariants.
 //
 //   throw Error(ErrorKind::job, "job.yaml:3:3: train.steps: unknown key").hint("write train.max_steps");
 //   FORGE_CHECK(offset <= size, "offset " << offset << " past the end " << size);
@@ -40,7 +40,7 @@ class Error : public std::runtime_error {
     return std::move(*this);
   }
   ErrorKind kind() const { return kind_; }
-  // What to do about it; empty when there is nothing to say.
+  // What to do about it; may be empty.
   const std::string& hint() const { return hint_; }
 
  private:

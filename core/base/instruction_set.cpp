@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// A set by the names that forge, LibTorch, oneDNN and MKL give it. LibTorch and MKL know none past AVX-512.
+// An instruction set under the names of forge, LibTorch, oneDNN and MKL. LibTorch and MKL know none beyond AVX-512.
 struct Names {
   InstructionSet set;
   const char *forge, *aten, *onednn, *mkl;
@@ -31,10 +31,10 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// oneDNN has names between these: the last set whose name begins the given one, AVX2_VNNI being AVX2.
+// oneDNN has names in between: take the last set whose name is a prefix, so AVX2_VNNI counts as AVX2.
 std::optional<InstructionSet> onednn_set(std::string name) {
   for (char& c : name)
-    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));  // as oneDNN reads it
+    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));  // as oneDNN parses it
   if (name == "AVX") return InstructionSet::baseline;
   if (name.find("AMX") != std::string::npos || starts_with(name, "AVX10")) return InstructionSet::amx_bf16;
   if (name == "AVX512_CORE_FP16") return InstructionSet::avx512_bf16;
@@ -45,7 +45,7 @@ std::optional<InstructionSet> onednn_set(std::string name) {
 }
 
 std::optional<InstructionSet> aten_set(const std::string& name) {
-  if (name == "avx512") return InstructionSet::amx_bf16;  // all that LibTorch tells apart
+  if (name == "avx512") return InstructionSet::amx_bf16;  // the highest it knows, so no limit
   for (const Names& row : kNames)
     if (name == row.aten) return row.set;
   return std::nullopt;
@@ -89,11 +89,11 @@ std::optional<StatedInstructions> stated_instructions() {
                                               join(known, ", ") + did_you_mean(stated, known));
     consider(kForge, stated, set);
   }
-  // What allows everything states nothing.
+  // A limit that allows everything is no limit.
   const auto limit = [&](const char* name, std::optional<InstructionSet> set) {
     if (set && *set < InstructionSet::amx_bf16) consider(name, variable(name), set);
   };
-  // oneDNN reads its older name where the newer is not set.
+  // oneDNN falls back to the older variable name.
   const char* onednn = variable(kOneDnn).empty() ? kOldOneDnn : kOneDnn;
   limit(onednn, onednn_set(variable(onednn)));
   limit(kAten, aten_set(variable(kAten)));

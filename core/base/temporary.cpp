@@ -13,7 +13,7 @@
 namespace forge {
 namespace {
 
-// Between a file's name and a process's id.
+// Separates a file's name from the process id.
 std::string mark() {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
@@ -23,13 +23,13 @@ std::string mark() {
   return ".tmp-" + name + "-";
 }
 
-// When a process began, in clock ticks since the machine started (proc(5), /proc/PID/stat, field 22); 0 where nothing
-// says so. An id is given again, the two together are not.
+// Start time of a process in clock ticks since boot (proc(5), /proc/PID/stat, field 22); 0 if
+// unknown. Process ids are reused, but not together with the start time.
 int64_t start_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
-  // Behind the program's name, which may hold blanks and brackets itself, stands field 3.
+  // Field 3 follows the program's name, which may itself contain spaces and parentheses.
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   for (int number = 3; number <= 22; ++number) fields >> field;
@@ -44,7 +44,7 @@ bool runs(pid_t process, int64_t start) {
   return start == 0 || now == 0 || now == start;
 }
 
-// "NAME.tmp-HOST-PID.START", or more behind it after another '-', of a process that no longer runs.
+// "NAME.tmp-HOST-PID.START", possibly with another "-…" after it, of a process that no longer runs.
 bool abandoned(const std::string& name, const std::string& own_mark) {
   const size_t begin = name.find(own_mark);
   if (begin == std::string::npos) return false;

@@ -15,7 +15,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   const std::string small = lower(word);
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    // No nearer than their lengths differ; names of a file's columns may be of any length.
+    // The distance is at least the difference in length; this keeps long column names cheap.
     const size_t longer = std::max(word.size(), candidate.size()),
                  shorter = std::min(word.size(), candidate.size());
     if (longer - shorter >= best_distance) continue;
@@ -107,7 +107,7 @@ std::string format_number(double value) {
 
 namespace {
 
-// Characters, of which UTF-8's continuation bytes are none.
+// Characters: UTF-8 continuation bytes are not counted.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

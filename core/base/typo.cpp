@@ -17,7 +17,7 @@ std::string digits_of(std::string_view text) {
 
 size_t allowed_edits(size_t length) { return length < 8 ? 1 : 2; }
 
-// Of names with equally many parts, each part must be a likely misspelling of its own.
+// For names with the same number of parts, each part must itself be a likely misspelling.
 bool parts_agree(const std::string& a, const std::string& b) {
   const std::vector<std::string> left = split(a, '_'), right = split(b, '_');
   if (left.size() != right.size()) return true;

@@ -1,5 +1,5 @@
 #pragma once
-// Misspelt names. `nearest` (text.h) always finds something near; here a guess must be likely.
+// Misspelt names. `nearest` (text.h) always finds a candidate; here the guess must be likely.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What an exception that no code expected means to a user. Both mains ask it last.
+// Turns an unexpected exception into an error for the user. Last resort of both mains.
 #include <exception>
 
 #include "core/base/error.h"

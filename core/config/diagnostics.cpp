@@ -55,7 +55,7 @@ void Diagnostics::hide(const std::string& secret) {
 
 void Diagnostics::throw_if_any() const {
   if (faults_.empty()) return;
-  // Files stay in the order in which they were read; inside a file the reader goes from top to bottom.
+  // Files in the order they were read; within a file, from top to bottom.
   std::vector<std::string> files;
   for (const Diagnostic& fault : faults_)
     if (std::find(files.begin(), files.end(), fault.file) == files.end()) files.push_back(fault.file);

@@ -36,7 +36,7 @@ class JobErrors : public Error {
   std::vector<Diagnostic> faults_;
 };
 
-// More help nobody: a file with so many is not a job.
+// More would not help: a file with this many faults is not a job.
 constexpr size_t kFaultLimit = 200;
 
 class Diagnostics {

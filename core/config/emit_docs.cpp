@@ -59,7 +59,7 @@ std::string type_text(const Field& field) {
   return "";
 }
 
-// A number of a default as a person writes it: 0.0002, not 2e-04; 32, not 32.0.
+// A default number the way a person writes it: 0.0002, not 2e-04; 32, not 32.0.
 std::string number_text(const Json& value) {
   if (!value.is_number_float()) return dump_json(value);
   return format_number(value.get<double>());
@@ -164,7 +164,7 @@ One YAML or JSON file describes one run; the keys are the same in both. This pag
 )";
 
 std::string foreign_page() {
-  // By forge's key, in the order of the table.
+  // Grouped by forge's key, in table order.
   std::map<std::string, std::vector<std::string>> names;
   std::vector<std::string> order;
   for (const ForeignRow& row : foreign_rows()) {

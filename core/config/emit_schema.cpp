@@ -25,14 +25,14 @@ Json text_schema() { return {{"type", "string"}, {"minLength", 1}}; }
 
 Json object_schema(const std::vector<Field>& fields, void* object);
 
-// One item alone, or a list of items.
+// A single item, or a list of items.
 Json one_or_list(const Json& item, Json list) {
   list["type"] = "array";
   list["items"] = item;
   return Json::array({item, std::move(list)});
 }
 
-// The forms of a value; more than one become anyOf.
+// The forms a value may take; several become anyOf.
 Json forms(const Field& field, void* object) {
   switch (field.kind) {
     case FieldKind::boolean:
@@ -105,7 +105,7 @@ Json field_schema(const Field& field, void* object) {
   Json schema = Json::object();
   schema["description"] = field.doc + (field.when_unset.empty() ? "" : " Not set: " + field.when_unset + ".");
   if (leaf && !field.required) schema["default"] = std::move(value);
-  // Blank means "not set" for every key that may be left out, so null is a form of its value.
+  // Blank means "not set" for every optional key, so null is one of its forms.
   if (all.size() > 1) {
     if (!field.required) all.push_back({{"type", "null"}});
     schema["anyOf"] = std::move(all);
@@ -131,7 +131,7 @@ Json object_schema(const std::vector<Field>& fields, void* object) {
   return schema;
 }
 
-// What a file must say by itself; a file that extends another may leave it to that one.
+// What a file must state itself, unless it extends another one.
 Json required_without_extends() {
   Json names = Json::array(), inside = Json::object();
   for (const Field& field : job_fields()) {
@@ -153,7 +153,7 @@ std::string job_schema_json() {
               {"title", "forge job"},
               {"description", "One fine-tuning run. Reference: docs/job.md"}};
   Json body = object_schema(job_fields(), &job);
-  // A section's required keys may stand in a base: see required_without_extends.
+  // A section's required keys may come from a base file: see required_without_extends.
   for (auto& [key, property] : body["properties"].items()) {
     property.erase("required");
     if (property.contains("anyOf"))

@@ -38,7 +38,7 @@ class Substitution {
       result += text.substr(at, open - at) + value_of(text.substr(open + 2, close - open - 2));
       at = close + 1;
     }
-    if (node_.faulty) return;  // stays as written: it is no empty value
+    if (node_.faulty) return;  // stays as written: not an empty value
     node_.scalar = result + text.substr(at);
     node_.quoting = Quoting::either;
     if (node_.scalar.empty()) node_.kind = NodeKind::null;

@@ -40,15 +40,15 @@ enum class FieldKind {
   sections,     // a list of structs
 };
 
-// What another value of a key means to a run of the same name. A section's role is that of all keys in it that state
+// What changing a key means to a run of the same name. A section's role applies to all keys in it that state
 // none of their own.
 enum class KeyRole {
   none,       // not stated: a test demands one of every key
   identity,   // another job
-  limit,      // another job too, but --extend moves it
-  content,    // what is read from files: they stand in the identity by their content, or by that of the examples
+  limit,      // another job too, but --extend may change it
+  content,    // names of files: the identity has their content, or that of the examples
   execution,  // the same job, planned again
-  settings,   // changes freely: a run that goes on takes the new value over
+  settings,   // changes freely: a continued run takes the new value
   free,       // changes freely: names, places, what is only evaluated on
 };
 
@@ -62,9 +62,9 @@ struct Field {
   std::string key;
   FieldKind kind = FieldKind::text;
   std::string doc;                   // one sentence for the user
-  std::vector<std::string> choices;  // of a choice; of a text: the words with a meaning of their own
+  std::vector<std::string> choices;  // of a choice; for a text, words with a special meaning
   std::vector<std::string> also;     // words that are rewritten before the parser sees them
-  std::vector<std::string> later;    // choices that other tools have and forge does not have yet
+  std::vector<std::string> later;    // choices of other tools that forge does not have yet
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool above_minimum = false;  // the minimum itself is out
@@ -75,11 +75,11 @@ struct Field {
   bool required = false;
   bool path = false;          // relative to the file that states it
   KeyRole role = KeyRole::none;
-  bool makes_examples = false;  // decides what examples rows give, so it is part of the token cache's key
+  bool makes_examples = false;  // affects which examples rows give, so it is part of the token cache's key
   std::string unit;           // tokens, examples, seconds …
-  std::string when_unset;     // what null or the default means, where the value alone does not say it
-  std::string share_key;      // the key for a share, when a share stands where a count belongs
-  std::string shorthand;      // of a section or list of sections: the member that a lone text means
+  std::string when_unset;     // what null or the default means, if the value alone does not tell
+  std::string share_key;      // the key to use for a share instead of a count
+  std::string shorthand;      // of a section or list of sections: the member that a plain text stands for
   std::vector<Field> fields;  // of a section
 
   std::function<FieldValue(const void*)> get;

@@ -1,5 +1,5 @@
 #pragma once
-// How job_fields.cpp writes an entry: the member's type gives the kind, the words after it the rest.
+// How job_fields.cpp writes an entry: the member's type gives the kind, chained calls the rest.
 //
 //   key("rank", &AdapterConfig::rank, "Width of the low-rank update.").range(1, 65536)
 //

@@ -17,9 +17,9 @@ const std::vector<EmbeddedFile>& embedded_foreign();  // generated from foreign/
 
 namespace {
 
-constexpr size_t kTypoLength = 8;  // shorter names of other tools are too near to each other to guess
+constexpr size_t kTypoLength = 8;  // other tools' shorter names are too similar to guess
 
-// * stands for any text; upper and lower case are one, as in Python's True.
+// * matches any text; case is ignored, as in Python's True.
 bool matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return lower(pattern) == lower(text);
@@ -36,7 +36,7 @@ std::vector<std::string> trimmed_parts(std::string_view text, char separator) {
   return parts;
 }
 
-// Reads keys.txt; a line that cannot be read is a fault of this program.
+// Reads keys.txt; a malformed line is a bug in this program.
 class TableReader {
  public:
   std::vector<ForeignRow> rows;
@@ -154,43 +154,35 @@ const Index& table_index() {
 
 bool is_blank(const Node& value) { return value.is_null() || (value.is_scalar() && value.scalar.empty()); }
 
-// The values that decide: of a list of one, that one.
-std::vector<std::string> words_of(const Node& value) {
-  if (is_blank(value)) return {"null"};
-  if (value.is_scalar()) return {value.scalar};
-  if (value.is_list() && value.items.size() == 1 && value.items[0].is_scalar())
-    return {value.items[0].scalar};
-  return {};
+// What VALUES are matched against: a list of one counts as its item.
+std::string word_of(const Node& value) {
+  if (is_blank(value)) return "null";
+  if (value.is_scalar()) return value.scalar;
+  if (value.is_map()) return "{}";
+  const bool one = value.items.size() == 1 && value.items[0].is_scalar();
+  return one ? value.items[0].scalar : "[]";
 }
 
-const ValueRule* rule_for(const std::vector<ValueRule>& rules, const std::vector<std::string>& words) {
+const ValueRule* rule_for(const std::vector<ValueRule>& rules, const std::string& word) {
   for (const ValueRule& rule : rules)
     for (const std::string& pattern : rule.values)
-      for (const std::string& word : words)
-        if (matches(pattern, word)) return &rule;
+      if (matches(pattern, word)) return &rule;
   return nullptr;
 }
 
-// data.eval[3].path and data.train[].path have the rules of data.train.path.
+// data.eval[3].path and data.train[].path share the rules of data.train.path.
 std::string rules_key(std::string key) {
   for (size_t open = key.find('['); open != std::string::npos; open = key.find('['))
     key.erase(open, key.find(']', open) + 1 - open);
   return key.starts_with("data.eval.") ? "data.train." + key.substr(10) : key;
 }
 
-const std::vector<ValueRule>& rules_of(const std::string& key) {
-  static const std::vector<ValueRule> none;
-  const auto& values = table_index().table.values;
-  auto found = values.find(rules_key(key));
-  return found == values.end() ? none : found->second;
-}
-
-// The rule for a value in forge's key; none for a word that the key takes anyway.
-const ValueRule* rule_of(const std::string& key, const std::vector<std::string>& words) {
-  if (const Field* field = find_field(rules_key(key)); field && words.size() == 1)
+// The rule for a value of forge's key; none for words that the key accepts as they are.
+const ValueRule* rule_of(const std::string& key, const std::string& word) {
+  if (const Field* field = find_field(rules_key(key)))
     for (const auto* own : {&field->choices, &field->also})
-      if (std::find(own->begin(), own->end(), words[0]) != own->end()) return nullptr;
-  return rule_for(rules_of(key), words);
+      if (std::find(own->begin(), own->end(), word) != own->end()) return nullptr;
+  return rule_for(foreign_value_rules(key), word);
 }
 
 std::string said(const ValueRule& rule) {
@@ -198,15 +190,17 @@ std::string said(const ValueRule& rule) {
   return rule.text.empty() ? "leave it out" : "write " + rule.text;
 }
 
-// OWNER/NAME, which may also be a folder: so it is said what a hub's name would need. Some owners are nobody's names.
+// OWNER/NAME, which may also be a folder; hence a hint, not an error. Some first parts are never owners.
 bool could_be_a_hub_name(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == 0 || slash == std::string::npos || slash + 1 == text.size() || text[0] == '.' ||
       text.find('/', slash + 1) != std::string::npos)
     return false;
-  static const std::vector<std::string> folders{"model", "models",  "base",    "weights", "data",   "dataset", "datasets",
-                                                "runs",  "results", "outputs", "output",  "out",    "checkpoints", "adapters",
-                                                "tmp",   "src",     "tests",   "examples"};
+  static const std::vector<std::string> folders{
+      "model", "models",  "base",    "weights", "data",     "dataset",     "datasets",
+      "runs",  "results", "outputs", "output",  "out",      "checkpoint",  "checkpoints",
+      "ckpt",  "ckpts",   "saves",   "saved",   "adapters", "experiments", "logs",
+      "tmp",   "src",     "tests",   "examples"};
   if (std::find(folders.begin(), folders.end(), text.substr(0, slash)) != folders.end()) return false;
   const bool plain = text.find_first_not_of(
                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -218,24 +212,32 @@ bool could_be_a_hub_name(const std::string& text) {
   return plain && !file;
 }
 
-std::string download_hint(const Field& field, const std::string& key, const std::vector<std::string>& words) {
+std::string download_hint(const Field& field, const std::string& key, const std::string& word) {
   const bool data = key.starts_with("data.");
   const Field* place = field.kind == FieldKind::sections && data ? find_field("data.train.path") : &field;
-  if (words.size() != 1 || !place->path || key == "output_dir" || !could_be_a_hub_name(words[0])) return "";
-  return "a name of the hub is downloaded first: hf download " + words[0] +
-         (data ? " --repo-type dataset" : "") + " --local-dir FOLDER";
+  if (!place->path || key == "output_dir" || !could_be_a_hub_name(word)) return "";
+  return std::string("a name of the hub is ") + (data ? "" : "model: ") + "{repo: " + word + "}, which forge fetch downloads";
 }
 
-// Why forge's key would not take the value as it is.
+// Why forge's key would refuse the value as it is.
 std::string misfit(const Field& field, const std::string& key, const Node& value) {
-  if (!value.is_scalar() || value.scalar.find("${") != std::string::npos) return "";
-  const std::string problem = value_problem(field, key, value);
+  if (value.is_scalar() && value.scalar.find("${") != std::string::npos) return "";
+  const std::string problem = value_problem(field, key, value), kind = describe(value) + ", expected ";
+  if (problem.starts_with(kind))
+    return "it takes " + problem.substr(kind.size()) + ", not " + describe(value);
   return problem.empty() ? "" : "where " + problem;
 }
 
 }  // namespace
 
 const std::vector<ForeignRow>& foreign_rows() { return table_index().table.rows; }
+
+const std::vector<ValueRule>& foreign_value_rules(const std::string& key) {
+  static const std::vector<ValueRule> none;
+  const auto& values = table_index().table.values;
+  auto found = values.find(rules_key(key));
+  return found == values.end() ? none : found->second;
+}
 
 const ForeignRow* find_foreign_row(const std::vector<std::string>& names, bool patterns) {
   const Index& index = table_index();
@@ -262,34 +264,34 @@ std::string misspelt_foreign_key(const std::string& word) {
 }
 
 std::string foreign_value_hint(const std::string& key, const std::string& value) {
-  const ValueRule* rule = rule_of(key, {value});
+  const ValueRule* rule = rule_of(key, value);
   return rule ? said(*rule) : "";
 }
 
 std::string carried_value_hint(const std::string& key, const Node& value) {
   const Field* field = find_field(rules_key(key));
   if (!field) return "";
-  const std::vector<std::string> words = words_of(value);
-  if (const ValueRule* rule = rule_of(key, words)) return said(*rule);
+  const std::string word = word_of(value);
+  if (const ValueRule* rule = rule_of(key, word)) return said(*rule);
   if (is_blank(value)) return "leave it out";
-  if (std::string hint = download_hint(*field, key, words); !hint.empty()) return hint;
+  if (std::string hint = download_hint(*field, key, word); !hint.empty()) return hint;
   return misfit(*field, key, value);
 }
 
 std::string hub_hint(const std::string& key, const std::string& written) {
   const Field* field = find_field(rules_key(key));
-  return field ? download_hint(*field, key, {written}) : "";
+  return field ? download_hint(*field, key, written) : "";
 }
 
 std::string foreign_hint(const ForeignRow& row, const std::string& name, const Node& value) {
   if (row.kind != ForeignRow::Kind::counterpart) {
-    const ValueRule* rule = rule_for(row.rules, words_of(value));
+    const ValueRule* rule = rule_for(row.rules, word_of(value));
     const std::string reason = rule ? said(*rule) : row.note;
     return name + " has no counterpart" + (row.kind == ForeignRow::Kind::later ? " yet: " : ": ") + reason;
   }
   std::string key = row.key;
   const Field* field = find_field(rules_key(key));
-  // A lone value of a section is its short form: `lr_scheduler: cosine` is schedule.type.
+  // A scalar in place of a section is its short form: `lr_scheduler: cosine` is schedule.type.
   const bool alone = !is_blank(value) && !value.is_map();
   if (field && field->kind == FieldKind::section && !field->shorthand.empty() && row.short_form && alone) {
     key += "." + field->shorthand;
@@ -297,7 +299,7 @@ std::string foreign_hint(const ForeignRow& row, const std::string& name, const N
   }
   std::string hint = name == key ? "it is " + key + ", at the top of the file" : name + " is " + key + " here";
   std::string change;
-  if (const ValueRule* rule = rule_for(row.rules, words_of(value)))
+  if (const ValueRule* rule = rule_for(row.rules, word_of(value)))
     change = said(*rule);
   else if (is_blank(value))
     change = "leave it out";

@@ -105,10 +105,10 @@ struct ObjectiveConfig {
   // Of objectives that compare answers. What is not set is decided by the type (core/objective/objective.h).
   DpoLoss loss = DpoLoss::sigmoid;
   std::optional<double> beta;
-  double label_flip = 0;             // share of pairs that are taken to be the wrong way round
+  double label_flip = 0;             // assumed share of pairs with swapped labels
   std::optional<double> nll_weight;  // of the chosen answer's mean negative log-likelihood
   NllMean nll_mean = NllMean::pair;
-  double gamma = 1;                  // simpo: the margin that is asked for
+  double gamma = 1;                  // simpo: target margin
   double odds_weight = 0.1;          // orpo
   double desirable_weight = 1, undesirable_weight = 1;  // kto
   double center = 0.01;              // reward: pulls the two rewards' sum to 0
@@ -130,13 +130,13 @@ struct ObjectiveConfig {
 struct DataSource {
   std::string path;  // a file, a folder or a pattern; absolute after load_job
   RowFormat format = RowFormat::automatic;
-  std::optional<int64_t> limit;  // so many rows only, of all files of the source together
-  int64_t skip = 0;              // leave out so many rows before
-  double weight = 1;             // times that each row is trained; a fraction by the row's hash and the seed
+  std::optional<int64_t> limit;  // use only this many rows, over all files of the source
+  int64_t skip = 0;              // skip this many rows first
+  double weight = 1;             // times each row is used; fractions by the row's hash and the seed
   std::map<std::string, std::string> columns;     // forge's name of a field → where it stands in the row
   std::map<std::string, std::string> roles;       // name of a speaker in the data → role
   std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
-  std::vector<std::string> ignore;                // keys of rows and turns that are left out on purpose
+  std::vector<std::string> ignore;                // keys of rows and turns to ignore deliberately
   SampleBy sample_by = SampleBy::document;        // text files
   std::optional<std::string> repo, revision;      // of the hub, in whose cache `path` then lies
 };
@@ -209,7 +209,7 @@ struct EvalConfig {
   std::optional<int64_t> every_steps;  // null: at the end only
   bool at_start = false;
   int64_t samples = 2;  // prompts answered before and after training, for the report
-  int64_t prompts = 64;  // of the evaluation data that are answered greedily and scored, where completions are drawn
+  int64_t prompts = 64;  // evaluation prompts answered greedily and scored, for grpo
   EarlyStoppingConfig early_stopping;
 };
 
@@ -283,7 +283,7 @@ struct RolloutConfig {
   int64_t max_new_tokens = 512;
   double temperature = 1;
   std::vector<std::string> stop;
-  Auto<int64_t> slots;  // completions that are drawn at once
+  Auto<int64_t> slots;  // completions generated at once
   DynamicSamplingConfig dynamic_sampling;
 };
 
@@ -307,7 +307,7 @@ struct Job {
   RewardMixConfig reward_mix;
   RolloutConfig rollout;
   std::string provider = "auto";
-  std::vector<std::string> allow;  // what is refused by default: foreign_template
+  std::vector<std::string> allow;  // checks to turn off: foreign_template
 };
 
 }  // namespace forge

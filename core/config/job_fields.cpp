@@ -93,35 +93,39 @@ std::vector<Field> adapter_fields() {
 std::vector<Field> advantage_fields() {
   return {
       key("baseline", &AdvantageConfig::baseline,
-          "grpo: what a completion's reward is compared with: the mean of its group, the mean of the others of the group, or "
-          "nothing."),
+          "grpo: what a completion's reward is compared with: the mean of its group (group), the mean of "
+          "the rest of its group (others), or nothing (none)."),
       key("scale", &AdvantageConfig::scale,
-          "grpo: what the difference is divided by: the group's standard deviation, that of the whole rollout, or nothing."),
+          "grpo: what the advantage is divided by: the standard deviation of the group, that of the whole "
+          "rollout (batch), or nothing (none)."),
   };
 }
 
 std::vector<Field> kl_fields() {
   return {
-      key("weight", &KlConfig::weight, "grpo: weight of the divergence from the base model. 0 needs no reference.").at_least(0),
+      key("weight", &KlConfig::weight,
+          "grpo: weight of the KL divergence from the base model. With 0 no reference model is needed.").at_least(0),
       key("estimator", &KlConfig::estimator,
-          "grpo: how a token's divergence is estimated, with x the difference of the log-probabilities: x (k1), x²/2 (k2) or "
-          "e^−x − 1 + x (k3). In the loss k2 and k3 have the gradient of the divergence itself; k1 has none on average and is "
-          "refused there."),
-      key("in", &KlConfig::in, "grpo: add it to the loss of each token, or take its sum over the completion off the reward."),
+          "grpo: how the KL divergence of a token is estimated from the difference x of the "
+          "log-probabilities: x (k1), x²/2 (k2) or e^−x − 1 + x (k3). In the loss, k2 and k3 have the "
+          "gradient of the divergence itself; k1 has zero gradient on average and is refused there."),
+      key("in", &KlConfig::in,
+          "grpo: add the divergence to the loss of each token, or subtract its sum over the completion "
+          "from the reward."),
   };
 }
 
 std::vector<Field> objective_fields() {
   return {
       key("type", &ObjectiveConfig::type,
-          "What is minimized: the loss on the answers (sft) or on all text (pretrain); or, from pairs of a "
-          "chosen and a rejected answer, a loss that prefers the chosen one: against a reference model (dpo) or "
-          "without one (simpo, orpo, cpo); from single answers that are good or bad, how much likelier or less likely they "
-          "become (kto); or, from pairs, a model that scores answers (reward); or rewards of completions that the model "
-          "draws itself (grpo). dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and reinforce++ are short for grpo with other keys, which "
-          "forge plan shows.")
+          "What is minimized. From text: the loss on the answers (sft) or on everything (pretrain). From "
+          "pairs of a chosen and a rejected answer: a preference loss with a reference model (dpo) or "
+          "without one (simpo, orpo, cpo), or a model that scores answers (reward). From single answers "
+          "labeled good or bad: kto. From rewards of completions that the model samples itself: grpo; "
+          "dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and reinforce++ are short for grpo with other "
+          "settings, which forge plan shows.")
           .also({"dr_grpo", "dapo", "gspo", "cispo", "sapo", "gepo", "rloo", "reinforce++"})
-          .later({"ipo", "ppo", "vapo"})
+          .later({"ppo", "vapo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -129,7 +133,8 @@ std::vector<Field> objective_fields() {
           "pair, or all tokens.")
           .makes_examples(),
       key("label_smoothing", &ObjectiveConfig::label_smoothing,
-          "Share of the target probability that is spread evenly over the vocabulary.")
+          "Label smoothing: the share of the target probability that is spread evenly over the "
+          "vocabulary.")
           .at_least(0)
           .below(1),
       key("z_loss", &ObjectiveConfig::z_loss,
@@ -137,66 +142,76 @@ std::vector<Field> objective_fields() {
           .at_least(0),
       key("loss", &ObjectiveConfig::loss, "dpo: the loss of a pair. forge plan prints its formula."),
       key("beta", &ObjectiveConfig::beta,
-          "dpo, simpo, cpo, kto: how strongly answers are told apart. In dpo and kto a smaller value lets the model move farther "
-          "from the reference.")
+          "dpo, simpo, cpo, kto: how strongly the loss separates the answers. In dpo and kto, a smaller "
+          "value lets the model move farther from the reference.")
           .above(0)
           .when_unset("0.1; simpo 2"),
       key("label_flip", &ObjectiveConfig::label_flip,
-          "dpo: share of the pairs that are taken to be the wrong way round (loss sigmoid, robust or exo_pair).")
+          "dpo: assumed share of pairs whose labels are swapped (loss sigmoid, robust or exo_pair).")
           .at_least(0)
           .below(0.5),
       key("nll_weight", &ObjectiveConfig::nll_weight,
-          "Weight of the chosen answer's negative log-likelihood, the mean over its tokens, beside the preference.")
+          "Weight of the chosen answer's negative log-likelihood (mean over its tokens), added to the "
+          "preference loss.")
           .at_least(0)
           .when_unset("0; orpo and cpo 1"),
       key("nll_mean", &ObjectiveConfig::nll_mean,
-          "What that likelihood is divided by: each chosen answer by its own tokens (pair), or all of them by the tokens of "
-          "all chosen answers of the step (token).")
+          "How that likelihood is averaged: over the tokens of each chosen answer (pair), or over the "
+          "tokens of all chosen answers of the step (token).")
           .when_unset("pair"),
-      key("gamma", &ObjectiveConfig::gamma, "simpo: the margin that is asked for between the two answers.").at_least(0),
-      key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds ratio.").above(0),
+      key("gamma", &ObjectiveConfig::gamma, "simpo: target margin between the two answers.").at_least(0),
+      key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds-ratio term.").above(0),
       key("desirable_weight", &ObjectiveConfig::desirable_weight,
-          "kto: weight of answers that are good. forge plan states the ratio of both classes and proposes a weight.")
+          "kto: weight of the good answers. forge plan shows the ratio of good to bad ones and suggests a "
+          "weight.")
           .above(0),
-      key("undesirable_weight", &ObjectiveConfig::undesirable_weight, "kto: weight of answers that are bad.").above(0),
+      key("undesirable_weight", &ObjectiveConfig::undesirable_weight, "kto: weight of the bad answers.").above(0),
       key("center", &ObjectiveConfig::center,
-          "reward: coefficient of the squared sum of both rewards, which keeps their mean at 0.")
+          "reward: coefficient of the squared sum of a pair's two rewards, which keeps rewards centered "
+          "at 0.")
           .at_least(0),
       key("reference", &ObjectiveConfig::reference,
-          "dpo, kto: the model that answers are compared with: the base model without the adapter (base), or the model as "
-          "training begins (start). They differ where adapter.init_from continues an adapter; auto then takes start, and "
-          "base for a new one.")
+          "dpo, kto: the reference model: the base model without the adapter (base), or the model as it "
+          "is when training starts (start). They differ only if adapter.init_from continues an adapter; "
+          "auto then uses start, otherwise base.")
           .automatic(),
       key("reference_cache", &ObjectiveConfig::reference_cache,
-          "dpo, kto: compute the reference's log-probabilities once, before the first step, instead of in each step.")
+          "dpo, kto: compute the reference log-probabilities once, before the first step, instead of in "
+          "every step.")
           .automatic(),
       key("policy", &ObjectiveConfig::policy,
-          "grpo: the loss of a ratio r: clipped (clip), a weight on the log-probability that is cut off above (cispo), a smooth "
-          "gate (sapo), or the log-probability alone (reinforce)."),
+          "grpo: the loss, given the ratio r of new to old probability: clipped (clip), a capped weight "
+          "on the log-probability (cispo), a smooth gate (sapo), or the log-probability alone "
+          "(reinforce)."),
       key("ratio", &ObjectiveConfig::ratio,
-          "grpo: of which probabilities r is the ratio: of each token, the geometric mean over the completion (sequence), its "
-          "product (sum), or over the expectation of the group (group)."),
-      key("clip_low", &ObjectiveConfig::clip_low, "grpo: r is clipped below 1 minus this (policy clip).").at_least(0).below(1),
-      key("clip_high", &ObjectiveConfig::clip_high, "grpo: r is clipped above 1 plus this (policy clip, cispo).").at_least(0),
+          "grpo: what r is the ratio of: each token's probability (token), their geometric mean over the "
+          "completion (sequence), their product (sum), or the completion's probability over its group's "
+          "expectation (group)."),
+      key("clip_low", &ObjectiveConfig::clip_low,
+          "grpo: r is clipped from below at 1 minus this (policy clip).").at_least(0).below(1),
+      key("clip_high", &ObjectiveConfig::clip_high,
+          "grpo: r is clipped from above at 1 plus this (policy clip, cispo).").at_least(0),
       key("dual_clip", &ObjectiveConfig::dual_clip,
-          "grpo: largest r that counts for a completion with a negative advantage (policy clip).")
+          "grpo: upper limit of r for completions with a negative advantage (policy clip).")
           .above(1)
           .when_unset("no limit"),
       key("mean", &ObjectiveConfig::mean,
-          "grpo: what the loss of a step is divided by: its trained tokens, its completions after each one's own mean over "
-          "tokens, or completions times rollout.max_new_tokens (constant)."),
+          "grpo: how the loss of a step is averaged: over its trained tokens (token), over completions "
+          "after averaging each over its own tokens (sequence), or divided by completions times "
+          "rollout.max_new_tokens (constant)."),
       section("advantage", &ObjectiveConfig::advantage, "grpo: how rewards become advantages.", advantage_fields()),
       section("kl", &ObjectiveConfig::kl, "grpo: the divergence from the base model.", kl_fields()).shorthand("weight"),
-      key("entropy_weight", &ObjectiveConfig::entropy_weight, "grpo: weight of the policy's entropy, which the loss raises.")
+      key("entropy_weight", &ObjectiveConfig::entropy_weight, "grpo: weight of the entropy bonus.")
           .at_least(0),
       key("updates_per_rollout", &ObjectiveConfig::updates_per_rollout,
-          "grpo: optimizer steps that a rollout is split into, by prompts.")
+          "grpo: number of optimizer steps a rollout is split into, by prompts.")
           .range(1, 4096)
           .unit("steps"),
-      key("epochs_per_rollout", &ObjectiveConfig::epochs_per_rollout, "grpo: how often each rollout is trained on.")
+      key("epochs_per_rollout", &ObjectiveConfig::epochs_per_rollout,
+          "grpo: number of passes over each rollout.")
           .range(1, 64),
       key("mask_truncated", &ObjectiveConfig::mask_truncated,
-          "grpo: leave completions out of the loss that reached rollout.max_new_tokens without an end."),
+          "grpo: exclude completions from the loss that were cut off at rollout.max_new_tokens."),
   };
 }
 
@@ -214,9 +229,9 @@ std::vector<Field> source_fields() {
       key("revision", &DataSource::revision, "Branch, tag or commit of repo.").when_unset("main"),
       key("format", &DataSource::format,
           "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
-          "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on the two answers of preference rows, grpo "
-          "on prompt rows, sft and pretrain on the rest; reward rows can be inspected with forge data, but no objective trains on "
-          "them yet.")
+          "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on both answers "
+          "of preference rows, grpo on prompt rows, sft and pretrain on the rest. reward rows (an answer "
+          "with its score) can be inspected with forge data, but no objective trains on them yet.")
           .makes_examples(),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
           .at_least(1)
@@ -252,7 +267,7 @@ std::vector<Field> source_fields() {
           .when_unset("the row's own completion")
           .makes_examples(),
       key("ignore", &DataSource::ignore,
-          "Keys of rows and turns to ignore on purpose, such as a context, a score or images.")
+          "Keys of rows and turns to ignore deliberately, such as a context, a score or images.")
           .when_unset("keys that would change the training are refused, others are reported")
           .makes_examples(),
       key("sample_by", &DataSource::sample_by,
@@ -349,7 +364,7 @@ std::vector<Field> train_fields() {
           .when_unset("no limit")
           .role(KeyRole::limit),
       key("max_time", &TrainConfig::max_time,
-          "Stop after this much wall-clock time, loading and evaluation included: seconds, or 90s, 30m, "
+          "Stop after this much wall-clock time, including loading and evaluation: seconds, or 90s, 30m, "
           "1h30m.")
           .kind(FieldKind::seconds)
           .above(0)
@@ -377,15 +392,16 @@ std::vector<Field> train_fields() {
           .unit("examples")
           .role(KeyRole::execution),
       key("micro_batch_tokens", &TrainConfig::micro_batch_tokens,
-          "Tokens per forward and backward pass. With packing rows are filled up to it; without, as many "
-          "examples are taken in order as fit.")
+          "Tokens per forward and backward pass. With packing, rows are filled up to this; without, as "
+          "many consecutive examples are taken as fit.")
           .automatic()
           .at_least(1)
           .unit("tokens")
           .role(KeyRole::execution),
       key("activation_checkpointing", &TrainConfig::activation_checkpointing,
-          "What the backward pass recomputes instead of keeping in memory: nothing, the inner values of the MLP, or a whole "
-          "layer. auto keeps what fits and gives up value by value, cheapest first; plans say chosen then.")
+          "What the backward pass recomputes instead of keeping in memory: nothing, the inside of the "
+          "MLP, or whole layers. auto keeps what fits and drops single values, cheapest to recompute "
+          "first; plans call that chosen.")
           .automatic()
           .role(KeyRole::execution),
       key("precision", &TrainConfig::precision,
@@ -419,12 +435,13 @@ std::vector<Field> train_fields() {
 std::vector<Field> optimizer_fields() {
   return {
       key("type", &OptimizerConfig::type,
-          "The optimizer. adamw_8bit keeps its state in 8 bits; lion keeps one moment and wants a learning rate 3 to 10 times "
-          "smaller than adamw.")
-          .later({"adam", "adafactor", "muon", "sophia", "paged_adamw_8bit"}),
+          "The optimizer. adamw_8bit keeps its state in 8 bits. lion keeps a single moment and needs a "
+          "learning rate 3 to 10 times smaller than adamw.")
+          .later({"adafactor", "muon", "sophia"}),
       key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.").above(0),
-      key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw, adamw_8bit), or of the update and the momentum (lion); auto: 0.9 and "
-          "0.999, for lion 0.9 and 0.99.")
+      key("betas", &OptimizerConfig::betas,
+          "Decay rates of the first and second moment (adamw, adamw_8bit), or of the update and the "
+          "momentum (lion). auto is [0.9, 0.999], for lion [0.9, 0.99].")
           .at_least(0)
           .below(1)
           .length(2)
@@ -490,7 +507,7 @@ std::vector<Field> eval_fields() {
           "before and after training, for the report.")
           .range(0, 64),
       key("prompts", &EvalConfig::prompts,
-          "grpo: number of prompts of the evaluation data that are answered greedily and scored in each evaluation.")
+          "grpo: number of evaluation prompts that are answered greedily and scored in each evaluation.")
           .at_least(1)
           .unit("prompts"),
       section("early_stopping", &EvalConfig::early_stopping,
@@ -512,7 +529,9 @@ std::vector<Field> hardware_fields() {
       key("profile", &HardwareConfig::profile,
           "Hardware profile. auto picks the one that matches the machine (see forge list profiles).")
           .words({"auto"}),
-      key("device", &HardwareConfig::device, "Device to train on: auto, cpu, cuda, cuda:N, or cuda:NAME for a card by its name, such as cuda:RTX 4090.")
+      key("device", &HardwareConfig::device,
+          "Device to train on: auto, cpu, cuda, cuda:N, or cuda:NAME for a card by name, such as cuda:RTX "
+          "4090.")
           .words({"auto", "cpu", "cuda"}),
       key("memory_limit", &HardwareConfig::memory_limit,
           "Maximum memory the run may use: bytes, or a size such as 24GiB.")
@@ -528,35 +547,34 @@ std::vector<Field> reward_fields() {
       key("name", &RewardConfig::name, "Name of the reward in tables, metrics and requires.")
           .when_unset("the type"),
       key("type", &RewardConfig::type,
-          "What gives the score. exact, contains and regex compare texts; numeric and math compare values; "
-          "choice compares letters of options; json_schema and tags check a format; length, repetition and "
-          "overlong measure; command asks a process of yours.")
+          "How completions are scored. exact, contains and regex compare text; numeric and math compare "
+          "values; choice compares option letters; json_schema and tags check a format; length, "
+          "repetition and overlong measure the text; command runs a program of yours.")
           .required()
           .later({"http", "model"}),
       key("weight", &RewardConfig::weight,
-          "What the score is multiplied with before it is added to the total. 0 measures the reward without "
-          "training on it.")
+          "Factor of the score in the total. With 0 the reward is measured but not trained on.")
           .range(-1e6, 1e6),
       key("requires", &RewardConfig::needs,
-          "Name of another reward: this one counts only where the other is above 0, and as 0 elsewhere."),
+          "Name of another reward: this one counts only where the other is above 0, and is 0 elsewhere."),
       key("on_error", &RewardConfig::on_error,
-          "What to do when there is no score, because a process failed or a row has no usable reference answer: "
-          "stop, or leave the completion unscored. A missing score is never counted as 0."),
+          "What to do when there is no score because a process failed or a row has no usable reference "
+          "answer: stop, or leave the completion unscored. A missing score is never counted as 0."),
       key("max_unscored", &RewardConfig::max_unscored,
-          "Largest share of a batch that may stay unscored; beyond it the run stops.")
+          "Largest share of a batch that may stay unscored; the run stops above it.")
           .range(0, 1),
       key("answer", &RewardConfig::answer,
           "Column of the row that holds the reference answer, or a dotted path to it (exact, regex, numeric, math, "
           "choice).")
           .when_unset("answer; with regex, groups are not compared"),
       key("extract", &RewardConfig::extract,
-          "Where the answer stands in the completion (exact, numeric, math, choice): whole, last (the last number, "
-          "formula or letter), boxed (the last \\boxed{…}), \"after TEXT\" (behind the last TEXT), \"tag NAME\" "
-          "(inside the last <NAME>) or \"regex PATTERN\" (the first group of the last match). auto is whole for "
-          "exact; for the others boxed, else last.")
+          "Where the answer is in the completion (exact, numeric, math, choice): whole, last (the last "
+          "number, formula or letter), boxed (the last \\boxed{…}), \"after TEXT\" (after the last TEXT), "
+          "\"tag NAME\" (inside the last <NAME>) or \"regex PATTERN\" (the first group of the last match). "
+          "auto is whole for exact, and boxed, else last, for the others.")
           .words({"auto", "whole", "last", "boxed"}),
-      key("strip", &RewardConfig::strip, "Ignore blanks around both texts (exact)."),
-      key("casefold", &RewardConfig::casefold, "Ignore upper and lower case (exact, contains)."),
+      key("strip", &RewardConfig::strip, "Ignore leading and trailing whitespace of both texts (exact)."),
+      key("casefold", &RewardConfig::casefold, "Ignore case (exact, contains)."),
       key("tolerance", &RewardConfig::tolerance,
           "Relative difference that still counts as equal (numeric, math). With 0, numeric compares exactly.")
           .at_least(0)
@@ -565,23 +583,24 @@ std::vector<Field> reward_fields() {
           "Score of an answer that has the right form but is wrong (numeric, math, choice, json_schema).")
           .range(0, 1),
       key("choices", &RewardConfig::choices, "The letters or words to choose from (choice)."),
-      key("all", &RewardConfig::all, "Texts that should occur; the score is the share that does (contains).")
+      key("all", &RewardConfig::all,
+          "Texts that should occur; the score is the share of them that do (contains).")
           .when_unset("none"),
       key("none", &RewardConfig::none, "Texts that should not occur (contains).").when_unset("none"),
       key("pattern", &RewardConfig::pattern,
-          "A regular expression in PCRE2's syntax (regex). With answer, the score is the share of its groups that "
-          "equal the reference answer."),
+          "A regular expression in PCRE2 syntax (regex). With answer, the score is the share of its "
+          "groups that equal the reference answer."),
       key("match", &RewardConfig::match,
           "Whether the pattern must match the whole completion or may match anywhere in it (regex)."),
       key("schema", &RewardConfig::schema, "File with a JSON Schema (json_schema).").path(),
       key("where", &RewardConfig::where,
-          "Where the JSON stands: the whole completion, the last fenced code block, or the last object or array in "
-          "the text (json_schema)."),
+          "Where the JSON is: the whole completion, the last fenced code block, or the last object or "
+          "array in the text (json_schema)."),
       key("tags", &RewardConfig::tags,
-          "Names of tags that should occur once each, in this order, with nothing outside them (tags).")
+          "Names of tags that should each occur once, in this order, with nothing outside them (tags).")
           .when_unset("none"),
       key("strict", &RewardConfig::strict, "Score 1 or 0 instead of the share of conditions that hold (tags)."),
-      key("unit", &RewardConfig::unit, "What is counted (length)."),
+      key("unit", &RewardConfig::unit, "What length counts."),
       key("min", &RewardConfig::min, "Shortest length with score 1 (length).").at_least(0),
       key("max", &RewardConfig::max,
           "Longest length with score 1 (length); the limit of completion tokens (overlong).")
@@ -594,30 +613,31 @@ std::vector<Field> reward_fields() {
           .range(1, 100)
           .unit("words"),
       key("buffer", &RewardConfig::buffer,
-          "Tokens before max in which the penalty grows linearly (overlong), as in DAPO.")
+          "Number of tokens before max over which the penalty grows linearly (overlong), as in DAPO.")
           .at_least(0)
           .unit("tokens"),
       key("penalty", &RewardConfig::penalty,
           "Largest penalty: scores lie between 0 and minus this (repetition, overlong).")
           .above(0),
       key("command", &RewardConfig::command,
-          "A program and its arguments (command). One text is split at blanks; no shell is involved. It speaks JSON "
-          "lines: see docs/rewards.md.")
+          "A program and its arguments (command). A single text is split at spaces; no shell is involved. "
+          "The program speaks JSON lines: see docs/rewards.md.")
           .when_unset("none"),
-      key("workers", &RewardConfig::workers, "Number of processes to share the completions (command).")
+      key("workers", &RewardConfig::workers, "Number of processes the completions are spread over (command).")
           .range(1, 256),
-      key("timeout", &RewardConfig::timeout, "Longest time for one completion (command).")
+      key("timeout", &RewardConfig::timeout, "Time limit for one completion (command).")
           .kind(FieldKind::seconds)
           .above(0)
           .unit("seconds"),
       key("memory_limit", &RewardConfig::memory_limit,
-          "Address space each process may use: bytes, or a size such as 2GiB (command).")
+          "Address space limit of each process: bytes, or a size such as 2GiB (command).")
           .kind(FieldKind::bytes)
           .at_least(1 << 20)
           .unit("bytes")
           .when_unset("no limit"),
       key("environment", &RewardConfig::environment,
-          "Names of environment variables to pass on, besides those that every process gets (command).")
+          "Names of environment variables to pass on, in addition to the ones every process gets "
+          "(command).")
           .when_unset("none"),
       key("directory", &RewardConfig::directory, "Working directory of the process (command).")
           .path()
@@ -629,7 +649,7 @@ std::vector<Field> reward_mix_fields() {
   return {
       key("normalize_each", &RewardMixConfig::normalize_each,
           "Standardize each reward within its group (mean 0, standard deviation 1) before weighting."),
-      key("clip", &RewardMixConfig::clip, "Limit the total to between minus this and this.")
+      key("clip", &RewardMixConfig::clip, "Clip the total to between minus this and this.")
           .above(0)
           .when_unset("not limited"),
   };
@@ -638,32 +658,40 @@ std::vector<Field> reward_mix_fields() {
 std::vector<Field> rollout_fields() {
   std::vector<Field> dynamic{
       key("reward", &DynamicSamplingConfig::reward,
-          "Name of the reward by which groups are kept; further prompts are drawn for the others.")
+          "Name of the reward that decides which groups are kept; new prompts are drawn to replace the "
+          "others.")
           .when_unset("every group is kept"),
-      key("keep", &DynamicSamplingConfig::keep, "A group is kept whose mean score lies strictly between these two.").length(2),
-      key("max_rounds", &DynamicSamplingConfig::max_rounds, "Rounds of drawing for one rollout, at most.").range(1, 1024),
+      key("keep", &DynamicSamplingConfig::keep,
+          "A group is kept if its mean score lies strictly between these two values.").length(2),
+      key("max_rounds", &DynamicSamplingConfig::max_rounds,
+          "Maximum number of sampling rounds for one rollout.").range(1, 1024),
   };
   return {
-      key("provider", &RolloutConfig::provider, "Who draws completions: the engine itself, with the weights that are trained.")
+      key("provider", &RolloutConfig::provider,
+          "Who generates the completions: the engine itself (here), with the weights being trained.")
           .later({"http"}),
-      key("prompts_per_step", &RolloutConfig::prompts_per_step, "Prompts of one rollout.").range(1, 1 << 20).unit("prompts"),
-      key("samples_per_prompt", &RolloutConfig::samples_per_prompt, "Completions of each prompt: its group.").range(1, 4096),
-      key("max_new_tokens", &RolloutConfig::max_new_tokens, "Longest completion.").range(1, 1 << 20).unit("tokens"),
+      key("prompts_per_step", &RolloutConfig::prompts_per_step, "Number of prompts per rollout.").range(1, 1 << 20).unit("prompts"),
+      key("samples_per_prompt", &RolloutConfig::samples_per_prompt,
+          "Number of completions per prompt: the size of a group.").range(1, 4096),
+      key("max_new_tokens", &RolloutConfig::max_new_tokens, "Maximum length of a completion.").range(1, 1 << 20).unit("tokens"),
       key("temperature", &RolloutConfig::temperature,
-          "Temperature of the draws; log-probabilities in training are taken at it too.")
+          "Sampling temperature. Training computes log-probabilities at the same temperature.")
           .above(0)
           .range(0, 100),
       key("stop", &RolloutConfig::stop,
-          "Texts that end a completion besides the model's end tokens, recognised as the tokens that each is encoded to.")
+          "Texts that end a completion, in addition to the model's end tokens. Each is matched as the "
+          "tokens it is encoded to.")
           .when_unset("none"),
       key("slots", &RolloutConfig::slots,
-          "Completions drawn at the same time: whole groups, as many as memory holds.")
+          "Number of completions generated at the same time, in whole groups. auto uses as many as fit "
+          "into memory.")
           .automatic()
           .range(1, 1 << 20)
           .unit("completions")
           .role(KeyRole::execution),
       section("dynamic_sampling", &RolloutConfig::dynamic_sampling,
-              "Draw on until a rollout has enough groups that are neither all right nor all wrong (DAPO).", std::move(dynamic)),
+              "Keep sampling until a rollout has enough groups that are neither all right nor all wrong "
+              "(DAPO).", std::move(dynamic)),
   };
 }
 
@@ -698,14 +726,14 @@ std::vector<Field> make_job_fields() {
       section("hardware", &Job::hardware, "The machine to train on.", hardware_fields())
           .role(KeyRole::execution),
       sections("rewards", &Job::rewards,
-               "What completions are scored by: a list of {type, weight, …}. The total is the sum of the scores, each "
-               "times its weight. forge score tries them on rows.",
+              "What completions are scored by: a list of {type, weight, …}. The total is the weighted sum "
+              "of the scores. Try them on rows with forge score.",
                reward_fields())
           .shorthand("type")
           .role(KeyRole::identity),
-      section("reward_mix", &Job::reward_mix, "How rewards become one number.", reward_mix_fields())
+      section("reward_mix", &Job::reward_mix, "How rewards are combined.", reward_mix_fields())
           .role(KeyRole::identity),
-      section("rollout", &Job::rollout, "How completions are drawn.", rollout_fields()).role(KeyRole::identity),
+      section("rollout", &Job::rollout, "How completions are generated.", rollout_fields()).role(KeyRole::identity),
       key("provider", &Job::provider,
           "Which implementation computes the layers: fused, reference, or auto, which takes the first that "
           "supports the job (see forge list providers).")

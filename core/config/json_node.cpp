@@ -1,5 +1,5 @@
-// JSON as nodes with places. parse_json has already refused everything that is wrong, so the second pass only
-// has to note where each token stands: nlohmann's events come in the order of the text, and a cursor follows
+// JSON as nodes with positions. parse_json has already refused everything invalid, so the second pass only
+// has to note where each token is: nlohmann's events come in text order, and a cursor follows
 // them.
 #include "core/base/placed_error.h"
 #include "core/base/text.h"
@@ -59,7 +59,7 @@ class Builder : public nlohmann::json_sax<Json> {
       ++here_.column;
     }
   }
-  // The next token, from its first byte; the cursor ends behind it.
+  // Position of the next token's first byte; leaves the cursor after the token.
   Node token(NodeKind kind) {
     while (cursor_ < text_.size() &&
            std::string_view(" \t\r\n,:").find(text_[cursor_]) != std::string_view::npos)

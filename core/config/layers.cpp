@@ -18,7 +18,7 @@ std::string absolute(const std::string& path, const std::string& cwd) {
   return (std::filesystem::path(cwd) / path).lexically_normal().string();
 }
 
-// Later files speak last: `over` into `base`.
+// Merges `over` into `base`; the later file wins.
 void merge(Node& base, Node over, bool top = true) {
   for (Member& member : over.members) {
     Node* old = base.find(member.key);
@@ -26,7 +26,7 @@ void merge(Node& base, Node over, bool top = true) {
       base.members.push_back(std::move(member));
       continue;
     }
-    // `adapter: none` over a base with an adapter means none of it, not a base's rank without an adapter.
+    // `adapter: none` over a base with an adapter drops all of it, not just its type.
     const Node* type = top && member.key == "adapter" ? member.value.find("type") : nullptr;
     bool whole = type && type->is_scalar() && type->scalar == "none";
     if (old->is_map() && member.value.is_map() && !whole) {
@@ -45,7 +45,7 @@ class Reader {
   Reader(const std::string& cwd, const Environment& environment, Diagnostics& faults, Layers& layers)
       : cwd_(cwd), environment_(environment), faults_(faults), layers_(layers) {}
 
-  // The file with everything below it that it extends; an empty map when it cannot be read.
+  // The file merged over everything it extends; an empty map if it cannot be read.
   Node read(const std::string& path, const Position& stated, std::vector<std::string> open) {
     Node result = map_node({}, {path, 1, 1});
     std::string whole = absolute(path, cwd_);
@@ -118,7 +118,7 @@ class Reader {
                     "forge init writes a job to start from");
         return std::nullopt;
       }
-      // What an editor checks the file with: nothing that a job says.
+      // Editors' schema reference: not part of the job.
       std::erase_if(root.members, [](const Member& member) { return member.key == "$schema"; });
       substitute_environment(root, environment_, layers_.secrets, faults_);
       expand_shorthands(root);
@@ -128,7 +128,7 @@ class Reader {
       return std::nullopt;
     }
   }
-  // A name as it is shown: beside the file that states it.
+  // A name as shown: relative to the file that states it.
   static std::string beside(const std::string& name, const std::string& file) {
     return (std::filesystem::path(file).parent_path() / name).lexically_normal().string();
   }
@@ -148,7 +148,7 @@ class Reader {
     if (value.is_map()) faults_.add(value.at, "extends", "a map of keys, expected a file or a list of files");
     return files;
   }
-  // What came from the command line has no lines, and may be read as text or number.
+  // Values from the command line have no line, and may be read as text or as a number.
   static void place(Node& node, const Position& at) {
     node.at = at;
     if (node.quoting == Quoting::plain) node.quoting = Quoting::either;
@@ -165,7 +165,7 @@ class Reader {
   Layers& layers_;
 };
 
-// A lone value of a section or of a list of sections becomes the member that it means.
+// A scalar in place of a section or list of sections becomes the member it is short for.
 void expand(Node& value, const Field& field) {
   auto wrap = [&](Node inner) {
     Position at = inner.at;

@@ -15,7 +15,7 @@
 namespace forge {
 namespace {
 
-// Sets or replaces a member, with the place of what implies it.
+// Sets or replaces a member, at the position of the value that implies it.
 void imply(Node& section, const std::string& key, Node value) {
   Position at = value.at;
   if (Node* old = section.find(key))
@@ -54,7 +54,7 @@ struct Preset {
   const char* name;
   std::vector<std::pair<const char*, const char*>> keys;  // of the objective
 };
-// Named algorithms as the keys of grpo that they are.
+// Named algorithms as the grpo keys they stand for.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all{
       {"dr_grpo", {{"advantage.scale", "none"}, {"mean", "constant"}}},
@@ -73,7 +73,7 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
-// The first reward, which decides for dapo which groups are worth a step; empty without one.
+// The first reward, by which dapo selects groups; empty if there is none.
 std::string first_reward(const Node& root) {
   const Node* rewards = root.find("rewards");
   if (!rewards || rewards->items.empty() || !rewards->items[0].is_map()) return "";
@@ -124,7 +124,7 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     derive(*rollout, "rollout.", "dynamic_sampling.reward", first_reward(root));
 }
 
-// Values that stand for "not said" and that the file's place decides.
+// Defaults that depend on where the file is.
 void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath& resolve,
                    const Parsed& parsed) {
   Job& job = loaded.job;
@@ -153,7 +153,7 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
 
 constexpr const char* kBesideRewards[] = {"version", "name", "seed", "output_dir", "model", "rewards", "reward_mix"};
 
-// Unknown keys stay, to be told of: one of them may be a misspelt `rewards`.
+// Unknown keys stay, so that they are reported: one may be a misspelt `rewards`.
 void leave_rewards(Node& root) {
   std::erase_if(root.members, [](const Member& member) {
     return find_field(member.key) && std::find(std::begin(kBesideRewards), std::end(kBesideRewards), member.key) ==
@@ -161,7 +161,7 @@ void leave_rewards(Node& root) {
   });
 }
 
-// The table of a job without what training needs, and with rewards as what must be there.
+// The job's table with nothing required for training, and with rewards required.
 const std::vector<Field>& reward_job_fields() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = job_fields();
@@ -171,7 +171,7 @@ const std::vector<Field>& reward_job_fields() {
   return fields;
 }
 
-// A name that no table knows; a file's name is none.
+// A name in no table; file names are not checked.
 void check_choices(const std::map<std::string, std::vector<std::string>>& choices, const LoadedJob& loaded,
                    const Parsed& parsed, Diagnostics& faults) {
   const std::map<std::string, const std::string*> values{{"data.template", &loaded.job.data.template_name},

@@ -22,7 +22,7 @@ struct LoadOptions {
   std::vector<std::string> sets;  // "key.path=value", the value in YAML
   std::string cwd;                // absolute; empty: the process's
   Environment environment;        // empty: the process's
-  // For commands that need the rewards alone: other sections are left out unread, and `rewards` must be there.
+  // For commands that need only the rewards: other sections are ignored, and `rewards` is required.
   bool rewards_only = false;
   // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "fused", "reference"}}.
   std::map<std::string, std::vector<std::string>> choices;

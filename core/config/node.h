@@ -34,7 +34,7 @@ struct Node {
   Position at;
   std::string scalar;
   Quoting quoting = Quoting::plain;
-  bool faulty = false;          // its fault is reported already: say no more about it
+  bool faulty = false;          // its fault has been reported: report no others
   std::vector<Node> items;      // of a list
   std::vector<Member> members;  // of a map, in the order of the file
 

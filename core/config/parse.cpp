@@ -20,7 +20,7 @@ bool inside(const Field& field, double value) {
   return low && high;
 }
 
-// Reads one value of one key; knows where it stands and collects what is wrong with it.
+// Reads one value of one key and collects its faults.
 class ValueReader {
  public:
   ValueReader(const Field& field, std::string key, Diagnostics& faults)
@@ -89,7 +89,7 @@ class ValueReader {
     if (inside(field_, static_cast<double>(*reading.value))) return FieldValue(*reading.value);
     return refuse(node.at, node.scalar + " is out of range, expected " + range_text(field_), elsewhere(node));
   }
-  // What a value that other tools take here means.
+  // What another tool's value means here.
   std::string elsewhere(const Node& node) const {
     return node.is_scalar() ? foreign_value_hint(key_, node.scalar) : "";
   }
@@ -126,7 +126,7 @@ class ValueReader {
   template <class Item, class Read>
   std::optional<FieldValue> list(const Node& node, Read read) {
     if (node.is_map()) return refuse(node.at, describe(node) + ", expected a list");
-    // One value alone is a list of it, where no length is asked for.
+    // A single value is a list of one, unless a length is required.
     if (node.is_scalar() && field_.length > 0)
       return refuse(node.at, describe(node) + ", expected a list of " + std::to_string(field_.length));
     std::vector<Item> items;
@@ -179,7 +179,7 @@ class ValueReader {
     if (items.size() < node.members.size()) return std::nullopt;
     return FieldValue(std::move(items));
   }
-  // all-linear or a regex; another tool's word for all would be a regex that matches nothing.
+  // all-linear or a regex; another tool's word for it would be a regex that matches nothing.
   std::optional<FieldValue> target(const Node& node) {
     if (std::string hint = elsewhere(node); !hint.empty())
       return refuse(node.at,
@@ -213,7 +213,7 @@ void parse_value(const Node& node, const Field& field, void* object, const std::
   field.set(object, std::move(*value));
 }
 
-// What an item of a list of sections looks like: "a file or {path, …}", "a word or {type, …}".
+// Form of an item in a list of sections: "a file or {path, …}", "a word or {type, …}".
 std::string item_form(const Field& field) {
   const bool path = field.shorthand == "path";
   return std::string(path ? "a file" : "a word") + " or {" + field.shorthand + ", …}";
@@ -249,7 +249,7 @@ void check_required(const Node& node, const std::vector<Field>& fields, const st
   }
 }
 
-// For a value where a section's keys belong: the key that it probably is, or the keys there are.
+// For a value in place of a section: the key it was probably meant for, or all keys of the section.
 std::string section_hint(const Field& section, const Node& value) {
   for (const Field& field : section.fields)
     if (field.required && !value.is_map()) {
@@ -304,7 +304,7 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
   }
   if (!parsed.complete) return;
   check_required(node, fields, prefix, faults);
-  // A required section that is missing: its own required keys are missing, at the end of what there is.
+  // A missing required section: report its own required keys as missing, after everything else.
   for (const Field& field : fields) {
     if (field.kind != FieldKind::section || !field.required) continue;
     const Node* value = node.find(field.key);
@@ -316,6 +316,8 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
 
 std::string value_problem(const Field& field, const std::string& key, const Node& node) {
   if (field.automatic && node.is_scalar() && node.scalar == "auto") return "";
+  if (node.is_scalar() && std::find(field.also.begin(), field.also.end(), node.scalar) != field.also.end())
+    return "";
   Diagnostics faults;
   ValueReader(field, key, faults).read(node);
   try {

@@ -21,7 +21,7 @@ class Rules {
       : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
 
   void check() {
-    // A rule reads values, and a value that was refused is not there to be read.
+    // Rules read values; skip those that were refused.
     auto sound = [&, refused = faults_](std::initializer_list<const char*> sections) {
       return std::none_of(sections.begin(), sections.end(),
                           [&](const char* s) { return refused.concern(s); });
@@ -51,7 +51,7 @@ class Rules {
     auto at = parsed_.given.find(key);
     faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
   }
-  // Never accept what is then ignored.
+  // Never accept a key and then ignore it.
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
     if (given(key)) fault(key, "has no effect: " + why, hint);
   }
@@ -94,7 +94,7 @@ class Rules {
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));
   }
 
-  // What no regex engine accepts; the model's module names are matched when the plan is made.
+  // Refuses what no regex engine accepts; the plan matches it against the model's module names.
   static std::string regex_problem(const std::string& text) {
     std::string open;
     bool bracket = false;
@@ -330,7 +330,7 @@ class Rules {
     const std::string& device = job_.hardware.device;
     bool numbered = device.starts_with("cuda:") && device.size() > 5 && device.size() < 9 &&
                     device.find_first_not_of("0123456789", 5) == std::string::npos;
-    // A card's name; the plan knows which there are.
+    // A card's name; the plan checks whether it exists.
     const bool named = device.starts_with("cuda:") && std::any_of(device.begin() + 5, device.end(), [](unsigned char c) {
                          return std::isalpha(c) != 0;
                        });
@@ -339,7 +339,7 @@ class Rules {
           device == "gpu" ? "write cuda" : "");
   }
 
-  // An objective that draws completions has nothing to draw them for without rewards, and no other has completions.
+  // Objectives that generate completions need rewards, and no other objective can use them.
   void rewards() {
     const std::string why = "objective.type " + name_of(job_.objective.type) + " draws no completions to score";
     no_effect("rewards", why, "remove it; forge score --rewards JOB FILE tries rewards without training");

@@ -45,7 +45,7 @@ NumberShape shape_of(std::string_view text) {
   return shape;
 }
 
-// Texts that look like numbers to somebody: what is wrong with them.
+// Text that looks like a number in some notation: why it is not accepted.
 std::string hint_for_number(const std::string& text) {
   std::string word = lower(text);
   std::string plain = word.starts_with("-") || word.starts_with("+") ? word.substr(1) : word;

@@ -1,6 +1,6 @@
 #pragma once
-// What a scalar of a job file means, by forge's own rules instead of a library's: 010 is nobody's number,
-// 1e-4 is one, yes is not a switch. Every refusal says what to write instead.
+// What a scalar of a job file means, by forge's own rules instead of a library's: 010 is not a number,
+// 1e-4 is one, yes is not a switch. Each error says what to write instead.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@ namespace forge {
 template <class Value>
 struct Reading {
   std::optional<Value> value;
-  std::string problem, hint;  // why there is no value
+  std::string problem, hint;  // why it has no value
   std::string expected;       // "a number"; empty where the problem says it
   std::string message() const { return problem + (expected.empty() ? "" : ", expected " + expected); }
 };

@@ -14,7 +14,7 @@ constexpr const char* kList = "secrets";
 
 using Replacements = std::vector<std::pair<std::string, std::string>>;  // from, to
 
-// What is put in is never looked at again.
+// Replaced text is not scanned again.
 std::string replaced(const std::string& text, const Replacements& replacements) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -44,7 +44,7 @@ Json replaced(const Json& value, const Replacements& replacements) {
   return object;
 }
 
-// The longest first: one secret may begin another.
+// Longest first: one secret may be a prefix of another.
 template <class Text>
 Replacements of(const std::vector<Secret>& secrets, Text text) {
   Replacements replacements;

@@ -65,7 +65,7 @@ Json json_of(const Node& node) {
     for (const Member& member : node.members) object[member.key] = json_of(member.value);
     return object;
   }
-  // Numbers and texts: the starter holds nothing else.
+  // Numbers and text; the starter contains nothing else.
   Json number = Json::parse(node.scalar, nullptr, /*allow_exceptions=*/false);
   return number.is_number() ? number : Json(node.scalar);
 }

@@ -11,22 +11,22 @@
 namespace forge {
 namespace {
 
-// Where an unknown key stands.
+// The position of an unknown key.
 struct Place {
   std::string path;  // its section as written, with [] for items: "datasets[]", "optimizer"; empty: the top
   std::string
-      section;        // forge's section that it stands for: "data.train[]"; empty: the top, or the whole job
-  bool known = true;  // false: nobody knows the section
-  bool other_peft_method = false;  // the section is PEFT's configuration of a method that is not LoRA
+      section;        // the forge section it corresponds to: "data.train[]"; empty: the top, or the whole job
+  bool known = true;  // false if the section is unknown
+  bool other_peft_method = false;  // the section is a PEFT config of a method other than LoRA
 };
 
-// `map` is what PEFT writes as adapter_config.json, of another method than LoRA.
+// `map` has the keys of an adapter_config.json of a PEFT method other than LoRA.
 bool has_other_peft_method(const Node& map) {
   const Node* type = map.find("peft_type");
   return type && type->is_scalar() && lower(type->scalar) != "lora";
 }
 
-// Whether a key means in every method of PEFT what it means in LoRA's configuration; block_size, alpha or random_seed
+// Whether a key means the same for every PEFT method as for LoRA; block_size, alpha or random_seed
 // do not.
 bool every_peft_method_has(const std::string& key) {
   static const std::set<std::string> keys{"peft_type",
@@ -71,7 +71,7 @@ std::string without_numbers(const std::string& path) {
 
 bool whole_job(const Place& place) { return place.section.empty() || place.section == "train"; }
 
-// Under which names the table may have the key, the most exact first.
+// Names under which the table may list the key, most specific first.
 std::vector<std::string> lookup_names(const std::string& key, const Place& place) {
   std::vector<std::string> names;
   for (std::string path = place.path; !path.empty();) {
@@ -91,51 +91,6 @@ bool is_section_of_a_job(const std::string& key) {
   return field && field->kind == FieldKind::section;
 }
 
-// Forge's keys of this name, wherever they are: "optimizer.learning_rate".
-std::vector<std::string> homes_of(const std::string& key, const Place& place) {
-  std::vector<std::string> homes;
-  // Rewards have plain words for keys (timeout, target): elsewhere they are another tool's.
-  for (const std::string& dotted : dotted_keys(job_fields()))
-    if (dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.")) homes.push_back(dotted);
-  const bool foreign = place.path != place.section;
-  if (foreign && place.known && whole_job(place) && is_section_of_a_job(key)) return {key};
-  // In a section of another tool a plain word (name, path, type) is that tool's own; max_steps is not.
-  const bool telling = place.known || key.find('_') != std::string::npos;
-  if (!telling || (foreign && (homes.size() != 1 || homes[0] == key) && key != "seed" && key != "output_dir"))
-    return {};
-  return homes;
-}
-
-// What a value needs that forge's own key takes otherwise.
-std::string value_hint(const std::string& key, const Node& value) {
-  const std::string hint = carried_value_hint(key, value);
-  return hint.empty() ? "" : "; " + hint;
-}
-
-bool is_section_of_a_job(const std::string& key, const Node& value) {
-  return value.is_map() && is_section_of_a_job(key) &&
-         std::any_of(value.members.begin(), value.members.end(),
-                     [&](const Member& member) { return find_field(key + "." + member.key) != nullptr; });
-}
-
-// A row that speaks of data.train, for a key of the data to evaluate on.
-std::string row_hint(ForeignRow row, const std::string& key, const Node& value, const Place& place) {
-  if (place.section.starts_with("data.eval[]") && row.key.starts_with("data.train[]"))
-    row.key.replace(0, 10, "data.eval");
-  return foreign_hint(row, key, value);
-}
-
-// Whether a key of another tool belongs where the misspelt one stands.
-bool leads_into(const std::string& name, const Place& place) {
-  if (!place.known) return false;
-  return whole_job(place) || find_foreign_row({name})->key.starts_with(place.section + ".");
-}
-
-struct Help {
-  std::string text;    // empty: there is none
-  bool guess = false;  // the name is taken for a misspelling
-};
-
 bool has_key_of(const Field& section, const Node& map) {
   const std::vector<std::string> own = names_of(section.fields);
   return std::any_of(map.members.begin(), map.members.end(), [&](const Member& member) {
@@ -143,8 +98,8 @@ bool has_key_of(const Field& section, const Node& map) {
   });
 }
 
-// Whether the value of a misspelt key has the shape of `field`: what looks like a section may be any tool's, so one of
-// the field's own keys must stand in it.
+// Whether a value has the shape of `field`: what looks like a section may be any tool's, so one of the field's own keys
+// must stand in it.
 bool has_shape_of(const Field& field, const Node& value) {
   if (value.is_null()) return true;
   switch (field.kind) {
@@ -169,7 +124,54 @@ bool has_shape_of(const Field& field, const Node& value) {
   }
 }
 
-// The name in the same section that `key` is probably a misspelling of.
+// Forge's keys of this name, wherever they are: "optimizer.learning_rate".
+std::vector<std::string> homes_of(const std::string& key, const Place& place, const Node& value) {
+  std::vector<std::string> homes;
+  // Keys of rewards are plain words (timeout, target): elsewhere they belong to another tool.
+  for (const std::string& dotted : dotted_keys(job_fields())) {
+    const bool same_name = dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.");
+    if (same_name && (!value.is_map() || has_shape_of(*find_field(dotted), value))) homes.push_back(dotted);
+  }
+  const bool foreign = place.path != place.section;
+  if (foreign && place.known && whole_job(place) && is_section_of_a_job(key)) return {key};
+  // In another tool's section a plain word (name, path, type) is that tool's own; max_steps is not.
+  const bool telling = place.known || key.find('_') != std::string::npos;
+  if (!telling || (foreign && (homes.size() != 1 || homes[0] == key) && key != "seed" && key != "output_dir"))
+    return {};
+  return homes;
+}
+
+// What to change in the value so that forge's key accepts it.
+std::string value_hint(const std::string& key, const Node& value) {
+  const std::string hint = carried_value_hint(key, value);
+  return hint.empty() ? "" : "; " + hint;
+}
+
+bool is_section_of_a_job(const std::string& key, const Node& value) {
+  return value.is_map() && is_section_of_a_job(key) &&
+         std::any_of(value.members.begin(), value.members.end(),
+                     [&](const Member& member) { return find_field(key + "." + member.key) != nullptr; });
+}
+
+// A row about data.train also serves keys of the evaluation data.
+std::string row_hint(ForeignRow row, const std::string& key, const Node& value, const Place& place) {
+  if (place.section.starts_with("data.eval[]") && row.key.starts_with("data.train[]"))
+    row.key.replace(0, 10, "data.eval");
+  return foreign_hint(row, key, value);
+}
+
+// Whether the other tool's key makes sense where the misspelt one is.
+bool leads_into(const std::string& name, const Place& place) {
+  if (!place.known) return false;
+  return whole_job(place) || find_foreign_row({name})->key.starts_with(place.section + ".");
+}
+
+struct Help {
+  std::string text;    // empty if there is none
+  bool guess = false;  // the name is assumed to be a misspelling
+};
+
+// The key of the same section that `key` is probably a misspelling of.
 std::string misspelt(const std::string& key, const Node& value, const Place& place) {
   if (!place.known) return "";
   const std::vector<Field>& fields = fields_of(place.section);
@@ -185,7 +187,7 @@ Help help(const std::string& key, const Node& value, const Place& place) {
   const std::string prefix = place.section.empty() ? "" : place.section + ".";
   if (size_t dot = key.rfind('.'); dot != std::string::npos && find_field(prefix + key))
     return {"write it as " + key.substr(dot + 1) + ": below " + key.substr(0, dot) + ":"};
-  const bool own = place.path == place.section;  // forge's section, not one that stands for it
+  const bool own = place.path == place.section;  // forge's own section, not another tool's name for it
   const std::string meant = misspelt(key, value, place);
   const Help guess{"did you mean \"" + (own ? "" : prefix) + meant + "\"?", true};
   if (!meant.empty() && is_section_of_a_job(prefix + meant, value)) return guess;
@@ -194,7 +196,7 @@ Help help(const std::string& key, const Node& value, const Place& place) {
   const std::vector<std::string> here = names_of(fields_of(place.section));
   if (!own && !prefix.empty() && place.known && std::find(here.begin(), here.end(), key) != here.end())
     return {"it is " + prefix + key + value_hint(prefix + key, value)};
-  if (std::vector<std::string> homes = homes_of(key, place); !homes.empty())
+  if (std::vector<std::string> homes = homes_of(key, place, value); !homes.empty())
     return {"it is " + alternatives(homes) + (homes.size() == 1 ? value_hint(homes[0], value) : "")};
   if (!meant.empty()) return guess;
   if (const ForeignRow* row = find_foreign_row(names, true)) return {row_hint(*row, key, value, place)};
@@ -209,7 +211,7 @@ class Explainer {
 
   // `shown` is the section as in the file ("datasets[0].").
   void explain(const Member& member, const Place& place, const std::string& shown, bool top) {
-    if (!top && !seen_.insert(place.path + "." + member.key).second) return;  // another item of the same list
+    if (!top && !seen_.insert(place.path + "." + member.key).second) return;  // already reported for another item of the same list
     const std::string key = shown + member.key;
     if (faults_.full()) return faults_.add(member.key_at, key, "unknown key");
     const Help help_here = help(member.key, member.value, place);
@@ -231,7 +233,7 @@ class Explainer {
     return value.is_map() || (value.is_list() && !value.items.empty() && value.items[0].is_map());
   }
 
-  // Where the keys below stand; false: they are not looked at.
+  // The position of the keys below; false if they are not checked.
   static bool below(const Member& member, const Place& place, Place& inner) {
     if (!holds_maps(member.value)) return false;
     inner.path =
@@ -287,7 +289,7 @@ class Explainer {
 
 namespace {
 
-// `target_modules: q_proj, v_proj` within braces is a key v_proj without a value. The member before it, when a list
+// In braces, `target_modules: q_proj, v_proj` makes v_proj a key without a value. The member before it, if a list
 // belongs there; nullptr otherwise.
 const Member* list_without_brackets(const Member& member, const Node& map, const std::string& section) {
   const auto at = std::find_if(map.members.begin(), map.members.end(),

@@ -1,5 +1,5 @@
 #pragma once
-// What to say about keys that forge does not have.
+// Hints for keys that forge does not have.
 #include <string>
 #include <vector>
 

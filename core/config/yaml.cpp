@@ -19,7 +19,7 @@ namespace {
   throw JobErrors({{at.file, at.line, at.column, "", message, hint}});
 }
 
-// The text by lines: turns yaml-cpp's marks (from 0, in bytes) into positions and offsets.
+// Line index: turns yaml-cpp's marks (zero-based, in bytes) into positions and offsets.
 class Source {
  public:
   Source(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {
@@ -35,7 +35,7 @@ class Source {
   Position at(size_t offset) const {
     auto line =
         static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin());
-    // Places come in the order of the text: counting on from the last one keeps a long line linear.
+    // Positions come in text order: counting on from the last one keeps long lines linear.
     if (last_line_ != line || last_offset_ > offset) {
       last_line_ = line;
       last_offset_ = starts_[line - 1];
@@ -128,10 +128,10 @@ class Builder : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  // A container that is still open. Nodes move into their parent when they close, so no pointer goes stale.
+  // An open container. Nodes move into their parent when they close, so no pointer dangles.
   struct Open {
     Node node;
-    bool has_key = false;  // of a map: the key is read, its value comes next
+    bool has_key = false;  // in a map: the key has been read, its value comes next
     std::string key;
     Position key_at;
   };
@@ -166,7 +166,7 @@ class Builder : public YAML::EventHandler {
     stack_.pop_back();
     add(std::move(done));
   }
-  // Noted, not thrown: yaml-cpp takes an unclosed [ for a key before it misses the ].
+  // Recorded, not thrown: yaml-cpp reads an unclosed [ as a key before it notices the missing ].
   void refuse_key(const Position& at) {
     if (bad_key_.line == 0) bad_key_ = at;
   }

@@ -32,7 +32,7 @@ constexpr CountField kCounts[] = {{"rows", &DataSummary::rows},
                                   {"untrained", &DataSummary::untrained},
                                   {"sampled_rows", &DataSummary::sampled_rows}};
 
-// Absent in plans of older runs.
+// Absent from the plans of older runs.
 struct CutField {
   const char* key;
   int64_t CutCounts::*member;
@@ -93,7 +93,7 @@ DataSummary data_summary_from_json(const Json& json) {
     for (const CutField& field : kCuts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
     member.later("longest_pair", summary.pairs.longest, "", at_least(0));
     for (const PairField& field : kPairs) member.later(field.key, summary.pairs.*field.member, "", at_least(0));
-    member.later("unsampled", summary.unsampled, "", at_least(0));  // plans made before weights have none
+    member.later("unsampled", summary.unsampled, "", at_least(0));  // plans from before weights existed have none
     member.later("unread_keys", summary.unread_keys, "", at_least(0));
     member("estimated", summary.estimated, "");
   } catch (const MemberFault& fault) {

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of a split without its tokens: counts, where its cache is, what was left out.
+// Facts about a split other than its tokens: counts, where its cache is, what was left out.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -13,7 +13,7 @@ struct DataSet::State {
   CacheEntry entry(int64_t index) const { return cache.entry(index); }
   TokenCache cache;
   std::vector<int64_t> lengths, atom_lengths;
-  std::vector<int64_t> atom_begins;  // empty: every example is one
+  std::vector<int64_t> atom_begins;  // empty: each example is its own atom
   std::vector<std::string> sources;
   std::vector<Judgement> judgements;  // by label
   std::string content_hash;

@@ -23,10 +23,10 @@
 namespace forge {
 namespace {
 
-// Raise it whenever the same inputs would give other examples.
+// Increase whenever the same inputs give different examples.
 constexpr int64_t kPipelineVersion = 9;
-// A cache up to this size is verified whole when it is found, a second's work, and made anew when it is
-// damaged. Of a larger one what is read is verified when it is read.
+// A cache up to this size is verified in full when found, which takes a second, and rebuilt if it is
+// damaged. Larger ones are verified as they are read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
 
 const std::vector<DataSource>& sources_of(const Job& job, Split split) {
@@ -44,17 +44,17 @@ FileStamp stamp_of(const std::string& path) {
   return {file_size(path), std::filesystem::last_write_time(path, ignored)};
 }
 
-// Files whose stamp is still the one of their hash are not hashed again.
+// Files whose stamp has not changed since they were hashed are not hashed again.
 void hash_files(const std::vector<std::string>& paths, FileHashes& known) {
   for (const std::string& path : paths) {
-    source_kind(path);  // its errors speak of data files
+    source_kind(path);  // its errors are about data files
     const FileStamp stamp = stamp_of(path);
     HashedFile& file = known[path];
     if (file.hash.empty() || file.stamp != stamp) file = {hash_file(path, ErrorKind::data), stamp};
   }
 }
 
-// Rows of another content than the one that names the cache must not come into it.
+// Rows must have the content that the cache is named by.
 void require_unchanged(const std::vector<std::string>& paths, const FileHashes& hashes) {
   for (const std::string& path : paths)
     if (stamp_of(path) != hashes.at(path).stamp)
@@ -62,7 +62,7 @@ void require_unchanged(const std::vector<std::string>& paths, const FileHashes& 
           .hint("run again when nothing writes to it");
 }
 
-// What a source says of its rows; the seed only where a weight draws by it.
+// A source's settings; the seed only if a weight depends on it.
 void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
   const DataSource& source = file.source;
   hasher.add(static_cast<int64_t>(file.entry));
@@ -97,7 +97,7 @@ std::vector<std::string> paths_of(const std::vector<SourceFile>& files) {
   return paths;
 }
 
-// A whole cache file under the key, or nothing; a damaged one is overwritten by the caller.
+// An intact cache file for the key, or nothing; the caller overwrites a damaged one.
 std::optional<Prepared> cached(const std::string& path, const std::vector<std::string>& sources) {
   if (!file_exists(path)) return std::nullopt;
   try {
@@ -115,7 +115,7 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   }
 }
 
-// A fault of the split's data as a whole: of the job's key, or of the file that no job names.
+// A fault of the split as a whole: located at the job's key, or at the file if there is no job.
 KeyFault fault_of(Split split, const PrepareOptions& options, const std::string& message) {
   if (!options.source_name.empty()) return {"", message, options.source_name};
   return {split == Split::train ? "data.train" : "data.eval", message, ""};
@@ -172,7 +172,7 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   total.sampled_rows += part.rows;
 }
 
-// The second of a pair that is compared: it has no number of its own.
+// The second example of a pair has no number of its own.
 bool is_second(const LocatedExample& made, bool compares) { return compares && made.label == "rejected"; }
 
 void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& maker) {
@@ -289,7 +289,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     if (options.progress) options.progress(progress);
   });
   progress.bytes =
-      estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted row by row
+      estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted as rows
   if (options.progress) options.progress(progress);
   require_unchanged(paths, hashes);
   lost.throw_if_any(progress.rows, options.source_name.empty()

@@ -125,7 +125,7 @@ TokenCache::TokenCache(const std::string& path) : file_(path), reader_(path, Err
   Footer footer;
   std::memcpy(&footer, end.data(), sizeof footer);
   if (std::memcmp(footer.magic, kEndMagic, sizeof footer.magic) != 0) fail("it is cut off");
-  // Every subtraction is between numbers that were compared before.
+  // Every subtraction is between numbers compared beforehand.
   const int64_t body = size - kFooterBytes;
   const bool ordered =
       kHeaderBytes <= footer.index_offset && footer.index_offset <= footer.hashes_offset &&
@@ -154,7 +154,7 @@ std::string TokenCache::read(int64_t offset, int64_t size) const {
   return bytes;
 }
 
-// Index, hashes and JSON, `end` being where the footer begins.
+// Reads index, hashes and JSON; `end` is where the footer begins.
 void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
   const std::string text = read(meta_offset_, end - meta_offset_);
   block_hashes_ = read(hashes_offset_, meta_offset_ - hashes_offset_);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kPeft = "base_model.model.";
 
-// Low-rank factors of one module, as the file has them.
+// The low-rank factors of one module, as in the file.
 struct Factors {
   std::vector<int64_t> a, b;
   bool zero_b = false;
@@ -73,7 +73,7 @@ void judge_factors(const Contents& contents, AdapterCheck& check) {
                              " factors lora_B are zero: there the adapter changes nothing, as before training");
 }
 
-// The reader's own verdict as a sentence; empty for none.
+// The reader's own error message; empty if there is none.
 template <class Attempt>
 std::string refusal_of(const Attempt& attempt) {
   try {

@@ -35,7 +35,7 @@ DType wanted(const GgufFormat& format, const std::string& name, const ModelSpec&
   return format.dtype;
 }
 
-// Of the types with blocks of 256 the one with blocks of 32 that has as many bits.
+// The type with blocks of 32 that has as many bits as this one with blocks of 256.
 DType smaller_blocks(DType dtype) {
   switch (dtype) {
     case DType::q4_k:
@@ -70,7 +70,7 @@ const GgufFormat& gguf_format(const std::string& name) {
 }
 
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec) {
-  // Routers decide too much for their size.
+  // Routers are small but decide too much to be quantized.
   if (tensor.shape.size() < 2 || has(tensor.name, "_norm.") || has(tensor.name, "ffn_gate_inp")) return DType::f32;
   if (!is_quantized(format.dtype)) return format.dtype;
   const int64_t columns = tensor.shape.back();

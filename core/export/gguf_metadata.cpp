@@ -31,7 +31,7 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
   keys.integer("rope.dimension_count", std::llround(static_cast<double>(spec.head_dim) * rope.partial_rotary_factor));
   switch (rope.type) {
     case RopeType::standard:
-    case RopeType::llama3:  // a tensor says it
+    case RopeType::llama3:  // given by a tensor
       return;
     case RopeType::linear:
       keys.text("rope.scaling.type", "linear");
@@ -53,7 +53,7 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
 
-// Equal but for float32's rounding.
+// Equal up to float32 rounding.
 bool same(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return near(a.get<double>(), b.get<double>());
   if (a.is_array() && b.is_array()) return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
@@ -72,7 +72,7 @@ double yarn_factor(const RopeSpec& rope) {
   return scale(1);
 }
 
-// Without what files say in different words for the same model.
+// Ignores fields that differ between files of the same model.
 Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
@@ -101,7 +101,7 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
   return *architecture;
 }
 
-// Whose keys are all written here.
+// The architectures whose keys are all written here.
 constexpr std::array<std::string_view, 5> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma2"};
 
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
@@ -123,7 +123,7 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   keys.number("attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
   if (spec.attention_softcap > 0) keys.number("attn_logit_softcapping", spec.attention_softcap);
   if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);
-  // Of these architectures llama.cpp computes the window; elsewhere a key would be read by nobody.
+  // Architectures for which llama.cpp implements the window; for others nothing would read the key.
   if (spec.sliding_window > 0 && (architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3"))
     keys.integer("attention.sliding_window", spec.sliding_window);
   add_rope(spec, keys);

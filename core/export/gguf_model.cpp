@@ -18,11 +18,11 @@
 namespace forge {
 namespace {
 
-// A tensor of the file and where it comes from.
+// A tensor of the file and its source.
 struct Entry {
   TensorInfo info;
   size_t source = 0;       // in MergedModel::tensors()
-  int64_t head_rows = 0;   // > 0: the rows of each head are interleaved
+  int64_t head_rows = 0;   // if > 0, the rows of each head are interleaved
   bool plus_one = false;
 };
 
@@ -49,7 +49,7 @@ std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format
   return entries;
 }
 
-// Of a whole number of heads: row r to where the file has it.
+// Maps row r, within whole heads, to its position in the file.
 void interleave(std::span<const float> values, int64_t rows, int64_t head_rows, std::vector<float>& out) {
   const auto columns = static_cast<int64_t>(values.size()) / rows;
   out.resize(values.size());
@@ -128,7 +128,7 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
   return metadata;
 }
 
-// The settings that llama.cpp would read are those that were trained with.
+// Checks that llama.cpp would read the settings used in training.
 void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
   const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
   if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot say all of this model: " + join(lost, "; "));

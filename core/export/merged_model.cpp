@@ -46,7 +46,7 @@ struct MergedModel::Adapter {
   std::unique_ptr<TensorFile> tensors;
 };
 
-// Where a tensor's rows come from.
+// The source of a tensor's rows.
 struct MergedModel::Source {
   struct Delta {
     size_t adapter = 0;
@@ -92,7 +92,7 @@ int64_t MergedModel::find(const std::string& name) const {
   return -1;
 }
 
-// A tied head is the embedding's tensor until an adapter trains one of the two: then both are written.
+// A tied head shares the embedding's tensor unless an adapter trains one of the two; then both are written.
 void MergedModel::untie() {
   if (!spec_.tie_word_embeddings) return;
   spec_.tie_word_embeddings = false;
@@ -119,7 +119,7 @@ void MergedModel::add_adapter(size_t number) {
   Adapter& adapter = adapters_[number];
   const TensorFile& weights = *adapter.tensors;
   const std::string& folder = adapter.file.folder;
-  ModelSpec original = spec_;  // the names that the adapter was made for
+  ModelSpec original = spec_;  // the module names the adapter was made for
   check_adapter_weights(weights, folder, trained_parameters(adapter.file, original));
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
     const std::vector<float> values = whole(weights, i);
@@ -199,7 +199,7 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
       throw Error(ErrorKind::environment, tensor.name + ": holds values that are not finite")
           .hint("the model file is damaged, or its training diverged");
     take(first, {values.data(), static_cast<size_t>(count * columns)});
-    source.file->release(source.index);  // what is still to be read comes from the file again
+    source.file->release(source.index);  // drops pages: later reads come from the file again
   }
 }
 

@@ -17,7 +17,7 @@ std::string render(const ChatTemplate& chat, const std::vector<Turn>& turns) {
   return text_of(chat.render(messages, nullptr, turns.back().role == std::string("user")));
 }
 
-// The text around the contents, which stand in `text` in order, each once: one piece more than contents. Empty otherwise.
+// The text before, between and after the contents, if they all occur in `text` in order, each once; else empty.
 std::vector<std::string> around(const std::string& text, const std::vector<Turn>& turns) {
   std::vector<std::string> pieces;
   size_t begin = 0;
@@ -44,7 +44,7 @@ std::string put_together(const TurnPieces& pieces, const std::vector<Turn>& turn
   return text;
 }
 
-// A text inside Go's template: its own brackets would be read as actions.
+// Escapes text for a Go template, which would read its braces as actions.
 std::string quoted(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -74,7 +74,7 @@ std::string go_template(const TurnPieces& pieces, const std::string& bos) {
 }  // namespace
 
 std::optional<TurnPieces> turn_pieces(const ChatTemplate& chat) {
-  // Words that no template writes or trims.
+  // Marker words that no template writes or trims.
   const std::vector<Turn> told{{"system", "Sysword"}, {"user", "Askword"}, {"assistant", "Saidword"}, {"user", "Moreword"}};
   const std::vector<Turn> bare{{"user", "Askword"}};
   const std::vector<std::vector<Turn>> others{
@@ -87,7 +87,7 @@ std::optional<TurnPieces> turn_pieces(const ChatTemplate& chat) {
     for (const std::vector<Turn>& turns : {told, bare, others[0], others[1]})
       if (put_together(pieces, turns) != render(chat, turns)) return std::nullopt;
     return pieces;
-  } catch (const Error&) {  // it wants other turns
+  } catch (const Error&) {  // it expects other turns
     return std::nullopt;
   }
 }

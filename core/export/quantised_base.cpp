@@ -17,7 +17,7 @@ constexpr int64_t kStretch = kBlock * kNestedBlock;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// One matrix in blocks, in memory order.
+// One matrix, block by block in memory order.
 class Blocks {
  public:
   Blocks(const TensorFile& file, size_t index, const ModelConfig& model) : quantization_(model.quantization) {
@@ -26,7 +26,7 @@ class Blocks {
     codes_.resize(static_cast<size_t>(quantization_ == Quantization::int8 ? count_ : ceil_div(count_, 2)));
     absmax_.resize(static_cast<size_t>(ceil_div(count_, kBlock)));
     const int64_t columns = count_ / tensor.rows();
-    // Ranges of rows that are whole stretches, so that a block lies in one of them.
+    // Ranges of rows such that every block lies within one of them.
     int64_t rows = 1;
     while (rows * columns % kStretch != 0 && rows < tensor.rows()) ++rows;
     for_each_range(tensor.rows(), rows, [&](int64_t begin, int64_t end) {
@@ -106,7 +106,7 @@ class QuantisedBase : public TensorFile {
   std::string header_hash() const override { return base_->header_hash(); }
 
  private:
-  // Of the tensor that was asked for last.
+  // For the tensor requested last.
   std::shared_ptr<const Blocks> blocks_of(size_t index) const {
     const std::lock_guard lock(mutex_);
     if (!blocks_ || held_ != index) {

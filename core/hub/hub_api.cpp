@@ -84,7 +84,8 @@ std::string reason_of(const HttpAnswer& answer) {
   if (answer.status == 401 || answer.status == 404 || code == "RepoNotFound")
     fail(std::string("is not on ") + server.endpoint + (server.token.empty() ? ", or is private" : ""),
          server.token.empty() ? "check the name; for a private repository set HF_TOKEN" : "check the name and whether the token may read it");
-  fail(reason_of(answer) + (said.empty() ? "" : ": " + said), "try again; what was fetched is kept");
+  throw Error(ErrorKind::environment, place + ": " + reason_of(answer) + (said.empty() ? "" : ": " + said))
+      .hint("try again; what was fetched is kept");
 }
 
 // Waits before another attempt, or gives up.

@@ -9,9 +9,9 @@
 namespace forge {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 18;  // stays in the second-level cache
+constexpr size_t kBufferBytes = size_t{1} << 18;  // fits into the L2 cache
 
-// What files are that look like text by their names.
+// What files named like text files actually contain.
 struct Signature {
   std::string_view bytes;
   const char* what;

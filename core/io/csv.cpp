@@ -9,7 +9,7 @@
 
 namespace forge {
 
-// Whether a record goes on behind a line. Quotes open a cell only at its beginning.
+// Whether a record continues after a line. A quote opens a cell only at its beginning.
 class QuoteState {
  public:
   explicit QuoteState(char delimiter) : delimiter_(delimiter) {}
@@ -31,14 +31,14 @@ class QuoteState {
   }
 
  private:
-  enum class State { start, plain, quoted, quote };  // quote: one that closes, or is the first of two
+  enum class State { start, plain, quoted, quote };  // quote: closes the cell, or is the first of a pair
   State state_ = State::start;
   char delimiter_;
 };
 
 namespace {
 
-// One pass over a record with the place of each byte.
+// One pass over a record, tracking the position of each byte.
 class CellParser {
  public:
   CellParser(const CsvRecord& record, char delimiter, const std::string& path)
@@ -124,7 +124,7 @@ void check_utf8(const CsvRecord& record, const std::string& path) {
   throw PlacedError(ErrorKind::data, {path, line, column}, utf8_problem(record.text, bad));
 }
 
-// Of a file of commas whose header has none: what stands between its names instead, the only one of the three that does.
+// If a comma file's header has no commas: the only one of three other delimiters that its header contains.
 char delimiter_of(std::string_view header) {
   std::string found;
   bool quoted = false;
@@ -224,7 +224,7 @@ bool CsvFile::next(CsvRecord& record) {
       if (quotes.inside() && !ended && record.too_long == 0) record.text += '\n';
     } while (quotes.inside() && !ended);
     if (ended && record.too_long > 0) fail_too_long(record);
-    if (ended) parse_csv_record(record, *table_, reader_.path());  // says where the quote opened
+    if (ended) parse_csv_record(record, *table_, reader_.path());  // reports where the quote opened
     if (!record.text.empty() && record.text.back() == '\r') record.text.pop_back();
   } while (record.too_long == 0 && trim(record.text).empty());
   return true;

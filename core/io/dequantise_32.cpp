@@ -1,4 +1,4 @@
-// The block types of 32 elements. Low nibbles are elements 0-15, high nibbles 16-31.
+// Block types of 32 elements. Low nibbles are elements 0-15, high nibbles 16-31.
 #include "core/io/dequantise.h"
 
 namespace forge {

@@ -41,7 +41,7 @@ bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 std::string utf8_problem(std::string_view text, size_t bad) {
   const std::string problem = "not valid UTF-8";
   const std::string character = windows_1252(static_cast<unsigned char>(text[bad]));
-  // Characters of several bytes before it tell that the text is UTF-8 and damaged.
+  // Multi-byte characters before it show that the text is damaged UTF-8.
   const bool alone = std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), is_ascii) &&
                      (bad + 1 == text.size() || is_ascii(text[bad + 1]));
   const bool in_word = bad > 0 && std::isalpha(static_cast<unsigned char>(text[bad - 1]));

@@ -58,7 +58,7 @@ std::vector<int64_t> read_shape(GgufCursor& cursor, const std::string& name) {
   return shape;
 }
 
-// Whole blocks in every row, and a size that fits.
+// Checks for whole blocks in every row, and that sizes do not overflow.
 int64_t checked_bytes(GgufCursor& cursor, const GgufTensor& tensor) {
   const std::string what = "tensor " + show_name(tensor.name) + ", " + name_of(tensor.dtype) + " " +
                            format_shape(tensor.shape) + ", ";

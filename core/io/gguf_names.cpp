@@ -166,7 +166,7 @@ std::string gguf_name(const GgufArchitecture& architecture, std::string_view hug
       if (name.hugging_face != stem || name.hugging_face.empty()) continue;
       const std::string found =
           prefix + std::string(name.gguf) + std::string(hugging_face_name.substr(hugging_face_name.rfind('.')));
-      // An architecture's own names come before those that all share.
+      // An architecture's own names take precedence over the shared ones.
       if (forge::hugging_face_name(architecture, found).name == hugging_face_name) return found;
     }
     return "";

@@ -9,14 +9,14 @@
 namespace forge {
 namespace {
 
-// How a tensor of the file becomes the model's.
+// How a tensor of the file maps to the model's.
 struct Change {
   size_t source = 0;  // index in Gguf::tensors()
-  int64_t heads = 0;  // > 0: the rows of each head are interleaved
+  int64_t heads = 0;  // if > 0, the rows of each head are interleaved
   bool minus_one = false;
 };
 
-// A value that may be given once or for each layer.
+// A value that may be given once or per layer.
 int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64_t otherwise) {
   const GgufValue* value = gguf.find(key);
   if (!value || value->type != GgufType::array) return gguf.get_int(key, otherwise);
@@ -24,7 +24,7 @@ int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64
   return layer < static_cast<int64_t>(values.size()) ? values[static_cast<size_t>(layer)] : otherwise;
 }
 
-// Heads of q or k, or 0 with a fault: the rows must split into pairs within heads.
+// Number of heads of q or k, or 0 and a fault: rows must split into pairs within heads.
 int64_t heads_of(const Gguf& gguf, const GgufName& name, const GgufTensor& tensor, Faults& faults) {
   const std::string prefix = gguf.architecture() + ".attention.head_count";
   int64_t heads = per_layer(gguf, prefix, name.layer, 0);
@@ -61,7 +61,7 @@ class MappedGguf : public GgufFile {
   void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
     const Change& change = changes_.at(index);
     const TensorInfo& tensor = tensors_[index];
-    if (tensor.count() == 0) return;  // of any number of rows
+    if (tensor.count() == 0) return;  // any number of rows
     if (change.heads > 0) return read_heads(tensor, bytes(index), change.heads, begin, count, values);
     TensorFile::read_rows_f32(index, begin, count, values);
     if (!change.minus_one) return;

@@ -9,7 +9,7 @@
 namespace forge {
 namespace {
 
-// Walks the text and counts the bytes that the parser has consumed, so that a handler knows where it is.
+// Iterates over the text and counts consumed bytes, so that a handler knows its position.
 class CountingIterator {
  public:
   using difference_type = std::ptrdiff_t;
@@ -142,7 +142,7 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   };
   size_t bad = 0;
   if (!valid_utf8(text, &bad)) fail(bad, utf8_problem(text, bad));
-  // nlohmann takes a NUL byte for the end of the text and never looks at what follows.
+  // nlohmann treats a NUL byte as the end of the text and ignores what follows.
   if ((bad = text.find('\0')) != text.npos) fail(bad, "a NUL byte, expected text");
   if (trim(text).empty()) fail(0, "empty, expected JSON");
   Builder builder(limits);

@@ -16,12 +16,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kLargestList = 16 << 20;
-// Coarser than the times of any file system (FAT has 2 s).
+// Coarser than any file system's timestamps (FAT: 2 s).
 constexpr int64_t kSettledSeconds = 3;
 
 struct Stamp {
   Json json;
-  bool settled = false;  // old enough that another change would have another time
+  bool settled = false;  // old enough that a further change would get a different timestamp
 };
 
 int64_t nanoseconds(const timespec& time) {
@@ -48,7 +48,7 @@ std::map<std::string, Json> read_list(const std::string& path) {
     for (const auto& [file, entry] : list.items())
       if (entry.is_object() && entry.contains("stamp") && entry.contains("hash") && entry["hash"].is_string())
         known[file] = entry;
-  } catch (const Error&) {  // a damaged list is made anew
+  } catch (const Error&) {  // a damaged list is rebuilt
   }
   return known;
 }
@@ -82,7 +82,7 @@ void KnownHashes::save() {
   try {
     make_directories(fs::path(path_).parent_path().string());
     write_file_durably(path_, list.dump(1) + "\n");
-  } catch (const Error&) {  // an unwritable folder is reported where it matters
+  } catch (const Error&) {  // unwritable folders are reported elsewhere
   }
   changed_ = false;
 }

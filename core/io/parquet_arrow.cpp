@@ -52,7 +52,7 @@ class ArrowRows : public ParquetFile {
   }
 
  private:
-  // Arrow's faults, thrown or returned, with the place. It writes some on several lines.
+  // Arrow's errors, thrown or returned, with the position. Some of its messages span several lines.
   template <class Action>
   void explain_faults(Action action) {
     const std::string place =
@@ -69,7 +69,7 @@ class ArrowRows : public ParquetFile {
   void open() {
     file_bytes_ = static_cast<int64_t>(std::filesystem::file_size(path_));
     parquet::ReaderProperties pages(&pool_);
-    pages.enable_buffered_stream();  // else a column of a row group is read whole
+    pages.enable_buffered_stream();  // otherwise a column of a row group is read in full
     parquet::ArrowReaderProperties options(/*use_threads=*/false);
     options.set_pre_buffer(false);
     parquet::arrow::FileReaderBuilder builder;
@@ -93,7 +93,7 @@ class ArrowRows : public ParquetFile {
     return std::clamp<int64_t>(kBatchBytes / row_bytes, 1, kMostBatchRows);
   }
 
-  // The leaves of all columns that JSON can say.
+  // The leaves of all columns that can be represented in JSON.
   std::vector<int> choose_columns() {
     std::vector<int> leaves;
     std::vector<std::string> names;

@@ -12,7 +12,7 @@ namespace forge {
 namespace {
 
 constexpr int kBlock = 256, kGroup = 32, kGroups = 8;
-constexpr float kNothing = 1e-15f;  // a group below it is zero
+constexpr float kNothing = 1e-15f;  // groups below it count as zero
 
 void put_half(float value, uint8_t* destination) {
   const uint16_t half = half_of(value);

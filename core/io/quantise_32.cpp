@@ -16,7 +16,7 @@ void put_half(float value, uint8_t* destination) {
   std::memcpy(destination, &half, 2);
 }
 
-// The first value of the largest magnitude, with its sign.
+// The value of largest magnitude (the first of several), with its sign.
 float extreme(const float* values) {
   float largest = 0, chosen = 0;
   for (int i = 0; i < kBlock; ++i)

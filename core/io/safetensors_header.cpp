@@ -14,7 +14,7 @@ namespace forge {
 namespace {
 
 constexpr int64_t kLengthBytes = 8;
-constexpr uint64_t kLongestHeader = 100'000'000;  // the reference's limit
+constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the reference implementation
 // A tensor costs about ten JSON values; the largest mixtures of experts have some 60,000 tensors.
 constexpr JsonLimits kHeaderLimits{4, 4'000'000};
 
@@ -120,7 +120,7 @@ std::string read_tensor(const Json& json, Entry* entry) {
 }
 
 void read_metadata(const Json& json, Faults& faults, std::map<std::string, std::string>* metadata) {
-  if (json.is_null()) return;  // the reference takes it for absent
+  if (json.is_null()) return;  // the reference implementation treats it as absent
   if (!json.is_object()) return faults.add("__metadata__ is not an object of strings");
   for (auto item = json.begin(); item != json.end(); ++item) {
     if (!item->is_string()) {

@@ -92,7 +92,7 @@ void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo
                                  const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor) {
   std::sort(tensors.begin(), tensors.end(), precedes);
   check_names(tensors);
-  // Never opens `path` itself: its old content may be mapped, and may be the source of the very bytes.
+  // Never opens `path` itself: its old content may be mapped, and may be the source of these very bytes.
   const std::string temporary = path + ".tmp-" + std::to_string(::getpid());
   try {
     write_tensors(temporary, tensors, header_bytes(tensors, metadata), write_tensor);

@@ -23,7 +23,7 @@ struct Row {
   Dequantise dequantise;    // block types only
 };
 
-// In the order of the enum; row_of checks it.
+// In enum order; row_of checks this.
 constexpr Row kTypes[] = {
     {DType::f64, "f64", 1, 8, nullptr},
     {DType::f32, "f32", 1, 4, nullptr},
@@ -109,7 +109,7 @@ std::string format_shape(const std::vector<int64_t>& shape) {
 
 int64_t TensorInfo::count() const {
   int64_t product = 1;
-  for (int64_t size : shape) product *= size;  // readers have checked it
+  for (int64_t size : shape) product *= size;  // checked by the readers
   return product;
 }
 
@@ -136,7 +136,7 @@ void TensorFile::release(size_t index) const {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(data.data()) / page * page;
   const uintptr_t end = reinterpret_cast<uintptr_t>(data.data()) + data.size();
-  // Of a read-only mapping the pages come again from the file when they are read.
+  // The pages of a read-only mapping are read from the file again when needed.
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -17,7 +17,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// One token for each row of logits [rows, vocab].
+// Samples one token per row of logits [rows, vocab].
 class Sampler {
  public:
   explicit Sampler(const SamplingConfig& config) : config_(config) {}
@@ -54,9 +54,9 @@ struct Text {
   int64_t number = 0;
   Clock::time_point start;
   GenerationEnd end;
-  int32_t last = 0;           // token, which the next step reads
-  std::vector<int32_t> tail;  // what a stop sequence may be found in
-  std::set<int32_t> seen;     // tokens of prompt and answer, where repeating them is penalised
+  int32_t last = 0;           // last token, the next step's input
+  std::vector<int32_t> tail;  // text to search for stop sequences
+  std::set<int32_t> seen;     // tokens of prompt and answer, for the repetition penalty
 };
 
 class Generation {
@@ -85,10 +85,10 @@ class Generation {
  private:
   bool has_room() const { return static_cast<int64_t>(free_.size()) >= config_.samples; }
 
-  // Each prompt is read under its first text's number; the others fork from there.
+  // Each prompt is read as the first of its texts; the others fork from it.
   void read_prompts() {
     std::vector<NewTokens> fresh;
-    std::vector<int64_t> row_of;  // of each new text: its prompt's row of the logits
+    std::vector<int64_t> row_of;  // for each new text, its prompt's row of logits
     const size_t first = texts_.size();
     int64_t tokens = 0;
     while (next_ < prompts_.size() && has_room()) {
@@ -125,7 +125,7 @@ class Generation {
 
   bool penalises() const { return config_.repetition_penalty != 1; }
 
-  // Of the texts from `first` on, a row each.
+  // One row for each text from `first` on.
   at::Tensor penalised(const at::Tensor& logits, size_t first) const {
     if (!penalises()) return logits;
     at::Tensor rows = logits.to(at::kCPU).clone();
@@ -137,7 +137,7 @@ class Generation {
     return rows;
   }
 
-  // The next token of the texts from `first` on; those that end leave.
+  // Samples the next token of the texts from `first` on and removes those that end.
   void take(const at::Tensor& logits, size_t first) {
     std::vector<uint64_t> streams, indices;
     for (size_t i = first; i < texts_.size(); ++i) {
@@ -204,7 +204,7 @@ class Generation {
   const GenerationRoom room_;
   const GenerationEvents& events_;
   Sampler sampler_;
-  std::vector<std::pair<int64_t, Text>> texts_;  // that go on, by the decoder's number
+  std::vector<std::pair<int64_t, Text>> texts_;  // unfinished texts, by decoder index
   std::vector<int64_t> free_;                    // numbers
   size_t next_ = 0;                              // prompt
   size_t longest_stop_ = 0;                      // tokens

@@ -38,7 +38,7 @@ double yarn_mscale(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
-// YaRN (Peng et al., 2023): high frequencies stay, low ones are interpolated, a ramp in between.
+// YaRN (Peng et al., 2023): high frequencies are kept, low ones interpolated, with a ramp in between.
 double apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& inverse) {
   double original = static_cast<double>(rope.original_max_position_embeddings);
   auto correction = [&](double rotations) {
@@ -83,7 +83,7 @@ RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, in
   RopeFrequencies result;
   double theta = rope.theta;
   if (rope.type == RopeType::dynamic) {
-    // transformers counts from the model's maximum length, whatever original length the file names.
+    // transformers uses the model's maximum length, whatever original length the file states.
     double longest = static_cast<double>(std::max(sequence_length, spec.max_position_embeddings));
     double trained = static_cast<double>(spec.max_position_embeddings);
     double d = static_cast<double>(dim);

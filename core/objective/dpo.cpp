@@ -15,7 +15,7 @@ double slope(double x) { return logistic(x) * logistic(-x); }  // of the logisti
 double square(double x) { return x * x; }
 double count(const SequenceSums& answer) { return static_cast<double>(answer.tokens); }
 
-// A loss of z alone pulls its two answers equally far apart.
+// A loss of z alone pushes the two answers apart equally.
 PairLoss of_difference(double loss, double d_z) { return {loss, d_z, -d_z}; }
 
 // Rafailov et al., 2023; with label_flip the conservative form of their appendix.
@@ -25,7 +25,7 @@ PairLoss sigmoid(const ObjectiveConfig& o, const SequenceSums& c, const Sequence
                        *o.beta * (flip * logistic(u) - (1 - flip) * logistic(-u)));
 }
 
-// Chowdhury et al., 2024: unbiased when a share label_flip of the pairs is the wrong way round.
+// Chowdhury et al., 2024: unbiased if a share label_flip of the pairs has swapped labels.
 PairLoss robust(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = *o.beta * (c.ratio() - r.ratio()), flip = o.label_flip, right = 1 - 2 * flip;
   return of_difference(((1 - flip) * softplus(-u) - flip * softplus(u)) / right,
@@ -69,7 +69,7 @@ PairLoss apo_zero(const ObjectiveConfig& o, const SequenceSums& c, const Sequenc
   return {logistic(-uc) + logistic(ur), -*o.beta * slope(uc), *o.beta * slope(ur)};
 }
 
-// The same where both answers are worse than the model's own.
+// The same for pairs whose answers are both worse than the model's own.
 PairLoss apo_down(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double uc = *o.beta * c.ratio(), u = uc - *o.beta * r.ratio(), apart = *o.beta * slope(u);
   return {logistic(uc) + logistic(-u), *o.beta * slope(uc) - apart, apart};

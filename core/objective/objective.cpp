@@ -23,7 +23,7 @@ PairLoss simpo(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSu
   return {softplus(-u), -pull / static_cast<double>(c.tokens), pull / static_cast<double>(r.tokens)};
 }
 
-// A mean of 0 is a certain answer, whose odds are infinite.
+// A mean of 0 means probability 1, whose odds are infinite.
 constexpr double kSurest = -1e-6;
 
 struct LogOdds {
@@ -36,7 +36,7 @@ LogOdds log_odds(const SequenceSums& answer) {
   return {mean - rest, flat ? 0 : -1 / (static_cast<double>(answer.tokens) * std::expm1(mean))};
 }
 
-// Hong et al., 2024: the odds ratio; the likelihood beside it is nll_weight's.
+// Hong et al., 2024: the odds-ratio term; the likelihood term is nll_weight's.
 PairLoss orpo(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const LogOdds chosen = log_odds(c), rejected = log_odds(r);
   const double odds = chosen.value - rejected.value, pull = o.odds_weight * logistic(-odds);

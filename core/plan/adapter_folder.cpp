@@ -25,7 +25,7 @@ Error fault(const std::string& path, const std::string& what) {
   return Error(ErrorKind::environment, path + ": " + what);
 }
 
-// The value of a key, or an error in the file's terms when it has another type.
+// The value of a key, or an error naming the file if it has another type.
 template <class T>
 T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   auto found = json.find(key);
@@ -45,14 +45,14 @@ void refuse_other_methods(const Json& json, const std::string& path) {
       .hint("forge trains and reads LoRA adapters (with DoRA and rsLoRA)");
 }
 
-// Settings that change what an adapter computes, now or in a later PEFT, are anything but null, false or empty.
+// Unknown settings may change what an adapter computes, in this PEFT or a later one, unless null, false or empty.
 void refuse_unknown_settings(const Json& json, const std::string& path) {
   static const std::set<std::string> known{
       // read below
       "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern",
       "alpha_pattern", "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules",
       "init_lora_weights", "bias",
-      // provenance, and settings of an initialisation that is over
+      // provenance, and settings that only affected initialisation
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
       "layers_pattern", "megatron_core", "qalora_group_size", "loftq_config", "eva_config", "corda_config",
       "lora_ga_config", "runtime_config"};
@@ -68,7 +68,7 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
   if (!faults.empty()) throw Error(ErrorKind::environment, join(faults, "\n"));
 }
 
-// PEFT repeats these on loading and takes the start out of the base weights: the tensors fit no other base.
+// PEFT repeats these on loading and subtracts the initial value from the base weights: the tensors fit no other base.
 void refuse_changed_base(const Json& json, const std::string& path) {
   static const std::set<std::string> on_plain_base{"gaussian", "eva", "orthogonal"};
   const auto init = json.find("init_lora_weights");
@@ -99,7 +99,7 @@ std::vector<std::string> with_score(std::vector<std::string> saved) {
   return saved;
 }
 
-// One key of the job that an adapter folder decides.
+// A job key that an adapter folder determines.
 struct Decided {
   const char* key;
   void (*copy)(const AdapterConfig& from, AdapterConfig& to);
@@ -138,8 +138,8 @@ bool same_site(const AdapterSite& a, const AdapterSite& b) {
   return a.module == b.module && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
 }
 
-// Whether the tensors of one adapter mean in the other what they mean in their own. The words may differ: all-linear
-// and the list of all linear layers are the same.
+// Whether the tensors of one adapter mean the same in the other. The settings may be spelled differently: all-linear
+// equals the list of all linear layers.
 bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const AdapterFile& file) {
   const std::vector<AdapterSite> own = sites_of(file, spec), wanted = adapter_sites(spec, asked);
   return asked.use_dora == file.config.use_dora &&
@@ -202,7 +202,7 @@ AdapterFile read_adapter_config(const std::string& folder) {
   config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
   read_targets(json, path, config);
   file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
-  // PEFT names both heads that transformers' models may have.
+  // PEFT lists both names a transformers model may use for its head.
   if (file.scores) config.modules_to_save = with_score(config.modules_to_save);
   if (config.rank < 1 || config.rank > 65536)
     throw fault(path, "r is " + std::to_string(config.rank) + ", expected 1 to 65536");
@@ -219,7 +219,7 @@ ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
   try {
     return adapter_sites(spec, file.config);
-  } catch (const Error& error) {  // in a job's words
+  } catch (const Error& error) {  // in the words of a job file
     throw fault(config_path(file.folder), std::string("does not fit the model: ") + error.what())
         .hint("an adapter belongs to the model that it was trained on");
   }

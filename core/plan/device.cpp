@@ -30,7 +30,7 @@ size_t most_free(const std::vector<GpuInfo>& gpus) {
   return static_cast<size_t>(best - gpus.begin());
 }
 
-// A card of that name in the machine, else of the database: then nothing but a plan can be made for it.
+// A card of that name in this machine, else from the database: then it can only be planned for.
 Device named_card(const Hardware& hardware, const std::string& name) {
   const GpuCard& card = find_gpu(name);
   for (size_t i = 0; i < hardware.gpus.size(); ++i)
@@ -86,7 +86,7 @@ Device device_by_name(const Hardware& hardware, const std::string& name) {
     config.device = name;
     return choose_device(hardware, config);
   }
-  // Card names begin where no machine's indices reach: 4090 is a card.
+  // Numbers larger than any index are card names: 4090 is a card.
   constexpr unsigned long kFirstCardNumber = 100;
   if (whole_number(name) && std::stoul(name) < kFirstCardNumber)
     return indexed(hardware, name, "", "--gpu " + name, ErrorKind::usage);

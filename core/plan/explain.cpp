@@ -59,7 +59,7 @@ Table device_rows(const Device& device) {
   return rows;
 }
 
-// Sections only hold other keys; lists of sources are told apart by their count.
+// Sections only contain other keys; lists of sources are compared by their length.
 Table value_rows(const Plan& plan, bool all) {
   Table rows;
   for (const std::string& key : dotted_keys(job_fields())) {

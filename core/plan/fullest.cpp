@@ -11,9 +11,9 @@ namespace forge {
 namespace {
 
 constexpr int64_t kMostVisits =
-    200'000;  // examples whose batches are laid out exactly; beyond that a bound serves
+    200'000;  // examples whose batches are laid out exactly; beyond this a bound is used
 
-// The most tokens that one step can have: its examples cannot all be the longest of the data set.
+// Maximum number of tokens in a step: its examples cannot all be the longest of the data set.
 int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
   if (plan.job.train.global_batch_tokens)
     return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
@@ -25,15 +25,15 @@ int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
   return std::accumulate(sorted.begin(), end, int64_t{0});
 }
 
-// Supervised tokens of a micro-batch of which only the data set's share is known: a quarter more than that.
+// Supervised tokens of a micro-batch if only the data set's share is known: that share plus a quarter.
 int64_t supervised_bound(const Plan& plan, const DataSummary& data, int64_t tokens) {
-  if (plan.model.score_head) return tokens / 2 + 1;  // a text has two tokens at least, of which the head reads one
+  if (plan.model.score_head) return tokens / 2 + 1;  // a text has at least two tokens, of which the head reads one
   const double share =
       static_cast<double>(data.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, data.tokens));
   return std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
 }
 
-// Lengths are of atoms, and a pair is two sequences.
+// Lengths are per atom, and a pair is two sequences.
 void know_pairs(Fullest& fullest, const DataSummary& data) {
   if (data.pairs.longest == 0) return;
   fullest.longest = data.longest;
@@ -90,7 +90,7 @@ void visit_mismatches(Fullest& fullest, const Plan& plan, const std::vector<int6
   const int64_t tokens = std::min(prompts + count * answer, std::max(evaluation_tokens(plan), longest));
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.longest = std::max(fullest.longest, longest);
-  // A batch of k rows holds at most k answers, and its tokens less k prompts.
+  // A batch of k rows has at most k answers, and its tokens minus k prompts.
   fullest.supervised = std::max({fullest.supervised, std::min(answer, longest - 1),
                                  std::min(count * answer, tokens * answer / (shortest_prompt + answer))});
   fullest.several |= count > 1;
@@ -114,7 +114,7 @@ void visit_mismatches(Fullest& fullest, const Plan& plan, const ExampleCounts& c
     }
 }
 
-// Completions do not exist yet: every micro-batch may be full of them.
+// Completions do not exist yet: any micro-batch may be full of them.
 Fullest fullest_drawn(const Plan& plan) {
   const int64_t longest = longest_of(plan);
   int64_t budget = std::max(*plan.job.train.micro_batch_tokens, longest);
@@ -126,7 +126,7 @@ Fullest fullest_drawn(const Plan& plan) {
 }  // namespace
 
 int64_t longest_of(const Plan& plan) {
-  // A prompt with the longest completion that it may get.
+  // A prompt plus the longest completion it may get.
   if (draws_completions(plan.job.objective.type))
     return std::min(plan.job.data.max_length, std::max<int64_t>(1, plan.train.longest) + plan.job.rollout.max_new_tokens);
   return std::max<int64_t>(1, std::max(plan.train.longest, plan.train.pairs.longest));
@@ -163,10 +163,10 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
   return fullest;
 }
 
-// As core/train cuts an evaluation and what the reference keeps: atoms in order, as many as fit.
+// As core/train splits evaluations and reference passes: atoms in order, as many as fit.
 Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
   Fullest fullest{0, 0, 0, false};
-  // Log-probabilities of a rollout are taken in the micro-batches that train on it.
+  // Old log-probabilities of a rollout are computed in the micro-batches that train on it.
   if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan);
   if (plan.eval.examples > 0) visit_in_order(fullest, plan, plan.eval, counts.eval, counts.eval_supervised);
   if (plan.job.objective.reference_cache.value_or(false))

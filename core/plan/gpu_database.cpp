@@ -147,7 +147,7 @@ const std::vector<GpuCard>& gpu_cards() {
 }
 
 const GpuCard& find_gpu(const std::string& name) {
-  // People leave the series out: 4090, 1080 Ti, 6000 Ada.
+  // People omit the series: 4090, 1080 Ti, 6000 Ada.
   for (const char* series : {"", "rtx", "gtx", "rtxpro"})
     if (const GpuCard* card = find_key(series + key_of(name))) return *card;
   std::vector<std::string> names, keys;
@@ -165,7 +165,7 @@ const GpuCard& find_gpu(const std::string& name) {
 
 const GpuCard* gpu_card_of(const GpuInfo& gpu) {
   if (const GpuCard* card = find_key(key_of(gpu.name))) return card;
-  // Laptop and vendor editions carry a longer name: the longest card name that begins theirs, on the same
+  // Laptop and vendor editions have longer names: take the longest card name that is a prefix of theirs, on the same
   // silicon.
   const GpuCard* best = nullptr;
   for (const GpuCard& card : gpu_cards())

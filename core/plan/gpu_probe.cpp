@@ -14,7 +14,7 @@ namespace {
 class Library {
  public:
   explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-  // Never closed: the driver keeps threads and exit handlers of its own.
+  // Never closed: the driver has its own threads and exit handlers.
   explicit operator bool() const { return handle_ != nullptr; }
   template <class Function>
   bool load(Function& function, const char* name) const {

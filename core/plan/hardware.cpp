@@ -45,7 +45,7 @@ int64_t affinity_count() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Folders of this process's control group from its own up to the root: a limit of any of them holds.
+// Folders of this process's control group, from its own up to the root: limits of all of them apply.
 // `controller` is empty for version 2. In a container the path of /proc/self/cgroup may be the host's; then
 // only the root exists.
 std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::string& controller) {
@@ -66,7 +66,7 @@ std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::strin
   return folders;
 }
 
-// Processors that the quota is worth, or -1 without one.
+// Number of processors the quota allows, or -1 without a quota.
 double quota_cores(const SystemRoot& root) {
   double cores = -1;
   const auto limit = [&](int64_t quota, int64_t period) {
@@ -110,7 +110,7 @@ void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
           stat_value(content(folder + "/memory.stat"), "total_inactive_file"));
 }
 
-// Where /proc is not mounted. What only caches files is not known here, so less is available than really is.
+// If /proc is not mounted. The file cache is unknown here, so this reports less memory than is really available.
 void ask_for_memory(CpuInfo& cpu) {
   struct sysinfo info{};
   if (::sysinfo(&info) != 0) return;
@@ -118,8 +118,8 @@ void ask_for_memory(CpuInfo& cpu) {
   cpu.available_bytes = static_cast<int64_t>(info.freeram + info.bufferram) * info.mem_unit;
 }
 
-// A flag that changes what forge chooses, under the kernel's name (x86 `flags`, ARM `Features`), with the set that it
-// needs, and whether every processor of that set has it.
+// A CPU flag that affects forge's choices, under the kernel's name (x86 `flags`, ARM `Features`), with the set it
+// requires, and whether every processor of that set has it.
 struct Extension {
   const char* name;
   InstructionSet set;

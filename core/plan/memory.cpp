@@ -26,8 +26,8 @@ struct Counts {
 
 bool is_adapter(const Parameter& p) { return base_name(p) != p.name; }
 
-// The originals that the engine lets go because a trained copy takes their place (modules_to_save). A tied
-// embedding stays: the head reads it.
+// The originals that the engine frees because a trained copy replaces them (modules_to_save). A tied
+// embedding stays, since the head reads it.
 std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool tied_head) {
   std::set<std::string> names;
   for (const Parameter& p : parameters)
@@ -143,7 +143,7 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
 
 std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
                                       Precision precision, bool tied_head, int64_t threads) {
-  // A tensor that is not held in fp32 is read in fp32 first.
+  // Tensors not held in fp32 are first read in fp32.
   std::vector<int64_t> read_wide;
   int64_t held = 0;
   for (const Parameter& p : parameters) {

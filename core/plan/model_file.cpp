@@ -19,7 +19,7 @@ bool computed_anyway(const std::string& name) {
          name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
 }
 
-// The first few of many like faults, so that a file of another model stays readable.
+// The first few of many similar faults, so that the report for a file of another model stays readable.
 void add_some(const std::vector<std::string>& faults, std::vector<std::string>& all) {
   constexpr size_t kShown = 20;
   for (size_t i = 0; i < faults.size() && i < kShown; ++i) all.push_back(faults[i]);

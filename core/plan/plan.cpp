@@ -81,7 +81,7 @@ static bool decides(const Plan& plan, const std::string& name) {
 }
 
 std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan) {
-  // The header's hash, under "model", stands for the files where they are not known.
+  // For plans that do not list the files, the hash of the header, under "model", stands in for them.
   const bool files_known = !old_plan.start_files.empty() && !new_plan.start_files.empty();
   std::vector<std::string> keys = differing_keys(old_plan.identity, new_plan.identity);
   if (!files_known) return keys;

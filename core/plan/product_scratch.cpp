@@ -36,7 +36,7 @@ int64_t copied_row(int64_t inner) {
   return row >= 512 && power_of_two(row) ? row + 64 / kElement : row;
 }
 
-// Rows so long, and at powers of two, that the first factor is copied though it lies right.
+// Rows so long, or of such power-of-two lengths, that the first factor is copied even though its layout is right.
 bool strides_collide(const Product& p) {
   return !p.transposed && power_of_two(p.inner) && p.inner >= 8192 / kElement && p.rows >= 1024;
 }
@@ -49,7 +49,7 @@ int64_t whole_result(const Product& p, int64_t threads) {
   return std::max(round_up(whole, 64), round_up(part, 64) * threads) * kSum + kAlignment;
 }
 
-// How a product is cut: blocks of rows, columns and inner elements; `chunk`s are blocks that a thread works on together.
+// How a product is split: blocks of rows, columns and inner elements; a `chunk` is the blocks one thread works on together.
 struct Blocks {
   int64_t rows = 1, columns = 1, inner = 1;
   int64_t row_chunk = 1, column_chunk = 1;
@@ -65,7 +65,7 @@ class VectorBlocking {
   int64_t bytes() const {
     const bool copies = p_.transposed || strides_collide(p_);
     const Blocks b = best(copies);
-    // Sums of a whole product where threads share it, of the chunk where the inner dimension is cut, else of a block.
+    // Sums of the whole product if threads share it, of a chunk if the inner dimension is split, else of a block.
     const int64_t sums = b.inner_threads > 1  ? p_.rows * p_.columns
                          : b.inner < p_.inner ? b.rows * b.columns * b.column_chunk
                                               : b.rows * b.columns;
@@ -157,7 +157,7 @@ class TileBlocking {
       if (b.inner_threads == 1 && cut_inner(b) < p_.inner) sums *= b.row_chunk * b.column_chunk;
     }
     const int64_t copy = kElement * b.rows * copied_row(b.inner) * b.inner_batch * b.row_chunk;
-    // Four tiles of sums and one for a ragged end.
+    // Four accumulator tiles, and one for a partial block.
     return booked(threads, {kBatchElement * b.inner_batch, best.copies ? copy : 0,
                             kElement * kColumnBlock * round_up(b.inner, kInnerGranularity) * b.inner_batch,
                             kSum * sums, 5 * 1024});
@@ -211,7 +211,7 @@ class TileBlocking {
     return best;
   }
 
-  // Of equal scores the first counts, in the order of oneDNN's own set.
+  // The first of equal scores wins, in the order of oneDNN's own set.
   std::unordered_set<int> row_candidates(int64_t usual, int64_t least) const {
     std::unordered_set<int> candidates;
     for (int64_t rows = usual; rows >= least; rows = rows > 1 ? ceil_div(rows, 2) : rows - 1)
@@ -250,7 +250,7 @@ class TileBlocking {
     return result;
   }
 
-  // Fewer inner blocks at a time where a chunk would not fit into the cache.
+  // Fewer inner blocks at a time if a chunk would not fit into the cache.
   void fit_cache(Blocks& b) const {
     const int64_t chunk = chunk_bytes(b, copies_), least = chunk / l2_, most = ceil_div(chunk, l2_);
     const int64_t wanted = ceil_div(ceil_div(p_.inner, b.inner), b.inner_threads);

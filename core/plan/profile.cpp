@@ -12,7 +12,7 @@
 namespace forge {
 namespace {
 
-// Reads a profile's map; keys that nobody asked for are faults.
+// Reads a profile's map; unread keys are faults.
 class ProfileReader {
  public:
   ProfileReader(const Node& map, Diagnostics& faults, std::string path)
@@ -130,7 +130,7 @@ std::string capability_text(int64_t capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
-// The part of the name that a pattern of the profile found; empty when there is none.
+// The part of the card's name that matches one of the profile's patterns; empty if none does.
 std::string matching_name(const std::vector<std::string>& patterns, const std::string& name) {
   for (const std::string& pattern : patterns)
     if (lower(name).find(lower(pattern)) != std::string::npos) return pattern;

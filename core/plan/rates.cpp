@@ -17,7 +17,7 @@ constexpr int64_t kLargestFile = int64_t{16} << 20;
 struct Product {
   double in = 0, out = 0;
 };
-// Of all modules of an op together, as they are multiplied where they lie side by side.
+// For all modules of an op together, as they are multiplied if they are adjacent in memory.
 Product together(const Graph& graph, const Op& op, bool trained_only) {
   Product product;
   for (size_t i = 0; i < op.modules.size(); ++i) {

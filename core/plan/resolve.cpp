@@ -27,7 +27,7 @@ int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
 }
 
-// `lengths` may be a sample's.
+// `lengths` may come from a sample.
 int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   if (!lengths.empty())
     return ceil_div(static_cast<int64_t>(first_epoch.size()) * plan.train.examples, std::ssize(lengths));
@@ -64,9 +64,9 @@ void resolve_precision(Plan& plan, const Profile& profile) {
     precision = profile.precision.value;
     from_profile(plan, "train.precision", profile.precision.reason);
   }
-  // A profile stores weights in another type only because of its own precision.
+  // A profile's storage type only applies with its own precision.
   plan.storage = *precision == profile.precision.value ? profile.storage.value : *precision;
-  // What is trained is read in the compute type.
+  // Trained weights are read in the compute type.
   if (plan.job.adapter.type == AdapterType::none) plan.storage = *precision;
   plan.loss_scaling = *precision == Precision::fp16 ? "dynamic" : "none";
   plan.attention = profile.attention.value;
@@ -157,7 +157,7 @@ void resolve_reference(Plan& plan) {
   if (objective.reference_cache == false && moves)
     throw KeyError(ErrorKind::job, "objective.reference_cache",
                    "the reference is the model as training begins, which only the cache keeps", "set it to true, or auto");
-  // kto's answers behind other prompts follow the steps, whose number must be known to keep them.
+  // kto's mismatched answers follow the steps, so caching them requires a known number of steps.
   const TrainConfig& train = plan.job.train;
   const bool open = objective.type == ObjectiveType::kto && train.max_time && !train.epochs && !train.max_steps && !train.max_tokens;
   if (open && (moves || objective.reference_cache.value_or(false)))
@@ -314,7 +314,7 @@ void resolve_disk(Plan& plan) {
   const TrainedLayout trained = trained_layout(inventory_of(plan).parameters, job.optimizer);
   constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
   plan.checkpoint_bytes = plan.parameters.trainable * 4 + trained.state_bytes() + kSmallFiles;
-  // One more than is kept: the new one is whole before the old one goes.
+  // One more than is kept: the new one is complete before the old one is removed.
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;
   const int64_t most = plan.steps > 0 ? plan.steps : std::numeric_limits<int64_t>::max();  // 0: not known
@@ -335,7 +335,7 @@ void fill_identity(Plan& plan, const Job& asked) {
     for (const std::string& key : keys_of_role(role)) plan.identity[key] = dump_json(value_of(asked, key));
   for (const std::string& key : keys_of_role(KeyRole::execution))
     plan.execution[key] = dump_json(value_of(asked, key));
-  // What is read from files, by its content.
+  // Everything read from files, by content.
   plan.identity["model"] = plan.model_hash + " (" + format_count(plan.model_bytes) + " B)";
   plan.identity["data.train"] = plan.train.content_hash;
 }
@@ -344,7 +344,7 @@ namespace {
 
 using Warn = std::function<void(std::string)>;
 
-// AdamW moves every weight by about its rate in each step, whatever the gradient; weights are of the order of 0.02.
+// AdamW moves each weight by about the learning rate per step, whatever the gradient; weights are of the order of 0.02.
 void warn_of_rate(const Job& job, const Warn& warn) {
   constexpr double kFarTooHigh = 0.05;
   if (job.optimizer.type != OptimizerType::adamw || job.optimizer.learning_rate < kFarTooHigh) return;
@@ -355,7 +355,7 @@ void warn_of_rate(const Job& job, const Warn& warn) {
        "): the loss will hardly fall");
 }
 
-// B A of such a rank can be no more than B A of the full one; the largest excess stands for all.
+// A rank above the matrix's own adds nothing; the largest excess is reported for all.
 void warn_of_rank(const Plan& plan, const Warn& warn) {
   const AdapterSite* worst = nullptr;
   const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };

@@ -11,8 +11,8 @@ namespace forge {
 namespace {
 
 constexpr int64_t kEnoughAtOnce = 64;      // completions: products of more rows are hardly faster on a CPU
-constexpr int64_t kPromptTokens = 2048;    // read at once, but at least the longest prompt
-constexpr double kCacheShare = 0.25;       // of the memory, for drawing
+constexpr int64_t kPromptTokens = 2048;    // tokens read at once, but at least the longest prompt
+constexpr double kCacheShare = 0.25;       // share of the memory for generation
 
 DecodingShape decoding_shape(const Plan& plan, int64_t slots, bool evaluation) {
   const RolloutConfig& rollout = plan.job.rollout;

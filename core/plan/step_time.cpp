@@ -10,9 +10,9 @@
 namespace forge {
 namespace {
 
-// The mean micro-batch of a step.
+// The average micro-batch of a step.
 struct MeanBatch {
-  double count = 1;  // in a step
+  double count = 1;  // micro-batches per step
   StepSizes sizes;
 };
 
@@ -35,7 +35,7 @@ MeanBatch mean_batch(const Plan& plan) {
   return batch;
 }
 
-// Why rates would not tell; empty where they do.
+// Why the rates do not apply; empty if they do.
 std::string unknown(const Plan& plan, const Rates* rates) {
   if (plan.provider != "fused") return "unmeasured: so far, rates are measured for provider fused only";
   if (plan.job.model.quantization != Quantization::none || plan.storage != *plan.job.train.precision)
@@ -76,7 +76,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   for (size_t i = 0; i < step.ops.size(); ++i)
     for (const Work& work : work_of(step, step.ops[i], batch.sizes, length))
       add(i < step.micro_batch_ops ? micro_batch : update, work);
-  // The reference's forward: its head is half of one that also makes gradients.
+  // The forward pass of the reference model: its head costs half of one that also computes gradients.
   if (computes_reference(plan))
     for (size_t i = 0; i < step.forward_ops; ++i)
       for (const Work& work : work_of(step, step.ops[i], batch.sizes, length)) {

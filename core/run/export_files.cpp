@@ -38,7 +38,7 @@ void copy_tool_template(const std::string& model_path, const std::string& folder
   copy_if_there(model_path, folder, kToolTemplate);
 }
 
-// As tokenizer_config.json writes them: a text, or a list of named ones; null when there is none.
+// As in tokenizer_config.json: a text, or a list of named ones; null if there is none.
 Json templates_of(const Gguf& gguf) {
   const std::string text = gguf.get_string("tokenizer.chat_template", "");
   const std::string tool_use = gguf.get_string("tokenizer.chat_template.tool_use", "");
@@ -103,7 +103,7 @@ void say_score_head(const ModelSpec& spec, Json& config) {
 
 void copy_tokenizer_files(const std::string& from, const std::string& folder) {
   if (!file_exists(from + "/tokenizer_config.json")) return;
-  // The template goes with the files that it came with.
+  // The template is copied together with the files it came from.
   std::error_code ignored;
   std::filesystem::remove(folder + "/chat_template.jinja", ignored);
   std::filesystem::remove_all(folder + "/additional_chat_templates", ignored);

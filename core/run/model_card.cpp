@@ -53,7 +53,7 @@ std::string python(bool adapter, const ModelSpec& spec, const std::string& model
   if (scores && adapter)
     text += "# The score stands at the last token that is not padding, so padding must not be what ends a text.\n"
             "model.config.pad_token_id = " + std::to_string(padding_of_scores(spec)) + "\n";
-  // A vocabulary that only a GGUF can say has no files here.
+  // A vocabulary that exists only in a GGUF has no files here.
   if (!file_exists(folder + "/tokenizer_config.json")) return text;
   text += "tokenizer = AutoTokenizer.from_pretrained(\".\")\n";
   if (scores) return text;
@@ -84,10 +84,10 @@ int64_t vllm_rank(int64_t rank) {
 int64_t largest_rank(const AdapterConfig& adapter) {
   int64_t rank = adapter.rank;
   for (const auto& [name, of_module] : adapter.rank_pattern) rank = std::max(rank, of_module);
-  return adapter.init == LoraInit::pissa ? 2 * rank : rank;  // such a run is saved with twice its rank
+  return adapter.init == LoraInit::pissa ? 2 * rank : rank;  // these adapters are saved with twice their rank
 }
 
-// Why vLLM cannot serve the adapter beside its base; empty where it can.
+// Why vLLM cannot serve the adapter on top of its base; empty if it can.
 std::string vllm_refusal(const AdapterConfig& adapter, const std::string& model_name) {
   if (is_gguf(model_name)) return "vLLM puts no adapter on a GGUF";
   if (adapter.use_dora) return "vLLM does not read DoRA adapters";
@@ -96,7 +96,7 @@ std::string vllm_refusal(const AdapterConfig& adapter, const std::string& model_
   return "";
 }
 
-// Of an adapter trained on a quantised base: which base it is merged into.
+// For an adapter trained on a quantised base: which base to merge it into.
 std::string base_option(const Job& job) {
   return job.model.quantization == Quantization::none || job.adapter.type == AdapterType::none ? "" : " --base original";
 }
@@ -119,7 +119,7 @@ std::string gguf_sections(const std::string& source) {
          code("sh", "forge export " + source + " --ollama --type q8_0 --output ollama\nollama create model -f ollama/Modelfile\n");
 }
 
-// Of what writes text.
+// For models that generate text.
 std::string serving_sections(const Job& job, const std::string& model_name) {
   const bool full = job.adapter.type == AdapterType::none;
   return vllm_section(full ? nullptr : &job.adapter, model_name, base_option(job)) +

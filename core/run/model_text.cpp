@@ -47,7 +47,7 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   return tokens;
 }
 
-// A name that no template reads would change nothing and say so nowhere.
+// A variable that the template does not read would silently have no effect.
 void check_variables(const std::map<std::string, Scalar>& variables, const ChatTemplate& chosen) {
   for (const auto& [variable, value] : variables) {
     const auto& given = kTemplateArguments;
@@ -85,7 +85,7 @@ std::optional<ChatTemplate> choose_template(const TemplateChoice& choice, const 
   return chosen;
 }
 
-// Words like <|im_start|> and <start_of_turn>. [INST] is plain text in the models that it comes from.
+// Words like <|im_start|> and <start_of_turn>. [INST] is plain text in the models that use it.
 std::vector<std::string> control_words(const std::string& text) {
   std::vector<std::string> words;
   for (size_t begin = text.find('<'); begin != text.npos; begin = text.find('<', begin + 1)) {
@@ -99,7 +99,7 @@ std::vector<std::string> control_words(const std::string& text) {
   return words;
 }
 
-// Control tokens that a template writes around a question and its answer, and that the tokenizer does not know whole.
+// Control tokens that a template writes around a question and its answer, but that are not single tokens of the tokenizer.
 std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
   const Json asked{{"role", "user"}, {"content", "question"}},
       answered{{"role", "assistant"}, {"content", "answer"}};
@@ -107,7 +107,7 @@ std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const
   for (const Json& messages : {Json::array({asked, answered}), Json::array({asked})}) try {
       for (const RenderedSegment& segment : chat_template.render(messages, nullptr, messages.size() == 1))
         if (segment.from_template) written += segment.text;
-    } catch (const Error&) {  // it wants other turns, which rows will show
+    } catch (const Error&) {  // it expects other turns; the rows will show which
     }
   std::vector<std::string> foreign;
   for (const std::string& word : control_words(written)) {
@@ -119,7 +119,7 @@ std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const
   return foreign;
 }
 
-// Bundled templates that write control tokens, all of them the model's.
+// Bundled templates with control tokens, all of which the model has.
 std::vector<std::string> templates_of(const ModelText& text) {
   std::vector<std::string> names;
   for (const BundledTemplate& bundled : bundled_templates()) {
@@ -153,7 +153,7 @@ const ChatTemplate& template_of(const ModelText& text) {
   return *text.chat_template;
 }
 
-// The control token right behind the text of an assistant's turn.
+// The control token right after the text of an assistant turn.
 std::optional<int32_t> end_of_turn(const ModelText& text) {
   const std::string answer = "answer";
   Json messages = Json::array(
@@ -166,7 +166,7 @@ std::optional<int32_t> end_of_turn(const ModelText& text) {
     int64_t end = static_cast<int64_t>(begin + answer.size());
     for (const TokenSpan& token : encode(text, segments))
       if (token.begin >= end && text.tokenizer.is_special(token.id)) return token.id;
-  } catch (const Error&) {  // a template that wants other roles: the other stop tokens must do
+  } catch (const Error&) {  // a template that expects other roles: rely on the other stop tokens
   }
   return std::nullopt;
 }
@@ -184,7 +184,7 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
   for (int64_t type : gguf.get_ints("tokenizer.ggml.token_type"))
     vocabulary.token_types.push_back(static_cast<int32_t>(type));
   vocabulary.merges = gguf.get_strings("tokenizer.ggml.merges");
-  // BERT's vocabularies name [CLS] and [SEP] (llama.cpp's spelling) instead of a begin and an end.
+  // BERT vocabularies have [CLS] and [SEP] (as llama.cpp calls them) instead of begin and end tokens.
   vocabulary.bos_id = optional_int(gguf, "tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id");
   vocabulary.eos_id = optional_int(gguf, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.seperator_token_id");
   vocabulary.unk_id = optional_int(gguf, "tokenizer.ggml.unknown_token_id");
@@ -226,7 +226,7 @@ std::string with_variables(const std::string& template_text, const std::map<std:
   const Json values = json_of(variables);
   for (const auto& [name, value] : values.items()) {
     const std::string set = "{%- set " + name + " = " + dump_json(value) + " %}";
-    // Every caller gives bos_token and its like.
+    // All callers provide bos_token and the like.
     const bool given = ends_with(name, "_token");
     text += (given ? set : "{%- if " + name + " is not defined %}" + set + "{% endif %}") + "\n";
   }

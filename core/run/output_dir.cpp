@@ -34,7 +34,7 @@ int64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
-// A file without a name where the file system has such, so that no kill leaves it.
+// An unnamed file if the file system supports it, so that a kill cannot leave it behind.
 int open_unnamed(const std::string& folder) {
   const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
@@ -44,7 +44,7 @@ int open_unnamed(const std::string& folder) {
   return named;
 }
 
-// Reserving blocks costs nothing where blocks are only marked; in memory (tmpfs) each page would be cleared.
+// Reserving blocks is cheap if blocks are only marked; on tmpfs every page would be cleared.
 bool may_reserve(int descriptor) {
   struct statfs status {};
   rlimit limit{};
@@ -52,7 +52,7 @@ bool may_reserve(int descriptor) {
   return !memory && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
-// What the free bytes of a file system do not tell: a quota, a folder that cannot be written.
+// Problems that the number of free bytes does not show: a quota, a read-only folder.
 void try_room(const std::string& folder, int64_t bytes) {
   const int descriptor = open_unnamed(folder);
   if (descriptor < 0)
@@ -86,7 +86,7 @@ void remove_output_litter(const std::string& output_dir) {
     const std::string name = entry->path().filename().string();
     if (!starts_with(name, ".") || !ends_with(name, kDiscarded)) continue;
     try {
-      RunLock lock(entry->path().string());  // held by another process while it removes the folder
+      RunLock lock(entry->path().string());  // locked by another process that is removing the folder
       std::error_code ignored;
       fs::remove_all(entry->path(), ignored);
     } catch (const Error&) {

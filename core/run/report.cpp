@@ -30,7 +30,7 @@ Json member(const Json& object, const char* key, Json fallback = nullptr) {
   return object.is_object() && object.contains(key) ? object[key] : std::move(fallback);
 }
 
-// JSON's null for what is not finite.
+// Values that are not finite become null in JSON.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 // Mean of the last tenth, at least one step: a single step's loss is noise.
@@ -51,7 +51,7 @@ Json eval_summary(const RunMetrics& metrics) {
   return {{"first", point(0)}, {"best", point(best)}, {"last", point(losses.size() - 1)}};
 }
 
-// The plan's device is an object with processor and GPU; a report names the one that computed.
+// The plan's device has processor and GPU; a report names the one that was used.
 std::string device_text(const Json& device) {
   const Json gpu = member(device, "gpu"), cpu = member(device, "cpu");
   const Json name = member(gpu.is_object() ? gpu : cpu, "name", "cpu");
@@ -163,7 +163,7 @@ std::string bottleneck(const RunMetrics& metrics, double seconds) {
   return sentence + ".";
 }
 
-// A step as it was planned from the machine's rates, and as it was; null where one is not known.
+// Step time as planned from the machine's rates, and as measured; null if unknown.
 Json time_summary(const Json& plan, const RunMetrics& metrics, double training) {
   const double planned = number(member(plan, "time", Json::object()), "step_seconds");
   const double steps = static_cast<double>(integer(metrics.last_step, "step"));

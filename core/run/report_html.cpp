@@ -36,7 +36,7 @@ std::string spaced(std::string key) {
   return key;
 }
 
-// A value as a reader wants it: null as a dash, lists and objects in words.
+// A value formatted for reading: null as a dash, lists and objects as text.
 std::string words(const Json& value) {
   if (value.is_null()) return "–";
   if (value.is_string()) return printable(value.get<std::string>());
@@ -57,7 +57,7 @@ std::string row(const std::string& name, const std::string& value) {
   return "<tr><td>" + escape_html(name) + "</td><td>" + escape_html(value) + "</td></tr>\n";
 }
 
-// What of a split says something to a reader: names of files and hashes do not, nor do zeros.
+// The entries of a split worth showing: not file names, hashes or zeros.
 std::string split_rows(const std::string& split, const Json& summary) {
   std::string html;
   for (const auto& [key, value] : summary.items()) {
@@ -83,7 +83,7 @@ std::string environment_table(const Json& environment) {
   return html.empty() ? "" : "<table>" + html + "</table>\n";
 }
 
-// An amendment as a sentence and the values that it changed; a new plan is the folder's to show.
+// An amendment as a sentence and the values it changed; a new plan is not shown, it is in the folder.
 std::string amendment_rows(const Json& amendment) {
   if (!amendment.is_object()) return "";
   const Json kind = amendment.value("kind", Json("change")), reason = amendment.value("reason", Json(""));
@@ -106,7 +106,7 @@ Series series_of(const char* name, const std::vector<double>& x, const std::vect
   return {name, x, y, x.size() <= 60};
 }
 
-// What is learned of answers that are compared: how far apart they are, how often the right way round, and where both go.
+// Curves of preference training: margin, accuracy, and the log-probabilities of both answers.
 std::string answer_charts(const RunMetrics& metrics) {
   const auto add = [&](Chart& chart, const char* name, const std::string& key) {
     const auto found = metrics.answers.find(key);
@@ -128,7 +128,7 @@ std::string answer_charts(const RunMetrics& metrics) {
   return change.series.empty() ? html : html + line_chart(change);
 }
 
-// Both answers may become less likely while the margin grows; what is sampled then is neither.
+// Both answers may become less likely while the margin grows; the model then samples neither.
 std::string displacement(const RunMetrics& metrics) {
   const auto chosen = metrics.answers.find("logp_chosen_change");
   if (chosen == metrics.answers.end() || !(chosen->second.back() < 0)) return "";
@@ -158,7 +158,7 @@ std::string charts(const RunMetrics& metrics) {
                               const std::vector<double>& values) {
     return line_chart({title, "step", label, {series_of(name, metrics.steps, values)}});
   };
-  if (!metrics.rollouts.empty())  // whose loss says nothing: it is a gradient's carrier
+  if (!metrics.rollouts.empty())  // whose loss is meaningless: it only carries the gradient
     return rollout_curves(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
            step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm);
   return line_chart(loss) + answer_charts(metrics) + displacement(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
@@ -180,7 +180,7 @@ std::string summary(const Json& report) {
                           format_seconds(report["train_seconds"].get<double>()));
   html +=
       row("throughput", format_count(std::llround(report["tokens_per_second"].get<double>())) + " tokens/s");
-  if (report.contains("findings")) return html + "</table>\n";  // the loss of drawn completions says nothing
+  if (report.contains("findings")) return html + "</table>\n";  // the loss of sampled completions is meaningless
   if (report["loss"].contains("first"))
     html +=
         row("training loss", words(report["loss"]["first"]) + " → " + words(report["loss"]["smoothed_last"]));

@@ -20,7 +20,7 @@ Json object(const Json& event, const char* key) {
   return found != event.end() && found->is_object() ? *found : Json::object();
 }
 
-// Every name has a value for every x, also one that comes or goes.
+// Every name has a value for every x, even if it appears later or disappears.
 void put(std::map<std::string, std::vector<double>>& curves, size_t count, const std::string& name, double value) {
   std::vector<double>& values = curves[name];
   values.resize(count - 1, std::nan(""));

@@ -31,7 +31,7 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kDamaged = ".damaged";
 constexpr int64_t kFormat = 1;
 constexpr int64_t kSmallFile = 64 << 20;
-// A process that was just killed holds its locks until its memory is taken down.
+// A process that was just killed holds its locks until its memory has been released.
 constexpr auto kDying = std::chrono::seconds(2);
 
 std::optional<int64_t> step_of(const std::string& name) {
@@ -90,7 +90,7 @@ void read_checked(const Json& json, const std::string& name, Read read) {
   }
 }
 
-// The manifest of a checkpoint whose files are all there in full length. Throws Error(environment).
+// The manifest of a checkpoint whose files all exist at full length. Throws Error(environment).
 Manifest whole_manifest(const std::string& path) {
   const std::string name = path + "/manifest.json";
   Manifest manifest;
@@ -116,7 +116,7 @@ Json read_plan(const std::string& path) {
   return plan;
 }
 
-// What report.json says of the end of a run, as far as it can be read.
+// What report.json says about the end of a run, as far as it can be read.
 struct ReportEnd {
   std::string state;
   int64_t planned_steps = 0;
@@ -127,7 +127,7 @@ constexpr auto kReportEndMembers = [](auto& end, auto&& member) {
   member.later("planned_steps", end.planned_steps, "optimizer steps planned");
 };
 
-// Nothing without a report. One that is damaged is a fault, and is made again when the run is completed.
+// Nothing if there is no report. A damaged one is a fault, and is rewritten when the run is completed.
 std::optional<ReportEnd> read_report_end(const std::string& path, std::vector<std::string>& faults) {
   if (!file_exists(path)) return {};
   ReportEnd end;
@@ -147,7 +147,7 @@ bool is_unstarted(const std::string& folder) {
   return true;
 }
 
-// The names that a run writes, whole or on their way.
+// The names that a run writes, final or temporary.
 bool is_of_a_run(const std::string& name) {
   constexpr std::array kNames{"job.yaml",    "plan.json", "amendments.jsonl", "metrics.jsonl", "report.json",
                               "report.html", "log.txt",   "checkpoints",      "adapter",       "model"};
@@ -156,7 +156,7 @@ bool is_of_a_run(const std::string& name) {
          starts_with(name, "metrics.jsonl.");
 }
 
-// A run without its plan: somebody removed it, perhaps while it was going on.
+// A run without its plan: somebody removed it, perhaps during the run.
 bool is_left_of_a_run(const std::string& folder) {
   const std::vector<std::string> names = names_in(folder);
   const auto tells = [](const std::string& name) { return starts_with(name, "metrics.jsonl") || name == "log.txt"; };
@@ -183,7 +183,7 @@ bool is_left_of_a_run(const std::string& folder) {
             "another name");
 }
 
-// Whether metrics tell of a finished step. Only what stands before the first step is read.
+// Whether the metrics contain a step. Reads only up to the first one.
 bool has_step(const std::string& metrics) {
   std::ifstream file(metrics);
   for (std::string line; std::getline(file, line);)
@@ -196,7 +196,7 @@ void remove_tree(const std::string& path) {
   fs::remove_all(path, error);
 }
 
-// One folder, in a parent that is there.
+// One folder, in an existing parent.
 void make_folder(const std::string& path) {
   std::error_code error;
   fs::create_directory(path, error);
@@ -219,7 +219,7 @@ RunLock::RunLock(const std::string& folder) : folder_(folder) {
     const int error = errno;
     if (locked && holds_folder()) return;
     ::close(descriptor_);
-    if (locked) continue;  // another process discarded the folder between the two calls
+    if (locked) continue;  // another process removed the folder between the two calls
     if (error != EWOULDBLOCK || std::chrono::steady_clock::now() > deadline) refuse_lock(folder, error);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -257,7 +257,7 @@ RunState inspect_run(const std::string& folder) {
         .hint(error.hint().empty() ? "put the file back as it was, or start over with --fresh" : error.hint());
   }
   const std::optional<ReportEnd> report = read_report_end(paths.report(), state.faults);
-  // An extension asks for more steps than the report of the run before it knew.
+  // An extension asks for more steps than the earlier report covers.
   int64_t steps = state.plan.value("steps", int64_t{0});
   for (const Amendment& amendment : state.amendments) steps = amendment.changes.value("steps", steps);
   state.finished = report && report->state == "finished" && report->planned_steps >= steps;
@@ -284,7 +284,7 @@ void discard_run(const std::string& folder) {
   const std::string aside = discarded_path(folder);
   std::error_code error;
   fs::remove_all(aside, error);
-  // Renamed first, so that a kill on the way leaves no half run under its name.
+  // Renamed first, so that a kill halfway leaves no partial run under its name.
   fs::rename(folder, aside, error);
   if (error) throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
   fs::remove_all(aside, error);
@@ -361,7 +361,7 @@ std::string set_checkpoint_aside(const std::string& folder, int64_t step) {
 
 namespace {
 
-// A checkpoint that was set aside is of no more use once its steps were done again.
+// A checkpoint that was set aside is useless once its steps have been repeated.
 void remove_damaged(const std::string& folder, int64_t newest) {
   const std::string checkpoints = RunPaths{folder}.checkpoints();
   for (const std::string& name : names_in(checkpoints)) {

@@ -8,12 +8,12 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kLongestPrompt = 512;  // tokens: longer ones tell a reader no more
+constexpr int64_t kLongestPrompt = 512;  // tokens: longer samples tell a reader nothing more
 constexpr int64_t kLargestFile = 16 << 20;
 
 std::string path_of(const std::string& folder) { return folder + "/samples.json"; }
 
-// Tokens before the first trained one; of texts without a prompt, their first words.
+// Tokens before the first trained one; for text without a prompt, its first words.
 int64_t prompt_length(const Example& example) {
   constexpr int64_t kOpening = 16;
   const auto first = std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();

@@ -110,7 +110,7 @@ struct TensorBoardWriter::State {
   [[noreturn]] void fail(const char* action) const {
     throw Error(ErrorKind::environment, path + ": cannot " + action + ": " + std::strerror(errno));
   }
-  // One write per record: a reader that follows the file meets whole records.
+  // One write per record, so that a reader following the file sees whole records.
   void append(const std::string& bytes) {
     size_t done = 0;
     while (done < bytes.size()) {

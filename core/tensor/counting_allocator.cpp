@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<int64_t> live{0}, peak{0}, allocations{0}, limit{0};
 
-// The size stands in a header of one cache line before the data, since a deleter gets only a pointer.
+// The size is stored in a one-cache-line header before the data, since a deleter gets only a pointer.
 constexpr size_t kHeader = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -38,7 +38,7 @@ class CountingAllocator final : public c10::Allocator {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "the run's memory limit is ", limit.load(), " bytes, ",
                        now - bytes, " are in use and ", size, " more were asked for");
     }
-    // Large blocks start on a huge page: faulting in 4 KiB pages is visible for tensors of 100 MB.
+    // Large blocks start on a huge page: faulting in 4 KiB pages is measurable for tensors of 100 MB.
     size_t alignment = size >= kHugePage ? kHugePage : 64;
     void* base = nullptr;
     if (posix_memalign(&base, alignment, size + kHeader) != 0) {
@@ -65,7 +65,7 @@ class CountingAllocator final : public c10::Allocator {
 }  // namespace
 
 void install_counting_allocator() {
-  static CountingAllocator allocator;  // lives as long as the last tensor
+  static CountingAllocator allocator;  // must outlive the last tensor
   if (c10::GetCPUAllocator() != &allocator) c10::SetCPUAllocator(&allocator, 100);
 }
 

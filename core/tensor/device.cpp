@@ -44,8 +44,8 @@ void limit_device_memory(c10::Device device, int64_t bytes) {
 void set_threads(int64_t threads) {
   omp_set_dynamic(0);
   at::set_num_threads(static_cast<int>(threads));
-  // MKL picks the routine behind a vector function at the first call. Threads that make that call together have been seen
-  // to get routines of different accuracy, which changed the first gradient of a run in its last bits: one thread asks
+  // MKL picks the implementation of a vector function at the first call. Threads making that call at once have been seen
+  // to get implementations of different accuracy, which changed the last bits of a run's first gradient: so one thread calls
   // first.
   at::exp(at::zeros({1}));
 }

@@ -13,10 +13,10 @@ constexpr uint32_t kMatchLimit =
     10'000'000;  // steps of one match; the known patterns need a few per character
 constexpr uint32_t kDepthLimit = 100'000;
 constexpr uint32_t kGroups = 64;
-constexpr size_t kWindow = 256;  // places where a match may begin that one call tries
+constexpr size_t kWindow = 256;  // start positions that one call tries
 constexpr double kSeconds = 2, kSecondsPerMebibyte = 2;
 
-// What matching needs besides the pattern; one per thread, since PCRE2 writes to it.
+// Matching state besides the pattern; one per thread, since PCRE2 writes to it.
 struct Scratch {
   pcre2_match_data* match = pcre2_match_data_create(kGroups, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
@@ -47,7 +47,7 @@ double processor_seconds() {
 
 }  // namespace
 
-// The clock is cheap to read but goes on while other processes run; what counts is this thread's time.
+// The wall clock is cheap to read but includes other processes; the limit is on this thread's time.
 bool MatchPatience::is_out(size_t text_bytes) {
   const double granted = kSeconds + kSecondsPerMebibyte * static_cast<double>(text_bytes) / (1 << 20);
   const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -49,7 +49,7 @@ void check_messages(const Json& messages) {
   }
 }
 
-// Runs cut once more where training begins and ends. `spans` ascend and do not overlap.
+// Splits runs where training begins and ends. `spans` ascend and do not overlap.
 std::vector<RenderedSegment> segments_of(const MarkedText& text, const std::vector<Span>& spans) {
   std::vector<RenderedSegment> segments;
   int64_t at = 0;
@@ -95,7 +95,7 @@ Value messages_value(const Json& messages) {
 
 }  // namespace
 
-// What stays the same while prefixes of one conversation are rendered.
+// What stays constant while prefixes of one conversation are rendered.
 struct ChatTemplate::Rendering {
   Value tools;
   jinja::Variables variables;

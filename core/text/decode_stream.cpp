@@ -1,4 +1,4 @@
-// Decoding the tokens since a point where the text was whole, with a few tokens of context before it, so that
+// Decodes the tokens since a point where the text was complete, with a few tokens of context before it, so that
 // decoders that look at neighbours (a leading space, runs of byte tokens) see what they need.
 #include "core/base/text.h"
 #include "core/text/tokenizer.h"
@@ -7,7 +7,7 @@ namespace forge {
 namespace {
 
 constexpr size_t kMostWaiting =
-    16;  // tokens; a character has at most four bytes, so more waiting means broken bytes
+    16;  // tokens; a character has at most four bytes, so more pending tokens mean broken bytes
 
 bool ends_broken(const std::string& text) { return ends_with(text, "\xEF\xBF\xBD"); }
 
@@ -20,7 +20,7 @@ std::string DecodeStream::push(int32_t id) {
   if (ends_broken(text) && ids_.size() - shown_ids_ < kMostWaiting) return "";
   const std::string shown = tokenizer_.decode(all.first(shown_ids_), skip_special_);
   if (text.size() <= shown.size()) {
-    // A control token that is skipped shows nothing and needs no place in the context.
+    // A skipped control token prints nothing and is not needed as context.
     if (skip_special_ && tokenizer_.is_special(id)) ids_.pop_back();
     return "";
   }

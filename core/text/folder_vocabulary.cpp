@@ -38,7 +38,7 @@ Source read_json(const std::string& folder) {
                            {.values = 50'000'000})};
 }
 
-// A step of "type" name in `steps`, be it one or a Sequence. Null when there is none.
+// The step of type `name` in `steps`, which may be a single step or a Sequence. Null if there is none.
 const Json* find_step(const Json& steps, const std::string& name) {
   if (!steps.is_object()) return nullptr;
   if (steps.value("type", "") == name) return &steps;
@@ -160,8 +160,8 @@ GgufVocabulary sentencepiece_of_model(const std::string& path, const Source& sou
   return vocabulary;
 }
 
-// What the tokenizer puts before and behind each text: one token or none, which is then the beginning or end of text, whatever
-// tokenizer_config.json calls so.
+// What the tokenizer adds before and after each text: one token or none. That token is the begin or end of text, whatever
+// tokenizer_config.json names.
 void take_added_ends(const Tokenizer& tokenizer, GgufVocabulary& vocabulary) {
   std::vector<int32_t> bare, whole;
   tokenizer.encode_ids("a", bare);
@@ -176,7 +176,7 @@ void take_added_ends(const Tokenizer& tokenizer, GgufVocabulary& vocabulary) {
   if (behind == 1) vocabulary.eos_id = whole.back();
 }
 
-// llama.cpp wants a token for every row of the embedding.
+// llama.cpp requires a token for every row of the embedding.
 void fill(GgufVocabulary& vocabulary, int64_t size) {
   if (static_cast<int64_t>(vocabulary.tokens.size()) > size)
     throw Error(ErrorKind::environment, vocabulary.name + ": has " + std::to_string(vocabulary.tokens.size()) +

@@ -9,7 +9,7 @@
 namespace forge {
 namespace {
 
-// One field of a message: its number, and its value or its bytes.
+// One field of a message: its number, and its value or bytes.
 struct Field {
   uint64_t number = 0, varint = 0;
   uint32_t fixed32 = 0;

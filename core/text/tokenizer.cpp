@@ -30,7 +30,7 @@ void check_text(std::string_view text, const std::string& name) {
   }
 }
 
-// Normalises every piece that is no token; leaves the text alone if nothing would change.
+// Normalises every piece that is not an added token; leaves the text alone if nothing would change.
 void normalize(WorkText& work, const text::Normalizer& normalizer) {
   const bool same = std::all_of(work.pieces.begin(), work.pieces.end(), [&](const Piece& piece) {
     return piece.token >= 0 || normalizer.leaves(work.text_of(piece));
@@ -38,10 +38,10 @@ void normalize(WorkText& work, const text::Normalizer& normalizer) {
   if (!same) work.rewrite([&](AlignedText& text) { normalizer.apply(text); });
 }
 
-// Where control tokens may stand: sorted, disjoint ranges of the input.
+// Where control tokens are allowed: sorted, disjoint ranges of the input.
 struct Allowed {
   bool everywhere = true;
-  bool hides = true;  // a control token that is not parsed still hides what begins inside it
+  bool hides = true;  // a control token that is not parsed still hides tokens that begin inside it
   std::vector<text::Origin> ranges;
 
   bool holds(text::Origin place) const {
@@ -91,7 +91,7 @@ std::vector<TokenSpan> encode_spans(std::string_view input, const TokenizerParts
   WorkText work(input, parts.name);
   prepare(work, parts, allowed);
   text::Encoding encoding{input, {}, {}};
-  std::vector<std::string> added_texts;  // what added tokens covered, by index of token; trimming looks at it
+  std::vector<std::string> added_texts;  // input covered by added tokens, by token index; used for trimming
   std::vector<text::WordToken> tokens;
   for (const Piece& piece : work.pieces) {
     if (piece.token >= 0) {
@@ -163,7 +163,7 @@ std::vector<TokenSpan> Tokenizer::encode_segments(const std::vector<TextSegment>
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::vector<std::string> tokens;
-  std::string bytes;  // for the byte-level decoder, which needs no separate tokens
+  std::string bytes;  // for the byte-level decoder, which does not need separate tokens
   for (const int32_t id : ids) {
     const std::string* token = parts_->decoded_token(id);
     if (token == nullptr || (skip_special && parts_->special_contents.contains(*token))) continue;

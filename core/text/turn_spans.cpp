@@ -54,12 +54,12 @@ bool begins(const MarkedText& text, const MarkedText& prefix) {
 class PrefixSpans {
  public:
   using Render = std::function<MarkedText(size_t count, bool prompt)>;
-  // `tail`: what a template may write behind the last turn only (Phi-3's eos); empty for nothing.
+  // `tail`: what a template may write only after the last turn (Phi-3's eos), or empty.
   PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail,
               Render render)
       : name_(name), full_(full), messages_(messages), tail_(std::move(tail)), render_(std::move(render)) {}
 
-  // What the assistant turn adds behind its generation prompt.
+  // What the assistant turn adds after its generation prompt.
   Span answer(size_t turn) const {
     const int64_t begin = prefix_size(turn, turn, true, "with its generation prompt");
     const int64_t end = end_of(turn);
@@ -67,7 +67,7 @@ class PrefixSpans {
     return {begin, end};
   }
 
-  // Set when answer() failed because the prompt writes what the full text does not hold.
+  // Set if answer() failed because the prompt contains text that the full text does not.
   const std::optional<MarkedText>& foreign_prompt() const { return foreign_prompt_; }
 
   Span whole(size_t turn) const {
@@ -86,7 +86,7 @@ class PrefixSpans {
                     "template with {% generation %} markers");
   }
 
-  // Templates that write a system turn of their own look at the first message, which an empty prefix lacks.
+  // Templates that add their own system turn inspect the first message, which an empty prefix lacks.
   [[noreturn]] void unstable_begin(size_t turn) const {
     unstable(turn,
              "the conversation begins with it, and the template writes more in front of it than its prompt",
@@ -142,7 +142,7 @@ class PrefixSpans {
   mutable std::optional<MarkedText> foreign_prompt_;
 };
 
-// Without the blanks at its end.
+// Without trailing whitespace.
 std::string_view trim_end(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
 }
@@ -235,7 +235,7 @@ class MarkedTurns {
   }
 
  private:
-  // The blocks of the first messages; they agree when they are the first blocks of all messages too.
+  // The blocks of the first messages; consistent if they are also the first blocks of all messages.
   struct Prefix {
     size_t count = 0;
     bool agrees = true;
@@ -285,7 +285,7 @@ std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full,
   return spans;
 }
 
-// What the turns say behind their prompts, found by prefixes.
+// What the turns add after their prompts, found by rendering prefixes.
 TrainedText answers_of(const SpanSearch& search, const PrefixSpans& prefixes, const MarkedText& full,
                        const std::vector<size_t>& turns) {
   require_short(turns.size(), search.messages.size(), full);

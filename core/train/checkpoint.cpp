@@ -14,7 +14,7 @@
 namespace forge {
 namespace {
 
-// What an optimizer keeps of one parameter.
+// The state an optimizer keeps for one parameter.
 struct SavedState {
   std::string name;  // "exp_avg.model.layers.0.…"
   at::Tensor tensor;
@@ -32,7 +32,7 @@ std::vector<SavedState> saved_states(const Session& session) {
   return saved;
 }
 
-// Named tensors as one safetensors file, bytes as they are and all else in fp32; the host copies live until the file is written.
+// Named tensors as one safetensors file, bytes as they are, everything else in fp32; host copies live until the file is written.
 void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;

@@ -36,7 +36,7 @@ double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at
   args.d_hidden = rows.d_rows.data_ptr();
   args.d_hidden_stride = rows.d_rows.stride(0);
   if (weight_grad.defined()) args.d_weight = weight_grad.data_ptr<float>();
-  // Behind the kernel's own workspace.
+  // After the kernel's own workspace.
   auto* loss = reinterpret_cast<float*>(rows.scratch.data_ptr<uint8_t>() + rows.scratch.numel()) - 2 * positions;
   float* loss_weight = loss + positions;
   std::vector<float> numbers(weights.size());

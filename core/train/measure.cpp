@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// The steps of the plan, and behind its last one the first again: what lies past it the plan's memory knows nothing of.
+// The plan's steps, starting over after the last: the planned memory covers no others.
 class PlannedSteps {
  public:
   PlannedSteps(const Plan& plan, const DataSet& data) : plan_(plan), data_(data) {}
@@ -34,7 +34,7 @@ class PlannedSteps {
   int64_t epoch_ = -1, given_ = 0;
 };
 
-// Spans as Chrome's viewer and Perfetto read them ("Trace Event Format": complete events, microseconds).
+// Spans in the format of Chrome's viewer and Perfetto ("Trace Event Format": complete events, microseconds).
 class Trace {
  public:
   void add(const StepSpan& span) {

@@ -23,7 +23,7 @@ Network::Network(Model& model, TrainableSet& trainables, StepProvider& provider,
 BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& scale,
                                     const std::vector<double>& reference) {
   BatchLoss loss;
-  // The rows of the head are gone when the backward begins.
+  // The head's rows are freed before the backward pass begins.
   const at::Tensor d_rows = head_backward(provider_.forward(batch, true), batch, scale, reference, &loss);
   provider_.backward(d_rows, batch);
   return loss;
@@ -48,7 +48,7 @@ at::Tensor Network::answer_head_backward(const HeadRows& head, const BatchTensor
                                 scale, reference, loss);
 }
 
-// What is trained is read where it is exact.
+// Trained weights are read from their exact copies.
 at::Tensor Network::score_weight() const { return (head_ ? head_->master : model_.head.detach()).to(at::kFloat); }
 
 PolicyRows Network::policy_forward_backward(const BatchTensors& batch, const PolicyTask& task) {

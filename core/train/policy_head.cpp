@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-// What visits of the head leave, chunk by chunk.
+// Results of the passes through the head, chunk by chunk.
 struct Kept {
   explicit Kept(const at::Tensor& rows)
       : logp(at::empty({rows.size(0)}, rows.options().dtype(at::kFloat))), entropy(at::empty_like(logp)) {}

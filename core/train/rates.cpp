@@ -21,11 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One layer of a Llama, and how many tokens of what length pass it.
+// One Llama layer, and the number and length of the sequences to run through it.
 struct Shape {
   int64_t hidden, intermediate, heads, kv_heads, head_dim, vocabulary, tokens, length;
 };
-// Between and around these lie the models that a CPU trains. Rows of 128 to 2,048, widths of 256 to 2,048, lengths of 32 to 1,024.
+// These span the models one trains on a CPU: rows of 128 to 2,048, widths of 256 to 2,048, lengths of 32 to 1,024.
 constexpr Shape kShapes[] = {
     {256, 704, 4, 2, 64, 8192, 256, 32},        {256, 704, 4, 2, 64, 32000, 2048, 256},
     {576, 1536, 9, 3, 64, 49152, 256, 64},      {576, 1536, 9, 3, 64, 49152, 1024, 128},
@@ -37,7 +37,7 @@ constexpr Shape kShapes[] = {
 ModelSpec spec_of(const Shape& s) {
   ModelSpec spec{.family = "llama", .architecture = "LlamaForCausalLM"};
   spec.vocab_size = s.vocabulary, spec.hidden_size = s.hidden, spec.intermediate_size = s.intermediate;
-  spec.num_layers = 2;  // of one, the backward makes no gradient of its input
+  spec.num_layers = 2;  // with one layer, the backward computes no gradient of its input
   spec.num_heads = s.heads, spec.num_kv_heads = s.kv_heads, spec.head_dim = s.head_dim;
   spec.max_position_embeddings = 2048;
   spec.tie_word_embeddings = true;
@@ -62,7 +62,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Times of like work, over steps and layers.
+// Times of equal work, over steps and layers.
 class Points {
  public:
   void add(Precision precision, const Work& work, double seconds) {
@@ -71,7 +71,7 @@ class Points {
     point.work = work;
     point.seconds.push_back(seconds);
   }
-  // The time of work that was measured by itself, of exactly that shape.
+  // The time of work that was measured alone, with exactly this shape.
   double seconds_of(Precision precision, const Work& work) const {
     const auto found = points_.find({static_cast<int>(precision), work.kind, work.shape});
     FORGE_CHECK(found != points_.end(), work.kind << " was not measured by itself");
@@ -161,7 +161,7 @@ class Measurement {
     points_.add(precision_, batch_work(sizes), std::max(seconds, 1e-7));
   }
 
-  // A product with adapters is timed with them; what the product takes alone is known from the model without.
+  // A product with adapters is timed together with them; the time of the product alone comes from the model without adapters.
   void note_op(const StepSpan& span, const StepSizes& sizes) {
     const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(shape_.length));
     if (work.empty()) return;

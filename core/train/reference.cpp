@@ -22,7 +22,7 @@
 namespace forge {
 namespace {
 
-// The base's own weights and who computes with them.
+// The base's own weights and the provider that computes with them.
 class BaseModel {
  public:
   explicit BaseModel(const Session& session)
@@ -89,7 +89,7 @@ class LoadedReference : public ComputedReference {
   std::unique_ptr<Network> network_;
 };
 
-// Of one split.
+// For one split.
 struct KeptLogps {
   std::vector<float> logps;                   // by example
   std::vector<int64_t> begins;                // [examples + 1]
@@ -108,7 +108,7 @@ std::vector<int64_t> all_of(int64_t count) {
   return order;
 }
 
-// Examples in order, as many as an evaluation takes at once.
+// Examples in order, as many at once as an evaluation takes.
 std::vector<float> logps_of(Network& network, const Session& session, const DataSet& data, const StopFlag& stop) {
   std::vector<float> all;
   for (const std::vector<int64_t>& atoms : fill_in_order(all_of(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan))) {
@@ -121,7 +121,7 @@ std::vector<float> logps_of(Network& network, const Session& session, const Data
   return all;
 }
 
-// A split whose answers are asked for, with those behind other prompts that will be.
+// A split whose answers are needed, with the mismatched ones that will be.
 struct Asked {
   const DataSet* data;
   std::vector<Mismatch> mismatches;  // each once, in order
@@ -226,7 +226,7 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& pa
   };
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<float> logps, mismatched;
-    if (!kept->has(*all[i].data)) {  // else evaluated on what is trained on
+    if (!kept->has(*all[i].data)) {  // otherwise evaluation uses the training data
       logps = logps_of(network, session, *all[i].data, stop);
       keep(all[i].data->content_hash(), logps);
     }
@@ -269,13 +269,13 @@ std::unique_ptr<Reference> open_reference(Session& session, const ReferenceReque
   if (!*objective.reference_cache) return std::make_unique<BaseReference>(session);
   const std::vector<Asked> asked = asked_for(session, request);
   std::unique_ptr<Reference> kept = read_kept(request.path, asked);
-  // The base does not move.
+  // The base does not change.
   if (!kept && !request.at_start && !session.base)
     throw Error(ErrorKind::environment, request.path + ": the reference's log-probabilities are gone or damaged, or of fewer steps, "
                                                        "and training has moved the weights that they were of")
         .hint("start over with --fresh");
   if (!kept) kept = make_kept(session, request.path, asked, stop);
-  session.base.reset();  // nobody asks it again
+  session.base.reset();  // not needed any more
   return kept;
 }
 

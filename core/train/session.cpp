@@ -41,7 +41,7 @@ Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vec
                      .parameters = parameters});
 }
 
-// Moves the weights that are trained themselves into the trainable buffers, and points the model at them.
+// Moves directly trained weights into the trainable buffers, and points the model at them.
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
   c10::NoGradGuard no_grad;
   bool embedding_trained = false;
@@ -54,12 +54,12 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
     *slot = item.leaf;
     embedding_trained |= name == embedding_name(model.spec) && item.parameter.name == name;
   }
-  // Full fine-tuning of a tied model trains one tensor in two places.
+  // Full fine-tuning of a tied model trains one tensor that is used in two places.
   if (tied && embedding_trained) model.head = model.embedding;
   trainables.publish();
 }
 
-// Whether the reference is something else than the model as training begins.
+// Whether the reference differs from the model at the start of training.
 bool reads_base(const Job& job) {
   if (needs_base(job.objective)) return true;
   const bool compares = objective_of(job.objective.type).has_reference;
@@ -92,7 +92,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
     if (s.job.adapter.init_from && fresh) {
-      check_start_adapter(s.job, plan.model);  // it may have changed since the plan
+      check_start_adapter(s.job, plan.model);  // it may have changed since planning
       load_adapter(*s.job.adapter.init_from, *s.trainables);
     } else if (fresh)
       s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
@@ -143,12 +143,12 @@ namespace {
 
 void export_full_model(const Session& session, const std::string& folder) {
   c10::NoGradGuard no_grad;
-  // The type of the file is the type the run computed in; masters are rounded once, here.
+  // The file has the type the run computed in; master weights are rounded once, here.
   c10::ScalarType type = session.model.type;
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
   for (const Trainable& item : session.trainables->items()) {
-    // On a CPU the leaf is that already, and nothing is copied.
+    // On a CPU this is the leaf itself, and nothing is copied.
     host.push_back(item.leaf.detach().to(at::kCPU, type).contiguous());
     entries.push_back(
         {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});

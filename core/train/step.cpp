@@ -24,7 +24,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // Dynamic loss scale for fp16: halve on overflow, double after this many good steps.
 constexpr int64_t kScaleGrowthSteps = 2000;
 constexpr double kInitialScale = 65536, kSmallestScale = 1.0 / 16384;
-// Skipped steps in a row after which a run counts as diverged, under on_nan: skip as under a collapsing loss scale.
+// Consecutive skipped steps after which a run counts as diverged, with on_nan: skip or a collapsing loss scale.
 constexpr int64_t kMostSkips = 50;
 
 BatchTensors training_tensors(const Session& session, const Batch& batch, int64_t step) {
@@ -47,7 +47,7 @@ double rate_factor(const Session& session, const TrainState& state) {
       .hint("the last checkpoint is untouched; lower optimizer.learning_rate, add warmup, or set train.on_nan: skip");
 }
 
-// What a step that is not finite does to the run.
+// How a non-finite step affects the run.
 void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   stats.skipped = true;
   ++state.consecutive_skips;
@@ -62,7 +62,7 @@ void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   if (state.consecutive_skips > kMostSkips) diverged(state, stats, std::to_string(kMostSkips) + " steps in a row were not finite");
 }
 
-// Of the chosen answers of these atoms; 0 where nothing is divided by them.
+// For the chosen answers of these atoms; 0 if nothing is divided by it.
 double chosen_tokens(const DataSet& data, const ObjectiveConfig& objective, const std::vector<int64_t>& atoms) {
   int64_t tokens = 0;
   if (objective.nll_mean == NllMean::token)

@@ -84,7 +84,7 @@ TEST_CASE("functions stand beside their header") {
     INFO(function << ", declared in " << header << ", is defined in " << source << ": " << fault);
     CHECK(fault.empty());
   }
-  CHECK(looked_at > 400);  // the walk found the tree
+  CHECK(looked_at > 400);  // the tree was found
   for (const auto& [source, of] : served) {
     INFO(source << " defines what several headers declare: " << join({of.begin(), of.end()}, ", "));
     CHECK(of.size() == 1);

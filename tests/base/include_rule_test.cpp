@@ -12,7 +12,7 @@ namespace {
 
 const std::string kRoot = FORGE_SOURCE_DIR;
 
-// What a folder may include beside itself. Longest prefix wins.
+// What a folder may include besides itself. Longest prefix wins.
 const std::map<std::string, std::set<std::string>> kMay{
     {"core/base", {}},
     {"core/config", {"core/base", "core/io"}},
@@ -79,7 +79,7 @@ std::vector<std::string> sources() {
 
 TEST_CASE("includes follow the dependency rule") {
   std::vector<std::string> paths = sources();
-  CHECK(paths.size() > 100);  // the walk found the tree
+  CHECK(paths.size() > 100);  // the tree was found
   std::vector<std::string> faults;
   for (const std::string& path : paths) {
     std::string from = folder_of(path);

@@ -10,7 +10,7 @@ TEST_CASE("nearest finds a typing mistake and refuses a stranger") {
   CHECK(nearest("learing_rate", names) == "learning_rate");
   CHECK(nearest("rnak", names) == "rank");
   CHECK(nearest("quantum", names).empty());
-  // Compared letter by letter this would take minutes.
+  // Comparing letter by letter would take minutes.
   CHECK(nearest(std::string(400'000, 'a'), {std::string(600'000, 'a')}).empty());
   CHECK(did_you_mean("alhpa", names) == " (did you mean \"alpha\"?)");
 }

@@ -6,14 +6,14 @@ from lab import Lab, MODEL
 
 
 def an_adapter_means_what_its_config_says(lab: Lab):
-    # Its own excluded modules, read back. A run is evaluated as it was trained, its parts in fp32.
+    # Reads back its own excluded modules. A run is evaluated as trained; its parts are evaluated in fp32.
     lab.job["train"]["precision"] = "fp32"
     lab.run(adapter={"exclude_modules": ["layers.0.self_attn.q_proj", "down_proj"]})
     lab.evaluate("--model", str(MODEL), "--adapter", str(lab.folder / "run" / "adapter"))
     # As PEFT writes all-linear with exclusions: both lists name the excluded path.
     adapter = lab.changed_adapter(target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
     assert lab.evaluate("--model", str(MODEL), "--adapter", adapter) == lab.evaluate(str(lab.folder / "run"))
-    # PEFT takes the start of these out of the base when it loads them.
+    # PEFT subtracts the initial value of these from the base when loading them.
     adapter = lab.changed_adapter(init_lora_weights="pissa")
     said = lab.evaluate("--model", str(MODEL), "--adapter", adapter, code=5)
     assert 'init_lora_weights is "pissa"' in said, said
@@ -42,7 +42,7 @@ def an_adapter_brings_its_chat_template(lab: Lab):
     rows = lab.folder / "chats.jsonl"
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
     rows.write_text(json.dumps({"messages": turns}) + "\n")
-    lab.job["train"]["precision"] = "fp32"  # that of an evaluation without a run
+    lab.job["train"]["precision"] = "fp32"  # the precision of an evaluation without a run
     lab.run(data={"train": str(rows), "template": "llama3", "template_variables": {"bos_token": "begin"}},
             allow="foreign_template")
 
@@ -61,7 +61,7 @@ def an_adapter_starts_with_its_own_scale(lab: Lab):
     said = lab.run(name="second", adapter=start | {"alpha": 16}, code=3)
     assert "adapter.alpha: is 16.0, the adapter in" in said and "has 8.0" in said, said
     lab.run(name="third", adapter=start)
-    # What the job leaves open is the adapter's.
+    # What the job does not state comes from the adapter.
     lab.job["adapter"] = {"type": "lora"} | start
     lab.run(name="fourth")
     assert lab.adapter("fourth") == lab.adapter("third")

@@ -186,7 +186,7 @@ KEYS = {
     "extends": (["base.yaml"], {}),
 }
 
-# Keys whose other values cannot be seen here, and why.
+# Keys whose effect cannot be seen here, and why.
 UNSEEN = {
     "version": "there is one version",
     "data.eval.weight": "refused: every row is evaluated once",
@@ -198,12 +198,12 @@ UNSEEN = {
     "rollout.provider": "there is one",
 }
 
-# Sections whose keys another test looks at.
+# Sections whose keys are covered by another test.
 ELSEWHERE = {"rewards.": "tests/reward/keys_test.py", "reward_mix.": "tests/reward/keys_test.py"}
 
 
 def merged(below: dict, above: dict) -> dict:
-    """`above` over `below`; None takes a key away."""
+    """Merges `above` over `below`; None removes a key."""
     result = dict(below)
     for key, value in above.items():
         result[key] = merged(result[key], value) if isinstance(value, dict) and isinstance(result.get(key), dict) else value
@@ -263,7 +263,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def seen(forge: str, folder: Path, job: dict) -> dict:
-    """Everything that tells two runs apart, but for times and for what merely repeats the job."""
+    """Everything that distinguishes two runs, except times and copies of the job."""
     folder.mkdir()
     write_inputs(folder)
     (folder / "run.json").write_text(json.dumps(job))
@@ -344,7 +344,7 @@ def main() -> int:
         def unchanged(job: str) -> dict:
             return seen(forge, Path(tempfile.mkdtemp(dir=folder)) / "before", json.loads(job))
 
-        unchanged(json.dumps(base_job()))  # before two threads want it
+        unchanged(json.dumps(base_job()))  # before two threads need it
         places = [Path(folder) / key for key in keys]
         for place in places:
             place.mkdir()

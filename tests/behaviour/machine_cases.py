@@ -49,7 +49,7 @@ def a_run_whose_folder_goes_stops_and_says_so(lab: Lab):
     said = lab.run("--extend", train={"max_steps": saved + 2})
     assert f"from step {saved:,}" in said, said
     going = Going(lab_of(lab, "second"))
-    shutil.rmtree(lab.folder / "second/run", ignore_errors=True)  # the engine may write beneath it meanwhile
+    shutil.rmtree(lab.folder / "second/run", ignore_errors=True)  # the engine may still be writing to it
     assert "was removed, emptied or renamed" in going.end(5)
 
 
@@ -74,7 +74,7 @@ def a_terminal_that_closes_loses_nothing(lab: Lab):
     master, slave = pty.openpty()
     process = subprocess.Popen([*command, "--extend"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
-    os.close(master)  # from here on every write to it is EIO
+    os.close(master)  # from here on every write to it fails with EIO
     assert process.wait(60) == 0
     assert lab.report()["step"] == steps
 
@@ -92,7 +92,7 @@ def a_machine_without_proc_still_runs(lab: Lab):
 
 
 def a_refused_resource_is_a_sentence(lab: Lab):
-    """Memory, files: exit 4 or 5 with words, never 70 and no bare abort."""
+    """Memory, files: exit 4 or 5 with a message, never 70 or a bare abort."""
     lab.job["train"]["threads"] = 1
     path = lab.folder / "run.json"
     path.write_text(json.dumps(lab.job))
@@ -117,7 +117,7 @@ def secrets_stay_out_of_the_run(lab: Lab):
         said += lab.run("--show", "2", command="data", **settings) + lab.run("--prepare", command="data", **settings)
         page = lab.folder / "data.html"
         lab.run("--html", str(page), command="data", **settings)
-        said += re.sub("<[^>]*>", "", page.read_text())  # a token is a span of its own
+        said += re.sub("<[^>]*>", "", page.read_text())  # each token is its own span
         said += lab.run(code=3, **settings | {"optimizer": {"learning_rate": 1e-4}})
         assert secret not in said, said
         held = [str(p) for p in (lab.folder / "run").rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]

@@ -55,7 +55,7 @@ def completions_are_drawn_scored_and_recorded(lab: Lab):
     assert all(word in page for word in ("Rewards by name", "held out, greedy", "Decoder against trainer", "repetition")), page[:500]
     report = json.loads((lab.folder / "run/report.json").read_text())
     assert {sample["which"] for sample in report["samples"]} == {"best", "median", "worst"}
-    # In fp32 no token depends on how many are drawn at once.
+    # In fp32 tokens do not depend on how many are sampled at once.
     lab.run(name="narrow", **(policy(lab, eval={"every_steps": 3, "at_start": True}) | {"rollout": {
         "prompts_per_step": 3, "samples_per_prompt": 4, "max_new_tokens": 10, "slots": 4}}))
     for name in ("adapter/adapter_model.safetensors", "rollouts/rollout-000003.jsonl"):
@@ -69,7 +69,7 @@ def judges_that_fail_never_score_nothing_as_zero(lab: Lab):
         assert said in text, (mode, text)
         assert not (lab.folder / "bad/metrics.jsonl").exists() or not lab.events("rollout", "bad"), mode
         shutil.rmtree(lab.folder / "bad", ignore_errors=True)
-    # One in three is declined: it leaves its group and is counted.
+    # One in three is not scored: it leaves its group and is counted.
     sections = policy(lab, 'reply["score"] = None if item["id"] % 3 == 0 else 1 + item["id"]')
     sections["rewards"][0] |= {"on_error": "unscored", "max_unscored": 1}
     lab.run(**sections)

@@ -1,4 +1,4 @@
-"""What goes on after a stop: other settings, other weights, damaged or missing files."""
+"""Continuing after a stop: with other settings, other weights, damaged or missing files."""
 import json
 import shutil
 import subprocess
@@ -134,7 +134,7 @@ def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
     path.mkdir()
     lab.run()
     unfinished(lab)
-    path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # what a kill after the checkpoint leaves is cut
+    path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # what a kill leaves after the checkpoint is cut off
     assert "warning" not in lab.run()
     assert path.read_bytes() == text
 

@@ -1,4 +1,4 @@
-"""What a run trains, when it ends, and what it says of it."""
+"""What a run trains, when it ends, and what it reports."""
 import json
 import shutil
 import time
@@ -7,7 +7,7 @@ from lab import Lab, MODEL
 
 
 def early_stopping_exports_the_best(lab: Lab):
-    # 48 rows again and again: it overfits, and the held-out loss rises.
+    # 48 rows over and over: it overfits, and the held-out loss rises.
     settings = lab.with_eval(every_steps=5, early_stopping={"patience": 3}) | {
         "train": {"max_steps": 400}, "optimizer": {"learning_rate": 2e-2}, "schedule": {"type": "constant"}}
     lab.run(**settings)
@@ -50,7 +50,7 @@ def skipped_steps_are_counted_and_bounded(lab: Lab):
 
 
 def every_optimizer_learns_and_resumes(lab: Lab):
-    # Wide enough factors that adamw_8bit keeps their state in 8 bits.
+    # Factors wide enough for adamw_8bit to keep their state in 8 bits.
     adapter = {"adapter": {"rank": 160, "alpha": 160}}
     for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5)):
         optimizer = {"type": kind, "learning_rate": rate} | ({"momentum": 0.9} if kind == "sgd" else {})
@@ -61,7 +61,7 @@ def every_optimizer_learns_and_resumes(lab: Lab):
         assert (b"exp_avg_8bit." in state) == (kind == "adamw_8bit")
         lab.run("--fresh", name=kind, optimizer=optimizer, **adapter)
         assert lab.adapter(kind) == whole, kind
-        # The last checkpoint goes, and the run continues from the one before it.
+        # The last checkpoint is removed, and the run continues from the one before it.
         (lab.folder / kind / "report.json").unlink()
         shutil.rmtree(lab.folder / kind / "adapter")
         shutil.rmtree(lab.folder / kind / "checkpoints/step-000012")
@@ -154,7 +154,7 @@ def a_report_shows_what_was_learned(lab: Lab):
     assert len(whole["samples"]) == 2 and all(set(s) == {"prompt", "before", "after"} for s in whole["samples"]), whole["samples"]
     assert any(s["before"] != s["after"] for s in whole["samples"]), whole["samples"]
     assert isinstance(whole["device"], str) and whole["environment"]["torch"].startswith("2."), whole
-    # A continued run still knows what the model said at first.
+    # A continued run still has the samples from before training.
     lab.run(train={"max_steps": 10}, schedule={"type": "constant"})
     first = lab.report()["samples"]
     lab.run("--extend", train={"max_steps": 20}, schedule={"type": "constant"})

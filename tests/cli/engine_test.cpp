@@ -74,7 +74,7 @@ TEST_CASE("Events arrive in order and done is returned") {
 
 TEST_CASE("A request and events larger than a pipe's buffer pass") {
   TemporaryFolder folder;
-  // stderr and stdout fill before the request is read: who does not serve all three pipes at once hangs here.
+  // stderr and stdout fill up before the request is read: without serving all three pipes at once this hangs.
   EngineProcess engine(
       script(folder, std::string(kHello) +
                          "head -c 300000 /dev/zero | tr '\\0' 'e' >&2;"
@@ -90,7 +90,7 @@ TEST_CASE("A request and events larger than a pipe's buffer pass") {
   CHECK(done["bytes"] == 500012);
 }
 
-// Both ways a long line takes time in proportion to its length, however many pieces it comes in.
+// In both directions a long line takes time proportional to its length, however many pieces it comes in.
 TEST_CASE("A long request and a long event take no more than their share of time") {
   TemporaryFolder folder;
   const auto seconds_of = [&](int64_t mebibytes) {

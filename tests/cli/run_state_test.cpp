@@ -1,4 +1,4 @@
-// What a run folder says is input: whatever stands in its files, the readers answer with a sentence or go on, and never
+// A run folder is input: whatever its files contain, the readers report it or go on, and never
 // with a bug.
 #include "cli/run_decision.h"
 
@@ -71,7 +71,7 @@ void write_run(const TemporaryFolder& folder, const Plan& plan, bool finished) {
   }
 }
 
-// Calls `use` with every version of `root` in which one value is missing or another one stands in its place.
+// Calls `use` with every version of `root` in which one value is missing or replaced.
 void for_each_mutation(Json root, const std::function<void(const std::string& where, const Json&)>& use) {
   static const Json kValues[] = {nullptr,
                                  true,
@@ -117,7 +117,7 @@ void for_each_mutation(Json root, const std::function<void(const std::string& wh
   }
 }
 
-// An Error of a user's kind, or nothing. Another exception is a bug.
+// An Error of a kind meant for users, or nothing. Any other exception is a bug.
 template <class Action>
 void expect_no_bug(const std::string& where, Action action) {
   try {
@@ -145,7 +145,7 @@ void read_all(const TemporaryFolder& folder, const Plan& wanted) {
 TEST_CASE("no value in a plan is more than a fault of the file") {
   const Plan plan = plan_of(), wanted = plan_of();
   Json json = to_json(plan);
-  json.erase("hash");  // so that its values are looked at
+  json.erase("hash");  // so that its values are checked
   for_each_mutation(json, [&](const std::string& where, const Json& changed) {
     expect_no_bug("plan.json " + where, [&] {
       RunState state{.exists = true};

@@ -1,4 +1,4 @@
-// What is written from the tables agrees with what is checked in and with what the parser takes.
+// What is generated from the tables matches the checked-in files and what the parser accepts.
 #include "core/config/emit.h"
 
 #include <ctime>
@@ -87,7 +87,7 @@ TEST_CASE("every key has a sentence, and choices hold their default") {
   }
 }
 
-// A new key must say what another value of it means: nothing else keeps a run from going on with another job.
+// A new key must state what a changed value means: nothing else keeps a run from continuing with another job.
 TEST_CASE("every key has a role, and only what rows give is part of the token cache's key") {
   for (const std::string& key : dotted_keys(job_fields())) {
     INFO(key);

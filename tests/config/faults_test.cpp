@@ -11,7 +11,7 @@ namespace {
 
 struct Case {
   const char*
-      text;  // what stands after the shortest job (lines 1 to 3), or a whole file if it begins with "!"
+      text;  // appended to the shortest job (lines 1 to 3), or a whole file if it begins with "!"
   const char* fault;  // every line of the message
 };
 
@@ -275,7 +275,7 @@ const Case kCases[] = {
      "job.yaml:4:42: schedule.min_lr_ratio: has no effect: the schedule is constant (remove it)"},
     {"schedule: {type: wsd, warmup_ratio: 0.6, decay_ratio: 0.5}\n",
      "job.yaml:4:55: schedule.decay_ratio: warmup_ratio and decay_ratio together are more than 1"},
-    // a refused value says nothing about the keys beside it
+    // a refused value does not affect other keys
     {"adapter: {type: loraa, rank: 8}\n",
      "job.yaml:4:17: adapter.type: \"loraa\" is not one of none, lora or qlora (did you mean \"lora\"?)"},
     // several at once, from top to bottom

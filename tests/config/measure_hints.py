@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How much help `forge validate` gives with the configs of other tools.
 
-    tests/config/measure_hints.py FOLDER [--forge build/bin/forge] [--sample 150] [--seed 1] [--goal 90]
+    tests/config/measure_hints.py FOLDER [--forge build/bin/forge] [--sample 150] [--seed 1] [--all] [--goal 90]
 
 Reads every .yaml, .yml and .json below FOLDER, classifies each unknown key by its hint, and prints the shares
 (per tool, when the files are named TOOL__NAME.yaml) and the keys without help, by number of files. Hints are
-counted once per key of a file. --sample prints that many hints at random, for reading; with --goal the exit
-status is 1 when the share of keys with a counterpart or a reason is smaller. Uses no network.
+counted once per key of a file. For reading, --sample prints that many hints at random and --all every key with each
+of its hints; with --goal the exit status is 1 when the share of keys with a counterpart or a reason is smaller. Uses no network.
 """
 
 import argparse
@@ -58,6 +58,7 @@ def main():
     parser.add_argument("--forge", default="build/bin/forge")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--goal", type=float)
     args = parser.parse_args()
 
@@ -90,6 +91,8 @@ def main():
     print("\nkeys without help or with a guess, by number of files:")
     for (key, kind, hint), where in sorted(helpless.items(), key=lambda item: (-len(item[1]), item[0])):
         print(f"  {len(where):5}  {key}  {hint or kind}")
+    if args.all:
+        print("\n".join(sorted({re.sub(r"\[\d+\]", "[]", fault["key"]) + ": " + fault["hint"] for _, fault in hints})))
     random.seed(args.seed)
     for kind, fault in random.sample(hints, min(args.sample, len(hints))):
         print(f"{kind}: {fault['file']}:{fault['line']}: {fault['key']}: {fault['hint']}")

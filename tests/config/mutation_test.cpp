@@ -148,7 +148,7 @@ TEST_CASE("a key misspelt by one character is reported with its right name") {
       REQUIRE(at != std::string::npos);
       std::string line = first.substr(at, first.find('\n', at) - at);
       CHECK_THAT(line, Catch::Contains("unknown key"));
-      // The right name stands in the hint, not only inside the misspelt key.
+      // The hint contains the right name, not only as part of the misspelt key.
       CHECK_THAT(line.substr(line.find("unknown key")), Catch::Contains(key));
       ++tried;
     }
@@ -205,7 +205,7 @@ TEST_CASE("damaged files are refused or read, never worse") {
     }
     std::string error = loader.error(text);
     (error == "no error" ? accepted : refused)++;
-    // Whatever is wrong, it has a place.
+    // Every fault has a position.
     if (error != "no error") CHECK_THAT(error, Catch::StartsWith("job.yaml:"));
   }
   CHECK(refused > 500);

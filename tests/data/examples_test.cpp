@@ -160,7 +160,7 @@ TEST_CASE("parts of an answer that the chat template does not write are named an
         "messages[1].tool_calls[1]");
   CHECK(unsaid("forgets", R"("content": "x", "thinking": "\nthe  cat", "reasoning_content": "the cat")") ==
         "");
-  // Turns apart: what a later question makes the template forget was said in the turn's own example.
+  // Turns apart: what the template drops after a later question is still in the turn's own example.
   const ChatTemplate forgets = template_of("forgets");
   const ExampleMaker apart(tokenizer, &forgets, job_of(TrainOn::each_assistant));
   const RowExamples made = apart.make(chat_of(
@@ -337,7 +337,7 @@ TEST_CASE("overlong rows are cut, dropped, split or refused") {
   CHECK(made(Overlong::truncate, right, 2) == "the trained tokens all lie past data.max_length 2dropped ");
   CHECK(made(Overlong::drop, right, 4) == "7 tokens, expected at most data.max_length 4dropped ");
   CHECK(made(Overlong::error, right, 4) == "7 tokens, expected at most data.max_length 4");
-  // Parts begin anew, so the first token of each is not trained; a part that trains nothing is left out.
+  // Each part starts afresh, so its first token is not trained; parts without trained tokens are left out.
   CHECK(made(Overlong::split, right, 4) == "split [1,2,3,4][0,0,1,0] [5,6,7][0,1,1] ");
   CHECK(made(Overlong::split, right, 2) == "split [5,6][0,1] ");
 }

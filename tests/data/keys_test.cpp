@@ -96,7 +96,7 @@ TEST_CASE("text that is read elsewhere, or that repeats it, changes nothing") {
         "prompt");
   CHECK(keys_of(R"({"instruction": "Add.", "output": "3", "prompt": "Do it."})", RowFormat::alpaca) ==
         " | prompt is not read in alpaca rows");
-  // An answer out of the context does not say the context.
+  // An answer taken from the context does not contain the context.
   CHECK(chat_with(R"("context": "it is a long answer")") == " | context is not read in messages rows");
   CHECK(
       keys_of(

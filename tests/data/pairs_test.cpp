@@ -47,7 +47,7 @@ std::string row(const std::string& prompt, const std::string& chosen, const std:
   return dump_json({{"prompt", prompt}, {"chosen", chosen}, {"rejected", rejected}}) + "\n";
 }
 
-// Rows whose sides have unequal lengths, so that order and packing have something to do.
+// Rows whose sides differ in length, so that order and packing matter.
 std::string many_rows(int64_t count) {
   std::string rows;
   for (int64_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// The component that reads Parquet; built where Arrow's libraries are.
+// The component that reads Parquet; built if Arrow's libraries are available.
 #include "core/io/parquet.h"
 
 #include <fstream>
@@ -100,7 +100,7 @@ TEST_CASE("Parquet that is cut off or changed anywhere is refused or read, and n
       std::string changed = whole;
       for (int flips = i % 3; flips >= 0; --flips) {
         state = state * 1664525 + 1013904223;
-        // Every second change is in the footer, which describes all else.
+        // Every second change is in the footer, which describes everything else.
         const size_t from = i % 2 == 0 ? 0 : changed.size() - changed.size() / 4;
         changed[from + (state >> 8) % (changed.size() - from)] = static_cast<char>(state >> 3);
       }

@@ -352,7 +352,7 @@ TEST_CASE("an estimate reads a part and scales; small data is prepared whole") {
   CHECK(estimate.summary.rows == Approx(40'000).epsilon(0.05));
   CHECK(estimate.summary.tokens == Approx(whole.summary.tokens).epsilon(0.05));
   CHECK(estimate.summary.supervised_tokens == Approx(whole.summary.supervised_tokens).epsilon(0.05));
-  // From now on the cache answers.
+  // From here on the cache is used.
   CHECK_FALSE(prepare_dataset(fixture.job, Split::train, fixture.tokenizer, &fixture.chat, options)
                   .summary.estimated);
   options.estimate_bytes = kEstimateBytes;

@@ -173,13 +173,13 @@ with tempfile.TemporaryDirectory() as folder:
     page = open(os.path.join(folder, "page.html"), encoding="utf-8").read()
     check(code == 0 and "<script" not in page and "<img" not in page and "\u0007" not in page, "the page is injected")
 
-    # Rows that drop leaves out are named, and the rest is the plan's.
+    # Rows left out by drop are named; everything else matches the plan.
     code, stdout, stderr = run(folder, "--set", "data.overlong=drop", "--set", "data.max_length=64",
                                "--set", "data.on_bad_row=skip", "--json")
     check(code == 6 and "no example is left" in stdout, code, stdout)
     check(sum(c["count"] for c in first_line(stdout)["checks"] if c["check"] == "dropped") >= 9, stdout)
 
-    # Two answers to one prompt are two texts: what the prompt says is said once, and nothing is out of order.
+    # Two answers to one prompt are two texts: the prompt is reported once, and nothing is out of order.
     def answers(name, rows, *settings):
         with open(os.path.join(folder, name), "w") as out:
             out.write("".join(json.dumps(row) + "\n" for row in rows))
@@ -198,13 +198,13 @@ with tempfile.TemporaryDirectory() as folder:
     checks, _ = answers("faulty.jsonl", [faulty] * 5, *alone)
     check(checks["unusable"]["count"] == 5 and len(checks["unusable"]["findings"]) == 15, checks["unusable"])
 
-    # An answer that its question says too is the assistant's.
+    # An answer that also occurs in its question is attributed to the assistant.
     said = [{"messages": [turn("user", "say yes or no"), turn("assistant", "yes or no")]}]
     checks, report = answers("said.jsonl", said, *alone)
     roles = report["roles"]["training"]
     check(roles["assistant"]["trained"] >= 3 and roles["user"]["trained"] == 0, roles)
 
-    # What nothing reads is a finding for each key.
+    # Each unread key is a finding.
     checks, _ = answers("keys.jsonl", [{**said[0], "id": 1, "tag": "x"}, {**said[0], "id": 2}], *alone)
     details = [f["detail"] for f in checks["unread_key"]["findings"]]
     check(details == ["id, in 2 rows", "tag, in 1 row"], details)

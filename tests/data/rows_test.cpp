@@ -134,7 +134,7 @@ TEST_CASE("the format is what the rows of a file look like") {
   CHECK(detected({R"({"input_ids": [], "text": ""})"}) == RowFormat::tokens);
   CHECK(detected({R"({"messages": null, "text": "x"})"}) == RowFormat::text);
   CHECK(detected({"7", R"({"oops": 1})", R"({"text": ""})"}) ==
-        RowFormat::text);  // the odd ones are reported as rows
+        RowFormat::text);  // the odd ones are reported as faulty rows
   CHECK(detected({R"({"text": ""})", R"({"messages": []})", R"({"messages": []})"}) == RowFormat::messages);
   CHECK(detected({R"({"text": ""})", R"({"messages": []})"}) == RowFormat::text);
   CHECK(error_of([] { detected({R"({"title": "", "body": ""})"}); }) ==

@@ -1,4 +1,4 @@
-// Folders, patterns, CSV, text files and what a source says of its rows, through the whole preparation.
+// Folders, patterns, CSV, text files and a source's settings, through the whole preparation.
 #include <zlib.h>
 
 #include "core/base/text.h"
@@ -210,7 +210,7 @@ TEST_CASE("a weight repeats and leaves out rows by their content and the seed") 
   CHECK((quarter.size() > 200 && quarter.size() < 300));
   CHECK(counted(0.25, 1, 0, 1000) == quarter);
   CHECK(counted(0.25, 2, 0, 1000) != quarter);
-  // What is added changes nothing for what was there.
+  // Adding a source changes nothing for the others.
   const auto more = counted(0.25, 1, 0, 2000);
   for (const auto& [text, count] : quarter) CHECK(more.count(text) == 1);
   const auto both = counted(1.5, 1, 0, 1000);
@@ -254,7 +254,7 @@ TEST_CASE("answers to judge are shown and not trained on") {
   CHECK(set.prepare().summary.supervised_tokens == 0);
 }
 
-// This program does not find the component, also where it is built.
+// This program does not find the component even if it is built.
 TEST_CASE("Parquet is told from what is not, and the way out is named") {
   Prepare set;
   set.folder.write("a.parquet", "PAR1 and more PAR1");

@@ -41,8 +41,8 @@ TEST_CASE("a JSON file gives the elements of its array with their places") {
         "1:32 1 | 1:35 2");
 }
 
-// A row takes many times its bytes while it is made into tokens, so one that is too long must not get there; but the
-// other rows of its file are as good as ever.
+// Tokenising a row takes many times its size in memory, so one that is too long must not get there; but the
+// other rows of its file are unaffected.
 TEST_CASE("a row that is too long is passed over without being held, and refused when it is parsed") {
   TemporaryFolder folder;
   const auto bytes = static_cast<size_t>(kMaxRowBytes);

@@ -156,7 +156,7 @@ TEST_CASE("an unfinished cache leaves nothing, and litter of dead writers is rem
   const std::string mark = own.substr(0, own.rfind('-') + 1).substr(8);
   const std::string dead = "cache/a.tokens" + mark + "999999999", alive = "cache/a.tokens" + mark + "1";
   const std::string other = "cache/b.tokens" + mark + "999999999";
-  // An id that was given again, here to this process, and one that a process of another user has.
+  // A reused process id, here this process's own, and the id of another user's process.
   const std::string reused = "cache/c" + own.substr(0, own.rfind('.')) + ".17", init = "cache/c.tokens" + mark + "1.987654321";
   const std::string mine = "cache/" + own + "-XYZ";
   const std::string elsewhere = "cache/a.tokens.tmp-another.machine-999999999";

@@ -1,4 +1,4 @@
-// Decoding: many sequences together, and what must not matter to one of them.
+// Decoding: many sequences together, and what must not affect any one of them.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -135,7 +135,7 @@ TEST_CASE("a draw depends on the seed, the prompt's number and the token's, not 
   at::set_num_threads(2);
   const Loaded loaded(at::kFloat);
   auto all = prompts(7, loaded.model.spec.vocab_size);
-  all.push_back(all[0]);  // the same prompt under another number is another text
+  all.push_back(all[0]);  // the same prompt with another stream number gives another text
   const SamplingConfig config{.max_new_tokens = 25, .temperature = 1.2, .top_k = 40, .top_p = 0.95, .seed = 5};
   const auto together = answers(*loaded.decoder("fused"), all, config);
   for (const GenerationRoom& room :
@@ -181,7 +181,7 @@ TEST_CASE("samples of one prompt that is read once are those of prompts that are
                 .end = [](int64_t, const GenerationEnd&) {}});
       for (size_t i = 0; i < apart.size(); ++i) {
         INFO(provider << ", " << room.sequences << " at once, text " << i);
-        // The reference's products have other bits among other rows.
+        // The reference's products differ in the last bits with the other rows in the batch.
         if (std::string(provider) == "fused") CHECK(together[i].ids == alone[i].ids);
         CHECK(together[i].ids.size() == 70);
       }

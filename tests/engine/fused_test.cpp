@@ -28,7 +28,7 @@ struct Setting {
 AdapterConfig lora(double dropout = 0) {
   AdapterConfig adapter;
   adapter.type = AdapterType::lora;
-  adapter.rank = 5;  // no multiple of a vector
+  adapter.rank = 5;  // not a multiple of a vector's width
   adapter.alpha = 7;
   adapter.dropout = dropout;
   return adapter;
@@ -80,7 +80,7 @@ struct Step {
   std::vector<std::pair<std::string, at::Tensor>> grads;
 };
 
-// What of a step is computed again: a fixed choice, or of all that could be, cheapest first, those that `picks` says.
+// What of a step is recomputed: a fixed choice, or of all candidates, cheapest first, those that `picks` selects.
 struct Again {
   Again(Checkpointing fixed) : policy(fixed) {}
   explicit Again(std::function<bool(size_t)> some) : picks(std::move(some)) {}

@@ -37,7 +37,7 @@ struct Run {
   at::Tensor grad;
 };
 
-// How a step is computed: what must not show in its result, but for `lora`.
+// Ways to compute a step; except for `lora` none may affect its result.
 struct How {
   std::string provider;
   bool lora = true;
@@ -124,7 +124,7 @@ TEST_CASE("packing on and off give the same gradient of a step") {
   job.data.packing = false;
   Parts alone = micro_batches(step, lengths, job);
   REQUIRE(packed.size() < alone.size());
-  REQUIRE(packed.front() != std::vector<int64_t>({0, 1}));  // examples share batches otherwise, in another order
+  REQUIRE(packed.front() != std::vector<int64_t>({0, 1}));  // examples are batched differently, in another order
   check_equal(run(packed, how), run(alone, how));
 }
 

@@ -97,7 +97,7 @@ TEST_CASE("the kernels update as the composed rules do") {
     CAPTURE(name_of(type));
     Trained run(type, at::kFloat, true);
     const OptimizerRule rule = rule_of(config_of(type));
-    // Buffers of their own that the composed rules update.
+    // Separate buffers, updated by the composed rules.
     std::vector<at::Tensor> states;
     for (const at::Tensor& state : run.optimizer.states()) states.push_back(state.clone());
     at::Tensor weights = run.set.master().clone();
@@ -121,7 +121,7 @@ TEST_CASE("the kernels update as the composed rules do") {
         update_composed(rule, {0.1, number, verdict}, stretch);
       }
     }
-    // A code or a sign at the border of two may fall to either side.
+    // A code or a sign on a boundary may go either way.
     const at::Tensor apart = ((weights - run.set.master()).abs() > 1e-5 * weights.abs().clamp_min(1)).to(at::kFloat);
     CHECK(apart.mean().item<float>() < (type == OptimizerType::adamw || type == OptimizerType::sgd ? 1e-9f : 1e-3f));
     CHECK_FALSE(at::equal(weights, Trained(type, at::kFloat, true).set.master()));
@@ -174,7 +174,7 @@ TEST_CASE("schedules count as transformers counts them") {
   ScheduleConfig wsd{.type = ScheduleType::wsd, .min_lr_ratio = 0.1, .decay_ratio = 0.25};
   CHECK(learning_rate_factor(wsd, 14, 20) == 1);
   CHECK(learning_rate_factor(wsd, 19, 20) == Approx(0.1 + 0.9 * 0.2));
-  // A warmup as long as the run leaves no rest.
+  // A warmup as long as the run leaves nothing after it.
   CHECK(learning_rate_factor({.type = ScheduleType::linear, .warmup_steps = 4}, 3, 4) == Approx(0.75));
   CHECK(learning_rate_factor({.type = ScheduleType::linear, .warmup_steps = 4}, 4, 4) == 1);
   ScheduleConfig ratio{.type = ScheduleType::constant, .warmup_ratio = 0.03};

@@ -1,4 +1,4 @@
-// Running out of memory on the way: the micro-batch is halved, the step is the same, the run folder says so.
+// Running out of memory during a run: the micro-batch is halved, the step stays the same, the run folder records it.
 #include "core/train/trainer.h"
 
 #include "core/base/file.h"
@@ -66,7 +66,7 @@ Plan plan_in(const TemporaryFolder& folder) {
   return make_plan(input);
 }
 
-// What lives for the whole run.
+// Memory held for the whole run.
 int64_t fixed_bytes(const Plan& plan) {
   int64_t fixed = 0;
   for (const MemoryLine& line : plan.memory)
@@ -107,7 +107,7 @@ TEST_CASE("out of memory in the middle of a run halves the micro-batch and chang
   Plan plan = plan_in(folder);
   const Losses roomy = run(plan, folder.path("roomy"));
   CHECK(amendments_of(folder.path("roomy")).empty());
-  // The plan believed in room that is not there: what stays, and 60 % of the rest. What other tests of this
+  // The plan assumed more room than there is: what stays allocated, and 60 % of the rest. What other tests of this
   // process still hold counts too.
   const int64_t fixed = fixed_bytes(plan);
   plan.available_bytes = allocator_stats().live_bytes + fixed + (plan.predicted_peak_bytes - fixed) * 6 / 10;
@@ -128,7 +128,7 @@ TEST_CASE("out of memory with one example per micro-batch ends the run with the 
   const TemporaryFolder folder;
   const NoLimit afterwards;
   Plan plan = plan_in(folder);
-  plan.available_bytes = allocator_stats().live_bytes + fixed_bytes(plan) + 4096;  // what stays, and nearly nothing
+  plan.available_bytes = allocator_stats().live_bytes + fixed_bytes(plan) + 4096;  // what stays allocated, and nearly nothing else
   StopFlag stop;
   const EventSink ignore = [](const Json&) {};
   try {

@@ -1,4 +1,4 @@
-// Gradients of drawn completions: against weighted likelihood, between the ways through the head, and on average against the
+// Gradients of sampled completions: against weighted likelihood, between the code paths of the head, and on average against the
 // exact gradient of the expected reward.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
-// What the plan says of a product's memory against what LibTorch's allocator hands out, on this processor or on what
-// FORGE_CPU states of it.
+// The planned memory of a product against what LibTorch's allocator hands out, on this processor or on what
+// FORGE_CPU reduces it to.
 #include "core/plan/product_scratch.h"
 
 #include <ATen/ATen.h>

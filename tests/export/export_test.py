@@ -224,7 +224,7 @@ def a_killed_merge_leaves_nothing_that_looks_whole(lab: Lab):
                 break
         process.send_signal(signal.SIGKILL)
         process.wait()
-        if (lab.folder / "killed").exists():  # it was done before the signal came
+        if (lab.folder / "killed").exists():  # it finished before the signal arrived
             assert (lab.folder / "killed" / "README.md").exists()
             shutil.rmtree(lab.folder / "killed")
             continue
@@ -294,7 +294,7 @@ def an_adapter_alone_knows_its_base(lab: Lab):
 
 def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma2", "phi3", "head-dim", "rope-linear"):
-        # What a GGUF has no key for must be what its readers assume.
+        # Settings for which GGUF has no key must be what its readers assume.
         model = lab.model(variant, **({"query_pre_attn_scalar": 12} if variant == "gemma2" else {}))
         report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)

@@ -28,9 +28,9 @@ using namespace forge;
 constexpr size_t kBlocks = 1 << 16;
 constexpr int kHangSeconds = 20;  // for one input
 
-std::array<uint8_t, kBlocks> hits;  // of the input in hand, by hash of the block's address
-std::array<uint8_t, kBlocks> seen;  // the classes of counts seen of each block: 1, 2-3, 4-7 … one bit each
-std::string input, finding;         // what runs now, and where it goes if it is one
+std::array<uint8_t, kBlocks> hits;  // of the current input, by hash of the block's address
+std::array<uint8_t, kBlocks> seen;  // the classes of counts seen for each block: 1, 2-3, 4-7 … one bit each
+std::string input, finding;         // the current input, and where to save it if it is a finding
 
 void save_finding() {
   std::ofstream(finding, std::ios::binary) << input;
@@ -91,7 +91,7 @@ extern "C" void __sanitizer_cov_trace_pc() {
   count = static_cast<uint8_t>(count + (count != 255));
 }
 
-// A reader may not ask for far more memory than its input has bytes.
+// A reader must not allocate far more memory than its input has bytes.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=512:hard_rss_limit_mb=2048";
 }

@@ -7,7 +7,7 @@
 namespace forge {
 namespace {
 
-// What the formats are made of, and numbers at the edges of types.
+// Building blocks of the formats, and numbers at the limits of types.
 constexpr std::string_view kPieces[] = {"{",
                                         "}",
                                         "[",
@@ -70,7 +70,7 @@ void overwrite_number(std::string& input, size_t at, Random& random) {
   if (at + width <= input.size()) std::memcpy(input.data() + at, &number, width);
 }
 
-// Mostly short, now and then as long as can be.
+// Mostly short, occasionally as long as possible.
 std::string part_of(const std::string& text, Random& random) {
   return text.substr(random(text.size() + 1), 1 + random(random(4) ? 32 : text.size()));
 }

@@ -1,4 +1,4 @@
-// A model that forge does not have is called that, and a name is corrected only when it is misspelt.
+// A model that forge does not support is reported as such, and a name is corrected only if it is misspelt.
 #include "core/io/architectures.h"
 
 #include "tests/test.h"
@@ -29,7 +29,7 @@ TEST_CASE("a misspelt architecture is corrected, a strange one is not") {
   CHECK(architecture_refusal("LLaMAForCausalLM", classes) ==
         " is not known (did you mean \"LlamaForCausalLM\"?)");
   CHECK(architecture_refusal("lama", {"llama", "qwen2"}) == " is not known (did you mean \"llama\"?)");
-  // Another number is another model, and a short distance alone is no likeness.
+  // A different number is a different model, and a short edit distance alone is not similarity.
   for (const char* name : {"Qwen9ForCausalLM", "LunarForCausalLM", "SomethingElse"}) {
     INFO(name);
     CHECK(architecture_refusal(name, classes) == " is not known");

@@ -33,7 +33,7 @@ std::string repeated(const std::string& text, int64_t count) {
   return all;
 }
 
-// Text that hardly shrinks, in lines.
+// Lines of text that hardly compress.
 std::string noise(int64_t lines) {
   std::string text;
   uint64_t state = 1;
@@ -147,7 +147,7 @@ TEST_CASE("what makes unreasonably much of little is refused before it is read t
   const std::string blanks(100'000'000, '\n');
   CHECK_THAT(problem(gzip_of(blanks)), Catch::Contains("(a decompression bomb?)"));
   CHECK_THAT(problem(zstd_of(blanks)), Catch::Contains("(a decompression bomb?)"));
-  // Repetitive rows are no bomb.
+  // Repetitive rows are not a decompression bomb.
   TemporaryFolder folder;
   CHECK(read(folder.write("a", gzip_of(repeated(noise(100), 1000)))).size() == 100'000);
 }

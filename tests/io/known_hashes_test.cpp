@@ -9,7 +9,7 @@
 namespace forge {
 namespace {
 
-// As if the file had been changed an hour ago; ctime cannot be set back, which is what the test of it relies on.
+// As if the file had been changed an hour ago; ctime cannot be set back, which its own test relies on.
 void age(const std::string& path) {
   namespace fs = std::filesystem;
   fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));
@@ -48,7 +48,7 @@ TEST_CASE("a known file is not read again until its stamp is another") {
     hashes.save();
     return result;
   };
-  // Its change time is older than the seconds that a file takes to settle, but for the moment after linking.
+  // Its change time is older than the settling time, except right after linking.
   while (std::time(nullptr) - [&] {
     struct stat s {};
     ::stat(program.c_str(), &s);

@@ -55,7 +55,7 @@ TEST_CASE("blocks have the bytes that ggml writes") {
     // multiply-add, a tie between two scales of the grid may fall the other way.
     const size_t blocks = bytes.size() / block;
     CHECK(differing <= (block_elements(dtype) == 32 ? 0 : blocks / 10));
-    // A block that differs is no worse.
+    // Blocks that differ are no worse.
     const auto ours = decoded(dtype, bytes, golden.values.size()), theirs = decoded(dtype, expected, golden.values.size());
     const auto row = size_t{512};
     for (size_t begin = 0; begin < golden.values.size(); begin += row) {

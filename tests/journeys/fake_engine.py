@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An engine that computes nothing but speaks the protocol of docs/engine-protocol.md, for journeys.
+"""An engine for journeys that computes nothing but speaks the protocol of docs/engine-protocol.md.
 
 FAKE chooses what goes wrong: refuse (before the first step), segv, kill, killed_by_kernel, missing_library, silent, garbage, old, diverge, slow,
 deaf (ignores signals).
@@ -92,7 +92,7 @@ def train(request):
 
 def generate(request):
     texts = [prompt[: request["max_new_tokens"]] for prompt in request["prompts"]]  # echoes the prompts
-    for step in range(max(map(len, texts)) + 1):  # a token of each at a time, the last prompt first
+    for step in range(max(map(len, texts)) + 1):  # one token of each at a time, the last prompt first
         for number, text in reversed(list(enumerate(texts))):
             if FAKE in ("slow", "deaf"):
                 stop.wait(5)

@@ -77,7 +77,7 @@ def read_journeys(path):
 
 
 def matches(expected, actual):
-    """Whether the lines agree, "…" being a wildcard."""
+    """Whether the lines match, with "…" as a wildcard."""
     if not expected:
         return not actual
     if expected[0] == "…":
@@ -101,7 +101,7 @@ def run_command(command, folder, environment):
 
 
 def perform(journey, environment, update):
-    """The first difference as text, or None. With `update`, the steps get what really happened."""
+    """The first difference as text, or None. With `update`, the steps are replaced by what really happened."""
     with tempfile.TemporaryDirectory(prefix="forge-journey-") as folder:
         folder = os.path.realpath(folder)
         environment = dict(environment, HOME=folder, XDG_CACHE_HOME=folder + "/.cache", TMPDIR=folder)
@@ -148,7 +148,7 @@ def main():
     options = parser.parse_args()
     environment = {name: os.environ[name] for name in ("PATH", "FORGE_TORCH_DIR", "FORGE_ENGINE", "LD_LIBRARY_PATH")
                    if name in os.environ}
-    # A journey that looks at the processor states it; all others see the same one wherever they run.
+    # A journey that depends on the processor states it; all others see the same one on every machine.
     environment |= {"FORGE_CPU": "avx2", "PATH": str(pathlib.Path(options.forge).resolve().parent) + ":" + environment.get("PATH", ""),
                     "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryDirectory(prefix="forge-torch-") as torch:

@@ -33,7 +33,7 @@ struct Settings {
   bool here = setting("KILL_IN") == program_invocation_short_name && !under.empty();
   bool torn = setting("KILL_TORN") == "1";
   long at = ::atol(setting("KILL_AT").c_str());
-  // By system call: ::open is wrapped below.
+  // By system call, since ::open is wrapped below.
   long log = here && !setting("KILL_LOG").empty()
                  ? ::syscall(SYS_openat, AT_FDCWD, setting("KILL_LOG").c_str(),
                              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
@@ -73,7 +73,7 @@ bool is_due(const char* call, const std::string& path) {
 
 void die() { ::syscall(SYS_kill, ::getpid(), SIGKILL); }
 
-// `path` is only asked for in the process that is meant.
+// `path` is only evaluated in the targeted process.
 template <class Path>
 void count(const char* call, Path path) {
   if (!settings().here) return;

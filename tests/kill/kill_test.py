@@ -110,7 +110,7 @@ def children(pid: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Exists and is no zombie."""
+    """Exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -118,7 +118,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_gone(pids: list[int], limit_s: float) -> list[int]:
-    """Those that still live after the limit."""
+    """Those still alive after the limit."""
     end = time.monotonic() + limit_s
     while any(map(alive, pids)) and time.monotonic() < end:
         time.sleep(0.02)
@@ -269,7 +269,7 @@ def kill_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int
 
 
 def double_start_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
-    """Three starts of one run, none of which waits for what the kill before left at work."""
+    """Starts one run three times; none waits for what the previous kill left running."""
     folder = root / f"trial-{number}"
     job, starts, moments = write_job(folder), [], []
     for _ in range(3):
@@ -290,7 +290,7 @@ def double_start_trial(checks: Checks, forge: str, root: Path, golden: Path, num
 
 
 def engines_of(folder: Path) -> list[int]:
-    """Engines whose program is gone hang on no process of ours any more: found by the run folder that they have open."""
+    """Engines whose program was killed are no longer our descendants: found by the run folder they have open."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -303,7 +303,7 @@ def engines_of(folder: Path) -> list[int]:
 
 
 def queue_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
-    """As Slurm and its like do it: program and engine get the signal both, and get it again."""
+    """As Slurm and the like do it: program and engine both get the signal, and get it again."""
     folder, signum = root / f"queue-{number}", QUEUE_SIGNALS[number % len(QUEUE_SIGNALS)]
     job = write_job(folder)
     process, began = start(forge, job), time.monotonic()
@@ -364,7 +364,7 @@ def double_interrupt_trial(checks: Checks, forge: str, root: Path, golden: Path,
     send([process.pid], signal.SIGINT)
     faults = []
     try:
-        code = process.wait(SECOND_SIGNAL_S + 1)  # one second for a loaded machine
+        code = process.wait(SECOND_SIGNAL_S + 1)  # one extra second for a loaded machine
         if code not in (75, 130):
             faults.append(f"exit {code}, expected 130, or 75 when the checkpoint was already whole")
     except subprocess.TimeoutExpired:

@@ -34,9 +34,9 @@ class Stage:
     name: str
     process: str        # whose calls count
     before: Path        # what the folder holds when the command starts
-    golden: Path        # and when it was left alone
-    options: tuple = ()       # of the command that is killed
-    afterwards: tuple = ()    # of the one that must complete it
+    golden: Path        # the same after an undisturbed run
+    options: tuple = ()       # settings of the command that is killed
+    afterwards: tuple = ()    # settings of the command that must complete it
 
 
 class Bench:
@@ -98,7 +98,7 @@ def stages(bench: Bench, preference: bool) -> list:
 
 
 def kind(call: str) -> str:
-    """Calls of one kind do the same to the same sort of file."""
+    """Groups calls that do the same to the same kind of file."""
     return re.sub(r"\d{3,}", "N", re.sub(r"[0-9a-f]{32}", "HASH", call))
 
 

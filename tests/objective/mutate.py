@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "core" / "objective"
 
-# file -> function -> (kind, what stands there, what is put in its place)
+# file -> function -> (kind, original text, replacement)
 MUTATIONS = {
     "dpo.cpp": {
         "sigmoid": [("sign", "flip * logistic(u) - (1 - flip) * logistic(-u)", "(1 - flip) * logistic(-u) - flip * logistic(u)"),
@@ -69,7 +69,7 @@ MUTATIONS = {
 
 
 def body_of(text: str, function: str) -> tuple[int, int]:
-    """Where its definition stands: from its name behind a type to the next line that is a lone brace."""
+    """The extent of its definition: from its name after a type to the next line with a lone brace."""
     begin = text.index(f" {function}(")
     return begin, text.index("\n}\n", begin)
 

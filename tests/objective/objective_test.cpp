@@ -68,7 +68,7 @@ using Row = std::function<PairLoss(const ObjectiveConfig&, const SequenceSums&, 
 
 bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)); }
 
-// What is wrong with a row, by its known answer and by central differences at several points, both sides of every gate.
+// The faults of a row: against its known answer, and by central differences at several points on both sides of every gate.
 std::vector<std::string> faults_of(const Row& row, const KnownAnswer& known) {
   std::vector<std::string> faults;
   const auto expect = [&](bool good, const std::string& what) {
@@ -154,7 +154,7 @@ const std::vector<Mutation>& mutations() {
   return all;
 }
 
-// A key of a golden's objective.
+// A key of the objective of a golden.
 void set(ObjectiveConfig& objective, const std::string& key, const Json& value) {
   const auto number = [&] { return value.get<double>(); };
   if (key == "type") objective.type = *enum_of<ObjectiveType>(value.get<std::string>());
@@ -171,7 +171,7 @@ void set(ObjectiveConfig& objective, const std::string& key, const Json& value) 
   else FAIL("a golden with " << key);
 }
 
-// Of a golden whose answers are judged one by one.
+// For a golden whose answers are judged one by one.
 void check_answers(const Json& golden, const ObjectiveConfig& objective) {
   std::vector<SequenceSums> answers;
   for (size_t i = 0; i < golden["logp"].size(); ++i)
@@ -395,7 +395,7 @@ TEST_CASE("answers that are judged one by one are divided by their number, and c
   CHECK(means.at("reward_chosen") == Approx(0.1));
   CHECK(means.at("reward_rejected") == Approx(0));
   CHECK(means.at("reward_margin") == Approx(0.1));
-  CHECK(means.at("reward_accuracy") == Approx(2.0 / 3));  // `worse` is past the divergence
+  CHECK(means.at("reward_accuracy") == Approx(2.0 / 3));  // `worse` lies beyond the divergence
   CHECK(means.at("kl") == Approx(0.4));
 }
 

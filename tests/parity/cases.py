@@ -37,7 +37,7 @@ class Case:
     compare_effective: bool = False  # compare base + s B A instead of A and B
     keep_gradients: bool = False
     stride: int = 1
-    worst: float = 1e-3  # of the worst tensor's change
+    worst: float = 1e-3  # tolerance of the worst tensor's change
     cuts: bool = False  # also cut into micro-batches, packed and recomputed
 
 

@@ -73,7 +73,7 @@ def main() -> int:
     def compare(what: str, a: list[float], b: list[float]) -> None:
         nonlocal failed
         worst = max(abs(x - y) for x, y in zip(a, b, strict=True))
-        ok = worst <= LIMIT and max(a) - min(a) > 0.01  # scores that are all alike would say nothing
+        ok = worst <= LIMIT and max(a) - min(a) > 0.01  # equal scores would prove nothing
         failed += not ok
         print(f"{'ok  ' if ok else 'FAIL'} {what}: {worst:.1e} (limit {LIMIT:.0e}), scores {min(a):.3f} to {max(a):.3f}", flush=True)
 

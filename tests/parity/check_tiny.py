@@ -193,7 +193,7 @@ def check_cuts(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
 
 
 def guarded(checks: Checks, name: str, check, *arguments) -> None:
-    """A case that cannot run is one failure and does not hide the others."""
+    """A case that cannot run counts as one failure and does not hide the others."""
     try:
         check(checks, *arguments)
     except (forge_run.ForgeFailed, OSError, KeyError, ValueError) as fault:

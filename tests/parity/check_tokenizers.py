@@ -50,7 +50,7 @@ WANTED = re.compile(r"models/ggml-vocab-.*|data/(tokenizer|mistral).*\.model\.v\
 
 
 def fetch():
-    """Unpacks what is wanted of the packages into one folder; returns it."""
+    """Unpacks the required parts of the packages into one folder; returns it."""
     done = CACHE / "complete"
     if done.exists() and done.read_text() == json.dumps(PACKAGES):
         return CACHE
@@ -312,7 +312,7 @@ def check_family(probe, name, blocks):
             tokenizer.normalizer = normalizers.Sequence([])
             expected = [package_tokens(tokenizer, block) for block in blocks]
         found = probe.tokens(CACHE / f"ggml-vocab-{file}.gguf", blocks)
-        # Ids alone: how offsets are trimmed is said in tokenizer.json.
+        # Only ids: how offsets are trimmed is stated in tokenizer.json.
         wrong += report(f"  the same from {file}.gguf", blocks, sum(map(len, expected)),
                         differences(found, expected, blocks, slice(0, 1)))
     return wrong

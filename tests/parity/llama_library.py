@@ -70,7 +70,7 @@ class Model:
         self.model = c.llama_model_load_from_file(path.encode(), c.llama_model_default_params())
         assert self.model, f"llama.cpp does not load {path}"
         self.context = c.llama_init_from_model(self.model, in_f32(c.llama_context_default_params()))
-        c.llama_set_n_threads(self.context, 1, 1)  # several would wait for each other, spinning, where others work too
+        c.llama_set_n_threads(self.context, 1, 1)  # several threads would spin waiting for each other on a busy machine
         self.vocab = c.llama_model_get_vocab(self.model)
         self.size = c.llama_vocab_n_tokens(self.vocab)
 

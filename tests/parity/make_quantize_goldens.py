@@ -27,7 +27,7 @@ def tail_on_limits():
 
 
 def values():
-    """Named fp32 matrices: ordinary weights, and blocks that invite mistakes."""
+    """Named fp32 matrices: ordinary weights, and error-prone blocks."""
     torch.manual_seed(5)
     cases = {"normal": torch.randn(48, 64) * 0.02}
     cases["many_blocks"] = torch.randn(130, 128) * torch.rand(130, 1)  # 260 absmax: a second scale

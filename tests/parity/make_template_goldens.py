@@ -66,7 +66,7 @@ def chat_variables(conversation, prompt):
 
 def write():
     cases = [{"template": source, **render(source, VARIABLES)} for source in EXPRESSIONS]
-    # Addresses and the names of Python's own types are nobody's contract.
+    # Addresses and the names of Python's own types are not part of the contract.
     shown = (" at 0x", "<built-in", "<class", "<function", "<bound method", "<method", "jinja2.")
     cases = [case for case in cases if not any(word in case.get("output", "") for word in shown)]
     dump(GOLDENS / "expressions.json", {"variables": VARIABLES, "cases": cases})

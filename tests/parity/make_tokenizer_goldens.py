@@ -217,7 +217,7 @@ def byte_fallback_bpe(corpus, pre, normalizer, decoder, unk="<unk>"):
     if pre:
         t.pre_tokenizer = pre
     t.decoder = decoder
-    # Without a word boundary training would see each text as one word.
+    # Without a word boundary, training would treat each text as one word.
     trained = Tokenizer(models.BPE(unk_token=unk))
     trained.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     train(trained, corpus, special_tokens=["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)], size=800)

@@ -1,4 +1,4 @@
-"""transformers + peft as the oracle: one training loop, written out, with the rules that forge promises.
+"""transformers + peft as the oracle: one explicit training loop with the rules that forge promises.
 
 loss        mean of cross-entropy over the supervised tokens of the whole optimizer step
 clipping    by the global norm, as torch.nn.utils.clip_grad_norm_

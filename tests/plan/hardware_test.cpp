@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kGib = int64_t{1} << 30;
 
-// A machine of 8 processors and 16 GiB, of which 12 are free.
+// A machine with 8 processors and 16 GiB, of which 12 are free.
 struct Machine {
   TemporaryFolder folder;
   SystemRoot root{folder.path("proc"), folder.path("cgroup"), 8};
@@ -54,7 +54,7 @@ TEST_CASE("a processor can be stated, held down or not in this machine") {
   CHECK(more.has("amx_tile"));
   CHECK(instructions_of(more) == InstructionSet::amx_bf16);
   CHECK(instructions_of(stated(InstructionSet::avx2, "FORGE_CPU=avx2")) == InstructionSet::avx2);
-  // What only some processors of a set have is not part of it.
+  // Features that only some processors of a set have are not part of it.
   CpuInfo newer = cpu;
   newer.isa.push_back("avx_vnni");
   CHECK(as_stated(newer, {InstructionSet::avx2, "FORGE_CPU=avx2"}).isa == std::vector<std::string>{"avx2", "fma", "f16c"});
@@ -118,7 +118,7 @@ TEST_CASE("the table of cards is consistent") {
   CHECK(gpu_cards().size() >= 60);
   for (const GpuCard& card : gpu_cards()) {
     INFO(card.name);
-    CHECK(&find_gpu(card.name) == &card);  // no two rows share a name
+    CHECK(&find_gpu(card.name) == &card);  // no two rows have the same name
     CHECK(card.memory_gib > 0);
     CHECK(card.bandwidth_gbs > 0);
     CHECK((card.bf16_tflops > 0) == (card.compute_capability >= 80));

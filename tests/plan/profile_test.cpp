@@ -31,7 +31,7 @@ TEST_CASE("each card gets the profile of its generation") {
     INFO(name);
     CHECK(pick_profile(card(name), {}).name == profile);
   }
-  // Every card of the database has one, and of its own architecture.
+  // Every card of the database has a profile, of its own architecture.
   for (const GpuCard& gpu : gpu_cards())
     CHECK(pick_profile(card(gpu.name), {}).name.find(gpu.architecture) == 0);
 }

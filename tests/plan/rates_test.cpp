@@ -1,4 +1,4 @@
-// Rates of a machine: what an op's work is, how its time follows from measured ones, and files that are not believed.
+// Rates of a machine: the work of an op, how its time follows from measured ones, and files that are rejected.
 #include <cmath>
 #include <filesystem>
 
@@ -14,7 +14,7 @@ namespace {
 
 const Machine kHere{"a processor", "avx2", 4};
 
-// Twice the operations take as long below 1,000 rows, where the rate is half.
+// Below 1,000 rows the rate is half, so operations take twice as long.
 Rates some_rates() {
   Rates rates{.machine = kHere, .date = "2026-01-02"};
   for (double rows : {100.0, 10000.0}) {

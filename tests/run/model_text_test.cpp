@@ -1,4 +1,4 @@
-// The chat template of a model, as it is used and as it is stored beside what was trained.
+// The chat template of a model, as used and as stored with the result.
 #include "core/run/model_text.h"
 
 #include "core/base/file.h"
@@ -82,7 +82,7 @@ TEST_CASE("template variables reach the template, and the stored one keeps them"
   write_tokenizer_files(model.path(), choice, result.path());
   CHECK(shown(result.path(), {}, nullptr) == expected);
   CHECK(shown(result.path(), {}, tools) == "tools: " + expected);
-  // Whoever serves it may still say otherwise.
+  // Whoever serves it may still override this.
   CHECK(shown(result.path(), {"auto", {{"thinking", false}}}, nullptr) ==
         "a \"b\"\n<|im_end|> %} é does not hello");
 

@@ -1,4 +1,4 @@
-// Room on the disk, where a file system says no in ways that its free bytes do not tell. The system's own calls are
+// Disk space, where a file system refuses in ways that its free bytes do not show. The system calls are
 // replaced for this program: no test machine has a quota to run into.
 #include "core/run/output_dir.h"
 
@@ -65,7 +65,7 @@ TEST_CASE("a quota is found before the run starts, and the probe leaves nothing"
   disk.error = ENOSPC;
   CHECK_THAT(fixture.refusal(), Catch::Contains("the disk does not allow it"));
   CHECK(fixture.left_nothing());
-  disk.error = EOPNOTSUPP;  // a file system that cannot reserve says nothing
+  disk.error = EOPNOTSUPP;  // a file system that cannot reserve space is not an error
   CHECK(fixture.refusal() == "no error");
 }
 
@@ -101,6 +101,6 @@ TEST_CASE("too little room and a folder that cannot be written are told apart") 
   CHECK_THAT(fixture.refusal(), Catch::Contains(" are free"));
   CHECK(disk.reserved == -1);
   fixture.plan.disk_bytes = 0;
-  fixture.plan.job.output_dir = "/proc/self";  // nobody writes there, not even root
+  fixture.plan.job.output_dir = "/proc/self";  // not writable, not even by root
   CHECK_THAT(fixture.refusal(), Catch::StartsWith("/proc/self: cannot write: "));
 }

@@ -96,7 +96,7 @@ TEST_CASE("report.html escapes what users wrote and needs no network") {
 
 namespace {
 
-// As the engine's: every member that a page could print as it stands in the file.
+// As the engine writes it: every member that a page could print verbatim.
 Json full_report() {
   Json plan = sample_plan();
   plan["device"] = {{"cuda", false}, {"index", 0}, {"cpu", {{"name", "a processor"}, {"cores", 2}, {"isa", {"avx2"}}}}};

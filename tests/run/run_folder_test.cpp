@@ -73,7 +73,7 @@ TEST_CASE("Only a run, or what is left of one, is discarded") {
   folder.write("thesis/log.txt", "x");
   folder.write("thesis/chapter.txt", "x");
   CHECK(error_of([&] { discard_run(folder.path("thesis")); }).find("is no run folder") != std::string::npos);
-  folder.write("model/model/weights.bin", "x");  // no run's trace but for a name
+  folder.write("model/model/weights.bin", "x");  // no trace of a run except the name
   CHECK(error_of([&] { discard_run(folder.path("model")); }).find("is no run folder") != std::string::npos);
   folder.write("left/checkpoints/step-000004.tmp-77/state.json", "x");
   folder.write("left/checkpoints/step-000002/state.json", "x");
@@ -108,7 +108,7 @@ TEST_CASE("An amendment that was edited, removed or moved is noticed") {
   CHECK_THAT(fault({lines[0], lines[2]}), Catch::Contains("amendments.jsonl:2: was edited"));
   CHECK_THAT(fault({lines[1], lines[0], lines[2]}), Catch::Contains("amendments.jsonl:1: was edited"));
   CHECK(fault({"", lines[0], lines[1], "", lines[2], ""}) == "no error");
-  // A run of an older version states none; what this one appends does.
+  // A run of an older version has none; what this version appends has.
   CHECK(fault({dump_json(amendment(1)), dump_json(amendment(2))}) == "no error");
   append_amendment(path, amendment(3));
   lines = split(read_file(path, 1 << 20, ErrorKind::data), '\n');

@@ -24,7 +24,7 @@ Json chat(const std::string& text) { return Json::parse(text); }
 const char* const kTwoTurns = R"([{"role": "user", "content": "u1"}, {"role": "assistant", "content": "a1"},
                                   {"role": "user", "content": "u2"}, {"role": "assistant", "content": "a2"}])";
 
-// The text with what is trained in brackets.
+// The text, with the trained parts in brackets.
 std::string masked(const ChatTemplate& chat, const Json& messages,
                    TrainTurns train_on = TrainTurns::assistant) {
   std::string shown;
@@ -196,7 +196,7 @@ TEST_CASE("an answer that begins with the thought that the prompt opens follows 
     CHECK(error.find("inline: the loss mask of messages[3] cannot be found: the generation prompt writes") ==
           0);
   }
-  // What the template shows of the answer must be what follows its thought.
+  // The part of the answer that the template shows must be what follows its thought.
   const auto edits = inline_template(
       "{% for m in messages %}{{ m.role[0] }}:{{ m.content.split('</think>')[-1] | upper }};{% endfor %}"
       "{% if add_generation_prompt %}a:<think>\n{% endif %}");

@@ -1,4 +1,4 @@
-// Vocabularies of folders as GGUF says them. The tokenizers are cut-down real ones (goldens/*.tokenizer.json).
+// Vocabularies of model folders in GGUF's terms. The tokenizers are cut-down real ones (goldens/*.tokenizer.json).
 #include "core/base/file.h"
 #include "core/text/folder_vocabulary.h"
 #include "core/text/sentencepiece_file.h"

@@ -74,7 +74,7 @@ TEST_CASE("errors carry the template's name and the line") {
         }).find("recursive loops are not supported") != std::string::npos);
 }
 
-// Each would run for ever, take all memory or overflow the stack.
+// Each would run forever, exhaust memory or overflow the stack.
 TEST_CASE("hostile templates end with an error, soon") {
   std::string deep_parentheses(100'000, '('), deep_not, long_sum = "{{ 1", many_ifs, deep_list(100'000, '[');
   for (int i = 0; i < 50'000; ++i) deep_not += "not ", long_sum += "+1", many_ifs += "{% if 1 %}";
@@ -133,7 +133,7 @@ TEST_CASE("hostile templates end with an error, soon") {
       many_ifs,
   };
   for (const std::string& source : templates) {
-    const std::clock_t begin = std::clock();  // processor time: other work on the machine fails nothing
+    const std::clock_t begin = std::clock();  // processor time, so that a busy machine does not fail the test
     const Outcome got = outcome(source);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     INFO(source.substr(0, 200) << "\n" << got.error << "\n" << seconds << " s");

@@ -33,7 +33,7 @@ void append(std::string& text, uint32_t code) {
   }
 }
 
-// The script's class Mixer.
+// Class Mixer of the script.
 std::string mixed_text(const std::vector<std::string>& pieces, size_t size) {
   uint64_t state = 7;
   const auto draw = [&](uint64_t count) {

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   if (argc < 4) return 2;
   try {
     const std::string path = argv[1], mode = argv[2];
-    // Processor time of this thread: other programs on the machine do not count.
+    // Processor time of this thread, without other programs on the machine.
     const auto now = [] {
       timespec time{};
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

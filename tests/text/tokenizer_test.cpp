@@ -29,7 +29,7 @@ std::vector<int32_t> ids_of(const std::vector<TokenSpan>& tokens) {
   return ids;
 }
 
-// A BPE of a, b, ab and the control token <s>, with what a test adds.
+// A BPE of a, b, ab and the control token <s>, plus what a test adds.
 std::string tiny(const std::string& model_extra, const std::string& root_extra) {
   return R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"<s>":3},"merges":[["a","b"]])" + model_extra +
          "}" + root_extra + "}";

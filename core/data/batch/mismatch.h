@@ -1,5 +1,5 @@
 #pragma once
-// Answers behind prompts that they were not written for: what kto estimates from how far the model is from its reference.
+// Answers paired with prompts they were not written for, from which kto estimates the divergence from the reference.
 //
 //   mismatches(data, {4, 9, 7})   // {{4, 9}, {7, 4}, {9, 7}}: each prompt with the answer of the one before it
 //

@@ -15,7 +15,7 @@ constexpr int64_t kGroupWindow = 50;  // steps whose examples are sorted togethe
 constexpr int64_t kPackWindow = 64;   // steps whose examples are packed together
 constexpr double kFullRow = 0.98;     // a row with less of its budget waits for the next window
 
-// The examples of an epoch in the order of reading, before any grouping.
+// The examples of an epoch in reading order, before any grouping.
 std::vector<int64_t> epoch_order(int64_t count, const Job& job, int64_t epoch) {
   if (job.data.shuffle) {
     const uint64_t stream = stream_of("data order/" + std::to_string(epoch));
@@ -26,7 +26,7 @@ std::vector<int64_t> epoch_order(int64_t count, const Job& job, int64_t epoch) {
   return order;
 }
 
-// How many examples make one window. With a token budget the mean length says how many make a step.
+// Number of examples in a window. With a token budget, the mean length tells how many make a step.
 int64_t window_examples(const std::vector<int64_t>& lengths, const Job& job) {
   const auto count = static_cast<int64_t>(lengths.size());
   int64_t per_step = 0;
@@ -57,7 +57,7 @@ void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& le
   if (longest != order.end()) std::iter_swap(order.begin(), longest);
 }
 
-// A window's rows in an order that does not know their lengths, as best_fit's does.
+// The rows of a window in an order independent of their lengths, unlike best_fit's.
 void append_shuffled(Parts& rows, Parts window, const Job& job, int64_t epoch) {
   const auto seed = static_cast<uint64_t>(job.seed);
   const std::string name = "step order/" + std::to_string(epoch) + "/" + std::to_string(rows.size());
@@ -123,7 +123,7 @@ Parts epoch_steps(const std::vector<int64_t>& lengths, const Job& job, int64_t e
   if (job.data.group_by_length && !order.empty())
     group_by_length(order, lengths, window_examples(lengths, job));
   if (!train.global_batch_tokens) return fill_in_order(order, lengths, INT64_MAX, size);
-  // An order that was asked for is kept.
+  // A requested order is kept.
   const bool free = job.data.shuffle && !job.data.group_by_length;
   return free ? packed_steps(order, lengths, job, epoch) : fill_in_order(order, lengths, size);
 }

@@ -29,14 +29,14 @@ ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile
   }
 }
 
-// 60 bits of the hash as a fraction.
+// 60 bits of the hash as a number in [0, 1).
 bool ChunkWorker::belongs(const std::string& content) const {
   if (share_.fraction <= 0) return true;
   const uint64_t bits = std::stoull(content.substr(0, 15), nullptr, 16);
   return (static_cast<double>(bits) * 0x1p-60 < share_.fraction) == share_.eval;
 }
 
-// The whole part of the weight, and once more for a share of the rows: a function of seed and row alone.
+// The integer part of the weight, plus one for a share of the rows, chosen by seed and row alone.
 int64_t ChunkWorker::copies(const std::string& content, double weight) const {
   if (share_.eval || weight == 1) return 1;
   const auto whole = static_cast<int64_t>(weight);
@@ -130,7 +130,7 @@ void ChunkWorker::add_faults(const RowFaults& faults, const SourceRow& source, c
                            "and " + format_count(others) + " more in this row", true, false, others});
 }
 
-// Answers to judge are one example each, chosen before rejected; they are kept or lost together.
+// Each answer is an example, chosen before rejected; they are kept or dropped together.
 RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
   const auto* answers = std::get_if<AnswersRow>(&row);
   if (!answers) return maker_.make(row, roles);

@@ -7,7 +7,7 @@
 namespace forge {
 namespace {
 
-// `trained` is ascending and spans come in order of their begin, so one cursor suffices.
+// `trained` is ascending and spans are sorted by start, so one cursor suffices.
 void mark_trained(const std::vector<TokenSpan>& spans, const std::vector<ByteRange>& trained,
                   Example& example) {
   size_t range = 0;
@@ -32,10 +32,10 @@ Example slice(const Example& example, size_t begin, size_t end) {
   return part;
 }
 
-// Text that no message holds is looked for in so many, not in all that follow.
+// Text found in no message is searched for in this many of them, not in all that follow.
 constexpr size_t kMessagesAhead = 64;
 
-// Which message each run of text that came with the data belongs to: the next one that holds it, behind what was found
+// Which message each run of data text belongs to: the next one that contains it, after what was found
 // of it before, since an answer may say what its question says. What no message holds (a tool's schema) counts as the
 // template's.
 std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& rendered,
@@ -129,7 +129,7 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
   };
   Example example;
   if (const auto* chat = std::get_if<ChatRow>(&row)) {
-    // Lists of messages in prompt and completion are found only when they are read.
+    // Lists of messages in prompt and completion are only detected on reading.
     if (!chat_template_)
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
     RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
@@ -175,7 +175,7 @@ Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, std::vector<s
   return example;
 }
 
-// A tokenizer that was given tokens knows more than a model that was not resized; an embedding looks nothing up there.
+// A tokenizer with added tokens has ids beyond the embedding of a model that was not resized.
 void ExampleMaker::require_embedded(const Example& example) const {
   if (embedding_rows_ == 0) return;
   for (const int32_t id : example.ids)
@@ -187,7 +187,7 @@ void ExampleMaker::require_embedded(const Example& example) const {
           .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
-// drop and error: `tokens` exceed `limit` ("data.max_length 1,024") in a row of `whole` tokens.
+// For drop and error: a row of `whole` tokens has `tokens` where `limit` ("data.max_length 1,024") allows fewer.
 bool ExampleMaker::refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const {
   made.problem = format_count(tokens) + " tokens, expected at most " + limit;
   made.dropped = overlong_ == Overlong::drop;
@@ -219,7 +219,7 @@ bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
   return true;
 }
 
-// One of the four ways of data.overlong; `made` gets the examples and what happened.
+// Applies data.overlong; `made` receives the examples and what happened.
 void ExampleMaker::cut(Example whole, RowExamples& made) const {
   if (!cut_parts(whole, made)) return;
   const size_t length = whole.ids.size(), limit = static_cast<size_t>(max_length_);
@@ -301,7 +301,7 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
     made.problem = error.what();
     return made;
   }
-  if (std::holds_alternative<PromptRow>(row)) return made;  // nothing of it is trained
+  if (std::holds_alternative<PromptRow>(row)) return made;  // no trained tokens
   // Parts of a split row that hold context only are left out. A row of which nothing remains is no fault of the data,
   // and one long question must not stop a run: it is dropped for its length.
   std::erase_if(made.examples, [](const Example& example) { return !trains(example); });

@@ -1,4 +1,4 @@
-// Answers to a prompt that are compared or judged: two examples that share it, or one each.
+// Answers to compare or judge: two examples that share a prompt, or single ones.
 #include <algorithm>
 
 #include "core/base/text.h"
@@ -13,7 +13,7 @@ int64_t prompt_of(const Example& example) {
   return std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
 }
 
-// Leaves out `front` tokens behind the first `kept`, and all from `end` on.
+// Removes `front` tokens after the first `kept`, and everything from `end` on.
 void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
   const auto cut = [&](auto& values) {
     values.resize(static_cast<size_t>(end));
@@ -29,15 +29,15 @@ bool ExampleMaker::compares() const { return objective_of(objective_.type).coupl
 bool ExampleMaker::judges() const { return objective_of(objective_.type).coupling == Coupling::answer; }
 bool ExampleMaker::reads_margins() const { return objective_of(objective_.type).scores; }
 
-// All sides lose the same beginning of their prompts.
+// All answers lose the same part of their prompt.
 void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
   const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
-  int64_t front = 0, room = INT32_MAX;  // tokens that the prompt loses, and that it can lose
+  int64_t front = 0, room = INT32_MAX;  // tokens the prompt loses, and could lose at most
   const bool bos = tokenizer_.bos_id() && sides[0]->ids[0] == *tokenizer_.bos_id();
   for (const Example* side : sides) {
     const int64_t prompt = prompt_of(*side), answer = std::min(length_of(*side) - prompt, most_answer);
     front = std::max({front, prompt - most_prompt, prompt + answer - max_length_});
-    room = std::min(room, prompt - 1);  // what stands before an answer predicts its first token
+    room = std::min(room, prompt - 1);  // the token before an answer predicts its first token
   }
   front = std::clamp<int64_t>(front, 0, std::max<int64_t>(0, room));
   made.cuts.prompts += front > 0;

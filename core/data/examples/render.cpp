@@ -10,7 +10,7 @@ namespace {
 
 bool is_assistant(const Json& message) { return message.value("role", "") == "assistant"; }
 
-// Whether message `index` is trained: what train_on says, unless the turn itself says otherwise. Never one of
+// Whether message `index` is trained: by train_on, unless the turn itself says otherwise. Never one of
 // the prompt of a prompt/completion row.
 std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
   const size_t count = row.messages.size();
@@ -47,7 +47,7 @@ std::string without_blanks(std::string_view text) {
   return rest;
 }
 
-// Finds texts that were written one behind the other.
+// Finds texts that follow one another.
 class Written {
  public:
   explicit Written(const std::string& text) : text_(text) {}
@@ -80,7 +80,7 @@ std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& render
   const std::vector<bool> trained = trained_messages(row, train_on);
   std::vector<std::string> unsaid;
   Written written(rendered.text);
-  std::optional<std::string> answers;  // names of tools are short words, which others may say too
+  std::optional<std::string> answers;  // tool names are short words that may occur elsewhere too
   for (size_t i = 0; i < trained.size(); ++i) {
     if (!trained[i]) continue;
     const Json& message = row.messages[i];
@@ -104,7 +104,7 @@ std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& render
   return unsaid;
 }
 
-// Bytes that a conversation holds, about.
+// Approximate size of a conversation in bytes.
 int64_t size_of(const Json& messages) {
   int64_t bytes = 0;
   for (const Json& message : messages)
@@ -120,7 +120,7 @@ std::vector<size_t> turns_apart(const ChatRow& row) {
   std::vector<size_t> turns;
   for (size_t i = 0; i < trained.size(); ++i)
     if (trained[i]) turns.push_back(i);
-  // Half of the conversation is rendered and tokenised for each turn, at some 10 µs a message and 5 MB/s.
+  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message and 5 MB/s.
   const double seconds =
       static_cast<double>(turns.size()) / 2 *
       (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));

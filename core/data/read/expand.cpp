@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 constexpr size_t kMostFiles = 1'000'000;
 constexpr int kDeepest = 64;
 
-// As seen from the working directory where it lies below it: that is how messages name it.
+// Relative to the working directory if inside it: that is how messages name it.
 std::string seen_path(const std::string& path) {
   const fs::path relative = fs::path(path).lexically_relative(fs::current_path());
   return relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-// Names in a folder, sorted; hidden ones are left out.
+// Sorted names in a folder, without hidden ones.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::error_code error;
   std::vector<std::string> names;
@@ -37,7 +37,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// Matches a pattern part by part, from a folder downwards.
+// Matches a pattern one path component at a time, starting from a folder.
 class Glob {
  public:
   std::vector<std::string> files(const std::string& pattern) {
@@ -60,7 +60,7 @@ class Glob {
     if (pattern == "**" && !last) descend(folder, part + 1, depth + 1);
     for (const std::string& name : names_in(folder)) {
       const fs::path path = folder / name;
-      // Links to folders are not followed by **: they may lead back up.
+      // ** does not follow links to folders: they may lead back up.
       if (pattern == "**" && fs::is_directory(fs::symlink_status(path, ignored)))
         descend(path, part, depth + 1);
       else if (::fnmatch(pattern == "**" ? "*" : pattern.c_str(), name.c_str(), FNM_PERIOD) == 0 &&

@@ -1,4 +1,4 @@
-// The rows of a .json file: an array, an object that holds one, or objects one behind the other, as JSON lines under
+// The rows of a .json file: an array, an object that contains one, or objects one after another, as JSON lines under
 // another name are.
 #include <algorithm>
 #include <string_view>
@@ -14,7 +14,7 @@ bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 constexpr size_t kFirstObject = size_t{1} << 20;
 
-// Members of a row that are lists themselves.
+// Row members that are lists.
 bool is_list_of_row(const std::string& key) {
   constexpr std::string_view kLists[] = {
       "messages", "conversations", "conversation",   "prompt",    "completion", "chosen",
@@ -23,7 +23,7 @@ bool is_list_of_row(const std::string& key) {
   return std::find(std::begin(kLists), std::end(kLists), key) != std::end(kLists);
 }
 
-// Whether an object alone in its file is a row, not one that holds rows.
+// Whether a file's only object is a row, not a container of rows.
 bool is_row(const std::string& text, const std::string& path) {
   try {
     const Json object = parse_json(text, path, ErrorKind::data);
@@ -35,7 +35,7 @@ bool is_row(const std::string& text, const std::string& path) {
   }
 }
 
-// Whether rows stand one behind the other. An object too long to look at is one that holds an array.
+// Whether rows follow one another. An object too long to inspect is assumed to contain an array.
 bool holds_objects(const std::string& path) {
   ByteReader reader(path);
   const auto skip_blanks = [&] {
@@ -151,7 +151,7 @@ class JsonArray : public RowSource {
     return false;
   }
 
-  // One value, from its first byte to its last.
+  // Skips one value.
   void read_value(SourceRow& row) {
     row = {reader_.line(), reader_.column(), ""};
     int64_t depth = 0;
@@ -185,7 +185,7 @@ class JsonArray : public RowSource {
   }
 
   ByteReader reader_;
-  const bool bare_;  // no array around the rows
+  const bool bare_;  // rows without an enclosing array
   bool in_object_ = false, first_ = true, done_ = false;
 };
 

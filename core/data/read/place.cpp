@@ -1,4 +1,4 @@
-// Where a value stands in a row's text. Values carry no places: faults are rare, so the text is read again
+// Position of a value in a row's text. Values carry no positions: faults are rare, so the text is read again
 // for each.
 #include "core/base/text.h"
 #include "core/data/read/sources.h"
@@ -12,7 +12,7 @@ class Scanner {
   explicit Scanner(std::string_view text) : text_(text) { skip_blanks(); }
   size_t position() const { return position_; }
 
-  // Enters the container here and stops at the member called `name`; stays where it was and says false if it
+  // Enters the container here and stops at the member called `name`; stays put and returns false if it
   // has none.
   bool enter(std::string_view name) {
     const size_t start = position_;

@@ -13,9 +13,9 @@ namespace {
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr size_t kChunkRows = 4096;
 constexpr size_t kDetectionRows = 32;
-constexpr int64_t kTypicalRatio = 4;  // of JSON under gzip
+constexpr int64_t kTypicalRatio = 4;  // for gzipped JSON
 
-// The job's format, or what the first rows that parse look like.
+// The job's format, or the format of the first rows that parse.
 Detected settle_format(const SourceFile& file) {
   const DataSource& source = file.source;
   const SourceKind kind = source_kind(file.path);
@@ -34,7 +34,7 @@ Detected settle_format(const SourceFile& file) {
   auto reader = open_source(file.path, file.source);
   std::string first_fault;
   SourceRow row;
-  bool opens = false;  // the first line is a bracket alone
+  bool opens = false;  // the first line is a lone bracket
   for (size_t i = 0; i < kDetectionRows && reader->next(row); ++i) {
     opens |= i == 0 && (trim(row.text) == "[" || trim(row.text) == "{");
     try {
@@ -44,7 +44,7 @@ Detected settle_format(const SourceFile& file) {
       if (first_fault.empty()) first_fault = error.what();
     }
   }
-  // Broken rows are reported with all others later; only when nothing parses is there nothing to go on.
+  // Broken rows are reported later with the others; fail only if nothing parses.
   if (!first_fault.empty() && opens)
     throw Error(ErrorKind::data, first_fault)
         .hint("JSON lines hold one object a line: join its lines, or name an array of rows .json");
@@ -71,7 +71,7 @@ RowStream::RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_
   }
 }
 
-// The first row of a file comes whatever the budget is.
+// The first row of a file is always read, whatever the budget.
 bool RowStream::may_take(const SourceFile& file) const {
   return (!file.source.limit || rows_ < *file.source.limit) &&
          (file_rows_ == 0 || file_bytes_ < budgets_[current_]);

@@ -49,7 +49,7 @@ class Table : public RowSource {
   CsvFile file_;
 };
 
-// Documents, paragraphs or lines. Blank paragraphs and lines are no rows.
+// Documents, paragraphs or lines. Blank paragraphs and lines are not rows.
 class PlainText : public RowSource {
  public:
   PlainText(const std::string& path, SampleBy sample_by) : reader_(path), sample_by_(sample_by) {}
@@ -96,10 +96,10 @@ class PlainText : public RowSource {
   bool done_ = false;
 };
 
-// The columns that a row's formats may read, by the names of the file.
+// The columns that any row format may read, under the file's names.
 std::vector<std::string> columns_read(const DataSource& source) {
   std::vector<std::string> columns;
-  std::string ignored;  // the job was checked
+  std::string ignored;  // the job has been checked
   for (const auto* text : {&source.prompt, &source.completion})
     for (const TemplatePiece& piece :
          *text ? parse_row_template(**text, ignored) : std::vector<TemplatePiece>{})
@@ -111,7 +111,7 @@ std::vector<std::string> columns_read(const DataSource& source) {
   return columns;
 }
 
-// Its rows are JSON already; what it counts are rows.
+// Its rows are JSON already; positions are row numbers.
 class ParquetRows : public RowSource {
  public:
   ParquetRows(const std::string& path, const DataSource& source) : path_(path), file_(open_parquet(path)) {
@@ -156,7 +156,7 @@ std::string data_extension(const std::string& path) {
   return lower(name.extension().string());
 }
 
-// Where a byte of the row's text stands.
+// Position of a byte of the row's text.
 PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path = "") {
   int64_t line = row.line, column = row.column;
   for (char c : std::string_view(row.text).substr(0, byte)) {
@@ -189,7 +189,7 @@ Json parse_csv_row(const SourceRow& row, const std::string& path) {
   for (size_t i = 0; i < cells.size(); ++i) {
     const bool absent = cells[i].text.empty() && !cells[i].quoted;
     append_member(object, row.table->header[i],
-                  absent ? Json(nullptr) : Json(cells[i].text));  // names differ
+                  absent ? Json(nullptr) : Json(cells[i].text));  // if the names differ
   }
   return object;
 }

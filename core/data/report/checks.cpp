@@ -93,7 +93,7 @@ void open_call(const RowText& text, const Emit& emit) {
       emit(text[i].pointer, "a tool call that no result follows");
 }
 
-// Emits once a turn for the first needle found.
+// Emits at most once per turn, for the first needle found.
 void find_any(const RowText& text, std::span<const char* const> needles, const char* what, const Emit& emit) {
   for (const Turn& turn : text)
     for (const char* needle : needles)
@@ -148,7 +148,7 @@ void hidden_characters(const RowText& text, const Emit& emit) {
 
 bool key_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
 
-// Prefixes of keys and the fewest characters that follow one. Public formats of their issuers.
+// Key prefixes and the minimum number of characters after them, from the issuers' public formats.
 struct KeyShape {
   const char* prefix;
   size_t least;
@@ -163,7 +163,7 @@ constexpr KeyShape kKeys[] = {{"sk-ant-", 24, "an Anthropic key"},   {"sk-", 20,
                               {"sk_live_", 20, "a Stripe key"},      {"npm_", 30, "an npm token"},
                               {"pypi-", 40, "a PyPI token"}};
 
-// A word of this shape that holds letters and digits; a dash-separated phrase is none.
+// A word of this shape with both letters and digits; dash-separated phrases do not count.
 bool find_key(const std::string& text, const KeyShape& shape, std::string& found) {
   const std::string_view prefix = shape.prefix;
   for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {

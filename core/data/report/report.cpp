@@ -12,7 +12,7 @@ namespace forge {
 namespace {
 
 constexpr size_t kMostRows = 2'000'000, kMostSketches = 500'000;
-constexpr int64_t kRepeats = 5;  // prompts from which on an answer counts as repeated
+constexpr int64_t kRepeats = 5;  // number of prompts from which an answer counts as repeated
 constexpr size_t kMeasuredLengths = 1'000'000;
 
 // Buckets grow by the square root of two.
@@ -80,7 +80,7 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
   const auto index = static_cast<uint32_t>(sources_.size() - 1);
   rows_ += result.rows;
   const size_t trains_nothing = check_named("trains_nothing"), dropped = check_named("dropped");
-  std::set<std::string> explained;  // places of lost rows that a note explains
+  std::set<std::string> explained;  // positions of lost rows that a note explains
   for (const RowLook& look : result.looks)
     for (const RowNote& found : look.notes) {
       note(found.check, source, found.place, found.detail);

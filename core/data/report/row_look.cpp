@@ -13,7 +13,7 @@ uint64_t short_hash(std::string_view text) {
   return text.empty() ? 0 : std::stoull(hash_hex(text).substr(0, 16), nullptr, 16);
 }
 
-// Ids of a row of finished tokens stand for what was said.
+// For rows of tokens, the ids stand in for the text.
 std::string words_of(const Row& row, const RowText& text) {
   if (const auto* tokens = std::get_if<TokensRow>(&row)) return dump_json(tokens->ids);
   std::string all;
@@ -21,7 +21,7 @@ std::string words_of(const Row& row, const RowText& text) {
   return all;
 }
 
-// What happened to the row, in the words of the checks.
+// What happened to the row, under the names of the checks.
 void note_fate(const RowExamples& made, RowLook& look) {
   const auto note = [&](const char* check, const std::string& detail) {
     look.notes.push_back({check_named(check), place_text(look.line, look.column), detail});
@@ -34,7 +34,7 @@ void note_fate(const RowExamples& made, RowLook& look) {
 }
 
 void run_checks(const CheckedText& text, const SourceRow& source, RowLook& look) {
-  std::vector<std::string> seen;  // where findings are no news
+  std::vector<std::string> seen;  // where findings are expected
   for (size_t i = 0; i < text.checked; ++i) seen.push_back(text.turns[i].pointer);
   const auto checks = data_checks();
   for (size_t i = 0; i < checks.size(); ++i) {

@@ -22,7 +22,7 @@ std::string printable(std::string_view text);
 
 // Where an example comes from, what it is and how long: "train.jsonl:12 (chosen): 85 tokens, 60 trained".
 std::string title_of(const DataSet& data, int64_t index);
-// The title and, on the next lines, the text. Trained text is green and the rest
+// The title, and on the following lines the text. Trained text is green and the rest
 // dim; without colour trained text stands in ⟦ ⟧. Control characters other than newline and tab are shown as
 // escapes, so that data cannot drive the terminal.
 std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour);

@@ -8,7 +8,7 @@ namespace forge {
 namespace {
 
 constexpr size_t kShingleWords = 3, kLeastShingles = 8;
-constexpr size_t kBandBins = 4, kCompared = 8;  // earliest texts of a band that others are compared with
+constexpr size_t kBandBins = 4, kCompared = 8;  // earliest texts of a band to compare others with
 constexpr uint32_t kEmpty = UINT32_MAX;
 
 uint64_t mixed(uint64_t x) {  // SplitMix64's finaliser
@@ -27,7 +27,7 @@ std::vector<uint64_t> word_hashes(std::string_view text) {
   };
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0xE3) {  // from U+3000 on: East Asian scripts, a word a character
+    if (byte >= 0xE3) {  // from U+3000 on: East Asian scripts, one word per character
       end_word();
       const size_t length = byte >= 0xF0 ? 4 : 3;
       for (size_t j = 0; j < length && i + j < text.size(); ++j)
@@ -81,7 +81,7 @@ double similarity(const Sketch& a, const Sketch& b) {
 }
 
 std::vector<SimilarPair> similar_pairs(const std::vector<Sketch>& sketches) {
-  std::map<size_t, SimilarPair> found;  // by the later text
+  std::map<size_t, SimilarPair> found;  // keyed by the later text
   std::vector<std::pair<uint32_t, uint32_t>> order;
   for (size_t band = 0; band * kBandBins < Sketch{}.size(); ++band) {
     order.clear();

@@ -1,5 +1,5 @@
 #pragma once
-// Texts that say almost the same, found in memory that is bounded.
+// Near-duplicate texts, found in bounded memory.
 //
 //   sketches.push_back(sketch_of("the cat sat on the mat …"));
 //   for (const Pair& pair : similar_pairs(sketches)) …   // pair.later is like pair.earlier

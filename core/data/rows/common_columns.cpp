@@ -16,13 +16,13 @@ using Names = std::span<const char* const>;
 constexpr const char* kAsks[] = {"instruction", "question", "query", "problem", "human", "user"};
 constexpr const char* kReplies[] = {"output",   "response",  "answer", "completion",
                                     "solution", "assistant", "reply"};
-// Texts that a task is about, and what is made of them: which task stands nowhere.
+// Columns that hold a task's input and output, though nothing says which task it is.
 constexpr const char* kMaterial[] = {"article", "document", "dialogue", "passage",
                                      "text",    "source",   "prompt",   "title"};
 constexpr const char* kMade[] = {"summary", "highlights", "abstract", "target", "translation"};
 constexpr const char* kSystems[] = {"system_prompt", "system_message"};
 
-// Whether some row has such a value under the key and none has another; null is no value.
+// Whether at least one row has such a value under the key and no row has another kind; null does not count.
 template <class Is>
 bool all_are(const Rows& rows, const char* key, Is is) {
   bool any = false;
@@ -61,7 +61,7 @@ bool is_calls(const Json& value) {
   return value.is_string() && starts_with(trim(value.get_ref<const std::string&>()), "[");
 }
 
-// One list of turns under another name.
+// A single list of turns under another name.
 CommonColumns turn_list(const Rows& rows) {
   std::vector<CommonColumns> all;
   if (rows.empty() || !rows[0].row.is_object()) return {};
@@ -81,7 +81,7 @@ CommonColumns turn_list(const Rows& rows) {
 
 std::string in_braces(const std::string& name) { return "{" + name + "}"; }
 
-// Templates for answers that are no texts: SQuAD's lists, and numbers.
+// Templates for answers that are not text: SQuAD's lists, and numbers.
 std::string template_proposal(const Rows& rows, const std::string& ask) {
   const auto squad = [](const Json& value) {
     return value.is_object() && value.contains("text") && value["text"].is_array();

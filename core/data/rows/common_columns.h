@@ -25,7 +25,7 @@ CommonColumns common_columns(const std::vector<LocatedRow>& rows);
 // question of a preference pair.
 std::map<std::string, std::string> further_columns(const std::vector<LocatedRow>& rows, RowFormat format);
 
-// What to write for rows with a prompt and, under another name, its answer; empty when there is none.
+// What to write for rows with a prompt and its answer under another name; empty if there is none.
 std::string answered_prompt_proposal(const std::vector<LocatedRow>& rows);
 
 // "{instruction: question, output: answer}".

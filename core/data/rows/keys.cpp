@@ -12,11 +12,11 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-// What a model is given besides the question, under the names of public data sets.
+// What a model is given besides the question, under the names used in public data sets.
 constexpr std::string_view kContext[] = {"system", "system_prompt", "system_message", "context", "history",
                                          "tools",  "functions",     "choices",        "options"};
 constexpr std::string_view kMedia[] = {"image", "images", "video", "videos", "audio", "audios"};
-// What some shape would train on or put before the answer.
+// Keys that some format would train on or put before the answer.
 constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "query",         "prompt",
                                       "completion",  "response", "answer",   "answers",       "output",
                                       "summary",     "text",     "messages", "conversations", "chosen",
@@ -42,7 +42,7 @@ bool is_list(const Json& row, const char* key) {
   return value && value->is_array();
 }
 
-// Whether a chat template writes the row, with the system prompt and the tools that stand beside its turns.
+// Whether the row goes through a chat template, with the system prompt and tools next to its turns.
 bool is_chat(const Json& row, RowFormat format, bool has_template) {
   switch (format) {
     case RowFormat::messages:
@@ -115,7 +115,7 @@ Keys keys_read(const Json& row, RowFormat format) {
   return {};
 }
 
-// Every text in a value but the names of speakers.
+// All texts in a value, except speakers' names.
 void collect_texts(const Json& value, std::vector<std::string_view>& texts) {
   if (value.is_string()) {
     if (const auto text = trim(value.get_ref<const std::string&>()); !text.empty()) texts.push_back(text);
@@ -168,7 +168,7 @@ class KeyCheck {
       faults_.push_back({"/" + key, key + problem, key});
   }
 
-  // What not reading the key would do to what is learned; empty when nothing.
+  // How ignoring the key would change what is learned; empty if it would not.
   std::string problem_of(const std::string& key, const Json& value) const {
     const std::string rows = std::string(" is not read in ") + name_of(rules_.format) + " rows";
     const std::string ignore = "ignore: [" + key + "]";
@@ -207,8 +207,8 @@ class KeyCheck {
       if (holds(read_, key)) collect_texts(inner, texts);
     return texts;
   }
-  static constexpr size_t kPhrase = 12;  // shorter contexts stand in an answer by chance
-  // Whether what is read says it too, in texts of at least so many bytes.
+  static constexpr size_t kPhrase = 12;  // shorter contexts occur in answers by chance
+  // Whether its texts of at least this many bytes also occur in what is read.
   bool is_said(const Json& value, size_t least) const {
     std::vector<std::string_view> parts;
     collect_texts(value, parts);
@@ -216,7 +216,7 @@ class KeyCheck {
         std::all_of(parts.begin(), parts.end(), [&](std::string_view part) { return part.size() >= least; });
     return phrases && all_stand_in(parts, read_texts());
   }
-  // Whether it is the row once more, written out: what is read first, a question, stands in it.
+  // Whether it is the whole row written out: the first text read, a question, occurs in it.
   bool repeats(const Json& value) const {
     const std::vector<std::string_view> read = read_texts();
     return value.is_string() && !read.empty() &&
@@ -276,7 +276,7 @@ bool asks_with_picture(const TokensRow&) { return false; }
 }  // namespace
 
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults) {
-  // The other keys of a prompt are read by reward functions.
+  // Reward functions read the other keys of prompt rows.
   if (rules.format != RowFormat::prompt) KeyCheck(row, rules, unread, faults).run();
 }
 

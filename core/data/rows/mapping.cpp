@@ -11,7 +11,7 @@ namespace {
 // Lists of turns, by forge's names.
 constexpr const char* kTurnLists[] = {"messages",   "conversations", "conversation", "prompt",
                                       "completion", "chosen",        "rejected",     "rejected_messages"};
-// What CSV can only write as JSON in a cell.
+// Values that CSV can only hold as JSON in a cell.
 constexpr const char* kStructured[] = {"messages",       "conversations",    "conversation", "history",
                                        "input_ids",      "labels",           "mask",         "ids",
                                        "prompt",         "completion",       "chosen",       "rejected",
@@ -63,17 +63,17 @@ void parse_word_cells(Json& row) {
       const Json number = parse_json(cell->get<std::string>(), "cell", ErrorKind::data);
       if (number.is_number()) row[key] = number;
     } catch (const Error&) {
-      // It stays a text, and the format says what it expected.
+      // It stays text, and the format reports what it expected.
     }
   }
 }
 
-// The key of the row that a column stands in.
+// The row key that a column is found under.
 std::string head_of(const Json& row, const std::string& path) {
   return row.contains(path) ? path : path.substr(0, path.find('.'));
 }
 
-// Without these a turn says nothing.
+// A turn without these is empty.
 bool makes_turn(std::string_view key) {
   return key == "role" || key == "content" || key == "from" || key == "value";
 }
@@ -139,7 +139,7 @@ void RowMapping::leave_out(Json& row) const {
   }
 }
 
-// A prompt_completion row, with the keys that the templates do not name.
+// A prompt_completion row that keeps the keys the templates do not use.
 Json RowMapping::fill_templates(Json row, RowFaults& faults) const {
   Json prompt = fill(prompt_, row, faults), completion = fill(completion_, row, faults);
   for (const auto* pieces : {&prompt_, &completion_})
@@ -150,7 +150,7 @@ Json RowMapping::fill_templates(Json row, RowFaults& faults) const {
   return row;
 }
 
-// All columns are read before any is written: {prompt: completion, completion: prompt} swaps.
+// Reads all columns before writing any, so that {prompt: completion, completion: prompt} swaps them.
 void RowMapping::map_columns(Json& row) const {
   std::vector<std::pair<std::string, Json>> values;
   for (const auto& [field, place] : columns_) {
@@ -198,7 +198,7 @@ std::string RowMapping::fill(const std::vector<TemplatePiece>& pieces, const Jso
     } else if (!value || value->is_null()) {
       std::vector<std::string> keys;
       for (const auto& item : row.items()) keys.push_back(item.key());
-      // An empty cell of a table is an empty text here: the template says where it stands.
+      // Here an empty table cell is an empty text: the template decides where it goes.
       if (value && is_table_) continue;
       faults.push_back({value ? pointer_of(piece.text) : "",
                         piece.text + (value ? " is null" : " is missing") + ", expected a text for {" +

@@ -35,7 +35,7 @@ bool is_preference(const Json& row) {
 struct Format {
   RowFormat format;
   const char* name;
-  const char* keys;  // what rows have that are of it
+  const char* keys;  // keys that mark rows of this format
   bool (*matches)(const Json& row);
   Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
 };
@@ -65,7 +65,7 @@ const Format kFormats[] = {
      [](const Json& row) { return is_text_or_list(row, "prompt"); }, convert_prompt},
 };
 
-// Shapes that contain another's keys, or say what it says: not ambiguous, the larger one is meant.
+// Formats that contain another's keys or repeat its content: not ambiguous, the larger one wins.
 bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
   const auto in_text = [&](const char* key) { return has(row, key) && stands_in(row[key], row["text"]); };
   if (smaller == RowFormat::prompt) return larger != RowFormat::text;
@@ -79,7 +79,7 @@ bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
   if (larger == RowFormat::kto)
     return smaller == RowFormat::prompt_completion || smaller == RowFormat::messages ||
            smaller == RowFormat::sharegpt;
-  // Conversations may carry their first exchange once more.
+  // Conversations may repeat their first exchange.
   if (smaller == RowFormat::alpaca && (larger == RowFormat::messages || larger == RowFormat::sharegpt)) {
     const Json& turns = row[larger == RowFormat::messages ? "messages"
                             : has(row, "conversations")   ? "conversations"
@@ -131,7 +131,7 @@ std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
                  : ""));
 }
 
-// Labels of other numbers than 0 and 1 are classes.
+// Numeric labels other than 0 and 1 are classes.
 bool labels_judge(const std::vector<LocatedRow>& rows) {
   return std::all_of(rows.begin(), rows.end(), [](const LocatedRow& located) {
     const Json* label = located.row.is_object() ? member(located.row, "label") : nullptr;
@@ -150,7 +150,7 @@ std::string values_of(const std::map<std::string, std::string>& columns) {
   return join(names, " and ");
 }
 
-// A format for rows that have none as they are.
+// A column mapping for rows that match no format as they are.
 Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::string& path) {
   if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
   CommonColumns common = common_columns(rows);
@@ -194,11 +194,11 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
     if (candidates.size() > 1) refuse_ambiguous(candidates, path + ":" + std::to_string(located.line) + ": ");
     if (!candidates.empty()) found.push_back(candidates[0]);
   }
-  // A prompt without its completion is a broken pair where other rows are whole ones.
+  // A prompt without a completion is a broken pair if other rows are complete.
   const auto is_weak = [](const Format* format) { return format->format == RowFormat::prompt; };
   if (!std::all_of(found.begin(), found.end(), is_weak)) std::erase_if(found, is_weak);
   if (found.empty()) return detect_by_columns(rows, path);
-  // The most frequent, the first of equals.
+  // The most frequent; the first among equals.
   auto votes = [&](const Format* format) { return std::count(found.begin(), found.end(), format); };
   const Format* most =
       *std::max_element(found.begin(), found.end(), [&](auto* a, auto* b) { return votes(a) < votes(b); });
@@ -230,7 +230,7 @@ std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptio
 
 namespace {
 
-// Sorted keys: the order in which a row lists them says nothing.
+// Sorted keys, because their order in a row has no meaning.
 void add(Hasher& hasher, const ChatRow& row) {
   hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
 }

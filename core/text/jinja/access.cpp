@@ -51,7 +51,7 @@ Value loop_attribute(const Value& object, const std::string& name) {
   return missing(object, name);
 }
 
-// What Python's getattr would find; null when nothing.
+// What Python's getattr would find; null if nothing.
 bool python_attribute(const Value& object, const std::string& name, Value& result) {
   if (const Builtin* method = find_method(object, name)) return result = bound_method(object, *method), true;
   if (is_forbidden_method(object, name))

@@ -33,7 +33,7 @@ struct Interpreter::Depth {
   Interpreter& interpreter;
 };
 
-// A scope of its own under `parent` until the end of the block.
+// A new scope under `parent` until the end of the block.
 struct Interpreter::ScopeGuard {
   ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
       : interpreter(interpreter), outer(interpreter.scope_) {
@@ -52,7 +52,7 @@ Interpreter::Interpreter(const Tree& tree, const Limits& limits, std::optional<i
       scope_->set(static_cast<int>(i), bound_method({}, *global));
 }
 
-// Children go before their parents, so that a long chain of scopes is not destroyed by recursion.
+// Destroy children before their parents, so that a long chain of scopes does not recurse.
 Interpreter::~Interpreter() {
   for (const auto& scope : captured_scopes_) scope->variables.clear();
   for (const auto& space : namespaces_) space->attributes.clear();
@@ -192,7 +192,7 @@ void Interpreter::execute_loop(const Statement& node) {
   for (const Value& item : items->items) {
     if (node.condition && !node.uses_loop && !loop_condition(node, item)) continue;
     const Flow flow = loop_iteration(node, item, state);
-    any |= flow == Flow::normal;  // as in jinja2, where `else` also follows when every turn was cut short
+    any |= flow == Flow::normal;  // as in jinja2, where `else` also runs if every iteration was cut short
     if (flow == Flow::break_) break;
     ++state->index0;
   }

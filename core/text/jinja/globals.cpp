@@ -86,7 +86,7 @@ Value global_strftime_now(Interpreter& interpreter, const Value&, const Bound& a
   std::tm local{};
   localtime_r(&now, &local);
   std::string buffer(16384, '\0');
-  // A blank in front tells an empty result from a buffer that is too small.
+  // A leading space distinguishes an empty result from a buffer that is too small.
   buffer.resize(std::strftime(buffer.data(), buffer.size(), (" " + format).c_str(), &local));
   return Value::text(buffer.empty() ? "" : buffer.substr(1));
 }

@@ -134,7 +134,7 @@ V rpartition(I& interpreter, const V& self, const B& b) {
   return parted(self.text(), self.bytes().rfind(b.text(0).bytes), b.text(0), true);
 }
 
-// Begin and end of the part that find, count and startswith look at, as byte offsets; false when it is empty
+// Begin and end of the part that find, count and startswith search, as byte offsets; false if it is empty
 // beyond.
 bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
   const int64_t count = code_point_count(self.bytes());

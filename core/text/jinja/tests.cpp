@@ -1,4 +1,4 @@
-// The words behind `is`.
+// The tests, as in `x is defined`.
 #include <cmath>
 
 #include "core/text/jinja/builtin_tables.h"

@@ -1,4 +1,4 @@
-// String operations on marked text: each byte of the result keeps the mark of the byte it comes from.
+// String operations on marked text: each byte of the result keeps the mark of its source byte.
 #include "core/text/jinja/text_operations.h"
 
 #include <algorithm>

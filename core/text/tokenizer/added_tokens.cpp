@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLongestToken = 4096;
 
-// Back over the character that ends at `at`.
+// Start of the character that ends at `at`.
 size_t before(std::string_view text, size_t at) {
   do --at;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
@@ -86,7 +86,7 @@ size_t TokenFinder::longest(std::string_view text, size_t at, const Judge& judge
 }
 
 void TokenFinder::find(std::string_view text, const Judge& judge, std::vector<Piece>& parts) const {
-  size_t open = 0;  // where the text behind the last token begins
+  size_t open = 0;  // start of the text after the last token
   for (size_t at = 0; at < text.size();) {
     int32_t index = -1;
     bool taken = false;

@@ -32,7 +32,7 @@ void Growth::require(size_t bytes) const {
 }
 
 void AlignedText::transform(const std::vector<Change>& changes, int64_t skipped) {
-  size_t at = 0;  // in the old text
+  size_t at = 0;  // index in the old text
   const auto skip = [&] { return at < text.size() ? (next_char(text, at), true) : false; };
   while (skipped-- > 0 && skip()) {
   }

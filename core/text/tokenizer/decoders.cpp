@@ -43,13 +43,13 @@ Step byte_level(const Json&, const std::string&) {
   };
 }
 
-// The value of a token like <0x41>; -1 for others.
+// The byte value of a token like <0x41>; -1 for others.
 int byte_of(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
   const auto digit = [](char c) {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
   };
-  // Rust's parser of numbers takes a sign too.
+  // Rust's number parser also accepts a sign.
   if (token[3] == '+' && digit(token[4]) >= 0) return digit(token[4]);
   return digit(token[3]) < 0 || digit(token[4]) < 0 ? -1 : digit(token[3]) * 16 + digit(token[4]);
 }

@@ -26,7 +26,7 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
   code->where = where;
   int error = 0;
   size_t offset = 0;
-  // Oniguruma's ^ and $ stand at every line.
+  // Oniguruma's ^ and $ match at every line.
   code->code = pcre2_compile(
       reinterpret_cast<const unsigned char*>(translated.data()), translated.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT, &error,
@@ -36,7 +36,7 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
                                             " does not compile: " + pcre_message(error) + " at byte " +
                                             std::to_string(offset));
   }
-  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where it fails, the interpreter matches alike
+  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // if it fails, the interpreter gives the same matches
   code_ = std::move(code);
 }
 
@@ -77,7 +77,7 @@ bool Regex::find(std::string_view text, size_t from, MatchPatience& patience, si
 
 namespace {
 
-// Walks an Oniguruma pattern and writes PCRE2's spelling.
+// Translates an Oniguruma pattern to PCRE2 syntax.
 class Translator {
  public:
   Translator(const std::string& pattern, const std::string& where) : in_(pattern), where_(where) {}
@@ -253,7 +253,7 @@ class Translator {
     runs_where([bits](uint32_t b) { return (b & bits) != 0; }, negated, in_class);
   }
 
-  // Spells a class as ranges; consumes two bytes of input.
+  // Writes a class as ranges; consumes two bytes of input.
   template <class Member>
   void runs_where(Member member, bool negated, bool in_class) {
     if (!in_class) out_ += '[';

@@ -31,7 +31,7 @@ class Reader {
   size_t size() const { return text_.size(); }
   char byte(size_t at) const { return at < text_.size() ? text_[at] : '\0'; }
   bool line_break(size_t at) const { return byte(at) == '\r' || byte(at) == '\n'; }
-  // The class of the character at `at` and the place behind it.
+  // The class of the character at `at`, and the position after it.
   uint32_t peek(size_t at, size_t* next) const {
     const auto lead = static_cast<unsigned char>(text_[at]);
     if (lead < 0x80) return *next = at + 1, ascii_[lead];
@@ -39,7 +39,7 @@ class Reader {
     const uint32_t code = next_char(text_, *next);
     return table_[code] & kOther;
   }
-  // Behind the run of characters with (class & mask) == want.
+  // The position after the run of characters with (class & mask) == want.
   size_t run(size_t at, uint32_t mask, uint32_t want) const {
     for (size_t next; at < text_.size() && (peek(at, &next) & mask) == want; at = next) {
     }
@@ -52,7 +52,7 @@ class Reader {
   std::array<uint8_t, 128> ascii_;
 };
 
-// Behind 's 't 're 've 'm 'll 'd at `at`, or `at` itself. Without regard to case, U+017F is an s too.
+// The position after 's 't 're 've 'm 'll 'd at `at`, or `at` itself. Ignoring case, U+017F is an s too.
 size_t contraction(const Reader& in, size_t at, bool any_case) {
   if (in.byte(at) != '\'') return at;
   const auto letter = [&](size_t k) -> char {
@@ -109,7 +109,7 @@ size_t modern_word(const Reader& in, size_t at, int most_digits) {
     while (in.line_break(next)) ++next;
     return next;
   }
-  // Here only spaces are left: \s*[\r\n]+ up to the last line break of the run, else \s+(?!\S)|\s+.
+  // Only whitespace is left here: \s*[\r\n]+ up to the last line break of the run, else \s+(?!\S)|\s+.
   size_t line_end = at;
   for (size_t end = at; end < in.size() && (in.peek(end, &next) & kSpace); end = next) {
     if (in.line_break(end)) line_end = next;

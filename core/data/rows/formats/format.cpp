@@ -40,7 +40,7 @@ std::string text_member(const Json& object, const std::string& key, const std::s
 
 namespace {
 
-// A schema alone is wrapped, as OpenAI's API, its Responses API and Anthropic's write it.
+// Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
 Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
   if (tool.is_string()) {
     try {

@@ -70,10 +70,10 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
     } else if (key == "tool_calls" && !value.is_null()) {
       turn[key] = tool_calls(value, place, faults);
     } else if (key == "function_call" && !value.is_null()) {
-      // OpenAI's API before it knew several calls.
+      // OpenAI's API from before parallel calls.
       turn["tool_calls"] = Json::array({normalise_tool_call(value, place, faults)});
     } else if (key == "content" || !value.is_null()) {
-      // Tables write absent members as null, and templates ask `'name' in message`.
+      // Tables have null for absent members, and templates test `'name' in message`.
       turn[key] = value;
     }
   }
@@ -144,7 +144,7 @@ Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults
   if (const Json* id = member(call, "id")) result["id"] = *id;
   Json arguments = member(body, "arguments") ? *member(body, "arguments") : Json::object();
   if (arguments.is_string()) {
-    // OpenAI's API writes arguments as a text; templates and inference servers use the object.
+    // OpenAI's API has arguments as a JSON string; templates and inference servers use the object.
     try {
       arguments = parse_json(arguments.get<std::string>(), "arguments", ErrorKind::data);
     } catch (const Error&) {

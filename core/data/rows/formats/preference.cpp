@@ -25,7 +25,7 @@ Row two(Answer chosen, Answer rejected) {
   return row;
 }
 
-// A list of messages behind those of `start`.
+// Appends a list of messages to `start`.
 ChatRow continued(ChatRow start, const Json& row, const char* key, RowFaults& faults) {
   const Json& list = *member(row, key);
   if (list.empty())
@@ -37,7 +37,7 @@ ChatRow continued(ChatRow start, const Json& row, const char* key, RowFaults& fa
   return start;
 }
 
-// A prompt as a text beside lists that may repeat it as their first turn.
+// A text prompt, next to lists that may repeat it as their first turn.
 void add_text_prompt(const Json& row, ChatRow& start) {
   const std::string prompt = row["prompt"].get<std::string>();
   const Json& list = row["chosen"];
@@ -73,7 +73,7 @@ size_t common_prompt(const std::string& a, const std::string& b) {
   if (const size_t mark = common.rfind(kAnswers); mark != common.npos) return mark + kAnswers.size();
   const size_t blank = common.find_last_of(" \n");
   if (blank == common.npos) return 0;
-  return common[blank] == '\n' ? blank + 1 : blank;  // a word takes its blank along
+  return common[blank] == '\n' ? blank + 1 : blank;  // a word keeps its leading space
 }
 
 Row two_texts(const Json& row, RowFaults& faults) {
@@ -82,7 +82,7 @@ Row two_texts(const Json& row, RowFaults& faults) {
   std::string rejected = text_member(row, "rejected", "", true, faults);
   if (faults.empty() && chosen == rejected)
     faults.push_back({"/rejected", "chosen and rejected are the same, expected two answers"});
-  constexpr size_t kPhrase = 16;  // a shorter prompt may begin its answers by chance
+  constexpr size_t kPhrase = 16;  // a shorter prompt may match the answers by chance
   if (prompt.empty()) {
     const size_t end = common_prompt(chosen, rejected);
     prompt = chosen.substr(0, end);

@@ -16,7 +16,7 @@ std::variant<ChatRow, PairRow> answer_of(const Json& row, const RowOptions& opti
   ChatRow chat = std::move(std::get<ChatRow>(whole));
   if (faults.empty() && chat.messages.back().value("role", "") != "assistant")
     faults.push_back({"", "the row does not end with an assistant's turn, which is judged"});
-  // The last turn is judged, and what comes before is its prompt.
+  // The last turn is judged; everything before it is the prompt.
   chat.prompt_messages = std::max<int64_t>(0, static_cast<int64_t>(chat.messages.size()) - 1);
   return chat;
 }

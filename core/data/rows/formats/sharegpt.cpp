@@ -10,7 +10,7 @@ struct Speaker {
   const char* from;
   const char* role;
 };
-// Every name seen in public data sets and in the presets of other trainers.
+// All role names seen in public data sets and in other trainers' presets.
 constexpr Speaker kSpeakers[] = {
     {"human", "user"},          {"user", "user"},
     {"prompter", "user"},       {"gpt", "assistant"},
@@ -93,7 +93,7 @@ Row convert_sharegpt(const Json& row, const RowOptions&, RowFaults& faults) {
                                      ", expected a list of turns"});
     return chat;
   }
-  // Some files with this key hold messages.
+  // Some files with this key contain OpenAI messages.
   if (list->front().is_object() && list->front().contains("role") && !list->front().contains("from")) {
     append_messages(*list, "/" + key, chat, faults);
     return chat;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kWordStart = "▁";
 
-// A GGUF marks where a word begins, BERT what continues one; [CLS] and its like are the same in both.
+// GGUF marks the pieces that begin a word, BERT those that continue one; [CLS] and the like are the same in both.
 std::string bert_token(const std::string& token) {
   if (starts_with(token, "[") && ends_with(token, "]")) return token;
   if (starts_with(token, kWordStart)) return token.substr(kWordStart.size());
@@ -30,7 +30,7 @@ void load_bert(const GgufVocabulary& source, TokenizerParts& parts) {
   }
   const std::string unk = bert_token(source.tokens[static_cast<size_t>(*source.unk_id)]);
   parts.model = make_wordpiece(std::move(vocabulary), unk, source.name);
-  // llama.cpp lowercases and strips accents whatever the model was trained with; a file does not say.
+  // llama.cpp always lowercases and strips accents; the file does not say how the model was trained.
   parts.normalizer = make_normalizer({{"type", "BertNormalizer"}}, source.name);
   parts.pre_tokenizer = make_pre_tokenizer({{"type", "BertPreTokenizer"}}, source.name, false);
   parts.decoder = make_decoder({{"type", "WordPiece"}}, source.name);

@@ -77,7 +77,7 @@ void load_gpt2(const GgufVocabulary& source, TokenizerParts& parts, bool* add_bo
   bpe.where = source.name;
   bpe.ignore_merges = pre.ignore_merges;
   for (size_t id = 0; id < source.tokens.size(); ++id) {
-    if (bpe.vocabulary.id_of(source.tokens[id])) continue;  // of two equal tokens the first counts
+    if (bpe.vocabulary.id_of(source.tokens[id])) continue;  // of equal tokens the first counts
     bpe.vocabulary.add(source.tokens[id], static_cast<int64_t>(id), source.name);
   }
   for (size_t k = 0; k < source.merges.size(); ++k) bpe.merges.push_back(merge_of(source, k));

@@ -16,7 +16,7 @@ Json parse_or_empty(const std::string& content, const std::string& name) {
   return parse_json(content, name, ErrorKind::environment, kTokenizerConfigLimits);
 }
 
-// A token the model knows keeps the model's id, and a file that says otherwise is refused: the embeddings follow one of
+// A token the model knows keeps the model's id; a file that contradicts it is refused, since the embeddings match only one of
 // the two. A new token has the id that the file states. The package numbers it behind the vocabulary's size instead,
 // which is another id only where the vocabulary's own ids leave a hole; it warns of those.
 void add_tokens(TokenizerParts& parts, const Json& list, const std::string& where) {

@@ -53,7 +53,7 @@ Json decoder_of(const sentencepiece::SentencePieceProcessor& processor) {
   Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
                 {{"type", "ByteFallback"}},
                 {{"type", "Fuse"}}};
-  // Whether the model puts a space in front is in its protobuf only; it shows in what it does.
+  // Whether the model adds a leading space is stated only in its protobuf, so it is observed by running it.
   const std::vector<std::string> probe = processor.EncodeAsPieces("a");
   if (!probe.empty() && starts_with(probe[0], "▁")) {
     steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});

@@ -105,7 +105,7 @@ class Bpe : public Model {
       if (!falls_apart_) return;
       if (left.empty() || !right.starts_with(kSpace)) continue;
       joint_[static_cast<unsigned char>(left.back())] = true;
-      // These end in a text that is not their own.
+      // The text of unk and byte tokens does not end the way their names do.
       falls_apart_ = left != spec_.unk_token && !std::ranges::count(fallback_, *spec_.vocabulary.id_of(left));
     }
   }
@@ -161,7 +161,7 @@ class Bpe : public Model {
   }
 
   void add_bytes(std::string_view word, std::vector<Symbol>& symbols) const {
-    bool unknown = false;  // the last symbol stands for bytes without one
+    bool unknown = false;  // the last symbol is for bytes without their own
     for (const char byte : word) {
       const int32_t id = byte_id_[static_cast<unsigned char>(byte)];
       if (id < 0 && unknown && spec_.fuse_unk) {
@@ -174,7 +174,7 @@ class Bpe : public Model {
     }
   }
 
-  // The package's order of events, in which an unknown character waits while byte tokens overtake it.
+  // Same order as the package, where a pending unknown character may be overtaken by byte tokens.
   void add_characters(std::string_view word, std::vector<Symbol>& symbols) const {
     std::optional<Symbol> unknown;
     std::string symbol;

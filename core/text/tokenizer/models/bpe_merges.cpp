@@ -6,10 +6,10 @@
 namespace forge::text {
 namespace {
 
-constexpr size_t kShortWord = 48;  // symbols; measured: scanning beats the heap up to about here
+constexpr size_t kShortWord = 48;  // symbols; measured: scanning is faster than the heap up to about this length
 constexpr uint32_t kNone = ~0u;
 
-// Keeps the rank of each adjacent pair and looks for the smallest by scanning.
+// Keeps the rank of each adjacent pair and finds the smallest by scanning.
 void merge_short(const MergeTable& table, std::vector<Symbol>& word) {
   uint32_t rank[kShortWord];
   int32_t merged[kShortWord];
@@ -42,7 +42,7 @@ void merge_short(const MergeTable& table, std::vector<Symbol>& word) {
 struct Candidate {
   uint32_t rank;
   int32_t at;    // the left symbol
-  int32_t left;  // the ids that were there when the candidate was found
+  int32_t left;  // the ids at the time the candidate was found
   int32_t right;
   int32_t id;
   bool operator>(const Candidate& other) const {

@@ -54,7 +54,7 @@ Vocabulary Vocabulary::from_json(const Json& object, const std::string& where) {
 std::shared_ptr<const Model> make_model(const Json& spec, const std::string& where, bool byte_level,
                                         bool* raw_bytes) {
   *raw_bytes = false;
-  // Files of early versions of the package have no type; the fields tell.
+  // Files from early versions of the package state no type; it follows from the fields.
   std::string type = string_member(spec, "type", where, "");
   if (type.empty()) {
     const Json* vocab = find_member(spec, "vocab");

@@ -23,7 +23,7 @@ class PieceIndex {
     for (size_t id = 0; id < pieces.size(); ++id) {
       if (!pieces[id].first.empty()) order_.emplace_back(pieces[id].first, static_cast<int32_t>(id));
     }
-    // Of two pieces with the same text the later id counts.
+    // Of pieces with the same text, the last id counts.
     std::stable_sort(order_.begin(), order_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     size_t kept = 0;
@@ -40,7 +40,7 @@ class PieceIndex {
     first_[256] = static_cast<uint32_t>(at);
   }
 
-  // Calls on_piece(length, id) for every piece that `text` begins with, the shortest first.
+  // Calls on_piece(length, id) for every piece that is a prefix of `text`, shortest first.
   template <class OnPiece>
   void prefixes(std::string_view text, OnPiece on_piece) const {
     const auto lead = static_cast<unsigned char>(text[0]);
@@ -121,7 +121,7 @@ class Unigram : public Model {
 
   void cut(std::string_view word, std::vector<WordToken>& tokens) const {
     std::vector<WordToken> path = best_path(word);
-    // Neighbouring unknown characters are one unknown token.
+    // Adjacent unknown characters form one unknown token.
     for (size_t k = 0; k < path.size(); ++k) {
       WordToken token = path[k];
       if (!is_unknown(token.id)) {

@@ -106,7 +106,7 @@ std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string&
   WordSpec words = word_spec(spec, where);
   words.prefix = string_member(spec, "continuing_subword_prefix", where, "##");
   words.max_characters = int_member(spec, "max_input_chars_per_word", where, 100);
-  // Each piece tries every shorter one: the limit keeps long words from taking quadratic time.
+  // Each piece tries every length: the limit keeps long words from taking quadratic time.
   if (words.max_characters < 1 || words.max_characters > 10'000) {
     throw Error(ErrorKind::environment, where + ": max_input_chars_per_word: expected 1 to 10000");
   }

@@ -43,7 +43,7 @@ class StripAccents : public Normalizer {
 class Replace : public Normalizer {
  public:
   Replace(Regex regex, std::string content) : regex_(std::move(regex)), content_(std::move(content)) {}
-  // What is put in stands where the last replaced byte stood.
+  // The replacement is mapped to the last replaced byte.
   void apply(AlignedText& text) const override {
     AlignedText next{.growth = text.growth};
     size_t last = 0;

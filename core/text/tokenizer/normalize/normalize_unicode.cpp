@@ -39,7 +39,7 @@ void decompose(uint32_t code, bool compatible, std::vector<Ordered>& out) {
   }
 }
 
-// The character that a starter and what follows it make; 0 if none.
+// The character composed of a starter and the one after it; 0 if none.
 uint32_t compose_pair(uint32_t first, uint32_t second) {
   utf8proc_int32_t pair[3] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
   const auto length =
@@ -53,7 +53,7 @@ uint32_t compose_pair(uint32_t first, uint32_t second) {
 std::vector<Ordered> compose(const std::vector<Ordered>& in) {
   std::vector<Ordered> out;
   int64_t starter = -1;  // index in out
-  int last_class = -1;   // of what stands between the starter and here; -1: nothing
+  int last_class = -1;   // highest class between the starter and here; -1 if nothing
   for (const Ordered& item : in) {
     if (starter >= 0 && last_class < item.ccc) {
       if (const uint32_t made = compose_pair(out[starter].change.code, item.change.code)) {
@@ -115,7 +115,7 @@ void apply_unicode_form(NormalForm form, AlignedText& text) {
   if (all_ascii(text.text)) return;
   const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
   std::vector<Ordered> items;
-  size_t run = 0;  // marks since here are still to be ordered
+  size_t run = 0;  // marks from here on are not yet ordered
   const auto order = [&] {
     std::stable_sort(items.begin() + static_cast<int64_t>(run), items.end(),
                      [](const Ordered& a, const Ordered& b) { return a.ccc < b.ccc; });
