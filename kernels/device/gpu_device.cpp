@@ -4,10 +4,12 @@
 #include <cstring>
 #include <map>
 
+#include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/device/runtime.h"
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/optimizer_cuda.h"
@@ -27,10 +29,12 @@ void set(DeviceOps& ops, void (*run)(const Args&, CudaStream), int64_t (*workspa
 
 DeviceOps gpu_ops() {
   DeviceOps ops;
+  set(ops, activation_backward_cuda);
+  set(ops, activation_forward_cuda);
   set(ops, adamw_8bit_cuda);
   set(ops, adamw_cuda);
   set(ops, add_rows_cuda);
-  set(ops, attention_backward_cuda);
+  set(ops, attention_backward_cuda, attention_backward_cuda_workspace);
   set(ops, attention_forward_cuda);
   set(ops, convert_elements_cuda);
   set(ops, copy_rows_cuda);
@@ -42,13 +46,17 @@ DeviceOps gpu_ops() {
   set(ops, embedding_backward_cuda);
   set(ops, embedding_forward_cuda);
   set(ops, gradient_norm_cuda, gradient_norm_cuda_workspace);
+  set(ops, layer_norm_backward_cuda, layer_norm_backward_cuda_workspace);
+  set(ops, layer_norm_forward_cuda);
   set(ops, lion_cuda);
   set(ops, lm_head_cuda, lm_head_cuda_workspace);
   set(ops, lora_backward_cuda, lora_backward_cuda_workspace);
   set(ops, lora_forward_cuda, lora_forward_cuda_workspace);
-  set(ops, rms_norm_backward_cuda);
+  set(ops, regroup_heads_cuda);
+  set(ops, rms_norm_backward_cuda, rms_norm_backward_cuda_workspace);
   set(ops, rms_norm_forward_cuda);
   set(ops, rope_cuda);
+  set(ops, scale_rows_cuda);
   set(ops, sum_columns_cuda);
   set(ops, swiglu_backward_cuda);
   set(ops, swiglu_forward_cuda);
