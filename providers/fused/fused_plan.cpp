@@ -33,6 +33,7 @@ int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& siz
     LoraGroup group{.tokens = sizes.tokens, .width = module.in, .rank = module.rank, .members = 1};
     group.member[0].out = module.out;
     group.type = element_of_bytes(sizes.compute_bytes);
+    if (sizes.gpu) group.s_type = group.type;
     group.dropout.probability = module.dropout ? 0.5 : 0;  // which one changes no bytes
     most = std::max(most, sizes.gpu ? lora_cuda_space(group, backward, nullptr).bytes
                                     : lora_space(group, backward, nullptr, sizes.threads).bytes);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulator/engine/recording.h"
 #include "tests/emulator/engine/tensors.h"
 #include "tests/emulator/grid.h"
 #include "tests/emulator/memory.h"
@@ -251,3 +252,13 @@ void replay(GraphHandle graph, CudaStream stream) {
 void destroy(GraphHandle graph) { delete static_cast<Graph*>(graph); }
 
 }  // namespace forge::runtime
+
+namespace forge::emulator {
+
+size_t works() { return runtime::state().works.size(); }
+std::vector<std::string> works_from(size_t first) {
+  const std::vector<std::string>& all = runtime::state().works;
+  return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
+}
+
+}  // namespace forge::emulator
