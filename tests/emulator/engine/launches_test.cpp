@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "core/adapter/lora.h"
 #include "core/base/text.h"
 #include "core/families/adapter_sites.h"
@@ -43,39 +45,55 @@ AdapterConfig lora(int64_t rank, double dropout = 0) {
   return adapter;
 }
 
+// A tiny Llama with its provider on the emulated GPU, and a micro-batch.
+struct Run {
+  ModelSpec spec = read_model_spec(kFixtures + "tiny-llama");
+  c10::Device gpu = cuda::tensor_device(0);
+  Model model;
+  TrainableSet trainables;
+  std::unique_ptr<StepProvider> provider;
+  BatchTensors batch;
+
+  Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job)
+      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu)),
+        trainables(trained_layout(run_parameters(spec, adapter, Quantization::none)), type, gpu, true) {
+    const auto sites = adapter_sites(spec, adapter);
+    for (Trainable& item : trainables.items())
+      if (at::Tensor* slot = find_weight(model, base_name(item.parameter))) {
+        item.master.copy_(*slot);
+        *slot = item.leaf;
+      }
+    if (adapter.type == AdapterType::lora) {
+      attach_adapter(model, trainables, sites, adapter);
+      initialize_adapter(model, trainables, sites, adapter, 1);
+    }
+    trainables.publish();
+    trainables.zero_grad();
+    StepOptions options = step_options(spec, job, sites, checkpointing);
+    options.shape.fused_head = true;
+    batch = to_tensors(batch_of(2, 9, spec.vocab_size), spec, type, gpu);
+    batch.training = true;
+    options.training = {batch.tokens, batch.loss_positions.size(0)};
+    provider = make_step_provider("fused", model, trainables, options);
+  }
+};
+
 // Ops whose launches are not the listed ones. "op: given …; listed …"
 std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing checkpointing,
                                      c10::ScalarType type) {
   c10::NoGradGuard no_grad;
   Job job;
   job.adapter = adapter;
-  const std::string folder = kFixtures + "tiny-llama";
-  const ModelSpec spec = read_model_spec(folder);
-  const c10::Device gpu = cuda::tensor_device(0);
-  Model model = load_model(spec, *open_model(folder), type, gpu);
-  TrainableSet trainables(trained_layout(run_parameters(spec, adapter, Quantization::none)), type, gpu, true);
-  const auto sites = adapter_sites(spec, adapter);
-  for (Trainable& item : trainables.items())
-    if (at::Tensor* slot = find_weight(model, base_name(item.parameter))) {
-      item.master.copy_(*slot);
-      *slot = item.leaf;
-    }
-  if (adapter.type == AdapterType::lora) {
-    attach_adapter(model, trainables, sites, adapter);
-    initialize_adapter(model, trainables, sites, adapter, 1);
-  }
-  trainables.zero_grad();
-  StepOptions options = step_options(spec, job, sites, checkpointing);
-  BatchTensors batch = to_tensors(batch_of(2, 9, spec.vocab_size), spec, type, gpu);
-  batch.training = true;
-  options.training = {batch.tokens, batch.loss_positions.size(0)};
-  const auto provider = make_step_provider("fused", model, trainables, options);
-
+  Run run(adapter, checkpointing, type, job);
   std::vector<std::string> faults;
   size_t seen = 0, ops = 0;
-  provider->watch([&](const StepSpan& span) {
-    const std::vector<std::string> given = emulator::works_from(seen);
+  run.provider->watch([&](const StepSpan& span) {
+    std::vector<std::string> given = emulator::works_from(seen);
     seen = emulator::works(), ++ops;
+    if (ops == 1)  // the batch is brought in front of the first op
+      given.erase(given.begin(), std::find_if(given.begin(), given.end(), [](const std::string& name) {
+                    return name.starts_with("embed");
+                  }));
     const StepSizes sizes{span.tokens, span.targets, static_cast<int64_t>(c10::elementSize(type)), 1, true};
     std::vector<std::string> listed;
     for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes)) listed.push_back(launch.name);
@@ -84,14 +102,10 @@ std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing
                        join(listed, ", "));
   });
   seen = emulator::works();
-  // The batch itself is brought in front of the first op.
-  const HeadRows head = provider->forward(batch, true);
-  std::erase_if(faults, [&](const std::string& fault) {
-    return fault.starts_with("embed: given the host, copy to the device, embedding_forward");
-  });
-  device_of(gpu).clear(head.d_rows.data_ptr(), static_cast<int64_t>(head.d_rows.nbytes()));
+  const HeadRows head = run.provider->forward(run.batch, true);
+  device_of(run.gpu).clear(head.d_rows.data_ptr(), static_cast<int64_t>(head.d_rows.nbytes()));
   seen = emulator::works();
-  provider->backward(head.d_rows, batch);
+  run.provider->backward(head.d_rows, run.batch);
   CHECK(ops > 30);
   return faults;
 }
@@ -106,6 +120,36 @@ TEST_CASE("the device is given what is listed, op by op") {
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(4), lora(4, 0.1)}) {
     INFO("rank " << adapter.rank << ", dropout " << adapter.dropout);
     CHECK(said(differences(adapter, checkpointing, type)) == "");
+  }
+}
+
+// Waits for what the host does not know to be done, from the first micro-batch to the update.
+TEST_CASE("the host waits once in a step") {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.adapter = lora(4, 0.1);
+  job.train.precision = Precision::bf16;
+  Run run(job.adapter, Checkpointing::none, at::kBFloat16, job);
+  Network network(run.model, run.trainables, *run.provider, job);
+  Optimizer optimizer(job.optimizer, 1, run.trainables);
+  const auto step = [&](int64_t number) {
+    run.trainables.zero_grad();
+    std::vector<BatchLoss> losses;
+    for (int i = 0; i < 3; ++i) losses.push_back(network.forward_backward(run.batch, {30, 1}));
+    const bool finite = network.measure(optimizer, 1, 1).finite();
+    double sum = 0;
+    for (const BatchLoss& loss : losses) sum += loss.loss + loss.later();
+    network.update(optimizer, 1e-3, number);
+    CHECK(finite);
+    return sum;
+  };
+  const double before = step(1);
+  for (int64_t number = 2; number < 4; ++number) {
+    const size_t begin = emulator::works();
+    const double now = step(number);
+    const std::vector<std::string> given = emulator::works_from(begin);
+    CHECK(std::count(given.begin(), given.end(), "the host waits") == 1);
+    CHECK(now < before);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What the emulated runtime was given to do, by name, since the process began: launches, products, copies, "the host".
+// What the emulated runtime was given to do, by name, since the process began: launches, products, copies; "the host" where it
+// touches pinned memory, "the host waits" where it waits for what it does not know to be done.
 #include <string>
 #include <vector>
 
