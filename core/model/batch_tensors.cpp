@@ -12,7 +12,7 @@ BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarTy
   out.token_ids = to_device(batch.token_ids, at::kLong, device);
   const auto angles = [&](const RopeSpec& rope) {
     const RopeTables tables = rope_tables(spec, rope, batch.positions, batch.cu_seqlens);
-    return RopeTables{tables.cos.to(device, type), tables.sin.to(device, type)};
+    return RopeTables{to_device(tables.cos, type, device), to_device(tables.sin, type, device)};
   };
   out.rope = angles(spec.rope);
   if (spec.window_rope_theta > 0) out.window_rope = angles(spec.window_rope());

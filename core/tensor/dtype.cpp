@@ -34,16 +34,20 @@ std::string_view tensor_bytes(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
+at::Tensor to_device(const at::Tensor& host, c10::ScalarType type, c10::Device device) {
+  return device.is_cuda() ? host.pin_memory().to(device, type, /*non_blocking=*/true) : host.to(device, type);
+}
+
 at::Tensor to_device(const std::vector<int32_t>& values, c10::ScalarType type, c10::Device device) {
   at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kInt);
   std::copy(values.begin(), values.end(), host.data_ptr<int32_t>());
-  return host.to(device, type);
+  return to_device(host, type, device);
 }
 
 at::Tensor to_device(const std::vector<float>& values, c10::Device device) {
   at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kFloat);
   std::copy(values.begin(), values.end(), host.data_ptr<float>());
-  return host.to(device);
+  return to_device(host, at::kFloat, device);
 }
 
 }  // namespace forge

@@ -24,11 +24,11 @@ LmHead head_args(const FusedHead& head, const HeadRows& rows, const at::Tensor& 
 
 }  // namespace
 
-double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets,
+std::function<double()> fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets,
                            const std::vector<float>& weights, const ObjectiveConfig& objective, double scale,
                            const at::Tensor& weight_grad) {
   const int64_t positions = rows.rows.size(0);
-  if (positions == 0) return 0;
+  if (positions == 0) return [] { return 0.0; };
   ComputeDevice& device = device_of(rows.rows.device());
   LmHead args = head_args(head, rows, targets);
   args.label_smoothing = static_cast<float>(objective.label_smoothing);
@@ -46,10 +46,13 @@ double fused_head_backward(const FusedHead& head, const HeadRows& rows, const at
   args.loss = loss;
   args.loss_weight = loss_weight;
   device.run(args);
-  device.read(numbers.data(), loss, bytes);
-  double sum = 0;
-  for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<double>(numbers[i]) * static_cast<double>(weights[i]);
-  return sum;
+  return [weights, losses = device.fetch(loss, bytes)] {
+    std::vector<float> numbers(weights.size());
+    losses->take(numbers.data());
+    double sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<double>(numbers[i]) * static_cast<double>(weights[i]);
+    return sum;
+  };
 }
 
 at::Tensor fused_head_logp(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets) {

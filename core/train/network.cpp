@@ -114,7 +114,7 @@ at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors
     return result.grads;
   };
   if (runs_fused(head)) {
-    loss->loss = fused_head_backward(fused_head(), head, batch.loss_targets, batch.host_weights, job_.objective,
+    loss->later = fused_head_backward(fused_head(), head, batch.loss_targets, batch.host_weights, job_.objective,
                                      scale.loss_scale / scale.divisor, head_ ? head_->grad : at::Tensor());
     return head.d_rows;
   }

@@ -2,6 +2,7 @@
 // A provider's lists with the head and the objective between them, for one micro-batch. No branch on provider, adapter,
 // family or objective but for its coupling.
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/config/job.h"
@@ -23,6 +24,7 @@ struct ExampleLoss {
 // What one micro-batch comes to, before division.
 struct BatchLoss {
   double loss = 0;
+  std::function<double()> later;  // what belongs to the loss, too, and the device may not know yet; or null
   Metrics metrics;
   double reference_gap = 0;  // max |l| of its answers
 };

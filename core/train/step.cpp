@@ -78,10 +78,11 @@ void begin_update(Session& session, TrainState& state) {
   session.trainables->zero_grad();
 }
 
-void finish_update(Session& session, TrainState& state, StepStats& stats) {
+void finish_update(Session& session, TrainState& state, StepStats& stats, const std::function<double()>& loss) {
   const GradientVerdict& verdict =
       session.network->measure(*session.optimizer, 1 / state.loss_scale, session.job.train.max_grad_norm);
   stats.grad_norm = verdict.norm();
+  if (loss) stats.loss = loss();
   double factor = rate_factor(session, state);
   stats.learning_rate = session.job.optimizer.learning_rate * factor;
   const bool fp16 = session.job.train.precision == Precision::fp16;
@@ -118,20 +119,23 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   begin_update(session, state);
   const StepScale scale{by_token ? weights : static_cast<double>(stats.examples), state.loss_scale,
                         chosen_tokens(data, session.job.objective, all_atoms), divergence_of(session, data, all_atoms, stop)};
-  double loss_sum = 0;
+  std::vector<BatchLoss> losses;
   for (const Batch& batch : batches) {
     if (stop.requested) throw StepInterrupted{};
     if (batch.supervised_tokens() == 0) continue;
     const BatchTensors tensors = training_tensors(session, batch, state.step);
-    const BatchLoss loss = session.network->forward_backward(
-        tensors, scale, session.reference ? session.reference->sums(data, batch, tensors) : std::vector<double>());
-    loss_sum += loss.loss;
+    losses.push_back(session.network->forward_backward(
+        tensors, scale, session.reference ? session.reference->sums(data, batch, tensors) : std::vector<double>()));
+    const BatchLoss& loss = losses.back();
     add(stats.metrics, loss.metrics);
     stats.reference_gap = std::max(stats.reference_gap, loss.reference_gap);
   }
-  stats.loss = loss_sum / scale.divisor;
-  finish_update(session, state, stats);
-  synchronize(session.device);
+  // Without synchronize(): the update runs while the next step is prepared.
+  finish_update(session, state, stats, [&] {
+    double sum = 0;
+    for (const BatchLoss& loss : losses) sum += loss.later ? loss.loss + loss.later() : loss.loss;
+    return sum / scale.divisor;
+  });
   stats.seconds = seconds_since(start);
   return stats;
 }

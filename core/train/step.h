@@ -1,6 +1,7 @@
 #pragma once
 // One optimizer step: micro-batches forward and backward, clip, update. And one evaluation.
 #include <atomic>
+#include <functional>
 #include <vector>
 
 #include "core/data/dataset.h"
@@ -38,9 +39,10 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
                      TrainState& state, const StopFlag& stop);
 
 // What every optimizer step begins and ends with: gradients of zero; then the norm, and the update, or what a step that is
-// not finite does to the run. Of `stats` the loss is read; norm, rate and skipped are set.
+// not finite does to the run. Of `stats` the loss is read; norm, rate and skipped are set. `loss`, if given, is what to take for
+// it: asked behind the norm, the one thing that the host waits for in a step.
 void begin_update(Session& session, TrainState& state);
-void finish_update(Session& session, TrainState& state, StepStats& stats);
+void finish_update(Session& session, TrainState& state, StepStats& stats, const std::function<double()>& loss = {});
 
 struct EvalStats {
   double loss = 0;  // the objective's mean over the whole split: by supervised token, by answer, or by pair

@@ -233,6 +233,10 @@ void add_attention_cases(std::vector<Case>& cases) {
                               {"window of 130", {300, 140, 7}, 3, 1, 20, 1, 130},
                               {"cap", {20, 33}, 4, 2, 16, 3, 0, 4},
                               {"cap on heads of 256", {140}, 2, 1, 256, 2, 0, 10},
+                              {"window of 9 in 45", {45}, 2, 1, 8, 1, 9},
+                              {"window of 40 in 70", {70}, 1, 1, 6, 1, 40},
+                              {"heads of 100", {3, 37}, 2, 1, 100, 2},
+                              {"cap and window on heads of 200", {2, 36}, 1, 1, 200, 2, 20, 5},
                               {"window and cap", {300, 12}, 4, 2, 24, 2, 50, 8}};
   // As parts of a fused row lie: with gaps, and every row at 16 bytes.
   std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));

@@ -19,9 +19,11 @@ AttentionChoice choose_attention(const AttentionProblem& p, bool backward) {
   using enum AttentionKernel;
   const int64_t head_dim = round_up(p.head_dim, 8);  // as it is padded
   if (p.capability < 50) return {none, "LibTorch has no attention kernel below compute capability 5.0"};
-  if (p.softcap != 0) return {none, "forge has no attention kernel with a cap on the scores for GPUs"};
-  if (p.window > 0 && p.window < p.longest)
-    return {none, "forge has no attention kernel with a sliding window for GPUs"};
+  if (p.softcap != 0 || (p.window > 0 && p.window < p.longest)) {
+    if (p.head_dim > kOwnAttentionHeadDim) return {none, "forge's attention kernels for caps and windows have heads of at most 256"};
+    if (p.softcap != 0) return {own, "LibTorch's kernels have no cap on the scores"};
+    return {own, "forge calls LibTorch's kernels without a window"};
+  }
   if (p.type == Element::bf16 && p.capability < 80) return {none, "bf16 needs compute capability 8.0"};
   if (p.type == Element::f32) return {efficient, "flash attention has no fp32"};
   if (p.capability < 80) return {efficient, "flash attention needs compute capability 8.0"};

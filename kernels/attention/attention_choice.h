@@ -1,21 +1,24 @@
 #pragma once
-// Which of LibTorch 2.11's attention kernels computes packed sequences on a GPU. A pure function, so that a
-// plan can say it beforehand.
+// Which attention kernel, of LibTorch 2.11's or our own, computes packed sequences on a GPU. A pure function, so that a plan can
+// say it beforehand.
 //
 //   AttentionChoice choice = choose_attention({.capability = 75, .type = Element::f16, …}, /*backward=*/false);
 //   choice.kernel == AttentionKernel::efficient;   choice.reason == "flash attention needs compute capability 8.0"
 //
 // flash: FlashAttention 2, 16-bit types, grouped queries. efficient: CUTLASS, every type, keys and values
-// repeated for each query head. cuDNN's is not among them: its backward over packed sequences sizes an
-// accumulator wrongly in 2.11 and writes outside it (torch's own varlen.py does without it, too). Both have
-// the same lse, so a forward by one can have a backward by the other.
+// repeated for each query head. own: attention_own.cuh, for a cap on the scores and for windows. cuDNN's is not
+// among them: its backward over packed sequences sizes an accumulator wrongly in 2.11 and writes outside it
+// (torch's own varlen.py does without it, too). All have the same lse, so a forward by one can have a backward
+// by another.
 #include <cstdint>
 
 #include "kernels/common/element.h"
 
 namespace forge {
 
-enum class AttentionKernel { none, flash, efficient };
+enum class AttentionKernel { none, flash, efficient, own };
+
+constexpr int64_t kOwnAttentionHeadDim = 256;  // the largest of our own kernels
 
 struct AttentionProblem {
   int64_t capability = 0;  // 86 is 8.6

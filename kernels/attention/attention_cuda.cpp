@@ -33,12 +33,16 @@ c10::Device current() { return {c10::kCUDA, c10::cuda::current_device()}; }
 
 void attention_forward_cuda(const AttentionForward& a, CudaStream stream) {
   const c10::StreamGuard guard = on(stream);
-  attention_forward_torch(a, kernel_for(a.shape, /*backward=*/false), current());
+  const AttentionKernel kernel = kernel_for(a.shape, /*backward=*/false);
+  if (kernel == AttentionKernel::own) return attention_forward_own(a, stream);
+  attention_forward_torch(a, kernel, current());
 }
 
 void attention_backward_cuda(const AttentionBackward& a, CudaStream stream) {
   const c10::StreamGuard guard = on(stream);
-  attention_backward_torch(a, kernel_for(a.shape, /*backward=*/true), current());
+  const AttentionKernel kernel = kernel_for(a.shape, /*backward=*/true);
+  if (kernel == AttentionKernel::own) return attention_backward_own(a, stream);
+  attention_backward_torch(a, kernel, current());
 }
 
 }  // namespace forge

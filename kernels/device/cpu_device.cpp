@@ -2,7 +2,9 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "core/base/error.h"
 #include "kernels/device/cpu_product.h"
@@ -95,6 +97,12 @@ class CpuDevice : public ComputeDevice {
     std::memcpy(host, from, static_cast<size_t>(bytes));
   }
 
+  std::shared_ptr<Fetched> fetch(const void* from, int64_t bytes, Stream) override {
+    auto copy = std::make_shared<Copy>();
+    copy->bytes.assign(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+    return copy;
+  }
+
   std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
     auto captured = std::make_unique<Work>();
     captured->run = work;
@@ -103,6 +111,10 @@ class CpuDevice : public ComputeDevice {
   void replay(const Captured& captured) override { static_cast<const Work&>(captured).run(); }
 
  private:
+  struct Copy : Fetched {
+    std::vector<char> bytes;
+    void take(void* host) override { std::copy(bytes.begin(), bytes.end(), static_cast<char*>(host)); }
+  };
   struct Work : Captured {
     std::function<void()> run;
   };

@@ -65,6 +65,14 @@ class Captured {
   virtual ~Captured() = default;
 };
 
+// A copy to the host that was queued.
+class Fetched {
+ public:
+  virtual ~Fetched() = default;
+  // Waits for it; no longer where the host knows that what was queued behind it is done. May be asked more than once.
+  virtual void take(void* host) = 0;
+};
+
 class ComputeDevice {
  public:
   explicit ComputeDevice(const DeviceOps& ops) : ops_(ops) {}
@@ -108,6 +116,9 @@ class ComputeDevice {
   virtual void write(void* to, const void* host, int64_t bytes, Stream stream = Stream::compute) = 0;
   // Waits for what was queued before.
   virtual void read(void* host, const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
+
+  // Queued: what lies there by then, which may change afterwards.
+  virtual std::shared_ptr<Fetched> fetch(const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
 
   // ---- What `work` queues on the compute stream, once and for all; it may not wait, allocate, read or write.
   virtual std::unique_ptr<Captured> capture(const std::function<void()>& work) = 0;

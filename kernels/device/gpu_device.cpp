@@ -3,11 +3,14 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <vector>
 
+#include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/device/runtime.h"
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/optimizer_cuda.h"
@@ -27,10 +30,12 @@ void set(DeviceOps& ops, void (*run)(const Args&, CudaStream), int64_t (*workspa
 
 DeviceOps gpu_ops() {
   DeviceOps ops;
+  set(ops, activation_backward_cuda);
+  set(ops, activation_forward_cuda);
   set(ops, adamw_8bit_cuda);
   set(ops, adamw_cuda);
   set(ops, add_rows_cuda);
-  set(ops, attention_backward_cuda);
+  set(ops, attention_backward_cuda, attention_backward_cuda_workspace);
   set(ops, attention_forward_cuda);
   set(ops, convert_elements_cuda);
   set(ops, copy_rows_cuda);
@@ -42,13 +47,17 @@ DeviceOps gpu_ops() {
   set(ops, embedding_backward_cuda);
   set(ops, embedding_forward_cuda);
   set(ops, gradient_norm_cuda, gradient_norm_cuda_workspace);
+  set(ops, layer_norm_backward_cuda, layer_norm_backward_cuda_workspace);
+  set(ops, layer_norm_forward_cuda);
   set(ops, lion_cuda);
   set(ops, lm_head_cuda, lm_head_cuda_workspace);
   set(ops, lora_backward_cuda, lora_backward_cuda_workspace);
   set(ops, lora_forward_cuda, lora_forward_cuda_workspace);
-  set(ops, rms_norm_backward_cuda);
+  set(ops, regroup_heads_cuda);
+  set(ops, rms_norm_backward_cuda, rms_norm_backward_cuda_workspace);
   set(ops, rms_norm_forward_cuda);
   set(ops, rope_cuda);
+  set(ops, scale_rows_cuda);
   set(ops, sum_columns_cuda);
   set(ops, swiglu_backward_cuda);
   set(ops, swiglu_forward_cuda);
@@ -56,29 +65,57 @@ DeviceOps gpu_ops() {
   return ops;
 }
 
-// Pinned memory that copies pass through, a few at a time: a slot is used again when its copy is done.
+// Pinned memory that a copy passes through.
+struct Slot {
+  void* memory = nullptr;
+  int64_t bytes = 0;
+  runtime::EventHandle done = nullptr;
+
+  void reserve(int64_t wanted) {
+    if (bytes >= wanted) return;
+    if (memory) runtime::release_pinned(memory);
+    memory = runtime::allocate_pinned(wanted), bytes = wanted;
+  }
+};
+
+// Those of copies to the device, a few at a time: a slot is used again when its copy is done.
 class Staging {
  public:
-  struct Slot {
-    void* memory = nullptr;
-    int64_t bytes = 0;
-    runtime::EventHandle done = nullptr;
-  };
   // Waits until it may be written.
   Slot& next(int64_t bytes) {
     Slot& slot = slots_[next_++ % slots_.size()];
     if (!slot.done) slot.done = runtime::new_event();
     runtime::wait_for(slot.done);
-    if (slot.bytes < bytes) {
-      if (slot.memory) runtime::release_pinned(slot.memory);
-      slot.memory = runtime::allocate_pinned(bytes), slot.bytes = bytes;
-    }
+    slot.reserve(bytes);
     return slot;
   }
 
  private:
   std::array<Slot, 8> slots_;
   size_t next_ = 0;
+};
+
+// A slot that goes back to the others when nobody asks for it any more.
+class Fetch : public Fetched {
+ public:
+  Fetch(std::vector<Slot>& free, const void* from, int64_t bytes, CudaStream stream) : free_(free), bytes_(bytes) {
+    if (!free_.empty()) slot_ = free_.back(), free_.pop_back();
+    if (!slot_.done) slot_.done = runtime::new_event();
+    slot_.reserve(bytes);
+    runtime::copy_out(slot_.memory, from, bytes, stream);
+    runtime::record(slot_.done, stream);
+  }
+  ~Fetch() override { free_.push_back(slot_); }
+  void take(void* host) override {
+    runtime::wait_for(slot_.done);
+    runtime::host_touches(slot_.memory, bytes_, /*writes=*/false);
+    std::memcpy(host, slot_.memory, static_cast<size_t>(bytes_));
+  }
+
+ private:
+  std::vector<Slot>& free_;
+  Slot slot_;
+  int64_t bytes_;
 };
 
 class Graph : public Captured {
@@ -110,18 +147,22 @@ class GpuDevice : public ComputeDevice {
   void clear(void* at, int64_t bytes, Stream stream) override { runtime::clear(at, bytes, native(stream)); }
 
   void write(void* to, const void* host, int64_t bytes, Stream stream) override {
-    Staging::Slot& slot = staging_.next(bytes);
+    Slot& slot = staging_.next(bytes);
     runtime::host_touches(slot.memory, bytes, /*writes=*/true);
     std::memcpy(slot.memory, host, static_cast<size_t>(bytes));
     runtime::copy_in(to, slot.memory, bytes, native(stream));
     runtime::record(slot.done, native(stream));
   }
   void read(void* host, const void* from, int64_t bytes, Stream stream) override {
-    Staging::Slot& slot = staging_.next(bytes);
+    Slot& slot = staging_.next(bytes);
     runtime::copy_out(slot.memory, from, bytes, native(stream));
     runtime::synchronize(native(stream));
     runtime::host_touches(slot.memory, bytes, /*writes=*/false);
     std::memcpy(host, slot.memory, static_cast<size_t>(bytes));
+  }
+
+  std::shared_ptr<Fetched> fetch(const void* from, int64_t bytes, Stream stream) override {
+    return std::make_shared<Fetch>(fetching_, from, bytes, native(stream));
   }
 
   std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
@@ -141,6 +182,7 @@ class GpuDevice : public ComputeDevice {
  private:
   std::array<CudaStream, kStreams> streams_;
   Staging staging_;
+  std::vector<Slot> fetching_;
 };
 
 }  // namespace

@@ -46,6 +46,7 @@ struct LayerNormBackward {
   bool accumulate = false;    // add to d_x instead of writing it
   float* d_weight = nullptr;  // [width], added to; or null
   float* d_bias = nullptr;    // the same
+  void* workspace = nullptr;  // on a GPU
 };
 
 void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level = cpu_level());

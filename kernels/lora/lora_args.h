@@ -16,7 +16,7 @@
 //
 // drop(x) keeps an element with probability 1 − p and divides it by that; which ones is a function of (seed,
 // step, stream, example, position, feature) as in kernels/dropout: nothing is stored for it. One mask for the
-// group. x, y, A, B in `type`; S, d S and the gradients of A and B fp32 (they go to the optimizer's flat
+// group. x, y, A, B in `type`; S, as a rule, d S and the gradients of A and B fp32 (they go to the optimizer's flat
 // buffer). y and d x are rounded once more by the addition. Operations: forward 2 tokens (width + Σ out_i)
 // rank members-wise; backward twice that. Bytes: forward x once, y read and written; backward d y once, x
 // once, d x read and written.
@@ -53,7 +53,8 @@ struct LoraGroup {
   const void* x = nullptr;
   int64_t x_stride = 0;
   const void* a = nullptr;  // [members · rank, width]
-  float* s = nullptr;       // [tokens, members · rank]
+  void* s = nullptr;        // [tokens, members · rank] of s_type
+  Element s_type = Element::f32;  // on a GPU also `type`: what its products write and read
   LoraDropout dropout;
   LoraMember member[kMaxLoraMembers];
 };

@@ -12,6 +12,7 @@ struct Setting {
   std::vector<int64_t> outs;
   double dropout = 0;
   bool d_x = true;
+  bool narrow = false;  // S lies in the type
 };
 
 constexpr double kScale = 1.7;
@@ -87,6 +88,7 @@ LoraGroup group_of(Store type, const Setting& s, Pointers& p) {
               static_cast<int64_t>(s.outs.size()),
               static_cast<float>(kScale)};
   g.x = p["x"], g.x_stride = p.stride("x"), g.a = p["a"], g.s = p["s"];
+  if (s.narrow) g.s_type = g.type;
   g.dropout = {s.dropout, kSeed, stream_of("group"), kStep, p["example"], p["position"]};
   for (size_t i = 0; i < s.outs.size(); ++i) {
     std::string y = numbered("y", i);
@@ -98,8 +100,8 @@ LoraGroup group_of(Store type, const Setting& s, Pointers& p) {
 Case forward_case(Store type, const Setting& s, const Layout& layout) {
   std::vector<Operand> operands = shared(type, s, layout);
   int64_t ranks = static_cast<int64_t>(s.outs.size()) * s.rank;
-  operands.push_back(output("s", Store::f32, {s.tokens, ranks},
-                            {.roundings = 1, .sums = 8, .reason = "an fp32 sum over width", .between = 1}));
+  operands.push_back(output("s", s.narrow ? type : Store::f32, {s.tokens, ranks},
+                            {.roundings = 1.01, .sums = 8, .reason = "an fp32 sum over width", .between = 1}));
   for (size_t i = 0; i < s.outs.size(); ++i)
     operands.push_back(laid(in_out(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 6 + i),
                                    {.roundings = 1.01,
@@ -139,7 +141,7 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
     stored[operand.name] =
         operand.value.scalar_type() == at::kLong ? operand.value : operand.value.to(to).to(at::kDouble);
   }
-  operands.push_back(input("s", Store::f32, products(stored, s).at("s")));
+  operands.push_back(input("s", s.narrow ? type : Store::f32, products(stored, s).at("s")));
   operands.push_back(in_out("d_a", Store::f32, normal({ranks, s.width}, 8), sum));
   if (s.d_x) operands.push_back(laid(in_out("d_x", type, normal({s.tokens, s.width}, 9), sum), layout));
   for (size_t i = 0; i < s.outs.size(); ++i) {
@@ -196,6 +198,13 @@ void add_lora_cases(std::vector<Case>& cases) {
         cases.push_back(forward_case(type, setting, layout));
         cases.push_back(backward_case(type, setting, layout));
       }
+  for (Store type : {Store::bf16, Store::f16})
+    for (const Layout& layout : kLayouts) {
+      const Setting narrow{"narrow S", 33, 40, 8, {24, 16}, 0, true, true};
+      cases.push_back(forward_case(type, narrow, layout));
+      cases.push_back(backward_case(type, narrow, layout));
+      cases[cases.size() - 2].only = cases.back().only = "emulated/";
+    }
   for (Store type : kFloats) {
     const Setting small{"alone", 9, 32, 8, {16, 24}, 0.2};
     add_alone(cases, forward_case(type, small, kDense));

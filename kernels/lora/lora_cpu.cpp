@@ -79,7 +79,7 @@ void forward(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, i
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < g.members; ++i)
       std::copy_n(s.s + r * space.ranks16 + i * space.rank16, g.rank,
-                  g.s + ((row + r) * g.members + i) * g.rank);
+                  static_cast<float*>(g.s) + ((row + r) * g.members + i) * g.rank);
   for (int64_t i = 0; i < g.members; ++i) {
     const LoraMember& m = g.member[i];
     for (int64_t column = 0; column < m.out; column += kLoraColumns) {
@@ -101,7 +101,7 @@ void backward(const LoraBackward& args, const LoraSpace& space, const LoraScratc
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t k = 0; k < g.members * g.rank; ++k)
       s.s[r * space.ranks16 + k / g.rank * space.rank16 + k % g.rank] =
-          g.scale * g.s[(row + r) * g.members * g.rank + k];
+          g.scale * static_cast<const float*>(g.s)[(row + r) * g.members * g.rank + k];
   float* d_b = partial + space.ranks16 * space.width16;
   for (int64_t i = 0; i < g.members; ++i) {
     const LoraMember& m = g.member[i];

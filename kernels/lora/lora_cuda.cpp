@@ -45,7 +45,7 @@ void lora_forward_cuda(const LoraForward& args, CudaStream stream) {
   const LoraGroup& g = args.group;
   if (g.tokens == 0) return;
   const LoraCudaSpace space = lora_cuda_space(g, false, args.workspace);
-  device_gemm({g.type, g.tokens, ranks(g), g.width, dropped(g, space, stream), {g.a, g.width, true}, Element::f32, g.s,
+  device_gemm({g.type, g.tokens, ranks(g), g.width, dropped(g, space, stream), {g.a, g.width, true}, g.s_type, g.s,
                ranks(g)},
               stream);
   const void* sums = narrow_sums(g, space, stream);

@@ -7,7 +7,7 @@
 namespace forge {
 
 struct LoraCudaSpace {
-  void *s = nullptr, *d_s = nullptr;  // [tokens, ranks] in the type; s is null in fp32
+  void *s = nullptr, *d_s = nullptr;  // [tokens, ranks] in the type; s is null where S lies in the type
   void* dropped = nullptr;            // [tokens, width]: drop(x), then d S A before its mask; null without dropout
   int64_t bytes = 0;
 };
@@ -21,7 +21,7 @@ inline LoraCudaSpace lora_cuda_space(const LoraGroup& g, bool backward, void* wo
     return begin;
   };
   const int64_t sums = g.tokens * g.members * g.rank;
-  if (g.type != Element::f32) space.s = take(sums);
+  if (g.type != g.s_type) space.s = take(sums);
   if (backward) space.d_s = take(sums);
   if (g.dropout.probability > 0) space.dropped = take(g.tokens * g.width);
   return space;

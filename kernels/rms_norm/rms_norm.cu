@@ -53,8 +53,13 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
                              args.accumulate};
     // Before d_h is written: it may be d_y.
     if (args.d_weight != nullptr) {
-      LaunchShape columns{static_cast<unsigned>(ceil_div(args.width, kWarp)), kWeightWarps * kWarp};
-      launch("rms_norm_weight", rms_norm_weight_kernel<T>, columns, stream, a, args.heads, args.d_weight);
+      auto* partial = static_cast<float*>(args.workspace);
+      const int64_t stretches = column_stretches(args.rows * args.heads);
+      LaunchShape parts{static_cast<unsigned>(ceil_div(args.width, kWarp)), kColumnWarps * kWarp, 0,
+                        static_cast<unsigned>(stretches)};
+      launch("rms_norm_weight", rms_norm_weight_kernel<T>, parts, stream, a, args.heads, partial);
+      launch("rms_norm_weight_total", column_totals_kernel<1>, {static_cast<unsigned>(ceil_div(args.width, 256)), 256}, stream,
+             partial, stretches, args.width, args.d_weight, nullptr);
     }
     bool wide = sixteen_byte<T>({args.d_y, args.h, args.weight, args.d_h},
                                 {args.width, args.d_y_stride, args.h_stride, args.d_h_stride});

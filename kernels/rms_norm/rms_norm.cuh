@@ -1,7 +1,7 @@
 #pragma once
 // One block a row (blockIdx.x) of a head (blockIdx.y). The first kHeld vectors of each thread stay in registers between the two passes over the
 // row (width up to 16,384 in 16-bit types); longer rows are read again, from L2.
-#include "kernels/device/reduce.cuh"
+#include "kernels/device/column_sums.cuh"
 
 namespace forge {
 
@@ -151,28 +151,16 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm_backward_kernel(RmsNorm
     store_gradient<T, N>(a, row, i, load_vector<N>(d_y_row + i), load_vector<N>(h_row + i), inverse, mean);
 }
 
-// d weight of 32 columns a block: warp w adds rows w, w + 8, …, and the warps are added in order.
-constexpr int kWeightWarps = 8;
-
+// The parts of d weight: every head of every row is a row of the sums.
 template <class T>
-__global__ void __launch_bounds__(kWeightWarps* kWarp)
-    rms_norm_weight_kernel(RmsNormBackwardArgs<T> a, int64_t heads, Global<float> d_weight) {
-  FORGE_SHARED(float, part, kWeightWarps* kWarp);
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int64_t column = int64_t(blockIdx.x) * kWarp + lane;
-  float sum = 0;
-  for (int64_t head = 0; head < heads && column < a.width; ++head) {
-    const int64_t at = head * a.width + column;
-    for (int64_t row = warp; row < a.rows; row += kWeightWarps)
-      sum += widen(a.d_y[row * a.d_y_stride + at]) *
-             (widen(a.h[row * a.h_stride + at]) * a.inverse[head * a.rows + row]);
-  }
-  part[threadIdx.x] = sum;
-  __syncthreads();
-  if (warp != 0 || column >= a.width) return;
-  sum = d_weight[column];
-  for (int w = 0; w < kWeightWarps; ++w) sum += part[w * kWarp + lane];
-  d_weight[column] = sum;
+__global__ void __launch_bounds__(kColumnWarps* kWarp)
+    rms_norm_weight_kernel(RmsNormBackwardArgs<T> a, int64_t heads, Global<float> partial) {
+  FORGE_SHARED(float, part, kColumnWarps* kWarp);
+  column_partials<1>(heads * a.rows, a.width, partial, part, [&](int64_t i, int64_t column, float* sums) {
+    const int64_t row = i / heads, head = i % heads, at = head * a.width + column;
+    sums[0] += widen(static_cast<T>(a.d_y[row * a.d_y_stride + at])) *
+               (widen(static_cast<T>(a.h[row * a.h_stride + at])) * a.inverse[head * a.rows + row]);
+  });
 }
 
 }  // namespace forge

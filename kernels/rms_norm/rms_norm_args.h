@@ -53,6 +53,7 @@ struct RmsNormBackward {
   bool accumulate = false;    // add to d_h, the gradient of the residual stream, instead of writing it
   float* d_weight = nullptr;  // [width], added to; or null. Then d_h may not be d_y
   int64_t heads = 1;
+  void* workspace = nullptr;  // on a GPU
 };
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level = cpu_level());

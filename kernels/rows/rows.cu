@@ -19,6 +19,18 @@ void copy_rows(const CopyRows& args, CudaStream stream) {
   });
 }
 
+template <class T>
+void regroup_heads(const RegroupHeads& args, CudaStream stream) {
+  RegroupHeadsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.rows,     args.heads,    args.kv_heads,
+                        args.head_dim,                 args.x_stride,           args.y_stride, args.to_groups};
+  const bool wide = sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.x_stride, args.y_stride});
+  dispatch_width<T>(wide, [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    launch("regroup_heads", regroup_heads_kernel<T, N>, grid_of(args.rows, (args.heads + 2 * args.kv_heads) * args.head_dim, N),
+           stream, a);
+  });
+}
+
 }  // namespace
 
 void copy_rows_cuda(const CopyRows& args, CudaStream stream) {
@@ -41,6 +53,28 @@ void add_rows_cuda(const AddRows& args, CudaStream stream) {
       launch("add_rows", add_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
+}
+
+void scale_rows_cuda(const ScaleRows& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    ScaleRowsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.rows,   args.width,
+                       args.x_stride,                 args.y_stride,           args.factor, args.accumulate};
+    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+    dispatch_width<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      launch("scale_rows", scale_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+    });
+  });
+}
+
+void regroup_heads_cuda(const RegroupHeads& args, CudaStream stream) {
+  if (args.rows == 0 || args.heads == 0) return;
+  if (args.element_bytes == 4)
+    regroup_heads<uint32_t>(args, stream);
+  else
+    regroup_heads<uint16_t>(args, stream);
 }
 
 void sum_columns_cuda(const SumColumns& args, CudaStream stream) {

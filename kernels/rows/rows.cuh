@@ -46,6 +46,52 @@ __global__ void __launch_bounds__(256) add_rows_kernel(AddRowsArgs<T> a) {
   }
 }
 
+template <class T>
+struct ScaleRowsArgs {
+  Global<const T> x;
+  Global<T> y;
+  int64_t rows, width, x_stride, y_stride;
+  float factor;
+  int accumulate;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(256) scale_rows_kernel(ScaleRowsArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const Global<T> target = a.y + row * a.y_stride + i;
+    Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i), y{};
+    if (a.accumulate) y = load_vector<N>(target);
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] = narrow<T>(widen(x[k]) * a.factor + widen(y[k]));
+    store_vector<N>(target, x);
+  }
+}
+
+// T is the bits of an element.
+template <class T>
+struct RegroupHeadsArgs {
+  Global<const T> x;
+  Global<T> y;
+  int64_t rows, heads, kv_heads, head_dim, x_stride, y_stride;
+  int to_groups;
+};
+
+// A thread takes a vector of a head as it lies among the groups.
+template <class T, int N>
+__global__ void __launch_bounds__(256) regroup_heads_kernel(RegroupHeadsArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= (a.heads + 2 * a.kv_heads) * a.head_dim) return;
+  const int64_t shared = a.heads / a.kv_heads, head = i / a.head_dim;
+  const int64_t group = head / (shared + 2), member = head % (shared + 2);
+  const int64_t lies = member < shared ? group * shared + member : a.heads + (member - shared) * a.kv_heads + group;
+  const int64_t apart = lies * a.head_dim + i % a.head_dim;
+  const int64_t from = a.to_groups ? apart : i, to = a.to_groups ? i : apart;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y)
+    store_vector<N>(a.y + row * a.y_stride + to, load_vector<N>(a.x + row * a.x_stride + from));
+}
+
 constexpr int kSumWarps = 8;
 
 template <class T>

@@ -1,30 +1,9 @@
 #pragma once
 // One thread a vector of a row; blockIdx.y is the row. All three inputs of a vector are read before anything
 // is written, so the outputs may lie over them.
-#include "kernels/device/numbers.cuh"
+#include "kernels/activation/functions.cuh"
 
 namespace forge {
-
-struct Activated {
-  float value, slope;
-};
-
-struct Silu {
-  __device__ __forceinline__ Activated operator()(float x) const {
-    const float s = 1.0f / (1.0f + expf(-x));
-    return {x * s, s * (1.0f + x * (1.0f - s))};
-  }
-};
-
-// 0.5 x (1 + tanh u), u = √(2/π) (x + 0.044715 x³). As x σ(2 u): 1 + tanh cancels where x is negative.
-struct GeluTanh {
-  __device__ __forceinline__ Activated operator()(float x) const {
-    constexpr float kRoot = 0.7978845608028654f, kCubic = 0.044715f;
-    const float s = 1.0f / (1.0f + expf(-2.0f * kRoot * (x + kCubic * x * x * x)));
-    const float inner = 2.0f * kRoot * (1.0f + 3.0f * kCubic * x * x);
-    return {x * s, s + x * s * (1.0f - s) * inner};
-  }
-};
 
 template <class T>
 struct SwigluForwardArgs {

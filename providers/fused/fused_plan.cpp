@@ -1,7 +1,6 @@
 #include "providers/fused/fused_plan.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/text.h"
 #include "core/config/names.h"
@@ -9,8 +8,10 @@
 #include "core/graph/ops.h"
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
+#include "kernels/attention/attention_cuda.h"
 #include "kernels/attention/attention_tiles.h"
 #include "kernels/attention/cached_attention_args.h"
+#include "kernels/device/column_sums.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/lm_head_scratch.h"
@@ -32,6 +33,7 @@ int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& siz
     LoraGroup group{.tokens = sizes.tokens, .width = module.in, .rank = module.rank, .members = 1};
     group.member[0].out = module.out;
     group.type = element_of_bytes(sizes.compute_bytes);
+    if (sizes.gpu) group.s_type = group.type;
     group.dropout.probability = module.dropout ? 0.5 : 0;  // which one changes no bytes
     most = std::max(most, sizes.gpu ? lora_cuda_space(group, backward, nullptr).bytes
                                     : lora_space(group, backward, nullptr, sizes.threads).bytes);
@@ -161,6 +163,21 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
 
 namespace {
 
+int64_t own_attention_workspace(const Op& op, const StepSizes& sizes) {
+  const Attributes& a = op.attributes;
+  AttentionBackward args{.shape = {.heads = a.heads, .tokens = sizes.tokens, .window = a.window}};
+  args.shape.softcap = static_cast<float>(a.softcap);
+  return attention_backward_cuda_workspace(args);
+}
+
+// Of the sums over rows for the gradients of weight and bias.
+int64_t norm_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  if (!graph.module(op).trained) return 0;
+  const int64_t rows = sizes.rows(graph.buffer_of(op.in[0]).rows), all = graph.value(op.in[0]).width;
+  if (op.kind == OpKind::layer_norm_backward) return column_sums_bytes(rows, all, 2);
+  return column_sums_bytes(rows * all / op.attributes.head_dim, op.attributes.head_dim, 1);
+}
+
 int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   switch (op.kind) {
     case OpKind::linear:
@@ -171,6 +188,11 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
       return head_workspace(graph, op, sizes);
     case OpKind::gradient_norm:
       return gradient_norm_cuda_workspace({.count = op.attributes.elements});
+    case OpKind::attention_backward:
+      return own_attention_workspace(op, sizes);
+    case OpKind::norm_backward:
+    case OpKind::layer_norm_backward:
+      return norm_workspace(graph, op, sizes);
     default:
       return 0;
   }
@@ -205,12 +227,6 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
   if (!shape.cuda) return faults;
-  std::set<std::string> missing;
-  for (const Op& op : forward_list({shape.spec}).ops)
-    if (op.kind == OpKind::scale || op.kind == OpKind::layer_norm || op.kind == OpKind::regroup ||
-        op.kind == OpKind::activation)
-      missing.insert(name_of(op.kind));
-  for (const std::string& op : missing) faults.push_back("it has no kernel of " + op + " for a GPU yet");
   // Of every sequence, whatever its length: none is longer than the model's.
   const ModelSpec& spec = shape.spec;
   AttentionProblem problem{.capability = shape.capability,

@@ -88,7 +88,8 @@ LoraGroup adapter_of(const FusedRun& r, size_t module, ValueId x, const Part& y,
               .x = r.m.data(x),
               .x_stride = r.m.stride(x),
               .a = m.a,
-              .s = r.m.numbers(s)};
+              .s = r.m.data(s),
+              .s_type = r.device.separate() ? r.type() : Element::f32};
   g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
   if (r.batch.dropout && m.dropout > 0)
     g.dropout = {.probability = m.dropout,

@@ -133,7 +133,8 @@ void norm_backward(const FusedRun& r) {
                                .d_h_stride = r.m.stride(r.out(0)),
                                .accumulate = r.op.attributes.accumulate,
                                .d_weight = r.module().d_weight,
-                               .heads = r.m.width(r.in(0)) / width});
+                               .heads = r.m.width(r.in(0)) / width,
+                               .workspace = r.workspace});
 }
 
 void layer_norm(const FusedRun& r) {
@@ -164,7 +165,8 @@ void layer_norm_backward(const FusedRun& r) {
                                  .d_x_stride = r.m.stride(r.out(0)),
                                  .accumulate = r.op.attributes.accumulate,
                                  .d_weight = r.module().d_weight,
-                                 .d_bias = r.module().d_bias});
+                                 .d_bias = r.module().d_bias,
+                                 .workspace = r.workspace});
 }
 
 // ---- attention ----

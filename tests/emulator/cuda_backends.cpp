@@ -41,11 +41,14 @@ std::vector<Backend> cuda_backends() {
     Backend backend(std::string("emulated/") + name, std::make_shared<EmulatedMemory>());
     // Never read: a stream that is not the default one.
     const CudaStream stream = reinterpret_cast<CudaStream>(uintptr_t{1});
-    add_cuda_launchers(backend, stream, [=, schedule = schedule](auto action) {
-      emulator::schedule() = schedule;
-      emulator::only_stream() = stream;
-      action();
-    });
+    add_cuda_launchers(
+        backend, stream,
+        [=, schedule = schedule](auto action) {
+          emulator::schedule() = schedule;
+          emulator::only_stream() = stream;
+          action();
+        },
+        /*most_products=*/500'000);
     backends.push_back(std::move(backend));
   }
   return backends;

@@ -43,16 +43,21 @@ TEST_CASE("an attention kernel is chosen by GPU, type and size") {
   }
 }
 
-TEST_CASE("no attention kernel of a GPU ignores a window or a cap") {
+TEST_CASE("a window or a cap is our own kernels'") {
   AttentionProblem p{.capability = 90, .type = Element::bf16, .head_dim = 128, .heads = 32, .sequences = 1, .tokens = 800};
   p.longest = 500, p.window = 500;
   CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);
   p.window = 499;
-  CHECK(choose_attention(p, true).kernel == AttentionKernel::none);
-  CHECK_THAT(choose_attention(p, true).reason, Contains("sliding window"));
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::own);
+  CHECK_THAT(choose_attention(p, true).reason, Contains("window"));
   p.window = 0, p.softcap = 50;
-  CHECK(choose_attention(p, false).kernel == AttentionKernel::none);
+  CHECK(choose_attention(p, false).kernel == AttentionKernel::own);
   CHECK_THAT(choose_attention(p, false).reason, Contains("cap"));
+  p.capability = 61, p.head_dim = 256;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::own);
+  p.head_dim = 257;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::none);
+  CHECK_THAT(choose_attention(p, true).reason, Contains("at most 256"));
 }
 
 TEST_CASE("flash attention's backward is left where its 32-bit indices end") {

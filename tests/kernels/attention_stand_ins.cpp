@@ -193,7 +193,7 @@ Backend backend_of(const char* name, AttentionKernel kernel) {
     const AttentionShape& s = a.shape;
     const AttentionChoice choice = choose_attention(
         {90, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest, s.window, s.softcap}, true);
-    if (choice.kernel == AttentionKernel::none) return choice.reason;
+    if (choice.kernel == AttentionKernel::none || choice.kernel == AttentionKernel::own) return choice.reason;
     const bool flash_only = kernel == AttentionKernel::flash && a.shape.type == Element::f32;
     return flash_only ? "flash attention has no fp32" : "";
   };

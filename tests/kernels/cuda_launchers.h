@@ -1,9 +1,12 @@
 #pragma once
 // Every launcher that has cases, on one stream, added to a backend; wrap(action) runs one call. A new launcher is one more
-// line here.
+// line here. `most_products`: of attention's cases, where a product takes an emulated GPU a microsecond.
+#include "kernels/activation/activation_cuda.h"
+#include "kernels/attention/attention_own.h"
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/logits_cuda.h"
 #include "kernels/lora/lora_cuda.h"
@@ -20,15 +23,26 @@
 namespace forge::kernel_test {
 
 template <class Wrap>
-void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap) {
+void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t most_products = INT64_MAX) {
   auto add = [&]<class Args>(void (*launcher)(const Args&, CudaStream),
                              std::function<int64_t(const Args&)> workspace = {},
-                             bool rounds_between = false) {
+                             bool rounds_between = false, Restrictions<Args> restrictions = {}) {
     backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, stream); }); }, workspace,
-                      rounds_between);
+                      rounds_between, restrictions);
+  };
+  const auto small = [=](const auto& args) -> std::string {
+    const AttentionShape& s = args.shape;
+    const int64_t padded = (s.head_dim + 63) / 64 * 64;
+    return s.tokens * s.longest * s.heads * padded > most_products ? "more products than an emulated GPU does in a moment" : "";
   };
   add(rms_norm_forward_cuda);
-  add(rms_norm_backward_cuda);
+  add(rms_norm_backward_cuda, std::function(rms_norm_backward_cuda_workspace));
+  add(activation_forward_cuda);
+  add(activation_backward_cuda);
+  add(layer_norm_forward_cuda);
+  add(layer_norm_backward_cuda, std::function(layer_norm_backward_cuda_workspace));
+  add(attention_forward_own, {}, false, Restrictions<AttentionForward>{small});
+  add(attention_backward_own, std::function(attention_backward_own_workspace), false, Restrictions<AttentionBackward>{small});
   add(rope_cuda);
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);
@@ -46,6 +60,8 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap) {
   add(dora_ratio_cuda);
   add(copy_rows_cuda);
   add(add_rows_cuda);
+  add(scale_rows_cuda);
+  add(regroup_heads_cuda);
   add(sum_columns_cuda);
   add(convert_elements_cuda);
   add(lora_forward_cuda, std::function(lora_forward_cuda_workspace), /*rounds_between=*/true);

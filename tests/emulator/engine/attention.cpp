@@ -1,4 +1,4 @@
-// Attention's twin: what LibTorch's kernels compute on a GPU, by the CPU's loops, with what they touch.
+// Attention's twin: our own kernels in the emulator; what LibTorch's compute on a GPU by the CPU's loops, with what they touch.
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
@@ -6,6 +6,12 @@
 
 namespace forge {
 namespace {
+
+bool by_own(const AttentionShape& s) {
+  constexpr int64_t kCapability = 89;
+  return choose_attention({kCapability, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest, s.window, s.softcap}, false)
+             .kernel == AttentionKernel::own;
+}
 
 // Some heads of all tokens.
 void touch(const AttentionShape& s, const void* data, int64_t stride, int64_t heads, bool writes) {
@@ -28,6 +34,7 @@ void touch_lse(const AttentionShape& s, const float* lse, bool writes) {
 }  // namespace
 
 void attention_forward_cuda(const AttentionForward& args, CudaStream stream) {
+  if (by_own(args.shape)) return attention_forward_own(args, stream);
   emulator::queue("attention", stream, [=] {
     touch_inputs(args);
     touch(args.shape, args.out, args.out_stride, args.shape.heads, true);
@@ -40,6 +47,7 @@ void attention_forward_cuda(const AttentionForward& args, CudaStream stream) {
 }
 
 void attention_backward_cuda(const AttentionBackward& args, CudaStream stream) {
+  if (by_own(args.shape)) return attention_backward_own(args, stream);
   emulator::queue("attention backward", stream, [=] {
     touch_inputs(args);
     touch(args.shape, args.out, args.out_stride, args.shape.heads, false);

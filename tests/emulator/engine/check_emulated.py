@@ -6,16 +6,21 @@
 Relative errors of losses, gradient norms and of what training changed; limits: TOLERANCES. Standard library only.
 """
 import argparse
+import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
+from array import array
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "parity"))
 import forge_run  # noqa: E402
 from fixtures_path import variants  # noqa: E402
-from tensors import change_error, read_safetensors  # noqa: E402
+from tensors import change_error, read_safetensors, write_safetensors  # noqa: E402
 
 ROWS = HERE.parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
 CARD = "cuda:RTX 4070"
@@ -60,6 +65,15 @@ CASES = {
     "qwen3": ("qwen3", "fp32", LORA),
     "qwen3 full": ("qwen3", "fp32", FULL),
     "phi3": ("phi3", "fp32", LORA),
+    "qwen2 with windows": ("qwen2-window", "fp32", LORA),
+    "qwen2 full": ("qwen2-window", "fp32", FULL),
+    "gemma2": ("gemma2", "fp32", LORA),
+    "gemma2 full": ("gemma2", "fp32", FULL),
+    "gemma2 bf16 recomputed": ("gemma2", "bf16", LORA | {"train": {"activation_checkpointing": "full"}}),
+    "starcoder2 full": ("starcoder2", "fp32", FULL),
+    "gpt-neox dropout": ("gpt-neox", "fp32", with_adapter(dropout=0.1)),
+    "granite": ("granite", "fp32", LORA),
+    "granite full bf16": ("granite", "bf16", FULL),
     "lora bf16": ("base", "bf16", LORA),
     "lora bf16 dropout": ("base", "bf16", with_adapter(dropout=0.2)),
     "dora bf16": ("base", "bf16", with_adapter(use_dora=True)),
@@ -115,6 +129,72 @@ def compare(case, forge, engine, root):
     return all(value <= limit for _, value, limit in seen), ", ".join(f"{what} {value:.1e} (limit {limit:.0e})" for what, value, limit in seen)
 
 
+def overflows(forge, engine, root):
+    """fp16 whose first steps overflow: they are skipped, the scale is halved, and what follows equals fp32."""
+    model = variants.write_variant("base", root / "loud")
+    tensors = read_safetensors(model / "model.safetensors")
+    for name, factor in (("lm_head.weight", 2.0**11), ("model.norm.weight", 2.0**-11)):  # the same logits, large gradients between
+        tensors[name].values = array("f", [v * factor for v in tensors[name].values])
+    write_safetensors(model / "model.safetensors", tensors)
+    rows = root / "eight.jsonl"  # every step has all of them
+    rows.write_text("\n".join(ROWS.read_text().splitlines()[:8]) + "\n")
+
+    def run(precision, device, steps, engine=None):
+        settings = LORA | {"data": {"train": [{"path": str(rows), "format": "tokens"}]}, "schedule": {"type": "constant"},
+                           "train": {"max_steps": steps}}
+        return train(forge, job("overflow", model, precision, settings, root / f"overflow-{precision}", device), root, engine)
+
+    steps = 8
+    got = run("fp16", CARD, steps, engine)
+    skipped = [bool(s.get("skipped")) for s in got.steps]
+    count = sum(skipped)
+    scales = [s["loss_scale"] for s in got.steps]
+    if not 1 <= count <= steps - 3 or skipped != [True] * count + [False] * (steps - count):
+        return False, f"steps that were skipped: {skipped}"
+    if scales != [65536 / 2 ** min(i + 1, count) for i in range(steps)]:
+        return False, f"loss scales: {scales}"
+    want = run("fp32", "cpu", steps - count)
+    losses = forge_run.relative_error(got.losses[count:], want.losses)
+    waiting = forge_run.relative_error(got.losses[:count], [got.losses[count]] * count)
+    start = {n: [0.0] * len(t.values) for n, t in want.tensors().items()}
+    values = lambda run: {n: t.values for n, t in run.tensors().items()}  # noqa: E731
+    change = change_error(start, values(got), values(want)).together
+    limits = TOLERANCES["fp16"]
+    return (losses <= limits[0] and waiting == 0 and change <= limits[2],
+            f"{count} skipped, then loss {losses:.1e} (limit {limits[0]:.0e}), change {change:.1e} (limit {limits[2]:.0e})")
+
+
+def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16"):
+    """The bytes of a run that was killed twice and continued are those of one that was not."""
+    settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
+    name = "killed-" + precision
+    final = lambda folder: {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))  # noqa: E731
+                            if "checkpoints" not in p.parts}
+    want = train(forge, job(name, root / "base", precision, settings, root / "whole", CARD), root, engine)
+    job_file = root / f"{name}.json"
+    job_file.write_text(json.dumps(job(name, root / "base", precision, settings, root / "parts", CARD)))
+    folder, ends = root / "parts" / name, []
+    for step in (2, 5):
+        process = subprocess.Popen([forge, "run", job_file], env=os.environ | {"FORGE_ENGINE": engine}, start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list(folder.glob(f"checkpoints/step-{step:06d}")):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        ends.append(process.wait())
+    if ends != [-signal.SIGKILL] * 2 or final(folder):
+        return False, f"it was not killed in time: exits {ends}"
+    got = train(forge, json.loads(job_file.read_text()), root, engine)
+    same = final(folder) == final(want.folder) and final(folder)
+    return bool(same) and got.losses == want.losses, f"killed behind steps 2 and 5; final bytes {'equal' if same else 'differ'}"
+
+
+def full_killed_and_resumed(forge, engine, root):
+    return killed_and_resumed(forge, engine, root, FULL, "fp32")
+
+
+SPECIAL = {"fp16 overflow": overflows, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge")
@@ -128,9 +208,9 @@ def main():
         root = Path(options.keep or temporary)
         for name in {variant for variant, _, _ in CASES.values()}:
             variants.write_variant(name, root / name)
-        for case in (c for c in CASES if options.only in c):
+        for case in (c for c in [*CASES, *SPECIAL] if options.only in c):
             try:
-                ok, seen = compare(case, forge, engine, root)
+                ok, seen = SPECIAL[case](forge, engine, root) if case in SPECIAL else compare(case, forge, engine, root)
             except forge_run.ForgeFailed as failure:
                 ok, seen = False, str(failure)
             print("ok  " if ok else "FAIL", f"{case}: {seen}", flush=True)

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulator/engine/recording.h"
 #include "tests/emulator/engine/tensors.h"
 #include "tests/emulator/grid.h"
 #include "tests/emulator/memory.h"
@@ -234,12 +235,23 @@ void clear(void* at, int64_t bytes, CudaStream stream) {
 EventHandle new_event() { return new EventState; }
 void record(EventHandle event, CudaStream stream) { event_of(event)->at = queue_of(stream).seen; }
 void wait(CudaStream stream, EventHandle event) { join(queue_of(stream).seen, event_of(event)->at); }
+namespace {
+// A wait for what the host does not know to be done.
+void note_wait(const Clock& until) {
+  const Clock& known = state().queues[kHost].seen;
+  for (size_t q = 0; q < kQueues; ++q)
+    if (q != kHost && until[q] > known[q]) return state().works.push_back("the host waits");
+}
+}  // namespace
+
 void wait_for(EventHandle event) {
   not_captured("the host waits");
+  note_wait(event_of(event)->at);
   join(state().queues[kHost].seen, event_of(event)->at);
 }
 void synchronize(CudaStream stream) {
   not_captured("the host waits");
+  note_wait(queue_of(stream).seen);
   join(state().queues[kHost].seen, queue_of(stream).seen);
 }
 
@@ -251,3 +263,13 @@ void replay(GraphHandle graph, CudaStream stream) {
 void destroy(GraphHandle graph) { delete static_cast<Graph*>(graph); }
 
 }  // namespace forge::runtime
+
+namespace forge::emulator {
+
+size_t works() { return runtime::state().works.size(); }
+std::vector<std::string> works_from(size_t first) {
+  const std::vector<std::string>& all = runtime::state().works;
+  return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
+}
+
+}  // namespace forge::emulator

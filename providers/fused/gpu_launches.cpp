@@ -1,0 +1,283 @@
+#include "providers/fused/gpu_launches.h"
+
+namespace forge {
+namespace {
+
+class Lister {
+ public:
+  Lister(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step)
+      : graph_(graph),
+        op_(op),
+        sizes_(sizes),
+        step_(step),
+        e_(static_cast<double>(sizes.compute_bytes)),
+        rows_(static_cast<double>(sizes.tokens)) {}
+
+  std::vector<GpuLaunch> list() {
+    switch (op_.kind) {
+      case OpKind::embed:
+        return one("embedding_forward");
+      case OpKind::gather:
+        return add("copy_rows", 2 * e_ * static_cast<double>(sizes_.targets) * width(op_.out[0]));
+      case OpKind::add:
+      case OpKind::add_gradient:
+        return add("add_rows", 3 * e_ * elements(op_.out[0]));
+      case OpKind::scale:
+      case OpKind::scale_backward:
+        return one("scale_rows");
+      case OpKind::norm:
+      case OpKind::add_norm:
+        return one("rms_norm_forward");
+      case OpKind::layer_norm:
+        return one("layer_norm_forward");
+      case OpKind::norm_backward:
+        return norm_backward("rms_norm");
+      case OpKind::layer_norm_backward:
+        return norm_backward("layer_norm");
+      case OpKind::linear:
+        return linear();
+      case OpKind::linear_input_gradient:
+        return input_gradient();
+      case OpKind::linear_weight_gradient:
+        return weight_gradient();
+      case OpKind::adapter_gradient:
+        return adapter_gradient();
+      case OpKind::rope:
+      case OpKind::rope_backward:
+        return rope();
+      case OpKind::attention:
+        return attention();
+      case OpKind::attention_backward:
+        return attention_backward();
+      case OpKind::regroup:
+      case OpKind::regroup_backward:
+        return one("regroup_heads");
+      case OpKind::glu:
+        return one("swiglu_forward");
+      case OpKind::glu_backward:
+        return one("swiglu_backward");
+      case OpKind::activation:
+        return one("activation_forward");
+      case OpKind::activation_backward:
+        return one("activation_backward");
+      case OpKind::scatter:
+        add("clear", e_ * elements(op_.out[0]));
+        return add("copy_rows", 2 * e_ * static_cast<double>(sizes_.targets) * width(op_.out[0]));
+      case OpKind::embed_backward:
+        return add("embedding_atomic", e_ * elements(op_.in[0]));
+      case OpKind::dora_ratio:
+      case OpKind::dora:
+      case OpKind::dora_backward:
+      case OpKind::head:
+      case OpKind::evaluate:
+      case OpKind::gradient_norm:
+      case OpKind::update:
+        break;
+    }
+    return {};
+  }
+
+ private:
+  double width(ValueId id) const { return static_cast<double>(graph_.value(id).width); }
+  double elements(ValueId id) const {
+    return static_cast<double>(sizes_.rows(graph_.buffer_of(id).rows)) * width(id);
+  }
+  double bytes(ValueId id) const {
+    return elements(id) * static_cast<double>(sizes_.element(graph_.buffer_of(id).type));
+  }
+
+  std::vector<GpuLaunch>& add(const char* name, double bytes, double weight_bytes = 0, int64_t launches = 1) {
+    list_.push_back({name, bytes + weight_bytes, weight_bytes, launches});
+    return list_;
+  }
+  // Everything the op names, once.
+  std::vector<GpuLaunch>& one(const char* name) {
+    double all = 0;
+    for (ValueId id : op_.in) all += bytes(id);
+    for (ValueId id : op_.out) all += bytes(id);
+    return add(name, all);
+  }
+  // a [m, k] b [k, n]; which of the three are weights.
+  void product(double m, double k, double n, bool accumulate, double out_bytes, bool b_is_weight,
+               bool out_is_weight = false) {
+    const double a = e_ * m * k, b = e_ * k * n, out = out_bytes * m * n * (accumulate ? 2 : 1);
+    add("product", a + (b_is_weight ? 0 : b) + (out_is_weight ? 0 : out),
+        (b_is_weight ? b : 0) + (out_is_weight ? out : 0));
+  }
+  bool held_otherwise(const ModuleUse& module) const {
+    return module.kind == ModuleKind::linear && !module.trained && (step_.in_blocks || step_.converted);
+  }
+  // A weight in the compute type, before it is multiplied with.
+  void convert(const ModuleUse& module) {
+    const double count = static_cast<double>(module.in * module.out);
+    if (held_otherwise(module))
+      add(step_.in_blocks ? "dequantize" : "convert", 0, count * (e_ + (step_.in_blocks ? 0.56 : 4)));
+  }
+  // Weights of one product lie side by side but where they are decoded.
+  bool merged() const {
+    for (size_t i = 0; i < op_.modules.size(); ++i)
+      if (held_otherwise(graph_.module(op_, i))) return false;
+    return true;
+  }
+
+  std::vector<GpuLaunch>& norm_backward(const std::string& name) {
+    if (graph_.module(op_).trained) {
+      const double read = bytes(op_.in[0]) + bytes(op_.in[1]);
+      add((name + "_weight").c_str(), read);
+      add((name + "_weight_total").c_str(), 0, 8 * width(op_.in[0]));
+    }
+    return one((name + "_backward").c_str());
+  }
+
+  std::vector<GpuLaunch>& linear() {
+    const double in = width(op_.in[0]);
+    bool biased = false;
+    for (size_t i = 0; i < op_.modules.size(); ++i)
+      biased |= graph_.module(op_, i).bias && !op_.attributes.unscaled;
+    if (merged() && !biased) {
+      product(rows_, in, width(op_.out[0]), false, e_, true);
+    } else {
+      for (size_t i = 0; i < op_.modules.size(); ++i) {
+        const ModuleUse& module = graph_.module(op_, i);
+        const auto out = static_cast<double>(module.out);
+        convert(module);
+        const bool bias = module.bias && !op_.attributes.unscaled;
+        if (bias) add("copy_rows", e_ * rows_ * out);
+        product(rows_, in, out, bias, e_, true);
+      }
+    }
+    for (size_t i = 0; i < op_.modules.size(); ++i) {
+      const ModuleUse& module = graph_.module(op_, i);
+      if (module.rank == 0) continue;
+      const auto rank = static_cast<double>(module.rank), out = static_cast<double>(module.out);
+      dropout(module, in);
+      product(rows_, in, rank, false, e_, true);
+      product(rows_, rank, out, true, e_, true);
+    }
+    return list_;
+  }
+  void dropout(const ModuleUse& module, double in) {
+    if (module.dropout) add("dropout", 2 * e_ * rows_ * in);
+  }
+
+  std::vector<GpuLaunch>& input_gradient() {
+    const double in = width(op_.out[0]);
+    if (merged()) {
+      product(rows_, width(op_.in[0]), in, op_.attributes.accumulate, e_, true);
+      return list_;
+    }
+    for (size_t i = 0; i < op_.modules.size(); ++i) {
+      const ModuleUse& module = graph_.module(op_, i);
+      convert(module);
+      product(rows_, static_cast<double>(module.out), in, op_.attributes.accumulate || i > 0, e_, true);
+    }
+    return list_;
+  }
+
+  std::vector<GpuLaunch>& weight_gradient() {
+    for (size_t i = 0; i < op_.modules.size(); ++i)
+      if (const ModuleUse& module = graph_.module(op_, i); module.bias && module.trained)
+        add("sum_columns", e_ * rows_ * static_cast<double>(module.out));
+    double outs = 0;
+    size_t trained = 0;
+    for (size_t i = 0; i < op_.modules.size(); ++i)
+      if (const ModuleUse& module = graph_.module(op_, i); module.trained)
+        outs += static_cast<double>(module.out), ++trained;
+    const double in = width(op_.in[1]);
+    // In fp32 gradients that lie one behind the other are one product, which biases between them prevent.
+    bool biased = false;
+    for (size_t i = 0; i < op_.modules.size(); ++i) biased |= graph_.module(op_, i).bias;
+    if (sizes_.compute_bytes == 4 && trained == op_.modules.size() && (!biased || trained == 1)) {
+      product(outs, rows_, in, true, 4, false, true);
+      return list_;
+    }
+    for (size_t i = 0; i < op_.modules.size(); ++i)
+      if (const ModuleUse& module = graph_.module(op_, i); module.trained)
+        product(static_cast<double>(module.out), rows_, in, true, 4, false, true);
+    return list_;
+  }
+
+  std::vector<GpuLaunch>& adapter_gradient() {
+    const double in = width(op_.in[1]);
+    for (size_t i = 0; i < op_.modules.size(); ++i) {
+      const ModuleUse& module = graph_.module(op_, i);
+      if (module.rank == 0) continue;
+      const auto rank = static_cast<double>(module.rank), out = static_cast<double>(module.out);
+      dropout(module, in);
+      product(rows_, out, rank, false, e_, true);       // d S
+      product(out, rows_, rank, true, 4, false, true);  // d B
+      product(rank, rows_, in, true, 4, false, true);   // d A
+      if (op_.out.empty()) continue;
+      product(rows_, rank, in, !module.dropout, e_, true);  // d x
+      if (module.dropout) add("dropout", 3 * e_ * rows_ * in);
+    }
+    return list_;
+  }
+
+  std::vector<GpuLaunch>& rope() {
+    const char* name = op_.attributes.interleaved ? "rope_interleaved" : "rope_half";
+    if (op_.out.size() > 1) {
+      const Value &q = graph_.value(op_.out[0]), &k = graph_.value(op_.out[1]);
+      if (q.buffer != k.buffer || q.column + q.width != k.column)
+        add(name, 2 * bytes(op_.out[0])), add(name, 2 * bytes(op_.out[1]));
+      else
+        add(name, 2 * (bytes(op_.out[0]) + bytes(op_.out[1])));
+      return list_;
+    }
+    return add(name, 2 * bytes(op_.out[0]));
+  }
+
+  bool own_attention() const { return op_.attributes.softcap != 0 || op_.attributes.window > 0; }
+  // LibTorch's flash kernel; its result and lse are copied to their places.
+  std::vector<GpuLaunch>& attention() {
+    if (own_attention()) return one("attention");
+    one("attention");
+    list_.back().bytes += 2 * bytes(op_.out[0]) + 2 * bytes(op_.out[1]);
+    list_.back().launches = 3;
+    return list_;
+  }
+  // lse turned, two random counters, d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
+  // groups, and three copies (attention_torch.cpp; LibTorch 2.11's flash_api.cpp).
+  std::vector<GpuLaunch>& attention_backward() {
+    if (own_attention()) {
+      one("attention_d_q");
+      return one("attention_d_kv");
+    }
+    const Attributes& a = op_.attributes;
+    const bool grouped = a.heads != a.kv_heads;
+    one("attention backward");
+    double copies =
+        2 * bytes(op_.in[4]) + 2 * bytes(op_.out[0]) + 2 * (bytes(op_.out[1]) + bytes(op_.out[2]));
+    copies += 2 * 4 * elements(op_.out[0]) + bytes(op_.in[3]) +
+              bytes(op_.in[5]);  // fp32 sums of d q; out and d out once more
+    if (grouped) copies += 2 * 2 * bytes(op_.out[0]);
+    list_.back().bytes += copies;
+    list_.back().launches = grouped ? 10 : 8;
+    return list_;
+  }
+
+  const Graph& graph_;
+  const Op& op_;
+  const StepSizes& sizes_;
+  const GpuStep& step_;
+  const double e_, rows_;
+  std::vector<GpuLaunch> list_;
+};
+
+}  // namespace
+
+std::vector<GpuLaunch> gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes,
+                                    const GpuStep& step) {
+  return Lister(graph, op, sizes, step).list();
+}
+
+LayerLaunches layer_launches(const Graph& graph, int64_t layer, const StepSizes& sizes, const GpuStep& step) {
+  LayerLaunches all;
+  for (const Op& op : graph.ops)
+    if (op.layer == layer)
+      for (const GpuLaunch& launch : gpu_launches(graph, op, sizes, step))
+        all.launches += launch.launches, all.bytes += launch.bytes, all.weight_bytes += launch.weight_bytes;
+  return all;
+}
+
+}  // namespace forge

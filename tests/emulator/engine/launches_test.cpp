@@ -1,0 +1,171 @@
+// What a plan lists for a GPU is what the device is given: op by op, by name, in the engine's own provider. And what that comes to in a
+// layer of a real model.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "core/adapter/lora.h"
+#include "core/base/text.h"
+#include "core/families/adapter_sites.h"
+#include "core/graph/ops.h"
+#include "core/io/model_file.h"
+#include "core/tensor/device.h"
+#include "core/train/network.h"
+#include "kernels/device/device_of.h"
+#include "providers/engine_providers.h"
+#include "providers/fused/gpu_launches.h"
+#include "tests/emulator/engine/recording.h"
+#include "tests/test.h"
+
+using namespace forge;
+
+namespace {
+
+const std::string kFixtures = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/";
+
+Batch batch_of(int64_t sequences, int64_t length, int64_t vocab) {
+  Batch batch;
+  for (int64_t id = 0; id < sequences; ++id) {
+    Example example{.id = id};
+    for (int64_t i = 0; i < length; ++i) {
+      example.ids.push_back(static_cast<int32_t>((id * 31 + i * i * 7 + 5) % vocab));
+      example.supervised.push_back(i > 1);
+    }
+    batch.append(example);
+  }
+  return batch;
+}
+
+AdapterConfig lora(int64_t rank, double dropout = 0) {
+  AdapterConfig adapter;
+  adapter.type = AdapterType::lora;
+  adapter.rank = rank;
+  adapter.dropout = dropout;
+  return adapter;
+}
+
+// A tiny Llama with its provider on the emulated GPU, and a micro-batch.
+struct Run {
+  ModelSpec spec = read_model_spec(kFixtures + "tiny-llama");
+  c10::Device gpu = cuda::tensor_device(0);
+  Model model;
+  TrainableSet trainables;
+  std::unique_ptr<StepProvider> provider;
+  BatchTensors batch;
+
+  Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job)
+      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu)),
+        trainables(trained_layout(run_parameters(spec, adapter, Quantization::none)), type, gpu, true) {
+    const auto sites = adapter_sites(spec, adapter);
+    for (Trainable& item : trainables.items())
+      if (at::Tensor* slot = find_weight(model, base_name(item.parameter))) {
+        item.master.copy_(*slot);
+        *slot = item.leaf;
+      }
+    if (adapter.type == AdapterType::lora) {
+      attach_adapter(model, trainables, sites, adapter);
+      initialize_adapter(model, trainables, sites, adapter, 1);
+    }
+    trainables.publish();
+    trainables.zero_grad();
+    StepOptions options = step_options(spec, job, sites, checkpointing);
+    options.shape.fused_head = true;
+    batch = to_tensors(batch_of(2, 9, spec.vocab_size), spec, type, gpu);
+    batch.training = true;
+    options.training = {batch.tokens, batch.loss_positions.size(0)};
+    provider = make_step_provider("fused", model, trainables, options);
+  }
+};
+
+// Ops whose launches are not the listed ones. "op: given …; listed …"
+std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing checkpointing,
+                                     c10::ScalarType type) {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.adapter = adapter;
+  Run run(adapter, checkpointing, type, job);
+  std::vector<std::string> faults;
+  size_t seen = 0, ops = 0;
+  run.provider->watch([&](const StepSpan& span) {
+    std::vector<std::string> given = emulator::works_from(seen);
+    seen = emulator::works(), ++ops;
+    if (ops == 1)  // the batch is brought in front of the first op
+      given.erase(given.begin(), std::find_if(given.begin(), given.end(), [](const std::string& name) {
+                    return name.starts_with("embed");
+                  }));
+    const StepSizes sizes{span.tokens, span.targets, static_cast<int64_t>(c10::elementSize(type)), 1, true};
+    std::vector<std::string> listed;
+    for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes)) listed.push_back(launch.name);
+    if (given != listed)
+      faults.push_back(std::string(span.name) + ": given " + join(given, ", ") + "; listed " +
+                       join(listed, ", "));
+  });
+  seen = emulator::works();
+  const HeadRows head = run.provider->forward(run.batch, true);
+  device_of(run.gpu).clear(head.d_rows.data_ptr(), static_cast<int64_t>(head.d_rows.nbytes()));
+  seen = emulator::works();
+  run.provider->backward(head.d_rows, run.batch);
+  CHECK(ops > 30);
+  return faults;
+}
+
+std::string said(const std::vector<std::string>& faults) { return join(faults, "\n"); }
+
+}  // namespace
+
+TEST_CASE("the device is given what is listed, op by op") {
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(4), lora(4, 0.1)}) {
+    INFO("rank " << adapter.rank << ", dropout " << adapter.dropout);
+    CHECK(said(differences(adapter, checkpointing, type)) == "");
+  }
+}
+
+// Waits for what the host does not know to be done, from the first micro-batch to the update.
+TEST_CASE("the host waits once in a step") {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.adapter = lora(4, 0.1);
+  job.train.precision = Precision::bf16;
+  Run run(job.adapter, Checkpointing::none, at::kBFloat16, job);
+  Network network(run.model, run.trainables, *run.provider, job);
+  Optimizer optimizer(job.optimizer, 1, run.trainables);
+  const auto step = [&](int64_t number) {
+    run.trainables.zero_grad();
+    std::vector<BatchLoss> losses;
+    for (int i = 0; i < 3; ++i) losses.push_back(network.forward_backward(run.batch, {30, 1}));
+    const bool finite = network.measure(optimizer, 1, 1).finite();
+    double sum = 0;
+    for (const BatchLoss& loss : losses) sum += loss.loss + loss.later();
+    network.update(optimizer, 1e-3, number);
+    CHECK(finite);
+    return sum;
+  };
+  const double before = step(1);
+  for (int64_t number = 2; number < 4; ++number) {
+    const size_t begin = emulator::works();
+    const double now = step(number);
+    const std::vector<std::string> given = emulator::works_from(begin);
+    CHECK(std::count(given.begin(), given.end(), "the host waits") == 1);
+    CHECK(now < before);
+  }
+}
+
+TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
+  const ModelSpec spec = read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/llama-3.1-8b");
+  const AdapterConfig adapter = lora(16);
+  StepShape shape{spec, module_training(spec, adapter, adapter_sites(spec, adapter))};
+  shape.recompute = recomputed_by(shape, Checkpointing::none);
+  const StepSizes sizes{4096, 4096, 2, 1, true};
+  const LayerLaunches layer = layer_launches(training_step(shape), 5, sizes);
+  const double kilobytes = (layer.bytes - layer.weight_bytes) / 4096 / 1000;
+  std::printf(
+      "a layer forward and backward: %lld launches, %.0f KB a token and %.0f MB of weights and their "
+      "gradients\n",
+      static_cast<long long>(layer.launches), kilobytes, layer.weight_bytes / 1e6);
+  // Wanted: 40 launches and 700 KB. What is missing stands in docs/gpu-backlog.md; these may only fall.
+  CHECK(layer.launches <= 74);
+  CHECK(kilobytes <= 1641);
+}
