@@ -34,6 +34,15 @@ const Family& family_of_architecture(const std::string& architecture, const std:
   unknown_architecture(architecture, where, known);
 }
 
+std::string architecture_of_type(const Json& type) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (type == family.name) return family.architecture;
+    known.push_back(family.name);
+  }
+  throw Error(ErrorKind::job, "model.architecture: model_type is " + dump_json(type) + ", forge knows " + join(known, ", "));
+}
+
 const Family& family_of_gguf(const std::string& architecture, const std::string& where) {
   std::vector<std::string> known;
   for (const Family& family : families()) {

@@ -71,6 +71,8 @@ const std::vector<Family>& families();
 // Rows by the name a file uses. Throw Error(job) "unknown architecture X; forge knows …".
 const Family& family_of_architecture(const std::string& architecture, const std::string& where);
 const Family& family_of_gguf(const std::string& architecture, const std::string& where);
+// The class of a model_type, for messages in model.architecture. Throws Error(job) for an unknown one.
+std::string architecture_of_type(const Json& type);
 // By ModelSpec::family.
 const Family& family_of(const ModelSpec& spec);
 

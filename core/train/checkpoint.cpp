@@ -25,9 +25,9 @@ std::vector<SavedState> saved_states(const Session& session) {
   for (const TrainedSlice& slice : layout.slices)
     for (size_t i = 0; i < layout.state.size(); ++i) {
       const StatePart& part = layout.state[i];
-      if (part.coded != slice.coded) continue;
+      if (part.kind != slice.state) continue;
       at::Tensor state = session.optimizer->states()[i].narrow(0, part.begin(slice), part.count(slice));
-      saved.push_back({part.name + "." + slice.parameter.name, part.block == 1 ? state.view(slice.parameter.shape) : state});
+      saved.push_back({part.name + "." + slice.parameter.name, state.numel() == slice.parameter.count() ? state.view(slice.parameter.shape) : state});
     }
   return saved;
 }
@@ -61,6 +61,9 @@ void read_tensor(const TensorFile& file, const std::string& path, const std::str
   target.copy_(host);
 }
 
+// The weights that training goes on with, where the others are their average.
+std::string trained_name(const Trainable& item) { return "trained_weights." + item.parameter.name; }
+
 constexpr const char* kRollout = "rollout.json";
 constexpr int64_t kLargestRollout = int64_t{1} << 30;
 
@@ -70,19 +73,25 @@ bool full(const Session& session) { return session.job.adapter.type == AdapterTy
 
 int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder, const Json& rollout) {
   c10::NoGradGuard no_grad;
+  const AverageShown shown(*session.optimizer);
   CheckpointWriter writer(run_folder, state.step);
   std::vector<std::pair<std::string, at::Tensor>> weights, moments;
   for (const Trainable& item : session.trainables->items())
     weights.emplace_back(item.parameter.name, item.master);
   for (const SavedState& state : saved_states(session)) moments.emplace_back(state.name, state.tensor);
+  if (session.optimizer->shows_average())
+    for (const Trainable& item : session.trainables->items()) moments.emplace_back(trained_name(item), item.grad);
+  TrainState whole = state;
+  whole.average_rate = session.optimizer->average.largest_rate;
+  whole.average_weights = session.optimizer->average.weights;
   if (full(session)) {
     write_tensors(writer.path() + "/model.safetensors", weights);
-    write_model_config(session.job.model.path, session.plan.model, name_of(DType::f32), writer.path());
+    write_model_config(session.job.model, session.plan.model, name_of(DType::f32), writer.path());
   } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual);
   write_tensors(writer.path() + "/optimizer.safetensors", moments);
-  write_file_durably(writer.path() + "/state.json", Json(state).dump(2));
+  write_file_durably(writer.path() + "/state.json", Json(whole).dump(2));
   if (!rollout.is_null()) write_file_durably(writer.path() + "/" + kRollout, dump_json(rollout));
   return writer.commit({{"run", session.plan.identity_hash()}});
 }
@@ -126,7 +135,13 @@ TrainState load_checkpoint(Session& session, const std::string& path) {
   std::string file_path = path + "/optimizer.safetensors";
   auto file = open_safetensors(file_path);
   for (const SavedState& state : saved_states(session)) read_tensor(*file, file_path, state.name, state.tensor);
-  return read_state(path + "/state.json");
+  const TrainState state = read_state(path + "/state.json");
+  session.optimizer->average = {state.average_rate, state.average_weights};
+  if (state.average_weights > 0) {
+    for (Trainable& item : session.trainables->items()) read_tensor(*file, file_path, trained_name(item), item.master);
+    session.trainables->publish();
+  }
+  return state;
 }
 
 }  // namespace forge

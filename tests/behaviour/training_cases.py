@@ -52,8 +52,9 @@ def skipped_steps_are_counted_and_bounded(lab: Lab):
 def every_optimizer_learns_and_resumes(lab: Lab):
     # Factors wide enough for adamw_8bit to keep their state in 8 bits.
     adapter = {"adapter": {"rank": 160, "alpha": 160}}
-    for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5)):
+    for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5), ("adafactor", 2e-3), ("muon", 2e-3), ("schedule_free", 2e-3)):
         optimizer = {"type": kind, "learning_rate": rate} | ({"momentum": 0.9} if kind == "sgd" else {})
+        adapter["schedule"] = {"type": "constant" if kind == "schedule_free" else "cosine"}
         lab.run(name=kind, optimizer=optimizer, **adapter)
         whole, losses = lab.adapter(kind), lab.losses(kind)
         assert losses[-1] < losses[0] - 0.05, (kind, losses)
