@@ -358,8 +358,9 @@ class Rules {
     if (schedule.type == ScheduleType::inverse_sqrt)
       no_effect("schedule.min_lr_ratio", "inverse_sqrt has no end to fall to");
     if (job_.optimizer.type == OptimizerType::schedule_free && schedule.type != ScheduleType::constant)
-      fault("schedule.type", "schedule_free averages its weights in place of a decaying rate",
-            "write constant, with warmup_steps or warmup_ratio");
+      fault(given("schedule.type") ? "schedule.type" : "optimizer.type",
+            "schedule_free averages its weights in place of a decaying rate, and the schedule is " + name_of(schedule.type),
+            "write schedule: constant; it may warm up");
   }
 
   void device() {

@@ -21,7 +21,8 @@ const std::vector<Family>& families() {
       llama_family(),  mistral_family(), qwen2_family(),   qwen3_family(),   phi3_family(),
       gemma_family(),  gemma2_family(),  gemma3_family(),  smollm3_family(), granite_family(),
       olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
-      cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family()};
+      cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family(),
+      falcon_family(), stablelm_family()};
   return table;
 }
 

@@ -65,6 +65,8 @@ Family cohere_family();
 Family cohere2_family();
 Family starcoder2_family();
 Family gpt_neox_family();
+Family falcon_family();
+Family stablelm_family();
 
 const std::vector<Family>& families();
 

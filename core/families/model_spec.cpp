@@ -122,6 +122,7 @@ Json model_config(const ModelConfig& model) {
     throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
         .hint(model.init == ModelInit::random ? "say all of the model in model.architecture, beginning with model_type"
                                               : "model.path is a Hugging Face folder with config.json, or a .gguf file");
+  if (model.architecture.empty() || !config.is_object()) return config;
   const Json stated = json_of(model.architecture);
   if (const auto type = stated.find("model_type"); type != stated.end() && *type != config.value("model_type", Json())) {
     config = Json::object();

@@ -70,6 +70,18 @@ def every_optimizer_learns_and_resumes(lab: Lab):
         assert lab.adapter(kind) == whole and lab.losses(kind) == losses, kind
 
 
+def averaged_weights_are_what_is_evaluated_and_saved(lab: Lab):
+    held_out = {"data": lab.job["data"] | {"eval": [{"path": str(lab.folder / "eval.jsonl"), "format": "tokens"}]}}
+    lab.run(optimizer={"type": "schedule_free"}, schedule={"type": "constant"}, eval={"every_steps": 4}, **held_out)
+    last = lab.events("eval")[-1]["eval_loss"]
+    for folder in ("adapter", "checkpoints/step-000012"):
+        said = lab.evaluate(str(lab.folder / "run" / folder), "--train-on", "all")
+        assert f"loss {last:.4f}" in said, (folder, said, last)
+    # Evaluating in between leaves no trace in what is trained.
+    lab.run(name="unseen", optimizer={"type": "schedule_free"}, schedule={"type": "constant"})
+    assert lab.losses("unseen") == lab.losses() and lab.adapter("unseen") == lab.adapter()
+
+
 def bf16_learns_like_fp32(lab: Lab):
     lab.run(name="wide")
     lab.run(name="narrow", train={"precision": "bf16"})
