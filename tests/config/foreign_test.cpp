@@ -198,7 +198,7 @@ const Case kTransformers[] = {
     {"reward_model: a/b", "a trained model as reward is not in this version"},
     {"dataset_mixture: {datasets: [{columns: [messages]}]}", "columns has no counterpart: forge reads the columns"},
     {"optim: adamw_torch_8bit", "is optimizer.type here; write adamw_8bit"},
-    {"optim: adamw_torch_4bit", "is optimizer.type here; forge has adamw, adamw_8bit, lion and sgd"},
+    {"optim: adamw_torch_4bit", "is optimizer.type here; forge has adamw, adamw_8bit, lion, sgd, adafactor, muon and schedule_free"},
     {"dataset_mixture: {datasets: [{id: a/b, weight: 0.5}]}",
      "dataset_mixture.datasets[0].weight: it is data.train[].weight"},
 };
