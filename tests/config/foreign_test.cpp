@@ -153,7 +153,7 @@ const Case kTransformers[] = {
     {"optim: adamw_bnb_8bit", "is optimizer.type here; write adamw_8bit"},
     {"optim: lion_8bit", "is optimizer.type here; write lion"},
     {"optim: adafactor", "optim is optimizer.type here"},
-    {"optim: schedule_free_adamw", "is optimizer.type here; write schedule_free, with schedule: constant"},
+    {"optim: schedule_free_adamw", "is optimizer.type here; write schedule_free"},
     {"optim: galore_adamw", "is optimizer.type here; forge has adamw, adamw_8bit, lion, sgd, adafactor, muon and schedule_free in this version"},
     {"lr_scheduler_type: constant_with_warmup", "write constant, with warmup_steps"},
     {"lr_scheduler_type: warmup_stable_decay", "write wsd, with decay"},
@@ -198,7 +198,7 @@ const Case kTransformers[] = {
     {"reward_model: a/b", "a trained model as reward is not in this version"},
     {"dataset_mixture: {datasets: [{columns: [messages]}]}", "columns has no counterpart: forge reads the columns"},
     {"optim: adamw_torch_8bit", "is optimizer.type here; write adamw_8bit"},
-    {"optim: adamw_torch_4bit", "is optimizer.type here; forge has adamw, adamw_8bit, lion and sgd"},
+    {"optim: adamw_torch_4bit", "is optimizer.type here; forge has adamw, adamw_8bit, lion, sgd, adafactor, muon and schedule_free"},
     {"dataset_mixture: {datasets: [{id: a/b, weight: 0.5}]}",
      "dataset_mixture.datasets[0].weight: it is data.train[].weight"},
 };
