@@ -237,7 +237,7 @@ class Lister {
     return list_;
   }
   // lse turned, two random counters, d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
-  // groups, and three copies (attention_torch.cpp; LibTorch 2.11's flash_api.cpp).
+  // groups, and three copies (attention_torch.cpp). How many launches LibTorch makes of it was not counted on a device.
   std::vector<GpuLaunch>& attention_backward() {
     if (own_attention()) {
       one("attention_d_q");
