@@ -18,7 +18,7 @@ const Names& names(LoraInit) {
   return all;
 }
 const Names& names(ObjectiveType) {
-  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward", "grpo"};
+  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward", "grpo", "ppo"};
   return all;
 }
 const Names& names(DpoLoss) {

@@ -11,6 +11,7 @@
 #include "core/objective/objective.h"
 #include "core/plan/resolve.h"
 #include "core/plan/rollout_plan.h"
+#include "core/plan/value_plan.h"
 
 namespace forge {
 namespace {
@@ -441,6 +442,13 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
   if (eval.tokens > 0)
     moving = fuller(std::move(moving), provider.activation_lines(shape_of(plan, inventory, eval, false)));
+  std::vector<MemoryLine> value;
+  if (has_value_network(plan)) {
+    const std::vector<MemoryLine> own = value_fixed_lines(plan);
+    lines.insert(lines.end(), own.begin(), own.end());
+    value = provider.activation_lines(shape_of(value_plan(plan), value_inventory(plan), train, true));
+    if (provider.workspace) moving = fuller(std::move(moving), value);  // in turn, in one arena
+  }
   const auto consider = [&](std::vector<MemoryLine> other) {
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
@@ -459,7 +467,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     moving.insert(moving.end(), update.begin(), update.end());
   else
     consider(std::move(update));
-  if (!provider.workspace) consider(std::move(reference));
+  if (!provider.workspace) consider(std::move(reference)), consider(std::move(value));
   if (draws_completions(plan.job.objective.type)) {
     std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
     if (provider.workspace)  // which keeps its arena

@@ -65,6 +65,8 @@ constexpr EventField kStep[] = {
     {"clip_low_share", number, false, "tokens without a gradient because the ratio is below 1 − clip_low"},
     {"clip_high_share", number, false, "above 1 + clip_high"},
     {"dual_clip_share", number, false, "above dual_clip"},
+    {"value_loss", number, false, "ppo: of the value network, a token"},
+    {"value_clip_share", number, false, "ppo: tokens whose value moved farther than value.clip and is not pulled on"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kScore[] = {
@@ -99,6 +101,9 @@ constexpr EventField kRollout[] = {
     {"sampler_gap", number, false, "mean difference of the decoder's log-probabilities and the trainer's, a token"},
     {"sampler_gap_most", number, false, "the largest"},
     {"entropy", number, false, "of the policy, mean over the trained tokens"},
+    {"value_mean", number, false, "ppo: what the value network foresaw, mean over tokens"},
+    {"return_mean", number, false, "ppo: what came instead, by lambda_value"},
+    {"explained_variance", number, false, "ppo: share of the returns' variance that was foreseen"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kMeasured[] = {
