@@ -52,7 +52,7 @@ enum class OptimizerType { adamw, adamw_8bit, lion, sgd };
 enum class ScheduleType { constant, linear, cosine, wsd };
 enum class OnNan { stop, skip };
 enum class RewardType {
-  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command,
+  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command, http, model,
 };
 enum class RegexMatch { full, search };
 enum class JsonWhere { whole, fenced, last };
@@ -274,6 +274,13 @@ struct RewardConfig {
   std::optional<int64_t> memory_limit;
   std::vector<std::string> environment;  // names of variables that the process gets
   std::optional<std::string> directory;  // absolute after load_job
+  // A server.
+  std::optional<std::string> url;
+  std::string field = "score";  // of its answer, a dotted path
+  std::map<std::string, std::string> headers;
+  int64_t concurrency = 4;  // requests at once
+  // A reward model.
+  std::optional<std::string> path;
 };
 
 struct RewardMixConfig {

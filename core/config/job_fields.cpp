@@ -586,9 +586,9 @@ std::vector<Field> reward_fields() {
       key("type", &RewardConfig::type,
           "How completions are scored. exact, contains and regex compare text; numeric and math compare "
           "values; choice compares option letters; json_schema and tags check a format; length, "
-          "repetition and overlong measure the text; command runs a program of yours.")
-          .required()
-          .later({"http", "model"}),
+          "repetition and overlong measure the text; command runs a program of yours, http asks a server, and model a "
+          "reward model on disk.")
+          .required(),
       key("weight", &RewardConfig::weight,
           "Factor of the score in the total. With 0 the reward is measured but not trained on.")
           .range(-1e6, 1e6),
@@ -679,6 +679,14 @@ std::vector<Field> reward_fields() {
       key("directory", &RewardConfig::directory, "Working directory of the process (command).")
           .path()
           .when_unset("the folder of the job file"),
+      key("url", &RewardConfig::url, "Address that each completion is sent to, http:// or https:// (http).").when_unset("needed"),
+      key("field", &RewardConfig::field, "Where the score stands in the server's answer, a dotted path (http)."),
+      key("headers", &RewardConfig::headers, "Headers of the request by name; secrets as ${env:NAME} (http).").when_unset("none"),
+      key("concurrency", &RewardConfig::concurrency, "Requests on their way at the same time (http).").range(1, 256),
+      key("path", &RewardConfig::path,
+          "The reward model: a folder of transformers' AutoModelForSequenceClassification or of objective: reward (model).")
+          .path()
+          .when_unset("needed"),
   };
 }
 

@@ -118,7 +118,8 @@ const Names& names(OriginKind) {
 }
 const Names& names(RewardType) {
   static const Names all{"exact",       "contains", "regex",  "numeric",    "math",     "choice",
-                         "json_schema", "tags",     "length", "repetition", "overlong", "command"};
+                         "json_schema", "tags",     "length", "repetition", "overlong", "command",
+                         "http",        "model"};
   return all;
 }
 const Names& names(RegexMatch) {

@@ -75,6 +75,9 @@ constexpr EventField kScore[] = {
     {"split", text, true, "train or eval"},
     {"items", list, true, "completions: id, prompt (its example), group, sample, ids, finish (stop or length)"},
 };
+constexpr EventField kJudged[] = {
+    {"scores", list, true, "of each text that was asked about; null: not finite"},
+};
 constexpr EventField kRollout[] = {
     {"step", integer, true, "the first optimizer step that trains on it"},
     {"rollout", integer, true, "its number, from 0"},
@@ -196,6 +199,7 @@ constexpr EventField kDone[] = {
     {"threads", integer, false, "info: threads that arithmetic uses"},
     {"cuda", text, false, "info: what CUDA this engine has"},
     {"cuda_devices", integer, false, "info: GPUs that it sees"},
+    {"scores", list, false, "judge: of each text; null: not finite"},
 };
 constexpr EventField kError[] = {
     {"kind", text, true,
@@ -213,6 +217,7 @@ constexpr EventShape kShapes[] = {
     {"resumed", "the run continues from a checkpoint", kResumed},
     {"step", "one optimizer step", kStep},
     {"score", "completions to be scored: the program answers with a line {\"items\": [{parts, total, reason, text, prompt_text}]}", kScore},
+    {"judged", "what a reward model says of texts, after the program answered a score event with {\"judge\": NAME, \"texts\": [ids]}", kJudged},
     {"rollout", "completions were drawn, scored and trained on once", kRollout},
     {"measured", "one step of `forge bench`", kMeasured},
     {"progress", "of `forge bench --kernels`", kProgress},

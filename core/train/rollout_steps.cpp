@@ -71,7 +71,8 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
       eval_(eval),
       ports_(std::move(ports)),
       stop_(stop),
-      base_(open_base_logps(session)) {
+      base_(open_base_logps(session)),
+      judges_(session) {
   make_directories(ports_.run_folder + "/rollouts");
 }
 
@@ -248,8 +249,10 @@ void RolloutSteps::score(std::vector<Completion>& completions, const DataSet&, c
     asked.push_back(&c);
   }
   if (asked.empty()) return;
-  take_answer(ports_.ask({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}}),
-              asked);
+  Json answer = ports_.ask({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}});
+  while (answer.contains("judge"))
+    answer = ports_.ask({{"event", "judged"}, {"scores", judges_.scores(answer["judge"], answer.at("texts").get<std::vector<std::vector<int32_t>>>(), stop_)}});
+  take_answer(answer, asked);
 }
 
 void RolloutSteps::take_recorded(int64_t number, std::vector<Completion>& completions) const {

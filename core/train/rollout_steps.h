@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/rollout/policy_step.h"
+#include "core/train/judges.h"
 #include "core/train/reference.h"
 #include "core/train/step.h"
 
@@ -76,6 +77,7 @@ class RolloutSteps {
   const RolloutPorts ports_;
   StopFlag& stop_;
   std::unique_ptr<BaseLogps> base_;
+  Judges judges_;
   std::optional<Rollout> rollout_;
   // The epoch of prompts at hand, and the number of its first batch.
   std::vector<std::vector<int64_t>> epoch_batches_;

@@ -20,7 +20,7 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/objective", {"core/base", "core/config"}},
     {"core/text", {"core/base", "core/io"}},
     {"core/data", {"core/base", "core/config", "core/io", "core/objective", "core/text"}},
-    {"core/reward", {"core/base", "core/config", "core/io", "core/text", "core/data"}},
+    {"core/reward", {"core/base", "core/config", "core/io", "core/net", "core/text", "core/data"}},
     {"core/reinforce", {"core/base", "core/config"}},
     {"core/rollout", {"core/base", "core/config", "core/io", "core/objective", "core/reinforce"}},
     {"core/graph", {"core/base", "core/config"}},
