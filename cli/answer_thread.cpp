@@ -47,14 +47,18 @@ void AnswerThread::run() {
       work = std::move(*std::exchange(waiting_, std::nullopt));
       working_ = true;
     }
+    std::optional<Json> answer;
+    std::exception_ptr problem;
     try {
-      say(work({[this] { return stopped_.load(); }, [this](const Json& question) { return ask(question); }}));
+      answer = work({[this] { return stopped_.load(); }, [this](const Json& question) { return ask(question); }});
     } catch (const ScoringStopped&) {
     } catch (...) {
-      const std::lock_guard lock(mutex_);
-      problem_ = std::current_exception();
+      problem = std::current_exception();
     }
+    // Together: the engine may ask again as soon as it has the answer.
     const std::lock_guard lock(mutex_);
+    if (answer) said_.push_back(std::move(*answer));
+    problem_ = problem;
     working_ = false;
     ::eventfd_write(descriptor_, 1);
     changed_.notify_all();
