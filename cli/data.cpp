@@ -103,7 +103,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
   const Job& job = loaded.job;
   int64_t embedding_rows = 0;
   try {
-    const ModelSpec model = read_model_spec(job.model.path);
+    const ModelSpec model = read_model_spec(job.model);
     limit_length(loaded, model);
     embedding_rows = model.vocab_size;
   } catch (const Error&) {

@@ -161,7 +161,7 @@ class PlanParts {
     });
     const bool model = attempt([&] {
       require_model();
-      input_.model = read_model_spec(job().model.path);
+      input_.model = read_model_spec(job().model);
       if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
     });
     if (model) read_model(machine);
@@ -198,6 +198,7 @@ class PlanParts {
       run_parameters(input_.model, job().adapter,
                      job().model.quantization);  // throws if the model lacks something
     });
+    if (job().model.init == ModelInit::random) return;
     if (plan_alone() && !has_weights(job().model.path)) {
       progress_.warn(job().model.path + ": holds no weights; the plan is made of config.json");
       return;

@@ -112,7 +112,7 @@ std::optional<Difference> compare_with_source(const MergeSource& source, const s
 void write_text_and_config(const MergeSource& source, const std::string& dtype, const std::string& folder) {
   write_tokenizer_files(source.choice.text, source.choice.chat_template, folder);
   if (source.choice.adapter) copy_tokenizer_files(*source.choice.adapter, folder);
-  write_model_config(source.choice.model, source.model->spec(), dtype, folder);
+  write_model_config({.path = source.choice.model}, source.model->spec(), dtype, folder);
 }
 
 }  // namespace forge

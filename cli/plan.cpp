@@ -4,6 +4,7 @@
 #include "cli/line.h"
 #include "core/data/report/show.h"
 #include "core/plan/explain.h"
+#include "providers/gpu_speed.h"
 #include "providers/providers.h"
 
 namespace forge {
@@ -25,7 +26,8 @@ int run(const Arguments& args) {
   else if (args.json())
     print(hide_secrets(to_json(line.plan), line.loaded.secrets).dump(2) + "\n");
   else
-    print(printable(hide_secrets(explain(line.plan, args.has("--all")), line.loaded)));
+    print(printable(hide_secrets(explain(line.plan, args.has("--all")), line.loaded)) +
+          speed_line(line.plan, provider_named(line.plan.provider)));
   return 0;
 }
 

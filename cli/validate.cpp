@@ -49,7 +49,7 @@ void check_start(const LoadedJob& loaded) {
   if (!loaded.job.adapter.init_from) return;
   const bool there = file_exists(*loaded.job.adapter.init_from + "/adapter_config.json") &&
                      (file_exists(loaded.job.model.path) || is_directory(loaded.job.model.path));
-  if (there) check_start_adapter(loaded.job, read_model_spec(loaded.job.model.path), Data::optional);
+  if (there) check_start_adapter(loaded.job, read_model_spec(loaded.job.model), Data::optional);
 }
 
 Verdict examine(const std::string& file, const std::vector<std::string>& sets) {

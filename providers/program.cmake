@@ -1,7 +1,7 @@
 # The half without torch: what the program tells the plan of each provider.
 forge_library(forge_providers
   SOURCES
-    providers/providers.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp providers/reference/reference_plan.cpp
+    providers/gpu_speed.cpp providers/providers.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp providers/reference/reference_plan.cpp
     providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
   LINKS forge_plan forge_kernel_choices)
 # What kernels can do, as the plan must know it.

@@ -8,7 +8,7 @@ namespace forge {
 
 const std::vector<Provider>& providers() {
   static const std::vector<Provider> table{
-      {"fused", "our own kernels, forward and backward written by hand: Llama's layers on a CPU", fused_faults,
+      {"fused", "our own kernels, forward and backward written by hand", fused_faults,
        fused_activation_lines, fused_decoding_lines, fused_workspace},
       {"reference", "plain ATen with autograd inside each layer: every model, every device", reference_faults,
        reference_activation_lines, reference_decoding_lines, nullptr, true},

@@ -18,6 +18,7 @@ template <class T>
 using Auto = std::optional<T>;  // written `auto` in the file
 
 enum class Quantization { none, nf4, fp4, int8 };
+enum class ModelInit { file, random };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
 enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
@@ -48,8 +49,9 @@ enum class TruncationSide { right, left };
 enum class BadRow { error, skip };
 enum class Checkpointing { none, selective, full, chosen };
 enum class Precision { fp32, bf16, fp16 };
-enum class OptimizerType { adamw, adamw_8bit, lion, sgd };
-enum class ScheduleType { constant, linear, cosine, wsd };
+enum class OptimizerType { adamw, adamw_8bit, lion, sgd, adafactor, muon, schedule_free };
+enum class ScheduleType { constant, linear, cosine, wsd, cosine_with_restarts, polynomial, inverse_sqrt };
+enum class DecayShape { linear, cosine, sqrt };
 enum class OnNan { stop, skip };
 enum class RewardType {
   exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command, http, model,
@@ -61,6 +63,8 @@ enum class OnRewardError { stop, unscored };
 
 struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
+  ModelInit init = ModelInit::file;
+  std::map<std::string, Scalar> architecture;  // of init random: settings in place of config.json's
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
   std::optional<std::string> repo, revision;  // of the hub, in whose cache `path` then lies
@@ -165,6 +169,7 @@ struct DataConfig {
   std::optional<int64_t> max_prompt_length;      // tokens before the first trained one
   std::optional<int64_t> max_completion_length;  // tokens from the first trained one on
   bool packing = true;
+  bool join_documents = false;
   bool group_by_length = false;
   bool shuffle = true;
   BadRow on_bad_row = BadRow::error;
@@ -195,7 +200,7 @@ struct OptimizerConfig {
   Auto<std::vector<double>> betas;  // auto: default_betas()
   double eps = 1e-8;
   double weight_decay = 0.0;
-  double momentum = 0.0;  // sgd
+  Auto<double> momentum;  // sgd, muon; auto: default_momentum()
 };
 
 struct ScheduleConfig {
@@ -204,6 +209,9 @@ struct ScheduleConfig {
   double warmup_ratio = 0.0;
   double min_lr_ratio = 0.0;
   double decay_ratio = 0.1;  // wsd: the share of steps that decays
+  DecayShape decay = DecayShape::linear;  // wsd
+  int64_t cycles = 1;        // cosine_with_restarts
+  double power = 1;          // polynomial
 };
 
 struct CheckpointConfig {

@@ -18,6 +18,15 @@ std::vector<Field> model_fields() {
           .when_unset("path is on this machine")
           .role(KeyRole::free),
       key("revision", &ModelConfig::revision, "Branch, tag or commit of repo.").when_unset("main").role(KeyRole::free),
+      key("init", &ModelConfig::init,
+          "Where the weights come from: file, or random for a model that is trained from nothing: normal numbers with the standard "
+          "deviation initializer_range (0.02 unless config.json says another), drawn with the seed; norms begin at 1 and biases at 0. "
+          "path then gives the tokenizer, and a folder's config.json what architecture does not say.")
+          .role(KeyRole::identity),
+      key("architecture", &ModelConfig::architecture,
+          "The model of init: random, by config.json's settings: {model_type: llama, vocab_size: 8192, hidden_size: 256, ...}. They replace "
+          "the folder's config.json one by one, or as a whole where model_type differs.")
+          .role(KeyRole::identity),
       key("quantization", &ModelConfig::quantization,
           "Quantization of the frozen linear layers. The embedding and the LM head are not quantized.")
           .role(KeyRole::identity),
@@ -372,6 +381,11 @@ std::vector<Field> data_fields() {
           "Pack several examples into one row; they do not attend to each other. Affects speed, not the "
           "result.")
           .role(KeyRole::execution),
+      key("join_documents", &DataConfig::join_documents,
+          "Lay the texts of pretrain end to end and cut them into rows of max_length tokens, in which attention crosses from one text "
+          "into the next. Otherwise texts share rows but do not see each other, and overlong says what becomes of long ones.")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("group_by_length", &DataConfig::group_by_length, "Batch examples of similar length together.")
           .role(KeyRole::identity),
       key("shuffle", &DataConfig::shuffle, "Shuffle the examples in every epoch, based on the seed.")
@@ -473,29 +487,30 @@ std::vector<Field> optimizer_fields() {
   return {
       key("type", &OptimizerConfig::type,
           "The optimizer. adamw_8bit keeps its state in 8 bits. lion keeps a single moment and needs a "
-          "learning rate 3 to 10 times smaller than adamw.")
-          .later({"adafactor", "muon", "sophia"}),
+          "learning rate 3 to 10 times smaller than adamw. adafactor keeps a number for each row and column of a matrix. muon orthogonalizes the update of every "
+          "linear layer's matrix and of each adapter factor by itself, and trains all else by adamw at the same rate. schedule_free is AdamW "
+          "whose weights are averaged in place of a decaying schedule (schedule.type: constant).")
+          .later({"sophia"}),
       key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.").above(0),
-      key("betas", &OptimizerConfig::betas,
-          "Decay rates of the first and second moment (adamw, adamw_8bit), or of the update and the "
-          "momentum (lion). auto is [0.9, 0.999], for lion [0.9, 0.99].")
+      key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw, adamw_8bit, what muon trains by adamw), of the update and the momentum "
+          "(lion), or of the average and the second moment (schedule_free); auto: 0.9 and 0.999, for lion 0.9 and 0.99.")
           .at_least(0)
           .below(1)
           .length(2)
           .automatic(),
-      key("eps", &OptimizerConfig::eps, "Term added to the denominator for numerical stability (adamw, adamw_8bit).")
+      key("eps", &OptimizerConfig::eps, "Term added to the denominator for numerical stability (adamw, adamw_8bit, muon, schedule_free).")
           .above(0),
       key("weight_decay", &OptimizerConfig::weight_decay,
           "Decoupled weight decay. Not applied to norms and biases.")
           .at_least(0),
-      key("momentum", &OptimizerConfig::momentum, "Momentum (sgd).").at_least(0).below(1),
+      key("momentum", &OptimizerConfig::momentum, "Momentum (sgd, muon); auto: 0 of sgd, 0.95 of muon.").at_least(0).below(1).automatic(),
   };
 }
 
 std::vector<Field> schedule_fields() {
   return {
       key("type", &ScheduleConfig::type, "Learning rate schedule after warmup.")
-          .later({"polynomial", "inverse_sqrt", "cosine_with_restarts", "reduce_lr_on_plateau"}),
+          .later({"reduce_lr_on_plateau", "greedy"}),
       key("warmup_steps", &ScheduleConfig::warmup_steps, "Number of warmup steps.")
           .at_least(0)
           .unit("steps")
@@ -507,6 +522,9 @@ std::vector<Field> schedule_fields() {
       key("decay_ratio", &ScheduleConfig::decay_ratio,
           "Fraction of all steps in which the rate decays (wsd).")
           .range(0, 1),
+      key("decay", &ScheduleConfig::decay, "Shape of that decay (wsd): over its progress p, 1 - p, (1 + cos(pi p)) / 2 or 1 - sqrt(p)."),
+      key("cycles", &ScheduleConfig::cycles, "Number of cosines, each from the peak down (cosine_with_restarts).").at_least(1),
+      key("power", &ScheduleConfig::power, "Exponent of the share of steps that are left (polynomial).").above(0),
   };
 }
 

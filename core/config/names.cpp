@@ -100,12 +100,20 @@ const Names& names(Precision) {
   static const Names all{"fp32", "bf16", "fp16"};
   return all;
 }
+const Names& names(ModelInit) {
+  static const Names all{"file", "random"};
+  return all;
+}
 const Names& names(OptimizerType) {
-  static const Names all{"adamw", "adamw_8bit", "lion", "sgd"};
+  static const Names all{"adamw", "adamw_8bit", "lion", "sgd", "adafactor", "muon", "schedule_free"};
   return all;
 }
 const Names& names(ScheduleType) {
-  static const Names all{"constant", "linear", "cosine", "wsd"};
+  static const Names all{"constant", "linear", "cosine", "wsd", "cosine_with_restarts", "polynomial", "inverse_sqrt"};
+  return all;
+}
+const Names& names(DecayShape) {
+  static const Names all{"linear", "cosine", "sqrt"};
   return all;
 }
 const Names& names(OnNan) {

@@ -39,6 +39,8 @@ const std::vector<std::string>& names(Checkpointing);
 const std::vector<std::string>& names(Precision);
 const std::vector<std::string>& names(OptimizerType);
 const std::vector<std::string>& names(ScheduleType);
+const std::vector<std::string>& names(DecayShape);
+const std::vector<std::string>& names(ModelInit);
 const std::vector<std::string>& names(OnNan);
 const std::vector<std::string>& names(OriginKind);
 const std::vector<std::string>& names(RewardType);

@@ -88,6 +88,8 @@ class PolicyRules {
             format_count(o.value.pretrain_steps) + " steps leave none for the policy (train.max_steps " +
                 format_count(*job_.train.max_steps) + ")",
             "lower it");
+    if (job_.optimizer.type == OptimizerType::schedule_free)
+      fault("optimizer.type", "schedule_free keeps an average of the weights, which the value network has none of", "take adamw");
     if (job_.adapter.init == LoraInit::pissa && !job_.adapter.init_from)
       fault("adapter.init", "pissa takes its factors out of the base, which the value network shares", "write adapter.init: default");
   }

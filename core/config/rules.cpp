@@ -29,6 +29,8 @@ class Rules {
     if (sound({"name"})) name();
     if (sound({"adapter"})) adapter();
     if (sound({"adapter", "model"})) quantization();
+    start();
+    joined();
     if (sound({"adapter"})) patterns();
     if (sound({"train", "data"})) batch();
     if (sound({"objective", "data"})) objective();
@@ -92,6 +94,23 @@ class Rules {
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
     if (model.double_quantization && !has_scales)
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));
+  }
+
+  void start() {
+    const ModelConfig& model = job_.model;
+    if (model.init == ModelInit::file)
+      return no_effect("model.architecture", "the weights are the file's, and config.json says what they are",
+                       "write init: random, or remove it");
+    if (job_.adapter.type != AdapterType::none)
+      fault("model.init", "random weights carry no adapter", "write adapter: none");
+  }
+
+  void joined() {
+    if (!job_.data.join_documents) return;
+    if (job_.objective.type != ObjectiveType::pretrain)
+      fault("data.join_documents", "objective.type is " + name_of(job_.objective.type) + ", whose examples stay apart",
+            "write objective: pretrain");
+    no_effect("data.overlong", "data.join_documents cuts every max_length tokens");
   }
 
   // Refuses what no regex engine accepts; the plan matches it against the model's module names.
@@ -306,24 +325,42 @@ class Rules {
   void optimizer() {
     const OptimizerConfig& optimizer = job_.optimizer;
     const std::string name = name_of(optimizer.type);
-    if (optimizer.type == OptimizerType::sgd)
-      no_effect("optimizer.betas", "sgd has momentum");
-    else
-      no_effect("optimizer.momentum", name + " has betas");
-    if (optimizer.type == OptimizerType::sgd || optimizer.type == OptimizerType::lion)
-      no_effect("optimizer.eps", name + " has none");
+    const auto is = [&](std::initializer_list<OptimizerType> types) {
+      return std::find(types.begin(), types.end(), optimizer.type) != types.end();
+    };
+    using enum OptimizerType;
+    if (is({sgd})) no_effect("optimizer.betas", "sgd has momentum");
+    if (is({adafactor})) no_effect("optimizer.betas", "adafactor's second moment decays by the number of the step, and it has no first");
+    if (is({adafactor})) no_effect("optimizer.momentum", "adafactor has no first moment");
+    if (!is({sgd, muon, adafactor})) no_effect("optimizer.momentum", name + " has betas");
+    if (is({sgd, lion})) no_effect("optimizer.eps", name + " has none");
+    if (is({adafactor})) no_effect("optimizer.eps", "adafactor adds 1e-30 to squared gradients");
+    if (is({schedule_free}) && optimizer.betas && (*optimizer.betas)[0] == 0)
+      fault("optimizer.betas", "schedule_free evaluates where the first is not 0", "0.9 is usual");
   }
 
   void schedule() {
     const ScheduleConfig& schedule = job_.schedule;
     if (schedule.warmup_steps && given("schedule.warmup_ratio") && schedule.warmup_ratio > 0)
       fault("schedule.warmup_ratio", "schedule.warmup_steps is set too", "keep one of them");
-    if (schedule.type != ScheduleType::wsd)
-      no_effect("schedule.decay_ratio", "the schedule is " + name_of(schedule.type) + ", not wsd");
-    else if (schedule.warmup_ratio + schedule.decay_ratio > 1)
+    const auto only_of = [&](const char* key, ScheduleType type) {
+      if (schedule.type != type)
+        no_effect(key, "the schedule is " + name_of(schedule.type) + ", not " + name_of(type));
+    };
+    only_of("schedule.decay_ratio", ScheduleType::wsd);
+    only_of("schedule.decay", ScheduleType::wsd);
+    only_of("schedule.cycles", ScheduleType::cosine_with_restarts);
+    only_of("schedule.power", ScheduleType::polynomial);
+    if (schedule.type == ScheduleType::wsd && schedule.warmup_ratio + schedule.decay_ratio > 1)
       fault("schedule.decay_ratio", "warmup_ratio and decay_ratio together are more than 1");
     if (schedule.type == ScheduleType::constant)
       no_effect("schedule.min_lr_ratio", "the schedule is constant");
+    if (schedule.type == ScheduleType::inverse_sqrt)
+      no_effect("schedule.min_lr_ratio", "inverse_sqrt has no end to fall to");
+    if (job_.optimizer.type == OptimizerType::schedule_free && schedule.type != ScheduleType::constant)
+      fault(given("schedule.type") ? "schedule.type" : "optimizer.type",
+            "schedule_free averages its weights in place of a decaying rate, and the schedule is " + name_of(schedule.type),
+            "write schedule: constant; it may warm up");
   }
 
   void device() {

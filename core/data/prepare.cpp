@@ -13,6 +13,7 @@
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/data/examples/chunk_worker.h"
+#include "core/data/examples/joined.h"
 #include "core/data/examples/lost_rows.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
@@ -268,7 +269,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   std::vector<int64_t> bytes_read(sources.size());
   PrepareProgress progress{.total_bytes = stream.total_bytes()};
   const int64_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
-  for_each_result(stream, worker, threads, [&](ChunkResult result) {
+  const auto take = [&](ChunkResult result) {
     DataSummary& summary = by_source[result.source];
     count(summary, result, maker);
     bytes_read[result.source] += result.bytes;
@@ -287,7 +288,13 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     progress.rows += result.rows;
     progress.examples += static_cast<int64_t>(result.examples.size());
     if (options.progress) options.progress(progress);
+  };
+  JoinedDocuments joined(job.data.max_length);
+  for_each_result(stream, worker, threads, [&](ChunkResult result) {
+    if (job.data.join_documents) result.examples = joined.rows_of(std::move(result.examples));
+    take(std::move(result));
   });
+  if (job.data.join_documents) take({.source = sources.size() - 1, .examples = joined.rest()});
   progress.bytes =
       estimate ? progress.bytes : progress.total_bytes;  // blank lines are not counted as rows
   if (options.progress) options.progress(progress);

@@ -79,6 +79,7 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
   spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, family.norm_eps);
   spec.tie_word_embeddings = settings.flag("tie_word_embeddings", family.tied);
   if (scores) read_score_head(settings, spec);
+  spec.initializer_range = settings.number("initializer_range", 0, 100, 0.02);
   read_rope(settings, family, spec);
   read_tokens(settings, spec);
   family.read(settings, spec);

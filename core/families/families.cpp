@@ -21,7 +21,8 @@ const std::vector<Family>& families() {
       llama_family(),  mistral_family(), qwen2_family(),   qwen3_family(),   phi3_family(),
       gemma_family(),  gemma2_family(),  gemma3_family(),  smollm3_family(), granite_family(),
       olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
-      cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family()};
+      cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family(),
+      falcon_family(), stablelm_family()};
   return table;
 }
 
@@ -32,6 +33,15 @@ const Family& family_of_architecture(const std::string& architecture, const std:
     known.push_back(family.architecture);
   }
   unknown_architecture(architecture, where, known);
+}
+
+std::string architecture_of_type(const Json& type) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (type == family.name) return family.architecture;
+    known.push_back(family.name);
+  }
+  throw Error(ErrorKind::job, "model.architecture: model_type is " + dump_json(type) + ", forge knows " + join(known, ", "));
 }
 
 const Family& family_of_gguf(const std::string& architecture, const std::string& where) {

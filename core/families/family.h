@@ -65,12 +65,16 @@ Family cohere_family();
 Family cohere2_family();
 Family starcoder2_family();
 Family gpt_neox_family();
+Family falcon_family();
+Family stablelm_family();
 
 const std::vector<Family>& families();
 
 // Rows by the name a file uses. Throw Error(job) "unknown architecture X; forge knows …".
 const Family& family_of_architecture(const std::string& architecture, const std::string& where);
 const Family& family_of_gguf(const std::string& architecture, const std::string& where);
+// The class of a model_type, for messages in model.architecture. Throws Error(job) for an unknown one.
+std::string architecture_of_type(const Json& type);
 // By ModelSpec::family.
 const Family& family_of(const ModelSpec& spec);
 

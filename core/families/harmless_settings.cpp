@@ -15,7 +15,7 @@ const std::set<std::string>& harmless_settings() {
       "trust_remote_code", "transformers.js_config", "finetuning_task", "torchscript", "use_bfloat16",
       "tf_legacy_loss", "max_sequence_length",
       // initialisation, caching, outputs, distribution: nothing a loaded decoder computes in training
-      "initializer_range", "use_cache", "output_attentions", "output_hidden_states", "return_dict",
+      "use_cache", "output_attentions", "output_hidden_states", "return_dict",
       "return_dict_in_generate", "output_scores", "use_return_dict", "base_model_tp_plan",
       "base_model_pp_plan", "attn_implementation", "keys_to_ignore_at_inference", "tokenizer_class", "prefix",
       "problem_type", "id2label", "label2id", "num_labels", "task_specific_params", "gradient_checkpointing",

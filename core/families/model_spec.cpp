@@ -3,7 +3,9 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/io/members.h"
+#include "core/config/job_json.h"
 #include "core/families/config_spec.h"
+#include "core/families/family.h"
 #include "core/families/gguf_spec.h"
 
 namespace forge {
@@ -65,6 +67,7 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("eos_token_ids", spec.eos_token_ids, "tokens that end a text", at_least(0));
   member("bos_token_id", spec.bos_token_id, "-1: none", at_least(-1));
   member("pad_token_id", spec.pad_token_id, "-1: none", at_least(-1));
+  member.later("initializer_range", spec.initializer_range, "standard deviation of weights that are drawn", between(0, 100));
 };
 
 constexpr int64_t kLargestConfig = 16 << 20;
@@ -107,13 +110,31 @@ ModelSpec read_model_spec(const std::string& path) {
     throw Error(ErrorKind::environment, path + ": not a model")
         .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
   }
-  const std::string file = path + "/config.json";
-  if (!file_exists(file))
-    throw Error(ErrorKind::environment, path + ": a folder without config.json")
-        .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
-  const Json config =
-      parse_json(read_file(file, kLargestConfig, ErrorKind::environment), file, ErrorKind::environment);
-  return model_spec_from_config(config, file);
+  return model_spec_from_config(model_config({.path = path}), path + "/config.json");
+}
+
+Json model_config(const ModelConfig& model) {
+  const std::string file = model.path + "/config.json";
+  Json config = Json::object();
+  if (file_exists(file))
+    config = parse_json(read_file(file, kLargestConfig, ErrorKind::environment), file, ErrorKind::environment);
+  else if (!model.architecture.contains("model_type"))
+    throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
+        .hint(model.init == ModelInit::random ? "say all of the model in model.architecture, beginning with model_type"
+                                              : "model.path is a Hugging Face folder with config.json, or a .gguf file");
+  if (model.architecture.empty() || !config.is_object()) return config;
+  const Json stated = json_of(model.architecture);
+  if (const auto type = stated.find("model_type"); type != stated.end() && *type != config.value("model_type", Json())) {
+    config = Json::object();
+    config["architectures"] = {architecture_of_type(*type)};
+  }
+  config.update(stated);
+  return config;
+}
+
+ModelSpec read_model_spec(const ModelConfig& model) {
+  if (model.init == ModelInit::file) return read_model_spec(model.path);
+  return model_spec_from_config(model_config(model), model.architecture.empty() ? model.path + "/config.json" : "model.architecture");
 }
 
 }  // namespace forge

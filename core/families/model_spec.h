@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/job.h"
 #include "core/io/json.h"
 #include "core/io/tensor_file.h"
 
@@ -62,6 +63,7 @@ struct ModelSpec {
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
   int64_t bos_token_id = -1, pad_token_id = -1;
+  double initializer_range = 0.02;  // standard deviation of weights that are drawn
 
   // Features of a head that are turned.
   int64_t rotary_dim() const { return rotary_dim_of(head_dim, rope.partial_rotary_factor); }
@@ -92,5 +94,10 @@ bool starts_score_head(const ModelSpec& spec);
 // know (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken
 // file.
 ModelSpec read_model_spec(const std::string& path);
+
+// The model of a job: that of its path, or, where its weights are drawn, what config.json and model.architecture say together.
+ModelSpec read_model_spec(const ModelConfig& model);
+// That config.json, of a folder.
+Json model_config(const ModelConfig& model);
 
 }  // namespace forge

@@ -53,6 +53,7 @@ std::string head_name(const ModelSpec& spec) {
 
 std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter) {
   std::vector<Module> saved;
+  if (adapter.modules_to_save.empty()) return saved;
   std::vector<bool> used(adapter.modules_to_save.size(), false);
   for (const Module& module : modules_of(spec)) {
     bool wanted = false;

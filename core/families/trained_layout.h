@@ -7,8 +7,14 @@
 //   adamw_8bit   both as codes of a byte, with the largest of each 256 values  2.03
 //   lion         exp_avg                                                      4
 //   sgd          momentum; nothing without                                    4
+//   adafactor    exp_avg_sq_row and exp_avg_sq_col of a matrix [rows, columns]  4 a row and a column
+//                exp_avg_sq of a vector                                       4
+//   muon         momentum of a hidden matrix                                  4
+//                exp_avg, exp_avg_sq of all else                              8
+//   schedule_free  z, exp_avg_sq                                              8
 //
 // adamw_8bit keeps fp32 state, like bitsandbytes under transformers, for embeddings and for tensors of fewer than 4,096 elements.
+// muon's hidden matrices are the weights of linear layers inside the decoder's, and the factors of their adapters.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,32 +23,51 @@
 
 namespace forge {
 
+// Elements that are updated at once where an update needs room.
+inline constexpr int64_t kUpdateChunk = 1 << 16;
+
+// What kind of state a parameter has.
+enum class StateKind {
+  plain,   // fp32, element by element
+  coded,   // in 8 bits
+  matrix,  // of the matrix as a whole: its update sees rows and columns
+};
+
 struct TrainedSlice {
   Parameter parameter;
   int64_t offset = 0;        // in elements of the flat buffers
   int64_t padded = 0;        // elements up to the next slice
-  bool coded = false;        // state in 8 bits
+  StateKind state = StateKind::plain;
   int64_t state_offset = 0;  // among the slices whose state is of the same kind
+  int64_t row_offset = 0, column_offset = 0;  // of a matrix, in parts with a value for each row or column
+
+  int64_t columns() const { return parameter.shape.back(); }
+  int64_t rows() const { return parameter.count() / columns(); }
 };
 
 // A flat buffer of optimizer state.
 struct StatePart {
-  std::string name;         // "exp_avg"
-  bool coded = false;       // holds the slices with coded state, else the others
+  enum class Of { element, row, column };
+
+  std::string name;  // "exp_avg"
+  StateKind kind = StateKind::plain;  // holds the slices with state of this kind
+  Of of = Of::element;                // what has one value
   bool bytes_only = false;  // uint8, else fp32
   int64_t block = 1;        // elements that share one value
   int64_t values = 0;
 
   int64_t bytes() const { return values * (bytes_only ? 1 : 4); }
   // Of a slice: its first value, and how many it has without padding.
-  int64_t begin(const TrainedSlice& slice) const { return slice.state_offset / block; }
-  int64_t count(const TrainedSlice& slice) const { return (slice.parameter.count() + block - 1) / block; }
+  int64_t begin(const TrainedSlice& slice) const;
+  int64_t count(const TrainedSlice& slice) const;
 };
 
 struct TrainedLayout {
   std::vector<TrainedSlice> slices;
   int64_t elements = 0;  // with the padding between slices
   std::vector<StatePart> state;
+  bool averages = false;      // a checkpoint has the weights' average, and the trained weights beside it
+  int64_t working_bytes = 0;  // of an update, beside weights, gradients and state
 
   int64_t state_bytes() const;
   // What an update reads and writes: weights, gradients, state, and a copy of the weights of `copy_bytes` an element.
@@ -54,5 +79,7 @@ TrainedLayout trained_layout(const std::vector<Parameter>& parameters, const Opt
 
 // (0.9, 0.999) as Adam's authors have it, (0.9, 0.99) as Lion's.
 std::vector<double> default_betas(OptimizerType type);
+// 0.95 of muon, 0 of sgd.
+double default_momentum(OptimizerType type);
 
 }  // namespace forge

@@ -61,6 +61,7 @@ Json config_of_spec(const ModelSpec& spec) {
               {"head_dim", spec.head_dim},
               {"hidden_act", family.activation},
               {"hidden_size", spec.hidden_size},
+              {"initializer_range", spec.initializer_range},
               {"intermediate_size", spec.intermediate_size},
               {"max_position_embeddings", spec.max_position_embeddings},
               {"num_attention_heads", spec.num_heads},

@@ -10,8 +10,6 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kNarrowChunk = 1 << 16;  // weights without masters that are fp32 at once
-
 float* numbers(const at::Tensor& tensor) { return tensor.data_ptr<float>(); }
 
 // What every rule's arguments share.
@@ -37,7 +35,7 @@ void update(ComputeDevice& device, const AdamW& rule, const UpdateStep& step, co
 }
 
 void update(ComputeDevice& device, const AdamW8bit& rule, const UpdateStep& step, const UpdateStretch& s) {
-  if (!s.coded) return update(device, AdamW{rule.beta1, rule.beta2, rule.eps}, step, s);
+  if (s.kind == StateKind::plain) return update(device, AdamW{rule.beta1, rule.beta2, rule.eps}, step, s);
   auto args = common<AdamW8bitUpdate>(step, s);
   args.mean = s.state[0].data_ptr<uint8_t>(), args.square = s.state[1].data_ptr<uint8_t>();
   args.mean_absmax = numbers(s.state[2]), args.square_absmax = numbers(s.state[3]);
@@ -54,8 +52,14 @@ void update(ComputeDevice& device, const Lion& rule, const UpdateStep& step, con
   device.run(args);
 }
 
+void update(ComputeDevice& device, const Muon& rule, const UpdateStep& step, const UpdateStretch& s) {
+  if (s.kind == StateKind::plain) return update(device, rule.other, step, s);
+  update_composed(rule, step, s);
+}
+
 // No kernel: one pass of ATen for each of its operations.
-void update(ComputeDevice&, const Sgd& rule, const UpdateStep& step, const UpdateStretch& s) { update_composed(rule, step, s); }
+template <class Rule>
+void update(ComputeDevice&, const Rule& rule, const UpdateStep& step, const UpdateStretch& s) { update_composed(rule, step, s); }
 
 void update_fp32(ComputeDevice& device, const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
   std::visit([&](const auto& r) { update(device, r, step, stretch); }, rule);
@@ -63,7 +67,7 @@ void update_fp32(ComputeDevice& device, const OptimizerRule& rule, const UpdateS
 
 // `count` elements of range i.
 UpdateStretch part_of(const UpdateStretch& s, size_t i, int64_t begin, int64_t count) {
-  UpdateStretch part{s.weight.narrow(0, begin, count), s.grad.narrow(0, begin, count), {}, {}, s.coded};
+  UpdateStretch part{s.weight.narrow(0, begin, count), s.grad.narrow(0, begin, count), {}, {}, s.kind};
   for (const at::Tensor& state : s.state) {
     const int64_t block = s.weight.numel() / state.numel();
     part.state.push_back(state.narrow(0, begin / block, count / block));
@@ -77,13 +81,14 @@ UpdateStretch part_of(const UpdateStretch& s, size_t i, int64_t begin, int64_t c
 
 void update_by_kernels(ComputeDevice& device, const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
   if (stretch.weight.scalar_type() == at::kFloat) return update_fp32(device, rule, step, stretch);
-  if (device.separate()) return update_composed(rule, step, stretch);
+  // A matrix is not cut.
+  if (device.separate() || stretch.kind == StateKind::matrix || by_parameter(rule)) return update_composed(rule, step, stretch);
   FORGE_CHECK(!stretch.copy.defined(), "weights without masters have no copy");
-  const at::Tensor wide = at::empty({std::min(kNarrowChunk, stretch.weight.numel())}, at::kFloat);
+  const at::Tensor wide = at::empty({std::min(kUpdateChunk, stretch.weight.numel())}, at::kFloat);
   int64_t begin = 0;
   for (size_t i = 0; i < stretch.ends.size(); ++i)
     for (int64_t end = stretch.ends[i]; begin < end;) {
-      const int64_t count = std::min(kNarrowChunk, end - begin);
+      const int64_t count = std::min(kUpdateChunk, end - begin);
       UpdateStretch part = part_of(stretch, i, begin, count);
       part.copy = part.weight;
       part.weight = wide.narrow(0, 0, count).copy_(part.copy);

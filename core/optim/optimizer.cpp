@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/device/device_of.h"
@@ -35,10 +36,13 @@ Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, Trai
   for (const StatePart& part : layout.state)
     states_.push_back(at::zeros({part.values}, options.dtype(part.bytes_only ? at::kByte : at::kFloat)));
   for (const TrainedSlice& slice : layout.slices) {
-    if (stretches_.empty() || stretches_.back().update.coded != slice.coded)
-      stretches_.push_back({.begin = slice.offset, .state_begin = slice.state_offset, .update = {.coded = slice.coded}});
+    const bool alone = slice.state == StateKind::matrix || by_parameter(rule_);
+    if (stretches_.empty() || alone || stretches_.back().update.kind != slice.state)
+      stretches_.push_back({.begin = slice.offset, .slice = &slice - layout.slices.data()});
     Stretch& stretch = stretches_.back();
     UpdateStretch& update = stretch.update;
+    update.kind = slice.state;
+    if (alone) update.elements = slice.parameter.count(), update.rows = slice.rows(), update.columns = slice.columns();
     const auto factor = static_cast<float>(slice.parameter.role == Role::lora_b ? lora_plus_ratio : 1);
     const auto decay = static_cast<float>(slice.parameter.weight_decay ? config.weight_decay : 0);
     const int64_t end = slice.offset + slice.padded - stretch.begin;
@@ -51,9 +55,10 @@ Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, Trai
   for (Stretch& stretch : stretches_)
     for (size_t i = 0; i < layout.state.size(); ++i) {
       const StatePart& part = layout.state[i];
-      if (part.coded == stretch.update.coded)
-        stretch.update.state.push_back(
-            states_[i].narrow(0, stretch.state_begin / part.block, stretch.update.ends.back() / part.block));
+      if (part.kind != stretch.update.kind) continue;
+      const TrainedSlice& slice = layout.slices[static_cast<size_t>(stretch.slice)];
+      const int64_t count = part.of == StatePart::Of::element ? stretch.update.ends.back() / part.block : part.count(slice);
+      stretch.update.state.push_back(states_[i].narrow(0, part.begin(slice), count));
     }
   place_numbers();
 }
@@ -100,9 +105,43 @@ const GradientVerdict& Optimizer::measure(double unscale, double max_norm, void*
   return verdict_;
 }
 
+// The share of the point that this rate leads to: the points are weighted by the square of the largest rate so far.
+double Optimizer::note_rate(double rate) {
+  if (average.weights == 0)  // the first point is where training begins
+    for (size_t i = 0; i < states_.size(); ++i)
+      if (trainables_.layout().state[i].name == "z") states_[i].copy_(trainables_.master());
+  average.largest_rate = std::max(average.largest_rate, rate);
+  const double weight = average.largest_rate * average.largest_rate;
+  average.weights += weight;
+  return average.weights > 0 ? weight / average.weights : 0;
+}
+
+// x = y + (1 − 1/β₁)(z − y)
+void Optimizer::show_average() {
+  const auto* rule = std::get_if<ScheduleFree>(&rule_);
+  if (!rule || average.weights == 0) return;
+  c10::NoGradGuard no_grad;
+  if (!trainables_.grad().defined()) trainables_.zero_grad();
+  hidden_ = trainables_.grad().copy_(trainables_.master());
+  for (int64_t begin = 0; begin < hidden_.numel(); begin += kUpdateChunk) {
+    const auto part = [&](const at::Tensor& flat) { return flat.narrow(0, begin, std::min(kUpdateChunk, flat.numel() - begin)); };
+    part(trainables_.master()).copy_(at::lerp(part(hidden_), part(states_[0]), 1 - 1 / rule->beta1));
+  }
+  trainables_.publish();
+}
+
+void Optimizer::hide_average() {
+  if (!hidden_.defined()) return;
+  c10::NoGradGuard no_grad;
+  trainables_.master().copy_(hidden_);
+  hidden_.reset();
+  trainables_.publish();
+}
+
 void Optimizer::update(double learning_rate, int64_t updates) {
   c10::NoGradGuard no_grad;
-  const UpdateStep step{learning_rate, updates, verdict_.numbers.data(), verdict(), signed_map_, unsigned_map_};
+  UpdateStep step{learning_rate, updates, verdict_.numbers.data(), verdict(), signed_map_, unsigned_map_};
+  if (std::holds_alternative<ScheduleFree>(rule_)) step.average_share = note_rate(learning_rate);
   for (Stretch& stretch : stretches_) {
     UpdateStretch& update = stretch.update;
     const int64_t count = update.ends.back();

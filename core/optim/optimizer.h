@@ -1,6 +1,5 @@
 #pragma once
-// The update of the flat trainable buffers: the gradients' norm and what it decides, then AdamW, AdamW with 8-bit state, Lion or
-// SGD with momentum. State is flat like the parameters (core/families/trained_layout.h).
+// The update of the flat trainable buffers: the gradients' norm and what it decides, then the rule (core/optim/rules.h). State is flat like the parameters (core/families/trained_layout.h).
 #include <ATen/core/Tensor.h>
 
 #include <array>
@@ -31,6 +30,19 @@ class Optimizer {
   const GradientVerdict& measure(double unscale, double max_norm, void* workspace);
   int64_t norm_workspace() const;
 
+  // Of schedule_free: what decides how much of the average the next point is.
+  struct Average {
+    double largest_rate = 0, weights = 0;  // weights: Σ largest rate² over the updates
+  };
+  Average average;
+
+  // Puts the average in the place of the trained weights, where the rule keeps one, and back exactly; they wait where the gradients
+  // are, so no step may come between. Without an average they do nothing.
+  void show_average();
+  void hide_average();
+  // Whether the gradients' place holds the trained weights now.
+  bool shows_average() const { return hidden_.defined(); }
+
   // One update; `learning_rate` is the schedule's value; `updates` counts updates from 1.
   void update(double learning_rate, int64_t updates);
   ComputeDevice& device() const { return device_; }
@@ -40,21 +52,34 @@ class Optimizer {
 
  private:
   void place_numbers();
+  double note_rate(double rate);
   float* verdict() { return separate_.bytes() > 0 ? separate_.as<float>() : verdict_.numbers.data(); }
 
   TrainableSet& trainables_;
   ComputeDevice& device_;
   OptimizerRule rule_;
   std::vector<at::Tensor> states_;
+  at::Tensor hidden_;
   // The flat buffers cut where the kind of state changes; gradients and weights are put in at each update.
   struct Stretch {
-    int64_t begin = 0, state_begin = 0;
+    int64_t begin = 0, slice = 0;  // the first element, and the first slice by its number
     UpdateStretch update;
   };
   std::vector<Stretch> stretches_;
   GradientVerdict verdict_;
   const float *signed_map_ = nullptr, *unsigned_map_ = nullptr;
   DeviceBlock separate_;  // the verdict, the maps of 8-bit state and the ranges, where the host's memory is not the device's
+};
+
+// Shows the average while it lives.
+class AverageShown {
+ public:
+  explicit AverageShown(Optimizer& optimizer) : optimizer_(optimizer) { optimizer_.show_average(); }
+  ~AverageShown() { optimizer_.hide_average(); }
+  AverageShown(const AverageShown&) = delete;
+
+ private:
+  Optimizer& optimizer_;
 };
 
 }  // namespace forge

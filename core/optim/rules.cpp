@@ -13,10 +13,18 @@ OptimizerRule rule_of(const OptimizerConfig& config) {
       return AdamW8bit{betas[0], betas[1], config.eps};
     case OptimizerType::lion:
       return Lion{betas[0], betas[1]};
+    case OptimizerType::adafactor:
+      return Adafactor{};
+    case OptimizerType::muon:
+      return Muon{config.momentum.value_or(default_momentum(config.type)), {betas[0], betas[1], config.eps}};
+    case OptimizerType::schedule_free:
+      return ScheduleFree{betas[0], betas[1], config.eps};
     case OptimizerType::sgd:
       break;
   }
-  return Sgd{config.momentum};
+  return Sgd{config.momentum.value_or(0)};
 }
+
+bool by_parameter(const OptimizerRule& rule) { return std::holds_alternative<Adafactor>(rule); }
 
 }  // namespace forge

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/families/trained_layout.h"
 #include "kernels/device/device.h"
 
 namespace forge {
@@ -22,9 +23,19 @@ struct Lion {
 struct Sgd {
   double momentum;
 };
-using OptimizerRule = std::variant<AdamW, AdamW8bit, Lion, Sgd>;
+struct Adafactor {};
+struct Muon {
+  double momentum;
+  AdamW other;  // of what is no hidden matrix
+};
+struct ScheduleFree {
+  double beta1, beta2, eps;
+};
+using OptimizerRule = std::variant<AdamW, AdamW8bit, Lion, Sgd, Adafactor, Muon, ScheduleFree>;
 
 OptimizerRule rule_of(const OptimizerConfig& config);
+// Whether every parameter is updated by itself, rather than neighbours together.
+bool by_parameter(const OptimizerRule& rule);
 
 // Neighbouring parameters with state of one kind: a stretch of every flat buffer.
 struct UpdateStretch {
@@ -32,7 +43,9 @@ struct UpdateStretch {
   at::Tensor grad;                // fp32
   at::Tensor copy;                // in the compute type; or undefined
   std::vector<at::Tensor> state;  // in the order of the layout's parts
-  bool coded = false;             // its state is in 8 bits
+  StateKind kind = StateKind::plain;
+  // Of a matrix, or of a vector that is updated by itself; what lies behind its elements is padding.
+  int64_t elements = 0, rows = 0, columns = 0;
   // Neighbours with the same settings: where each ends in the stretch, what multiplies the rate, and its decay.
   std::vector<int64_t> ends;
   std::vector<float> rate_factors, decays;
@@ -45,6 +58,7 @@ struct UpdateStep {
   const float* verdict = nullptr;  // norm, scale, finite: where the host reads them
   const float* device_verdict = nullptr;
   const float *signed_map = nullptr, *unsigned_map = nullptr;  // state_map's, where the device reads them
+  double average_share = 0;  // schedule_free: of the newest point in the average of all
 };
 
 // Composed of ATen, on any device; what the kernels are compared with.

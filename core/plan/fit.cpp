@@ -122,15 +122,17 @@ class Recomputation {
     plan_.recompute = recomputed_by(forward_, policy);
     return fits();
   }
-  // With the least that fits, or with all where nothing does.
-  bool fits_chosen() {
-    if (fits(Checkpointing::none)) return true;
-    if (!fits(Checkpointing::full)) return false;
-    size_t too_few = 0, enough = units_.size();
+  // With the least that fits, where something must be computed again: at most this share of a step's arithmetic. What was enough
+  // for a larger micro-batch is so again.
+  bool fits_chosen(double most) {
+    size_t too_few = 0, enough = within(most);
+    if (enough == 0 || !(enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full))) return false;
+    if (enough_ > 0) enough = std::min(enough, enough_);
     while (enough - too_few > 1) {
       const size_t middle = (too_few + enough) / 2;
       (fits_first(middle) ? enough : too_few) = middle;
     }
+    enough_ = enough;
     // The last may be more than full computes again, or the same.
     return enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full);
   }
@@ -144,6 +146,13 @@ class Recomputation {
   }
 
  private:
+  // The units that together are at most this share of a step's arithmetic.
+  size_t within(double share) const {
+    double flops = 0;
+    for (size_t i = 0; i < units_.size(); ++i)
+      if ((flops += units_[i].flops) > share * 3 * forward_flops_) return i;
+    return units_.size();
+  }
   bool fits() {
     plan_.memory = memory_lines(plan_, *search_.provider, inventory_, train_, eval_);
     plan_.predicted_peak_bytes = total_bytes(plan_.memory);
@@ -163,6 +172,7 @@ class Recomputation {
   Graph forward_;
   std::vector<RecomputeUnit> units_;
   double forward_flops_ = 0;
+  size_t enough_ = 0;  // units with which the last micro-batch fit that needed any; 0: none did
 };
 
 // What a micro-batch costs beside its arithmetic, in tokens: weights are read, and launches or threads met, once for each. By
@@ -177,12 +187,24 @@ bool fits(Plan& plan, const Search& search) {
   Plan fastest, smallest;
   double best = std::numeric_limits<double>::infinity();
   smallest.predicted_peak_bytes = INT64_MAX;
-  for (int64_t tokens : search.fixed_batch ? std::vector<int64_t>{0} : sizes(plan, search.knee, 1)) {
+  const std::vector<int64_t> all = search.fixed_batch ? std::vector<int64_t>{0} : sizes(plan, search.knee, 1);
+  const auto take = [&](int64_t tokens) {
     if (tokens > 0) set_micro_batch(plan, tokens);
-    const double floor = tokens > 0 ? 1 + overhead_tokens(search) / static_cast<double>(tokens) : 1;
-    if (floor >= best) break;
     recomputation.take_micro_batch();
-    if (!(search.fixed_checkpointing ? recomputation.fits(asked) : recomputation.fits_chosen())) {
+  };
+  const auto floor_of = [&](int64_t tokens) { return tokens > 0 ? 1 + overhead_tokens(search) / static_cast<double>(tokens) : 1; };
+  // The largest that fits with nothing computed again: what the others must undercut.
+  auto whole = all.end();
+  if (!search.fixed_checkpointing)
+    whole = std::find_if(all.begin(), all.end(), [&](int64_t tokens) { return take(tokens), recomputation.fits(Checkpointing::none); });
+  for (auto size = all.begin(); size != all.end(); ++size) {
+    const double floor = floor_of(*size), limit = whole == all.end() ? best : std::min(best, floor_of(*whole));
+    if (floor >= best) break;
+    take(*size);
+    const bool fits = search.fixed_checkpointing ? recomputation.fits(asked)
+                      : size == whole            ? recomputation.fits(Checkpointing::none)
+                                                 : recomputation.fits_chosen(limit - floor);
+    if (!fits) {
       if (plan.predicted_peak_bytes < smallest.predicted_peak_bytes) smallest = plan;
       continue;
     }

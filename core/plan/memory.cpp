@@ -130,8 +130,10 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
 std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
                                      Precision precision, bool tied_head) {
   const Counts counts = count(parameters, job.model, tied_head);
-  const int64_t trained = trained_layout(parameters, job.optimizer).elements;
+  const TrainedLayout layout = trained_layout(parameters, job.optimizer);
+  const int64_t trained = layout.elements;
   std::vector<MemoryLine> lines;
+  add(lines, "working memory of " + name_of(job.optimizer.type), layout.working_bytes, "of the largest matrix, while it is updated");
   if (!job.train.master_weights && precision != Precision::fp32)
     add(lines, "trained weights in fp32", trained * 4,
         times(trained, 4) + ", while they are updated and saved");

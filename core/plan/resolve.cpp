@@ -263,9 +263,15 @@ void resolve_global_batch(Plan& plan) {
 
 void resolve_optimizer(Plan& plan) {
   OptimizerConfig& optimizer = plan.job.optimizer;
-  if (optimizer.betas) return;
-  optimizer.betas = default_betas(optimizer.type);
-  plan.origins["optimizer.betas"] = {OriginKind::unset, "default", "those of " + name_of(optimizer.type)};
+  const ValueOrigin of_type{OriginKind::unset, "default", "those of " + name_of(optimizer.type)};
+  if (!optimizer.betas) {
+    optimizer.betas = default_betas(optimizer.type);
+    plan.origins["optimizer.betas"] = of_type;
+  }
+  if (!optimizer.momentum && default_momentum(optimizer.type) > 0) {
+    optimizer.momentum = default_momentum(optimizer.type);
+    plan.origins["optimizer.momentum"] = {OriginKind::unset, "default", "that of " + name_of(optimizer.type)};
+  }
 }
 
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
@@ -314,7 +320,7 @@ void resolve_disk(Plan& plan) {
   const Job& job = plan.job;
   const TrainedLayout trained = trained_layout(inventory_of(plan).parameters, job.optimizer);
   constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
-  plan.checkpoint_bytes = plan.parameters.trainable * 4 + trained.state_bytes() + kSmallFiles;
+  plan.checkpoint_bytes = plan.parameters.trainable * (trained.averages ? 8 : 4) + trained.state_bytes() + kSmallFiles;
   if (has_value_network(plan)) plan.checkpoint_bytes += value_checkpoint_bytes(plan);
   // One more than is kept: the new one is complete before the old one is removed.
   const bool periodic = job.checkpoint.every_steps.has_value();

@@ -52,8 +52,12 @@ void add_folder(const std::string& folder, const std::string& prefix, std::span<
 
 }  // namespace
 
-std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes) {
+std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes, ModelInit init) {
   std::vector<StartFile> files;
+  if (init == ModelInit::random && is_directory(model_path)) {
+    add_folder(model_path, kModel, kModelFiles, hashes, files);
+    return files;
+  }
   if (model_format(model_path) == ModelFormat::gguf) {
     files.push_back(read(model_path, kGguf, true, hashes));
     return files;
@@ -65,7 +69,7 @@ std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& h
 }
 
 std::vector<StartFile> start_files(const Job& job, KnownHashes& hashes) {
-  std::vector<StartFile> files = model_files(job.model.path, hashes);
+  std::vector<StartFile> files = model_files(job.model.path, hashes, job.model.init);
   if (job.adapter.init_from) add_folder(*job.adapter.init_from, kInitFrom, kAdapterFiles, hashes, files);
   return files;
 }

@@ -24,7 +24,8 @@ struct StartFile {
 // Throws Error(environment) for files that cannot be read.
 std::vector<StartFile> start_files(const Job& job, KnownHashes& hashes);
 // The base model's alone.
-std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes);
+// Drawn weights are in no file.
+std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes, ModelInit init = ModelInit::file);
 
 // Names of the files that are not the same in both, or in only one of them.
 std::vector<std::string> changed_files(const std::vector<StartFile>& before,

@@ -111,16 +111,15 @@ void copy_tokenizer_files(const std::string& from, const std::string& folder) {
   copy_tool_template(from, folder);
 }
 
-void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,
+void write_model_config(const ModelConfig& model, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder) {
   Json config;
-  if (is_directory(model_path)) {
-    std::string path = model_path + "/config.json";
-    config = parse_json(read_file(path, 16 << 20, ErrorKind::environment), path, ErrorKind::environment);
+  if (is_directory(model.path)) {
+    config = model_config(model);
     config.erase("torch_dtype");
     config["dtype"] = hub_dtype(dtype);
     config["tie_word_embeddings"] = spec.tie_word_embeddings;
-    copy_if_there(model_path, folder, "generation_config.json");
+    if (model.init == ModelInit::file) copy_if_there(model.path, folder, "generation_config.json");
   } else {
     config = config_of_spec(spec);
     config["dtype"] = hub_dtype(dtype);

@@ -15,9 +15,9 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
 // The tokenizer files of another folder, such as an adapter's, over those in `folder`; nothing where it has none.
 void copy_tokenizer_files(const std::string& from, const std::string& folder);
 
-// config.json of a fully fine-tuned or merged model: the base folder's own with `dtype` and tie_word_embeddings replaced, or
+// config.json of a fully fine-tuned or merged model: the base folder's own (model_config) with `dtype` and tie_word_embeddings replaced, or
 // one written from the spec when the base is a GGUF. generation_config.json is copied where there is one.
-void write_model_config(const std::string& model_path, const ModelSpec& spec, const std::string& dtype,
+void write_model_config(const ModelConfig& model, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder);
 
 // The padding token that config.json of a model with a score head names: transformers reads the score at the last token that

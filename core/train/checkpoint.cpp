@@ -26,9 +26,9 @@ std::vector<SavedState> saved_states(const TrainableSet& trainables, Optimizer& 
   for (const TrainedSlice& slice : layout.slices)
     for (size_t i = 0; i < layout.state.size(); ++i) {
       const StatePart& part = layout.state[i];
-      if (part.coded != slice.coded) continue;
+      if (part.kind != slice.state) continue;
       at::Tensor state = optimizer.states()[i].narrow(0, part.begin(slice), part.count(slice));
-      saved.push_back({part.name + "." + slice.parameter.name, part.block == 1 ? state.view(slice.parameter.shape) : state});
+      saved.push_back({part.name + "." + slice.parameter.name, state.numel() == slice.parameter.count() ? state.view(slice.parameter.shape) : state});
     }
   return saved;
 }
@@ -80,6 +80,10 @@ void read_tensors(const std::string& path, const NamedTensors& targets) {
 
 constexpr const char* kOptimizer = "/optimizer.safetensors";
 constexpr const char *kValue = "/value.safetensors", *kValueOptimizer = "/value_optimizer.safetensors";
+
+// The weights that training goes on with, where the others are their average.
+std::string trained_name(const Trainable& item) { return "trained_weights." + item.parameter.name; }
+
 constexpr const char* kRollout = "rollout.json";
 constexpr int64_t kLargestRollout = int64_t{1} << 30;
 
@@ -89,19 +93,26 @@ bool full(const Session& session) { return session.job.adapter.type == AdapterTy
 
 int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder, const Json& rollout) {
   c10::NoGradGuard no_grad;
+  const AverageShown shown(*session.optimizer);
   CheckpointWriter writer(run_folder, state.step);
+  NamedTensors moments = moments_of(*session.trainables, *session.optimizer);
+  if (session.optimizer->shows_average())
+    for (const Trainable& item : session.trainables->items()) moments.emplace_back(trained_name(item), item.grad);
+  TrainState whole = state;
+  whole.average_rate = session.optimizer->average.largest_rate;
+  whole.average_weights = session.optimizer->average.weights;
   if (full(session)) {
     write_tensors(writer.path() + "/model.safetensors", weights_of(*session.trainables));
-    write_model_config(session.job.model.path, session.plan.model, name_of(DType::f32), writer.path());
+    write_model_config(session.job.model, session.plan.model, name_of(DType::f32), writer.path());
   } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual);
-  write_tensors(writer.path() + kOptimizer, moments_of(*session.trainables, *session.optimizer));
+  write_tensors(writer.path() + kOptimizer, moments);
   if (session.value) {
     write_tensors(writer.path() + kValue, weights_of(session.value->trainables()));
     write_tensors(writer.path() + kValueOptimizer, moments_of(session.value->trainables(), session.value->optimizer()));
   }
-  write_file_durably(writer.path() + "/state.json", Json(state).dump(2));
+  write_file_durably(writer.path() + "/state.json", Json(whole).dump(2));
   if (!rollout.is_null()) write_file_durably(writer.path() + "/" + kRollout, dump_json(rollout));
   return writer.commit({{"run", session.plan.identity_hash()}});
 }
@@ -146,7 +157,15 @@ TrainState load_checkpoint(Session& session, const std::string& path) {
     read_tensors(path + kValueOptimizer, moments_of(session.value->trainables(), session.value->optimizer()));
     session.value->trainables().publish();
   }
-  return read_state(path + "/state.json");
+  const TrainState state = read_state(path + "/state.json");
+  session.optimizer->average = {state.average_rate, state.average_weights};
+  if (state.average_weights > 0) {
+    NamedTensors trained;
+    for (Trainable& item : session.trainables->items()) trained.emplace_back(trained_name(item), item.master);
+    read_tensors(path + kOptimizer, trained);
+    session.trainables->publish();
+  }
+  return state;
 }
 
 }  // namespace forge

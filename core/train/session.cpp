@@ -8,6 +8,7 @@
 #include "core/adapter/adapter_file.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/families/drawn_weights.h"
 #include "core/families/modules.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
@@ -31,11 +32,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Model load_base(const ModelConfig& config, const ModelSpec& spec, const std::vector<Parameter>& parameters,
+Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, const std::vector<Parameter>& parameters,
                 Precision precision, Precision storage, c10::Device device) {
-  auto file = open_model(config.path);
-  check_model_file(spec, *file, config.path);
-  refuse_another_head(spec, *file, config.path);
+  const bool drawn = config.init == ModelInit::random;
+  auto file = drawn ? drawn_weights(spec, seed) : open_model(config.path);
+  if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
   return load_model(spec, *file, scalar_type(precision), device,
                     {.quantization = config.quantization,
                      .double_quantization = config.double_quantization,
@@ -84,7 +85,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   emit({{"event", "loading"}, {"what", s.job.model.path}});
   const std::vector<Parameter> parameters =
       run_parameters(plan.model, s.job.adapter, s.job.model.quantization);
-  s.model = load_base(s.job.model, plan.model, parameters, *s.job.train.precision, plan.storage, s.device);
+  s.model = load_base(s.job.model, s.job.seed, plan.model, parameters, *s.job.train.precision, plan.storage, s.device);
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
@@ -129,7 +130,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
     sites = sites_of(file, spec);
   }
   std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);
-  loaded.model = load_base(model, spec, parameters, precision, precision, device);
+  loaded.model = load_base(model, 0, spec, parameters, precision, precision, device);
   if (adapter_folder.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
   loaded.trainables = std::make_unique<TrainableSet>(trained_layout(parameters), loaded.model.type, device, true);
@@ -156,7 +157,7 @@ void export_full_model(const Session& session, const std::string& folder) {
         {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
   write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
-  write_model_config(session.job.model.path, session.plan.model, name_of(dtype_of(type)), folder);
+  write_model_config(session.job.model, session.plan.model, name_of(dtype_of(type)), folder);
 }
 
 }  // namespace

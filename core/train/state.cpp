@@ -41,6 +41,8 @@ constexpr auto kStateMembers = [](auto& state, auto&& member) {
   member("metrics_bytes", state.metrics_bytes, "length of metrics.jsonl that belongs to this state", at_least(0));
   member.later("drawn", state.drawn, "batches of prompts that completions were drawn for", at_least(0));
   member.later("run_seconds", state.run_seconds, "of all parts of the run: loading, steps, evaluation, saving", at_least(0));
+  member.later("average_rate", state.average_rate, "largest learning rate so far, of an optimizer that averages weights", at_least(0));
+  member.later("average_weights", state.average_weights, "what the average is divided by", at_least(0));
   member("window", state.window, "steps that no line of metrics tells of yet");
 };
 

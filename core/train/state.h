@@ -40,6 +40,7 @@ struct TrainState {
   int64_t metrics_bytes = 0;           // length of metrics.jsonl that belongs to this state
   int64_t drawn = 0;                   // batches of prompts that completions were drawn for
   double run_seconds = 0;              // of all parts of the run: loading, steps, evaluation, saving
+  double average_rate = 0, average_weights = 0;  // of schedule_free: Optimizer::Average
   StepWindow window;
 };
 

@@ -305,6 +305,7 @@ class Trainer {
   }
 
   void evaluate_now() {
+    const AverageShown shown(*session_->optimizer);
     if (rollouts_) return evaluate_rollouts();
     EvalStats stats = evaluate_within_memory();
     Json event{{"event", "eval"},
@@ -459,6 +460,8 @@ class Trainer {
     if (take_best && file_exists(paths_.checkpoint(state_.best[0].step) + "/manifest.json")) {
       exported = state_.best[0].step;
       load_checkpoint_weights(*session_, paths_.checkpoint(exported));
+    } else {
+      session_->optimizer->show_average();
     }
     std::string result = export_result(*session_, request_.run_folder);
     log_->flush();

@@ -9,6 +9,8 @@ namespace forge {
 void attention_forward_own(const AttentionForward& args, CudaStream stream);
 void attention_backward_own(const AttentionBackward& args, CudaStream stream);
 // For d out · out of each query and head.
-inline int64_t attention_backward_own_workspace(const AttentionBackward& args) { return 4 * args.shape.tokens * args.shape.heads; }
+inline int64_t attention_backward_own_workspace(const AttentionBackward& args) {
+  return 4 * args.shape.tokens * args.shape.heads;
+}
 
 }  // namespace forge

@@ -98,7 +98,8 @@ class Staging {
 // A slot that goes back to the others when nobody asks for it any more.
 class Fetch : public Fetched {
  public:
-  Fetch(std::vector<Slot>& free, const void* from, int64_t bytes, CudaStream stream) : free_(free), bytes_(bytes) {
+  Fetch(std::vector<Slot>& free, const void* from, int64_t bytes, CudaStream stream)
+      : free_(free), bytes_(bytes) {
     if (!free_.empty()) slot_ = free_.back(), free_.pop_back();
     if (!slot_.done) slot_.done = runtime::new_event();
     slot_.reserve(bytes);

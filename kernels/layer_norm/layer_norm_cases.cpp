@@ -160,6 +160,8 @@ void add_layer_norm_cases(std::vector<Case>& cases) {
         cases.push_back(forward_case(type, s));
         cases.push_back(backward_case(type, s, rows % 2 == 0, width % 3 != 1));
       }
+    // More rows than one stretch of a GPU's sums, and the last one shorter.
+    cases.push_back(backward_case(type, {"290x9", normal({290, 9}, 16), true, kDense}, false, true));
     // A mean of a hundred deviations, whose square would hide them.
     const Setting far{"far from zero", normal({5, 48}, 8) + 100, true, kDense};
     cases.push_back(forward_case(type, far));

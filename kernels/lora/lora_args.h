@@ -52,8 +52,8 @@ struct LoraGroup {
   float scale = 1;
   const void* x = nullptr;
   int64_t x_stride = 0;
-  const void* a = nullptr;  // [members · rank, width]
-  void* s = nullptr;        // [tokens, members · rank] of s_type
+  const void* a = nullptr;        // [members · rank, width]
+  void* s = nullptr;              // [tokens, members · rank] of s_type
   Element s_type = Element::f32;  // on a GPU also `type`: what its products write and read
   LoraDropout dropout;
   LoraMember member[kMaxLoraMembers];

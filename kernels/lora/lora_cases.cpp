@@ -100,8 +100,9 @@ LoraGroup group_of(Store type, const Setting& s, Pointers& p) {
 Case forward_case(Store type, const Setting& s, const Layout& layout) {
   std::vector<Operand> operands = shared(type, s, layout);
   int64_t ranks = static_cast<int64_t>(s.outs.size()) * s.rank;
-  operands.push_back(output("s", s.narrow ? type : Store::f32, {s.tokens, ranks},
-                            {.roundings = 1.01, .sums = 8, .reason = "an fp32 sum over width", .between = 1}));
+  operands.push_back(
+      output("s", s.narrow ? type : Store::f32, {s.tokens, ranks},
+             {.roundings = 1.01, .sums = 8, .reason = "an fp32 sum over width", .between = 1}));
   for (size_t i = 0; i < s.outs.size(); ++i)
     operands.push_back(laid(in_out(numbered("y", i), type, normal({s.tokens, s.outs[i]}, 6 + i),
                                    {.roundings = 1.01,

@@ -155,6 +155,8 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
   for (const Case& c : {alone, added, gradient, accumulated}) add_alone(cases, c);
   // More rows than the weight's gradient takes at once.
   cases.push_back(backward_case(type, {"70x48", normal({70, 48}, 2), false, 1, kDense}, false, true));
+  // More rows than one stretch of a GPU's sums, and the last one shorter.
+  cases.push_back(backward_case(type, {"145x2x9", normal({145, 18}, 2), false, 1, kDense, 2}, false, true));
   const at::Tensor ragged = normal({4, 61}, 2);
   cases.push_back(forward_case(type, {"4x61", ragged, true, 0, kRagged}));
   cases.push_back(backward_case(type, {"4x61", ragged, false, 0, kRagged}, true, true));

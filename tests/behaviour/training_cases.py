@@ -52,8 +52,9 @@ def skipped_steps_are_counted_and_bounded(lab: Lab):
 def every_optimizer_learns_and_resumes(lab: Lab):
     # Factors wide enough for adamw_8bit to keep their state in 8 bits.
     adapter = {"adapter": {"rank": 160, "alpha": 160}}
-    for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5)):
+    for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5), ("adafactor", 2e-3), ("muon", 2e-3), ("schedule_free", 2e-3)):
         optimizer = {"type": kind, "learning_rate": rate} | ({"momentum": 0.9} if kind == "sgd" else {})
+        adapter["schedule"] = {"type": "constant" if kind == "schedule_free" else "cosine"}
         lab.run(name=kind, optimizer=optimizer, **adapter)
         whole, losses = lab.adapter(kind), lab.losses(kind)
         assert losses[-1] < losses[0] - 0.05, (kind, losses)
@@ -67,6 +68,18 @@ def every_optimizer_learns_and_resumes(lab: Lab):
         shutil.rmtree(lab.folder / kind / "checkpoints/step-000012")
         lab.run(name=kind, optimizer=optimizer, **adapter)
         assert lab.adapter(kind) == whole and lab.losses(kind) == losses, kind
+
+
+def averaged_weights_are_what_is_evaluated_and_saved(lab: Lab):
+    held_out = {"data": lab.job["data"] | {"eval": [{"path": str(lab.folder / "eval.jsonl"), "format": "tokens"}]}}
+    lab.run(optimizer={"type": "schedule_free"}, schedule={"type": "constant"}, eval={"every_steps": 4}, **held_out)
+    last = lab.events("eval")[-1]["eval_loss"]
+    for folder in ("adapter", "checkpoints/step-000012"):
+        said = lab.evaluate(str(lab.folder / "run" / folder), "--train-on", "all")
+        assert f"loss {last:.4f}" in said, (folder, said, last)
+    # Evaluating in between leaves no trace in what is trained.
+    lab.run(name="unseen", optimizer={"type": "schedule_free"}, schedule={"type": "constant"})
+    assert lab.losses("unseen") == lab.losses() and lab.adapter("unseen") == lab.adapter()
 
 
 def bf16_learns_like_fp32(lab: Lab):

@@ -172,11 +172,11 @@ const Case kCases[] = {
      "job.yaml:4:17: adapter.type: \"dora\" is not one of none, lora or qlora (write lora, with adapter.use_dora: "
      "true)"},
     {"optimizer: adamw_torch\n",
-     "job.yaml:4:12: optimizer.type: \"adamw_torch\" is not one of adamw, adamw_8bit, lion or sgd (write adamw)"},
+     "job.yaml:4:12: optimizer.type: \"adamw_torch\" is not one of adamw, adamw_8bit, lion, sgd, adafactor, muon or schedule_free (write adamw)"},
     {"schedule: [linear]\n",
      "job.yaml:4:11: schedule: a list, expected keys (known here: type, warmup_steps, warmup_ratio, "
      "min_lr_ratio, "
-     "decay_ratio)"},
+     "decay_ratio, decay, cycles, power)"},
     {"train: 3\n",
      "job.yaml:4:8: train: 3, expected keys (known here: epochs, max_steps, max_tokens, max_time, "
      "global_batch_size, "
@@ -263,6 +263,13 @@ const Case kCases[] = {
     {"checkpoint: {keep_best: 2}\n",
      "job.yaml:4:25: checkpoint.keep_best: has no effect: there is no evaluation data (set data.eval or "
      "data.eval_fraction)"},
+    {"optimizer: {type: adafactor, momentum: 0.9}\n",
+     "job.yaml:4:40: optimizer.momentum: has no effect: adafactor has no first moment (remove it)"},
+    {"optimizer: schedule_free\n",
+     "job.yaml:4:12: optimizer.type: schedule_free averages its weights in place of a decaying rate, and the schedule is cosine "
+     "(write schedule: constant; it may warm up)"},
+    {"schedule: {type: linear, cycles: 2}\n",
+     "job.yaml:4:34: schedule.cycles: has no effect: the schedule is linear, not cosine_with_restarts (remove it)"},
     {"optimizer: {momentum: 0.9}\n",
      "job.yaml:4:23: optimizer.momentum: has no effect: adamw has betas (remove it)"},
     {"optimizer: {type: sgd, betas: [0.9, 0.99]}\n",
@@ -282,7 +289,7 @@ const Case kCases[] = {
     {"train:\n  epochs: 0\n  presicion: bf16\nschedule: {type: cosin}\n",
      "job.yaml:5:11: train.epochs: 0 is out of range, expected above 0 (leave it out)\n"
      "job.yaml:6:3: train.presicion: unknown key (did you mean \"precision\"?)\n"
-     "job.yaml:7:18: schedule.type: \"cosin\" is not one of constant, linear, cosine or wsd (did you mean "
+     "job.yaml:7:18: schedule.type: \"cosin\" is not one of constant, linear, cosine, wsd, cosine_with_restarts, polynomial or inverse_sqrt (did you mean "
      "\"cosine\"?)"},
 };
 

@@ -58,6 +58,8 @@ struct Trained {
 };
 
 constexpr OptimizerType kTypes[] = {OptimizerType::adamw, OptimizerType::adamw_8bit, OptimizerType::lion, OptimizerType::sgd};
+constexpr OptimizerType kAllTypes[] = {OptimizerType::adamw,     OptimizerType::adamw_8bit, OptimizerType::lion,         OptimizerType::sgd,
+                                       OptimizerType::adafactor, OptimizerType::muon,       OptimizerType::schedule_free};
 
 }  // namespace
 
@@ -109,10 +111,10 @@ TEST_CASE("the kernels update as the composed rules do") {
       for (const TrainedSlice& slice : run.set.layout().slices) {
         UpdateStretch stretch{weights.narrow(0, slice.offset, slice.padded),
                               gradients.narrow(0, slice.offset, slice.padded)};
-        stretch.coded = slice.coded;
+        stretch.kind = slice.state, stretch.elements = slice.parameter.count(), stretch.rows = slice.rows(), stretch.columns = slice.columns();
         for (size_t i = 0; i < states.size(); ++i) {
           const StatePart& part = run.set.layout().state[i];
-          if (part.coded == slice.coded)
+          if (part.kind == slice.state)
             stretch.state.push_back(states[i].narrow(0, part.begin(slice), slice.padded / part.block));
         }
         stretch.ends = {slice.padded};
@@ -129,7 +131,7 @@ TEST_CASE("the kernels update as the composed rules do") {
 }
 
 TEST_CASE("without masters the same update is rounded once a step") {
-  for (const OptimizerType type : kTypes) {
+  for (const OptimizerType type : kAllTypes) {
     CAPTURE(name_of(type));
     Trained narrow(type, at::kBFloat16, false), wide(type, at::kFloat, true);
     wide.set.master().copy_(narrow.set.master());
@@ -140,7 +142,7 @@ TEST_CASE("without masters the same update is rounded once a step") {
 }
 
 TEST_CASE("with masters the layers' copy is the rounded master after an update") {
-  for (const OptimizerType type : kTypes) {
+  for (const OptimizerType type : kAllTypes) {
     Trained run(type, at::kBFloat16, true);
     run.step(1);
     CHECK(at::equal(run.set.copy(), run.set.master().to(at::kBFloat16)));
@@ -151,7 +153,7 @@ TEST_CASE("8-bit state takes a quarter, and leaves small tensors and embeddings 
   const TrainedLayout layout = trained_layout(parameters(), config_of(OptimizerType::adamw_8bit));
   std::vector<std::string> coded;
   for (const TrainedSlice& slice : layout.slices)
-    if (slice.coded) coded.push_back(slice.parameter.name);
+    if (slice.state == StateKind::coded) coded.push_back(slice.parameter.name);
   CHECK(coded == std::vector<std::string>{"a", "b", "w"});
   CHECK(layout.state.size() == 6);
   int64_t bytes = 0;

@@ -25,15 +25,17 @@ namespace forge::kernel_test {
 template <class Wrap>
 void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t most_products = INT64_MAX) {
   auto add = [&]<class Args>(void (*launcher)(const Args&, CudaStream),
-                             std::function<int64_t(const Args&)> workspace = {},
-                             bool rounds_between = false, Restrictions<Args> restrictions = {}) {
+                             std::function<int64_t(const Args&)> workspace = {}, bool rounds_between = false,
+                             Restrictions<Args> restrictions = {}) {
     backend.add<Args>([=](const Args& args) { wrap([&] { launcher(args, stream); }); }, workspace,
                       rounds_between, restrictions);
   };
   const auto small = [=](const auto& args) -> std::string {
     const AttentionShape& s = args.shape;
     const int64_t padded = (s.head_dim + 63) / 64 * 64;
-    return s.tokens * s.longest * s.heads * padded > most_products ? "more products than an emulated GPU does in a moment" : "";
+    return s.tokens * s.longest * s.heads * padded > most_products
+               ? "more products than an emulated GPU does in a moment"
+               : "";
   };
   add(rms_norm_forward_cuda);
   add(rms_norm_backward_cuda, std::function(rms_norm_backward_cuda_workspace));
@@ -42,7 +44,8 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(layer_norm_forward_cuda);
   add(layer_norm_backward_cuda, std::function(layer_norm_backward_cuda_workspace));
   add(attention_forward_own, {}, false, Restrictions<AttentionForward>{small});
-  add(attention_backward_own, std::function(attention_backward_own_workspace), false, Restrictions<AttentionBackward>{small});
+  add(attention_backward_own, std::function(attention_backward_own_workspace), false,
+      Restrictions<AttentionBackward>{small});
   add(rope_cuda);
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);

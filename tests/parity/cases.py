@@ -114,6 +114,11 @@ CASES = [
     *family_cases("starcoder2-window"),
     *family_cases("gpt-neox", cuts=True),
     *family_cases("gpt-neox-sequential"),
+    *family_cases("falcon"),
+    *family_cases("falcon-grouped", cuts=True),
+    *family_cases("falcon-sequential"),
+    *family_cases("stablelm"),
+    *family_cases("stablelm-parallel"),
 ]
 
 

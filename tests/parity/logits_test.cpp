@@ -101,7 +101,7 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
                "phi3", "phi3-window", "mistral-window", "qwen2-window", "gemma2", "gemma", "gemma-untied", "gemma3",
                "gemma3-untied", "smollm3", "smollm3-window", "granite", "granite-tied", "olmo2", "olmo2-tied", "olmo3",
                "phi4", "phi3-longrope", "glm", "glm4", "cohere", "cohere-bias", "cohere2", "starcoder2", "starcoder2-window",
-               "gpt-neox", "gpt-neox-sequential");
+               "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);

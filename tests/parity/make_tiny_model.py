@@ -78,9 +78,9 @@ def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: floa
     noise = torch.randn(tensor.shape, generator=generator)
     if name.endswith("bias"):
         return 0.3 * noise
-    if "norm" in name:
+    if "norm" in name or ".ln_" in name:
         return norm + 0.2 * noise
-    if any(table in name for table in ("embed_tokens", "embed_in", "wte", "wpe")):
+    if any(table in name for table in ("embed_tokens", "embed_in", "word_embeddings", "wte", "wpe")):
         return noise
     return 1.2 * noise / math.sqrt(tensor.shape[1])
 
@@ -140,6 +140,13 @@ NEOX = (
     | family("gpt_neox", "GPTNeoXForCausalLM")
     | {"num_key_value_heads": None, "hidden_act": "gelu", "rope_parameters": None, "classifier_dropout": 0.1}
 )
+FALCON = (
+    LLAMAS_OWN
+    | family("falcon", "FalconForCausalLM")
+    | {"rms_norm_eps": None, "layer_norm_epsilon": 1e-3, "head_dim": None, "hidden_act": None, "activation": "gelu",
+       "intermediate_size": None, "ffn_hidden_size": 88, "num_key_value_heads": None}
+)
+STABLELM = LAYER_NORM | family("stablelm", "StableLmForCausalLM")
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
     "bias": {"attention_bias": True, "mlp_bias": True},
@@ -306,6 +313,13 @@ VARIANT_CONFIGS = {
         "tie_word_embeddings": True,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
     },
+    "falcon": FALCON | {"tie_word_embeddings": True, "num_kv_heads": 4},
+    "falcon-grouped": FALCON | {"new_decoder_architecture": True, "num_ln_in_parallel_attn": 1, "num_kv_heads": 2},
+    "falcon-sequential": FALCON | {"multi_query": False, "parallel_attn": False, "bias": True},
+    "stablelm": STABLELM | {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+    "stablelm-parallel": STABLELM
+    | {"use_parallel_residual": True, "use_qkv_bias": True, "tie_word_embeddings": True,
+       "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}},
 }
 
 

@@ -97,7 +97,9 @@ TEST_CASE("the first provider that can do a job computes it, and one that cannot
   PlanInput other = input("smollm2-135m", card("RTX 4070"));
   CHECK(make_plan(other).provider_name() == "fused");
   other.model.attention_softcap = 50;  // as Gemma 2 has it
-  const std::string why = "forge has no attention kernel with a cap on the scores for GPUs";
+  CHECK(make_plan(other).provider_name() == "fused");
+  other.model.head_dim = 264;
+  const std::string why = "forge's attention kernels for caps and windows have heads of at most 256";
   const Plan plan = make_plan(other);
   CHECK(plan.provider_name() == "reference");
   CHECK_THAT(plan.origins.at("provider").reason, Catch::Matchers::Contains("not fused: " + why));

@@ -1,6 +1,7 @@
 #include "core/data/examples/examples.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/text.h"
 
@@ -85,7 +86,7 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
       chat_template_(chat_template),
       objective_(job.objective),
       embedding_rows_(embedding_rows),
-      max_length_(job.data.max_length),
+      max_length_(job.data.join_documents ? std::numeric_limits<int64_t>::max() : job.data.max_length),
       max_prompt_(job.data.max_prompt_length),
       max_completion_(job.data.max_completion_length),
       overlong_(job.data.overlong),

@@ -9,7 +9,9 @@ namespace {
 
 bool by_own(const AttentionShape& s) {
   constexpr int64_t kCapability = 89;
-  return choose_attention({kCapability, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest, s.window, s.softcap}, false)
+  return choose_attention({kCapability, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest,
+                           s.window, s.softcap},
+                          false)
              .kernel == AttentionKernel::own;
 }
 

@@ -1,0 +1,98 @@
+#include "providers/gpu_speed.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/families/step.h"
+#include "core/graph/ops.h"
+#include "core/plan/fit.h"
+#include "core/plan/plan.h"
+#include "core/plan/provider.h"
+
+namespace forge {
+namespace {
+
+// Shares of the vendor's dense rate and of the memory's, and the time of a launch.
+struct Shares {
+  double products, attention, own_attention, memory, launch_seconds;
+};
+// cuBLAS on large shapes without power limits, FlashAttention 2's own figures, copies; launches queued ahead.
+constexpr Shares kGood{0.75, 0.55, 0.3, 0.88, 2e-6};
+// Small or odd shapes, clocks held down by power; launches that the host is late with.
+constexpr Shares kPoor{0.42, 0.28, 0.1, 0.6, 6e-6};
+
+bool is_product(OpKind kind) {
+  switch (kind) {
+    case OpKind::linear:
+    case OpKind::linear_input_gradient:
+    case OpKind::linear_weight_gradient:
+    case OpKind::adapter_gradient:
+    case OpKind::head:
+    case OpKind::evaluate:
+    case OpKind::dora_ratio:
+      return true;
+    default:
+      return false;
+  }
+}
+
+double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
+                  const GpuStep& held, const Shares& s) {
+  const double tensor =
+      sizes.compute_bytes == 4 ? card.fp32_tflops : std::max(card.bf16_tflops, card.fp16_tflops);
+  double seconds = 0;
+  for (const Op& op : step.ops) {
+    const Cost cost = cost_of(step, op, sizes, mean_length);
+    double bytes = cost.bytes, launches = 3;
+    if (const auto list = gpu_launches(step, op, sizes, held); !list.empty()) {
+      bytes = launches = 0;
+      for (const GpuLaunch& launch : list)
+        bytes += launch.bytes, launches += static_cast<double>(launch.launches);
+    }
+    double arithmetic = 0;
+    const bool attention = op.kind == OpKind::attention || op.kind == OpKind::attention_backward;
+    if (is_product(op.kind)) arithmetic = cost.flops / (tensor * 1e12 * s.products);
+    if (attention && (op.attributes.softcap != 0 || op.attributes.window > 0))
+      arithmetic = cost.flops / (card.fp32_tflops * 1e12 * s.own_attention);
+    else if (attention)
+      arithmetic = cost.flops / (tensor * 1e12 * s.attention);
+    seconds +=
+        std::max(arithmetic, bytes / (card.bandwidth_gbs * 1e9 * s.memory)) + launches * s.launch_seconds;
+  }
+  return seconds;
+}
+
+// Three digits are more than an estimate has.
+std::string rounded(double rate) {
+  double unit = 1;
+  while (rate / unit >= 100) unit *= 10;
+  return format_count(static_cast<int64_t>(rate / unit + 0.5) * static_cast<int64_t>(unit));
+}
+
+}  // namespace
+
+SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
+                     const GpuStep& held) {
+  const auto tokens = static_cast<double>(sizes.tokens);
+  return {tokens / seconds_of(step, sizes, mean_length, card, held, kPoor),
+          tokens / seconds_of(step, sizes, mean_length, card, held, kGood)};
+}
+
+std::string speed_line(const Plan& plan, const Provider& provider) {
+  if (!plan.device.cuda || !provider.workspace || plan.training_batch.tokens == 0) return "";
+  const GpuCard* card = gpu_card_of(plan.device.gpu);
+  if (!card) return "";
+  const StepSizes sizes{plan.training_batch.tokens, plan.training_batch.targets,
+                        bytes_of(*plan.job.train.precision), 1, true};
+  const double length =
+      static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
+  const GpuStep held{plan.job.model.quantization != Quantization::none,
+                     plan.storage != *plan.job.train.precision};
+  const SpeedRange speed =
+      gpu_speed(training_step(step_shape(plan, inventory_of(plan))), sizes, length, *card, held);
+  return "Speed: " + rounded(speed.low) + " to " + rounded(speed.high) +
+         " tokens/s, an estimate: nobody has measured forge on a " + card->name +
+         ". From the step's arithmetic, bytes and launches and the vendor's rates (docs/estimates.md).\n";
+}
+
+}  // namespace forge
