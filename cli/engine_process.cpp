@@ -126,10 +126,12 @@ struct EngineProcess::State {
   bool trains = false;  // whether the request trains: only training writes checkpoints
   std::optional<Clock::time_point> deadline;
   bool greeted = false;
+  AnswerThread answers;  // after the signals, which it leaves to the main thread
 
   void start(const EngineLocation& location, const EngineSettings& settings);
   Json converse(const OnEvent& on_event);
   void wait_for_something(bool events_open, bool errors_open);
+  void queue(const Json& line);
   void send_some();
   // Returns false at the end of the stream.
   bool read_errors();
@@ -195,6 +197,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
   while (events_open) {
     wait_for_something(events_open, errors_open);
     take_signals(on_event);
+    while (const std::optional<Json> line = answers.next()) queue(*line);
     send_some();
     if (errors_open) errors_open = read_errors();
     bool ended = reap();
@@ -217,10 +220,16 @@ void EngineProcess::State::wait_for_something(bool events_open, bool errors_open
   pollfd waits[] = {{signals.descriptor(), POLLIN, 0},
                     {events_open ? events.read_end : -1, POLLIN, 0},
                     {errors_open ? errors.read_end : -1, POLLIN, 0},
-                    {sent == request.size() ? -1 : requests.write_end, POLLOUT, 0}};
+                    {sent == request.size() ? -1 : requests.write_end, POLLOUT, 0},
+                    {answers.descriptor(), POLLIN, 0}};
   // The timeout is for an engine that has exited while another process still holds its pipes.
   ::poll(waits, std::size(waits), events_open ? 200 : 5);
   if (deadline && Clock::now() > *deadline) ::kill(pid, SIGKILL);
+}
+
+void EngineProcess::State::queue(const Json& line) {
+  request.erase(0, std::exchange(sent, 0));
+  request += dump_json(line) + "\n";
 }
 
 void EngineProcess::State::send_some() {
@@ -331,13 +340,16 @@ EngineProcess::~EngineProcess() {
 
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   state_->trains = request.value("command", "") == "train";
-  state_->request = dump_json(request) + "\n";
+  state_->queue(request);
+  // What the work reads may go as soon as this returns or throws.
+  const struct Ended {
+    AnswerThread& answers;
+    ~Ended() { answers.cancel(); }
+  } ended{state_->answers};
   return state_->converse(on_event);
 }
 
-void EngineProcess::answer(const Json& answer) {
-  state_->request.erase(0, std::exchange(state_->sent, 0));
-  state_->request += dump_json(answer) + "\n";
-}
+void EngineProcess::answer(AnswerThread::Work work) { state_->answers.begin(std::move(work)); }
+void EngineProcess::hear(const Json& reply) { state_->answers.hear(reply); }
 
 }  // namespace forge

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "cli/answer_thread.h"
 #include "cli/engine_location.h"
 #include "core/io/json.h"
 
@@ -29,8 +30,11 @@ class EngineProcess {
   // SIGTERM; a second SIGINT or SIGTERM kills the engine. Throws the engine's own error with its kind and hint, or an
   // explanation of how the engine ended.
   Json request(const Json& request, const OnEvent& on_event);
-  // Answers an event that asks for one, from within `on_event`.
-  void answer(const Json& answer);
+  // From within `on_event`: does the work that an event asks for in a thread of its own, while events and signals are listened
+  // to, and sends what comes of it. What it throws, `request` throws. A signal to stop lets the engine go on without the answer.
+  void answer(AnswerThread::Work work);
+  // From within `on_event`: what the engine says to a question of that work.
+  void hear(const Json& reply);
 
  private:
   struct State;

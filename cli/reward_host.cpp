@@ -21,6 +21,7 @@ std::string text_of(const Json& prompt) {
 RewardHost::RewardHost(const Plan& plan)
     : text_(open_model_text(plan.job.model.path, template_choice(plan.job))), rewards_(plan.job) {
   const Job& job = plan.job;
+  for (const JudgeModel& judge : judges_of(job)) judges_.emplace(judge.reward, JudgeText(judge, longest_judged(job, judge.spec)));
   sides_.emplace("train", read_side(job, DataSet::open(plan.train.cache_path), job.data.train));
   if (plan.eval.examples > 0)
     sides_.emplace("eval", read_side(job, DataSet::open(plan.eval.cache_path), job.data.eval.empty() ? job.data.train : job.data.eval));
@@ -75,11 +76,19 @@ RewardSample RewardHost::sample_of(const Json& item, const Side& side) const {
   return sample;
 }
 
-Json RewardHost::answer(const Json& event) {
+std::vector<Score> RewardHost::judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const AnswerPort& engine) {
+  const JudgedTexts texts = judges_.at(reward.name).encode(samples);
+  return texts.scores(texts.ids.empty() ? Json::array() : engine.ask({{"judge", reward.name}, {"texts", texts.ids}}).at("scores"));
+}
+
+Json RewardHost::answer(const Json& event, const AnswerPort& engine) {
   const Side& side = sides_.at(event.at("split").get<std::string>());
   std::vector<RewardSample> samples;
   for (const Json& item : event.at("items")) samples.push_back(sample_of(item, side));
-  const std::vector<ScoredSample> scored = rewards_.score(samples, {.step = event.at("step").get<int64_t>()});
+  const std::vector<ScoredSample> scored = rewards_.score(
+      samples, {.step = event.at("step").get<int64_t>(), .stopped = engine.stopped, .judge = [&](const RewardConfig& reward, const auto& asked) {
+                  return judged(reward, asked, engine);
+                }});
   Json items = Json::array();
   for (size_t i = 0; i < samples.size(); ++i) {
     Json parts = Json::array();

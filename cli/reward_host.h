@@ -2,10 +2,14 @@
 // Scores the engine's completions: the program has the text, the rows and the processes.
 //
 //   RewardHost host(plan);
-//   engine.answer(host.answer(event));   // of an event `score`
+//   engine.answer([&](const AnswerPort& c) { return host.answer(event, c); });   // of an event `score`
+//
+// Reward models are asked through the engine, which holds them: the host says their tokens, and hears their scores.
 #include <map>
 #include <memory>
 
+#include "cli/answer_thread.h"
+#include "cli/judge_text.h"
 #include "core/plan/plan.h"
 #include "core/reward/rewards.h"
 #include "core/run/model_text.h"
@@ -18,8 +22,8 @@ class RewardHost {
   explicit RewardHost(const Plan& plan);
 
   // {"items": [{"parts": [{"score", "reason"}], "total", "reason", "text", "prompt_text"}]}, in the order of the event's. Throws
-  // as Rewards::score.
-  Json answer(const Json& event);
+  // as Rewards::score, and ScoringStopped.
+  Json answer(const Json& event, const AnswerPort& engine);
 
  private:
   struct PromptRow {
@@ -33,10 +37,12 @@ class RewardHost {
     std::vector<PromptRow> rows;  // by example
   };
   static Side read_side(const Job& job, const DataSet& data, const std::vector<DataSource>& sources);
+  std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const AnswerPort& engine);
   RewardSample sample_of(const Json& item, const Side& side) const;
 
   ModelText text_;
   Rewards rewards_;
+  std::map<std::string, JudgeText> judges_;  // by the name of a reward of type model
   std::map<std::string, Side> sides_;  // train, eval
 };
 

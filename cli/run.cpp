@@ -151,7 +151,10 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
   std::optional<RewardHost> rewards;
   if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan);
   Json done = engine.request(request, [&](const Json& event) {
-    if (rewards && event.value("event", "") == "score") return engine.answer(rewards->answer(event));
+    const std::string name = event.value("event", "");
+    if (rewards && name == "score")
+      return engine.answer([&rewards, event](const AnswerPort& engine_side) { return rewards->answer(event, engine_side); });
+    if (rewards && name == "judged") return engine.hear(event);
     progress.show(event);
   });
   show_result(progress, folder, done.value("report", Json::object()));

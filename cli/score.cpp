@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/faults.h"
+#include "cli/judge_text.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/score_model.h"
@@ -245,6 +246,16 @@ void count_tokens(const Job& job, const Rewards& rewards, std::vector<RewardSamp
         static_cast<int64_t>(text.tokenizer.encode(sample.completion, {.parse_special = false}).size());
 }
 
+// A reward model is asked by an engine of its own.
+std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const Arguments& args) {
+  const JudgeModel judge = read_judge(*reward.path);
+  const JudgedTexts texts = JudgeText(judge).encode(samples);
+  if (texts.ids.empty()) return texts.scores(Json::array());
+  ModelChoice choice{.model = judge.model, .text = judge.model};
+  if (!judge.adapter.empty()) choice.adapter = judge.adapter;
+  return texts.scores(compute({{"command", "judge"}, {"texts", texts.ids}}, choice, args, [](const Json&) {}).at("scores"));
+}
+
 int score(const Arguments& args, const LoadedJob& loaded) {
   const Job& job = loaded.job;
   Rewards rewards(job);
@@ -254,7 +265,8 @@ int score(const Arguments& args, const LoadedJob& loaded) {
   options.limit = args.integer("--limit", 0, 1, INT64_MAX);
   std::vector<RewardSample> samples = read_samples(args.operands()[0], options);
   count_tokens(job, rewards, samples);
-  const std::vector<ScoredSample> scored = rewards.score(samples, {.keep_going = true});
+  const std::vector<ScoredSample> scored = rewards.score(
+      samples, {.keep_going = true, .judge = [&](const RewardConfig& reward, const auto& asked) { return judged(reward, asked, args); }});
   if (args.json()) {
     print_json(hide_secrets(json_of(rewards, samples, scored), loaded.secrets));
   } else {

@@ -16,6 +16,7 @@
 #include "core/run/request_fields.h"
 #include "core/tensor/device.h"
 #include "core/train/divergence.h"
+#include "core/train/judges.h"
 #include "core/train/measure.h"
 #include "core/train/rates.h"
 #include "core/train/reference.h"
@@ -174,6 +175,18 @@ at::Tensor logits_of(const Json& described, const std::string& provider, Precisi
   return logits_along(*decoder, prompts);
 }
 
+void judge_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
+  LoadedModel loaded = open_for(request, emit);
+  const auto texts = request.at("texts").get<Prompts>();
+  for (const std::vector<int32_t>& ids : texts) check_ids(ids, loaded.model.spec.vocab_size);
+  Job job;
+  job.adapter = loaded.adapter;
+  auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
+                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
+  Network network(loaded.model, *loaded.trainables, *provider, job);
+  emit({{"event", "done"}, {"scores", text_scores(network, loaded.model, texts, kEvalBatchTokens, stop)}});
+}
+
 void compare_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {
   const c10::Device device = begin(request, emit);
   const auto precision = named(request, "precision", Precision::fp32);
@@ -255,7 +268,7 @@ struct Row {
 constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
                                Row{"rates", &rates_request},
                                Row{"eval", &eval_request}, Row{"generate", &generate_request},
-                               Row{"compare", &compare_request},
+                               Row{"judge", &judge_request}, Row{"compare", &compare_request},
                                Row{"info", &info_request}};
 
 }  // namespace

@@ -23,25 +23,33 @@ std::string mark() {
   return ".tmp-" + name + "-";
 }
 
-// Start time of a process in clock ticks since boot (proc(5), /proc/PID/stat, field 22); 0 if
-// unknown. Process ids are reused, but not together with the start time.
-int64_t start_of(pid_t process) {
+struct ProcessStat {
+  bool ended = false;  // a zombie (state Z) that its parent has not reaped; it holds no file any more
+  int64_t start = 0;   // in clock ticks since boot; 0 if unknown
+};
+
+// State and start time of a process (proc(5), /proc/PID/stat, fields 3 and 22). Process ids are reused, but not
+// together with the start time.
+ProcessStat stat_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
   // Field 3 follows the program's name, which may itself contain spaces and parentheses.
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  int64_t start = 0;
-  std::from_chars(field.data(), field.data() + field.size(), start);
-  return fields ? start : 0;
+  ProcessStat stat;
+  for (int number = 3; number <= 22; ++number) {
+    fields >> field;
+    if (number == 3) stat.ended = field == "Z" || field == "X";
+  }
+  std::from_chars(field.data(), field.data() + field.size(), stat.start);
+  return fields ? stat : ProcessStat();
 }
 
 bool runs(pid_t process, int64_t start) {
   if (::kill(process, 0) != 0 && errno == ESRCH) return false;
-  const int64_t now = start_of(process);
-  return start == 0 || now == 0 || now == start;
+  const ProcessStat now = stat_of(process);
+  return !now.ended && (start == 0 || now.start == 0 || now.start == start);
 }
 
 // "NAME.tmp-HOST-PID.START", possibly with another "-…" after it, of a process that no longer runs.
@@ -61,7 +69,7 @@ bool abandoned(const std::string& name, const std::string& own_mark) {
 }  // namespace
 
 std::string temporary_of(const std::string& path) {
-  return path + mark() + std::to_string(::getpid()) + "." + std::to_string(start_of(::getpid()));
+  return path + mark() + std::to_string(::getpid()) + "." + std::to_string(stat_of(::getpid()).start);
 }
 
 void remove_abandoned(const std::string& folder) {

@@ -21,7 +21,7 @@ enum class Quantization { none, nf4, fp4, int8 };
 enum class ModelInit { file, random };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
-enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo };
+enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
 // What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
 enum class NllMean { pair, token };              // of the likelihood beside a preference
@@ -54,7 +54,7 @@ enum class ScheduleType { constant, linear, cosine, wsd, cosine_with_restarts, p
 enum class DecayShape { linear, cosine, sqrt };
 enum class OnNan { stop, skip };
 enum class RewardType {
-  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command,
+  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command, http, model,
 };
 enum class RegexMatch { full, search };
 enum class JsonWhere { whole, fenced, last };
@@ -101,6 +101,13 @@ struct KlConfig {
   KlPlace in = KlPlace::loss;
 };
 
+// The second network of ppo, which foresees rewards.
+struct ValueConfig {
+  double clip = 0.2;           // how far a value may move from the one that drew; 0: anywhere
+  double learning_rate_ratio = 5;  // its learning rate over the policy's
+  int64_t pretrain_steps = 0;  // in which it alone is trained
+};
+
 struct ObjectiveConfig {
   ObjectiveType type = ObjectiveType::sft;
   TrainOn train_on = TrainOn::assistant;
@@ -129,6 +136,11 @@ struct ObjectiveConfig {
   double entropy_weight = 0;
   int64_t updates_per_rollout = 1, epochs_per_rollout = 1;
   bool mask_truncated = false;
+  // ppo.
+  double gamma_discount = 1, lambda_policy = 0.95, lambda_value = 0.95;
+  std::optional<double> lambda_length;  // vapo: λ of a completion of n tokens is 1 − 1 / (this · n)
+  double success_nll = 0;               // weight of the likelihood of completions that succeeded
+  ValueConfig value;
 };
 
 struct DataSource {
@@ -270,6 +282,13 @@ struct RewardConfig {
   std::optional<int64_t> memory_limit;
   std::vector<std::string> environment;  // names of variables that the process gets
   std::optional<std::string> directory;  // absolute after load_job
+  // A server.
+  std::optional<std::string> url;
+  std::string field = "score";  // of its answer, a dotted path
+  std::map<std::string, std::string> headers;
+  int64_t concurrency = 4;  // requests at once
+  // A reward model.
+  std::optional<std::string> path;
 };
 
 struct RewardMixConfig {

@@ -105,7 +105,7 @@ std::vector<Field> advantage_fields() {
           "grpo: what a completion's reward is compared with: the mean of its group (group), the mean of "
           "the rest of its group (others), or nothing (none)."),
       key("scale", &AdvantageConfig::scale,
-          "grpo: what the advantage is divided by: the standard deviation of the group, that of the whole "
+          "grpo, ppo: what the advantage is divided by: the standard deviation of the group, that of the whole "
           "rollout (batch), or nothing (none)."),
   };
 }
@@ -113,14 +113,29 @@ std::vector<Field> advantage_fields() {
 std::vector<Field> kl_fields() {
   return {
       key("weight", &KlConfig::weight,
-          "grpo: weight of the KL divergence from the base model. With 0 no reference model is needed.").at_least(0),
+          "grpo, ppo: weight of the KL divergence from the base model. With 0 no reference model is needed.").at_least(0),
       key("estimator", &KlConfig::estimator,
-          "grpo: how the KL divergence of a token is estimated from the difference x of the "
+          "grpo, ppo: how the KL divergence of a token is estimated from the difference x of the "
           "log-probabilities: x (k1), x²/2 (k2) or e^−x − 1 + x (k3). In the loss, k2 and k3 have the "
           "gradient of the divergence itself; k1 has zero gradient on average and is refused there."),
       key("in", &KlConfig::in,
-          "grpo: add the divergence to the loss of each token, or subtract its sum over the completion "
+          "grpo, ppo: add the divergence to the loss of each token, or subtract its sum over the completion "
           "from the reward."),
+  };
+}
+
+std::vector<Field> value_fields() {
+  return {
+      key("clip", &ValueConfig::clip,
+          "ppo: a value further than this from the old one is clipped in the value loss. With 0 there is no clipping.")
+          .at_least(0),
+      key("learning_rate_ratio", &ValueConfig::learning_rate_ratio,
+          "ppo: learning rate of the value network divided by that of the policy.")
+          .above(0),
+      key("pretrain_steps", &ValueConfig::pretrain_steps,
+          "ppo: number of steps at the start in which only the value network is trained.")
+          .at_least(0)
+          .unit("steps"),
   };
 }
 
@@ -130,11 +145,11 @@ std::vector<Field> objective_fields() {
           "What is minimized. From text: the loss on the answers (sft) or on everything (pretrain). From "
           "pairs of a chosen and a rejected answer: a preference loss with a reference model (dpo) or "
           "without one (simpo, orpo, cpo), or a model that scores answers (reward). From single answers "
-          "labeled good or bad: kto. From rewards of completions that the model samples itself: grpo; "
+          "labeled good or bad: kto. From rewards of completions that the model samples itself: grpo, "
+          "which compares them within a group, or ppo, which trains a value network beside the policy. "
           "dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and reinforce++ are short for grpo with other "
-          "settings, which forge plan shows.")
-          .also({"dr_grpo", "dapo", "gspo", "cispo", "sapo", "gepo", "rloo", "reinforce++"})
-          .later({"ppo", "vapo"})
+          "settings, vapo for ppo with other settings; forge plan shows them.")
+          .also({"dr_grpo", "dapo", "gspo", "cispo", "sapo", "gepo", "rloo", "reinforce++", "vapo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
           "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
@@ -197,30 +212,52 @@ std::vector<Field> objective_fields() {
           "completion (sequence), their product (sum), or the completion's probability over its group's "
           "expectation (group)."),
       key("clip_low", &ObjectiveConfig::clip_low,
-          "grpo: r is clipped from below at 1 minus this (policy clip).").at_least(0).below(1),
+          "grpo, ppo: r is clipped from below at 1 minus this (policy clip).").at_least(0).below(1),
       key("clip_high", &ObjectiveConfig::clip_high,
-          "grpo: r is clipped from above at 1 plus this (policy clip, cispo).").at_least(0),
+          "grpo, ppo: r is clipped from above at 1 plus this (policy clip, cispo).").at_least(0),
       key("dual_clip", &ObjectiveConfig::dual_clip,
-          "grpo: upper limit of r for completions with a negative advantage (policy clip).")
+          "grpo, ppo: upper limit of r for completions with a negative advantage (policy clip).")
           .above(1)
           .when_unset("no limit"),
       key("mean", &ObjectiveConfig::mean,
-          "grpo: how the loss of a step is averaged: over its trained tokens (token), over completions "
+          "grpo, ppo: how the loss of a step is averaged: over its trained tokens (token), over completions "
           "after averaging each over its own tokens (sequence), or divided by completions times "
           "rollout.max_new_tokens (constant)."),
-      section("advantage", &ObjectiveConfig::advantage, "grpo: how rewards become advantages.", advantage_fields()),
-      section("kl", &ObjectiveConfig::kl, "grpo: the divergence from the base model.", kl_fields()).shorthand("weight"),
-      key("entropy_weight", &ObjectiveConfig::entropy_weight, "grpo: weight of the entropy bonus.")
+      section("advantage", &ObjectiveConfig::advantage, "grpo, ppo: how rewards become advantages.", advantage_fields()),
+      section("kl", &ObjectiveConfig::kl, "grpo, ppo: the divergence from the base model.", kl_fields()).shorthand("weight"),
+      key("entropy_weight", &ObjectiveConfig::entropy_weight, "grpo, ppo: weight of the entropy bonus.")
           .at_least(0),
       key("updates_per_rollout", &ObjectiveConfig::updates_per_rollout,
-          "grpo: number of optimizer steps a rollout is split into, by prompts.")
+          "grpo, ppo: number of optimizer steps a rollout is split into, by prompts.")
           .range(1, 4096)
           .unit("steps"),
       key("epochs_per_rollout", &ObjectiveConfig::epochs_per_rollout,
-          "grpo: number of passes over each rollout.")
+          "grpo, ppo: number of passes over each rollout.")
           .range(1, 64),
       key("mask_truncated", &ObjectiveConfig::mask_truncated,
-          "grpo: exclude completions from the loss that were cut off at rollout.max_new_tokens."),
+          "grpo, ppo: exclude completions from the loss that were cut off at rollout.max_new_tokens."),
+      key("gamma_discount", &ObjectiveConfig::gamma_discount,
+          "ppo: discount factor γ of the rewards that follow a token.")
+          .above(0)
+          .range(0, 1),
+      key("lambda_policy", &ObjectiveConfig::lambda_policy,
+          "ppo: λ of the generalized advantage estimates that train the policy.")
+          .range(0, 1),
+      key("lambda_value", &ObjectiveConfig::lambda_value,
+          "ppo: λ of the returns that train the value network.")
+          .range(0, 1),
+      key("lambda_length", &ObjectiveConfig::lambda_length,
+          "ppo: replaces lambda_policy: λ of a completion of n tokens is 1 − 1 / (this · n), at least 0 (vapo: 0.05).")
+          .above(0)
+          .when_unset("lambda_policy"),
+      key("success_nll", &ObjectiveConfig::success_nll,
+          "ppo: weight of the negative log-likelihood of successful completions: those that the first entry of "
+          "rewards scores 1 or more.")
+          .at_least(0),
+      section("value", &ObjectiveConfig::value,
+              "ppo: the value network: the same base with its own adapter (with adapter none, a copy of all "
+              "weights) and a head with one output.",
+              value_fields()),
   };
 }
 
@@ -567,9 +604,9 @@ std::vector<Field> reward_fields() {
       key("type", &RewardConfig::type,
           "How completions are scored. exact, contains and regex compare text; numeric and math compare "
           "values; choice compares option letters; json_schema and tags check a format; length, "
-          "repetition and overlong measure the text; command runs a program of yours.")
-          .required()
-          .later({"http", "model"}),
+          "repetition and overlong measure the text; command runs a program of yours, http asks a server, and model a "
+          "reward model on disk.")
+          .required(),
       key("weight", &RewardConfig::weight,
           "Factor of the score in the total. With 0 the reward is measured but not trained on.")
           .range(-1e6, 1e6),
@@ -660,6 +697,14 @@ std::vector<Field> reward_fields() {
       key("directory", &RewardConfig::directory, "Working directory of the process (command).")
           .path()
           .when_unset("the folder of the job file"),
+      key("url", &RewardConfig::url, "Address that each completion is sent to, http:// or https:// (http).").when_unset("needed"),
+      key("field", &RewardConfig::field, "Where the score stands in the server's answer, a dotted path (http)."),
+      key("headers", &RewardConfig::headers, "Headers of the request by name; secrets as ${env:NAME} (http).").when_unset("none"),
+      key("concurrency", &RewardConfig::concurrency, "Requests on their way at the same time (http).").range(1, 256),
+      key("path", &RewardConfig::path,
+          "The reward model: a folder of transformers' AutoModelForSequenceClassification or of objective: reward (model).")
+          .path()
+          .when_unset("needed"),
   };
 }
 

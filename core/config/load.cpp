@@ -7,6 +7,7 @@
 #include "core/config/field.h"
 #include "core/config/hub_paths.h"
 #include "core/config/names.h"
+#include "core/config/objective_keys.h"
 #include "core/config/parse.h"
 #include "core/config/reward_rules.h"
 #include "core/config/rules.h"
@@ -52,23 +53,28 @@ void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnosti
 
 struct Preset {
   const char* name;
+  const char* type;
   std::vector<std::pair<const char*, const char*>> keys;  // of the objective
 };
-// Named algorithms as the grpo keys they stand for.
+// Named algorithms as the grpo or ppo keys they stand for.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all{
-      {"dr_grpo", {{"advantage.scale", "none"}, {"mean", "constant"}}},
-      {"dapo", {{"clip_low", "0.2"}, {"clip_high", "0.28"}, {"mean", "token"}}},
-      {"gspo", {{"ratio", "sequence"}, {"clip_low", "3e-4"}, {"clip_high", "4e-4"}, {"mean", "sequence"}}},
-      {"cispo", {{"policy", "cispo"}, {"clip_high", "4"}}},
-      {"sapo", {{"policy", "sapo"}}},
-      {"gepo", {{"ratio", "group"}, {"clip_low", "0.2"}, {"clip_high", "0.2"}, {"mean", "sequence"}}},
-      {"rloo",
+      {"dr_grpo", "grpo", {{"advantage.scale", "none"}, {"mean", "constant"}}},
+      {"dapo", "grpo", {{"clip_low", "0.2"}, {"clip_high", "0.28"}, {"mean", "token"}}},
+      {"gspo", "grpo", {{"ratio", "sequence"}, {"clip_low", "3e-4"}, {"clip_high", "4e-4"}, {"mean", "sequence"}}},
+      {"cispo", "grpo", {{"policy", "cispo"}, {"clip_high", "4"}}},
+      {"sapo", "grpo", {{"policy", "sapo"}}},
+      {"gepo", "grpo", {{"ratio", "group"}, {"clip_low", "0.2"}, {"clip_high", "0.2"}, {"mean", "sequence"}}},
+      {"rloo", "grpo",
        {{"ratio", "sum"}, {"clip_low", "0.2"}, {"clip_high", "0.2"}, {"mean", "sequence"}, {"advantage.baseline", "others"},
         {"advantage.scale", "none"}, {"kl.weight", "0.05"}, {"kl.estimator", "k1"}, {"kl.in", "reward"}}},
-      {"reinforce++",
+      {"reinforce++", "grpo",
        {{"policy", "reinforce"}, {"advantage.baseline", "none"}, {"advantage.scale", "batch"}, {"kl.weight", "0.01"},
         {"kl.estimator", "k1"}, {"kl.in", "reward"}}},
+      {"ppo", "ppo", {{"advantage.scale", "batch"}}},
+      {"vapo", "ppo",
+       {{"advantage.scale", "batch"}, {"clip_low", "0.2"}, {"clip_high", "0.28"}, {"mean", "token"}, {"lambda_length", "0.05"},
+        {"lambda_value", "1"}, {"value.pretrain_steps", "50"}, {"success_nll", "0.1"}}},
   };
   return all;
 }
@@ -82,7 +88,7 @@ std::string first_reward(const Node& root) {
   return "";
 }
 
-// `objective.type: gspo` is grpo with other values. What the job says itself stands, and so does what it turns off: a key
+// `objective.type: gspo` is grpo with other values, and ppo has a default of its own. What the job says itself stands, and so does what it turns off: a key
 // that another one has taken the effect from is left out.
 void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
   Node* objective = root.find("objective");
@@ -93,8 +99,10 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
   if (preset == presets().end()) return;
   const Position at = type->at;
   const std::string reason = "objective.type is " + name + " (" + at.text() + ")";
-  type->scalar = "grpo";
-  derived["objective.type"] = {OriginKind::derived, at, name + " is grpo with other keys"};
+  if (name != preset->type) {
+    type->scalar = preset->type;
+    derived["objective.type"] = {OriginKind::derived, at, name + " is " + preset->type + " with other keys"};
+  }
   const auto derive = [&](Node& top, const std::string& section, const std::string& dotted, const std::string& value) {
     Node* parent = &top;
     const std::vector<std::string> parts = split(dotted, '.');
@@ -116,6 +124,7 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
   for (const auto& [key, value] : preset->keys) {
     if (other_policy && (starts_with(key, "clip_") || std::string_view(key) == "ratio")) continue;
     if (no_kl && starts_with(key, "kl.")) continue;
+    if (std::string_view(key) == "lambda_length" && objective->find("lambda_policy")) continue;
     derive(*objective, "objective.", key, value);
   }
   if (name != "dapo" || first_reward(root).empty()) return;
@@ -143,7 +152,7 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
       reward.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
     if (reward.name.empty()) reward.name = name_of(reward.type);
   }
-  if (job.objective.type == ObjectiveType::grpo && !parsed.given.contains("data.overlong")) {
+  if (is_policy(job.objective.type) && !parsed.given.contains("data.overlong")) {
     job.data.overlong = Overlong::drop;
     loaded.origins["data.overlong"] = {OriginKind::unset, {}, "a prompt is never cut"};
   }

@@ -18,7 +18,7 @@ const Names& names(LoraInit) {
   return all;
 }
 const Names& names(ObjectiveType) {
-  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward", "grpo"};
+  static const Names all{"sft", "pretrain", "dpo", "simpo", "orpo", "cpo", "kto", "reward", "grpo", "ppo"};
   return all;
 }
 const Names& names(DpoLoss) {
@@ -126,7 +126,8 @@ const Names& names(OriginKind) {
 }
 const Names& names(RewardType) {
   static const Names all{"exact",       "contains", "regex",  "numeric",    "math",     "choice",
-                         "json_schema", "tags",     "length", "repetition", "overlong", "command"};
+                         "json_schema", "tags",     "length", "repetition", "overlong", "command",
+                         "http",        "model"};
   return all;
 }
 const Names& names(RegexMatch) {

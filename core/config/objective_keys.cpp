@@ -32,19 +32,27 @@ const std::vector<KeyOwners>& owners() {
       {"reference_cache", {dpo, kto}},
       {"policy", {grpo}},
       {"ratio", {grpo}},
-      {"clip_low", {grpo}},
-      {"clip_high", {grpo}},
-      {"dual_clip", {grpo}},
-      {"mean", {grpo}},
+      {"clip_low", {grpo, ppo}},
+      {"clip_high", {grpo, ppo}},
+      {"dual_clip", {grpo, ppo}},
+      {"mean", {grpo, ppo}},
       {"advantage.baseline", {grpo}},
-      {"advantage.scale", {grpo}},
-      {"kl.weight", {grpo}},
-      {"kl.estimator", {grpo}},
-      {"kl.in", {grpo}},
-      {"entropy_weight", {grpo}},
-      {"updates_per_rollout", {grpo}},
-      {"epochs_per_rollout", {grpo}},
-      {"mask_truncated", {grpo}},
+      {"advantage.scale", {grpo, ppo}},
+      {"kl.weight", {grpo, ppo}},
+      {"kl.estimator", {grpo, ppo}},
+      {"kl.in", {grpo, ppo}},
+      {"entropy_weight", {grpo, ppo}},
+      {"updates_per_rollout", {grpo, ppo}},
+      {"epochs_per_rollout", {grpo, ppo}},
+      {"mask_truncated", {grpo, ppo}},
+      {"gamma_discount", {ppo}},
+      {"lambda_policy", {ppo}},
+      {"lambda_value", {ppo}},
+      {"lambda_length", {ppo}},
+      {"success_nll", {ppo}},
+      {"value.clip", {ppo}},
+      {"value.learning_rate_ratio", {ppo}},
+      {"value.pretrain_steps", {ppo}},
   };
   return all;
 }
@@ -57,6 +65,8 @@ std::vector<std::string> keys_without_effect(const ObjectiveConfig& objective) {
     if (std::find(row.types.begin(), row.types.end(), objective.type) == row.types.end()) keys.push_back(row.key);
   return keys;
 }
+
+bool is_policy(ObjectiveType type) { return type == grpo || type == ppo; }
 
 bool takes_label_flip(DpoLoss loss) {
   constexpr std::array takes{DpoLoss::sigmoid, DpoLoss::robust, DpoLoss::exo_pair};

@@ -16,7 +16,10 @@ class PolicyRules {
   void check() {
     loss();
     divergence();
-    advantage();
+    if (job_.objective.type == ObjectiveType::ppo)
+      value();
+    else
+      advantage();
     rollout();
     dynamic_sampling();
     beside();
@@ -75,6 +78,22 @@ class PolicyRules {
             "take batch or none");
   }
 
+  void value() {
+    const ObjectiveConfig& o = job_.objective;
+    if (o.advantage.scale == AdvantageScale::group)
+      fault("objective.advantage.scale", "a value network compares with no group", "take batch or none");
+    if (o.lambda_length) no_effect("objective.lambda_policy", "objective.lambda_length is set");
+    if (job_.train.max_steps && o.value.pretrain_steps >= *job_.train.max_steps)
+      fault("objective.value.pretrain_steps",
+            format_count(o.value.pretrain_steps) + " steps leave none for the policy (train.max_steps " +
+                format_count(*job_.train.max_steps) + ")",
+            "lower it");
+    if (job_.optimizer.type == OptimizerType::schedule_free)
+      fault("optimizer.type", "schedule_free keeps an average of the weights, which the value network has none of", "take adamw");
+    if (job_.adapter.init == LoraInit::pissa && !job_.adapter.init_from)
+      fault("adapter.init", "pissa takes its factors out of the base, which the value network shares", "write adapter.init: default");
+  }
+
   void rollout() {
     const RolloutConfig& rollout = job_.rollout;
     if (rollout.slots && *rollout.slots < rollout.samples_per_prompt)
@@ -127,7 +146,7 @@ class PolicyRules {
       for (size_t i = 0; i < sources->size(); ++i)
         if ((*sources)[i].format != RowFormat::automatic && (*sources)[i].format != RowFormat::prompt)
           fault(std::string(sources == &job_.data.train ? "data.train[" : "data.eval[") + std::to_string(i) + "].format",
-                name_of((*sources)[i].format) + " rows hold an answer, and grpo draws its own",
+                name_of((*sources)[i].format) + " rows hold an answer, and " + name_of(job_.objective.type) + " draws its own",
                 "write format: prompt; other columns stay with the row for rewards");
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What keys of a policy that learns from drawn completions (grpo) say together.
+// What keys of a policy that learns from drawn completions (grpo, ppo) say together.
 #include "core/config/diagnostics.h"
 #include "core/config/job.h"
 #include "core/config/parse.h"

@@ -44,10 +44,15 @@ const std::vector<KeyOfTypes>& keys_of_types() {
       {"penalty", {repetition, overlong}},
       {"command", {command}},
       {"workers", {command}},
-      {"timeout", {command}},
+      {"timeout", {command, http}},
       {"memory_limit", {command}},
       {"environment", {command}},
       {"directory", {command}},
+      {"url", {http}},
+      {"field", {http}},
+      {"headers", {http}},
+      {"concurrency", {http}},
+      {"path", {model}},
   };
   return table;
 }
@@ -105,6 +110,8 @@ class RewardRules {
     if (reward.type == choice) need(reward.choices.size() > 1, "choices", "write choices: [A, B, C, D]");
     if (reward.type == command)
       need(!reward.command.empty(), "command", "write command: [python3, reward.py]");
+    if (reward.type == http) need(reward.url.has_value(), "url", "write url: http://localhost:8000/score");
+    if (reward.type == model) need(reward.path.has_value(), "path", "write path: FOLDER");
     if (reward.type == contains)
       need(!reward.all.empty() || !reward.none.empty(), "all", "write all: [TEXT], none: [TEXT], or both");
     if (reward.type == length)
@@ -122,6 +129,8 @@ class RewardRules {
       fault("target", reward.min ? "min is set too" : "max is set too", "keep one of them");
     if (reward.type == overlong && reward.max && reward.buffer > *reward.max)
       fault("buffer", std::to_string(reward.buffer) + " is more than max, " + std::to_string(*reward.max));
+    if (reward.url && !starts_with(*reward.url, "http://") && !starts_with(*reward.url, "https://"))
+      fault("url", "\"" + *reward.url + "\" is no address", "write http:// or https:// in front");
     twice("tags", reward.tags);
     twice("choices", reward.choices);
     for (const std::string& tag : reward.tags)

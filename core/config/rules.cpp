@@ -41,7 +41,7 @@ class Rules {
     if (sound({"hardware"})) device();
     if (sound({"allow"})) allowances();
     if (sound({"rewards"})) check_rewards(job_, parsed_, file_, faults_);
-    const bool draws = job_.objective.type == ObjectiveType::grpo;
+    const bool draws = is_policy(job_.objective.type);
     if (!draws && sound({"objective", "rewards"})) rewards();
     if (draws && sound({"objective", "rewards", "rollout", "eval", "train", "data", "adapter"}))
       check_policy(job_, parsed_, file_, faults_);
@@ -206,7 +206,7 @@ class Rules {
       if (!all) no_effect("objective.train_on", "pretrain trains on every token");
       return;
     }
-    if (objective.type == ObjectiveType::grpo) return;  // policy_rules.h
+    if (is_policy(objective.type)) return;  // policy_rules.h
     if (objective.type != ObjectiveType::sft) return preference();
     auto check = [&](const std::vector<DataSource>& sources, const std::string& list) {
       for (size_t i = 0; i < sources.size(); ++i) {

@@ -27,6 +27,7 @@ struct HttpRequest {
   double connect_seconds = 20;
   double idle_seconds = 60;            // without a byte
   double total_seconds = 0;            // 0: no limit
+  std::function<bool()> stopped{};     // asked about once a second; true: the request is given up
 };
 
 struct HttpAnswer {

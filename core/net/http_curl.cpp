@@ -102,6 +102,13 @@ HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
     return take_body(bytes, size, count, at.transfer);
   });
   set(easy.get(), CURLOPT_WRITEDATA, &status);
+  if (wanted.stopped) {
+    set(easy.get(), CURLOPT_NOPROGRESS, 0L);
+    set(easy.get(), CURLOPT_XFERINFODATA, static_cast<void*>(const_cast<HttpRequest*>(&wanted)));
+    set(easy.get(), CURLOPT_XFERINFOFUNCTION, +[](void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+      return static_cast<const HttpRequest*>(user)->stopped() ? 1 : 0;
+    });
+  }
   if (!wanted.token.empty()) {
     set(easy.get(), CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
     set(easy.get(), CURLOPT_XOAUTH2_BEARER, wanted.token.c_str());

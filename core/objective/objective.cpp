@@ -110,6 +110,19 @@ std::string reward_formula(const ObjectiveConfig& o) {
 
 std::string number_pair(double low, double high) { return format_number(low) + "/" + format_number(high); }
 
+std::string value_formula(const ObjectiveConfig& o) {
+  const std::string lambda = o.lambda_length ? "1 − 1 / (" + format_number(*o.lambda_length) + " n)" : format_number(o.lambda_policy);
+  std::string text = "; A by generalised advantage estimation, γ " + format_number(o.gamma_discount) + ", λ " + lambda + " (returns λ " +
+                     format_number(o.lambda_value) + ")";
+  return o.advantage.scale == AdvantageScale::batch ? text + ", whitened over the rollout's tokens" : text;
+}
+
+std::string group_formula(const ObjectiveConfig& o) {
+  const char* baselines[] = {"R − mean of the group", "R − mean of the others", "R"};
+  const char* scales[] = {" over the group's deviation", " over the rollout's deviation", ""};
+  return std::string("; A = ") + baselines[static_cast<size_t>(o.advantage.baseline)] + scales[static_cast<size_t>(o.advantage.scale)];
+}
+
 // "clip 0.2/0.28 on the token ratio, group mean, group deviation, no divergence"
 std::string policy_formula(const ObjectiveConfig& o) {
   std::string text = name_of(o.policy);
@@ -117,14 +130,12 @@ std::string policy_formula(const ObjectiveConfig& o) {
   if (o.policy == PolicyTerm::cispo) text += " below 1 + " + format_number(o.clip_high);
   if (o.dual_clip) text += ", dual clip " + format_number(*o.dual_clip);
   if (o.policy != PolicyTerm::reinforce) text += " on the ratio of the " + name_of(o.ratio);
-  const char* baselines[] = {"R − mean of the group", "R − mean of the others", "R"};
-  const char* scales[] = {" over the group's deviation", " over the rollout's deviation", ""};
-  text += std::string("; A = ") + baselines[static_cast<size_t>(o.advantage.baseline)] +
-          scales[static_cast<size_t>(o.advantage.scale)];
+  text += o.type == ObjectiveType::ppo ? value_formula(o) : group_formula(o);
   if (o.kl.weight > 0)
     text += "; " + format_number(o.kl.weight) + " " + name_of(o.kl.estimator) + " of the divergence from the base " +
             (o.kl.in == KlPlace::loss ? "in the loss" : "off the reward");
   if (o.entropy_weight > 0) text += "; − " + format_number(o.entropy_weight) + " entropy";
+  if (o.success_nll > 0) text += "; − " + format_number(o.success_nll) + " log p of completions that succeeded";
   return text;
 }
 
@@ -146,6 +157,7 @@ const Objective& objective_of(ObjectiveType type) {
       {ObjectiveType::kto, Coupling::answer, true, false, 0.1, 0, 1e-5, 1e-6, nullptr, kto, implicit_reward, kto_formula},
       {ObjectiveType::reward, Coupling::pair, false, true, 0, 0, 1e-4, 1e-5, bradley_terry, nullptr, score, reward_formula},
       {ObjectiveType::grpo, Coupling::policy, false, false, 0, 0, 1e-5, 1e-6, nullptr, nullptr, nullptr, policy_formula},
+      {ObjectiveType::ppo, Coupling::policy, false, false, 0, 0, 1e-5, 1e-6, nullptr, nullptr, nullptr, policy_formula},
   };
   const auto row = std::find_if(table.begin(), table.end(), [&](const Objective& o) { return o.type == type; });
   FORGE_CHECK(row != table.end(), "no objective of that type");

@@ -12,6 +12,7 @@
 #include "core/objective/objective.h"
 #include "core/plan/resolve.h"
 #include "core/plan/rollout_plan.h"
+#include "core/plan/value_plan.h"
 
 namespace forge {
 namespace {
@@ -171,6 +172,7 @@ Table run_rows(const Plan& plan) {
   if (draws_completions(plan.job.objective.type)) {
     rows.push_back({"rollout", rollout_text(plan)});
     rows.push_back({"rewards", rewards_text(plan.job)});
+    if (has_value_network(plan)) rows.push_back({"value", value_text(plan)});
     if (needs_base(plan.job.objective)) rows.push_back({"base", "one forward more of every completion, without the adapter"});
   }
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +

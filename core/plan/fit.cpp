@@ -11,6 +11,7 @@
 #include "core/objective/objective.h"
 #include "core/plan/resolve.h"
 #include "core/plan/rollout_plan.h"
+#include "core/plan/value_plan.h"
 
 namespace forge {
 namespace {
@@ -417,6 +418,7 @@ Inventory inventory_of(const Plan& plan) {
   const Job& job = plan.job;
   Inventory inventory{run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
+  inventory.judges = judges_of(job);
   return inventory;
 }
 
@@ -463,6 +465,20 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
   if (eval.tokens > 0)
     moving = fuller(std::move(moving), provider.activation_lines(shape_of(plan, inventory, eval, false)));
+  std::vector<MemoryLine> value;
+  if (has_value_network(plan)) {
+    const std::vector<MemoryLine> own = value_fixed_lines(plan);
+    lines.insert(lines.end(), own.begin(), own.end());
+    value = provider.activation_lines(shape_of(value_plan(plan), value_inventory(plan), train, true));
+    if (provider.workspace) moving = fuller(std::move(moving), value);  // in turn, in one arena
+  }
+  std::vector<MemoryLine> judging;
+  for (const JudgeModel& judge : inventory.judges) {
+    const std::vector<MemoryLine> own = judge_fixed_lines(plan, judge);
+    lines.insert(lines.end(), own.begin(), own.end());
+    judging = fuller(std::move(judging), provider.activation_lines(judge_shape(plan, judge)));
+  }
+  if (provider.workspace && !judging.empty()) moving = fuller(std::move(moving), judging);
   const auto consider = [&](std::vector<MemoryLine> other) {
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
@@ -481,7 +497,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     moving.insert(moving.end(), update.begin(), update.end());
   else
     consider(std::move(update));
-  if (!provider.workspace) consider(std::move(reference));
+  if (!provider.workspace) consider(std::move(reference)), consider(std::move(value)), consider(std::move(judging));
   if (draws_completions(plan.job.objective.type)) {
     std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
     if (provider.workspace)  // which keeps its arena

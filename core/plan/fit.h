@@ -2,6 +2,7 @@
 // Memory against what the device has: chooses micro-batch and recomputation, or refuses with the remedy.
 #include "core/families/adapter_sites.h"
 #include "core/plan/fullest.h"
+#include "core/plan/judge_plan.h"
 
 namespace forge {
 
@@ -10,6 +11,7 @@ struct Inventory {
   std::vector<Parameter> parameters;
   std::vector<AdapterSite> sites;
   TrainedSize trained;
+  std::vector<JudgeModel> judges;
 };
 Inventory inventory_of(const Plan& plan);
 // What a training step of the plan is.

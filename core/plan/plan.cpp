@@ -6,6 +6,7 @@
 #include "core/data/batch/order.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/fit.h"
+#include "core/plan/judge_plan.h"
 #include "core/objective/objective.h"
 #include "core/plan/resolve.h"
 #include "core/plan/rollout_plan.h"
@@ -33,6 +34,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_head(plan);
+  require_judges(plan, provider);
   resolve_limits(plan);
   resolve_objective(plan);
   resolve_global_batch(plan);

@@ -17,6 +17,7 @@
 #include "core/families/trained_layout.h"
 #include "core/objective/objective.h"
 #include "core/plan/fit.h"
+#include "core/plan/value_plan.h"
 
 namespace forge {
 namespace {
@@ -320,6 +321,7 @@ void resolve_disk(Plan& plan) {
   const TrainedLayout trained = trained_layout(inventory_of(plan).parameters, job.optimizer);
   constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
   plan.checkpoint_bytes = plan.parameters.trainable * (trained.averages ? 8 : 4) + trained.state_bytes() + kSmallFiles;
+  if (has_value_network(plan)) plan.checkpoint_bytes += value_checkpoint_bytes(plan);
   // One more than is kept: the new one is complete before the old one is removed.
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;

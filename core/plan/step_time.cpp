@@ -6,6 +6,7 @@
 #include "core/config/names.h"
 #include "core/objective/objective.h"
 #include "core/plan/fit.h"
+#include "core/plan/value_plan.h"
 
 namespace forge {
 namespace {
@@ -84,6 +85,15 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
         add(seconds, work);
         reference += i + 1 == step.forward_ops ? seconds / 2 : seconds;
       }
+  // The value network says what it foresees before the first step, and learns in each.
+  if (has_value_network(plan)) {
+    const Graph own = training_step(step_shape(value_plan(plan), value_inventory(plan)));
+    for (size_t i = 0; i < own.ops.size(); ++i)
+      for (const Work& work : work_of(own, own.ops[i], batch.sizes, length)) {
+        add(i < own.micro_batch_ops ? micro_batch : update, work);
+        if (i < own.forward_ops) add(micro_batch, work);
+      }
+  }
   micro_batch += reference;
   add(micro_batch, batch_work(batch.sizes));
   if (!missing.empty()) {

@@ -39,10 +39,4 @@ struct Advantages {
 constexpr double kFlatDeviation = 1e-8;
 Advantages make_advantages(const std::vector<CompletionReward>& rewards, const AdvantageRule& rule);
 
-// Generalised advantage estimation (1506.02438) over the tokens that `mask` keeps; the others are passed over, and have
-// 0: δ = ρ + γ V' − V, A = δ + γ λ A', with V' and A' of the next kept token, 0 behind the last.
-std::vector<double> generalized_advantages(const std::vector<double>& rewards,
-                                           const std::vector<double>& values, const std::vector<bool>& mask,
-                                           double gamma, double lambda);
-
 }  // namespace forge

@@ -64,12 +64,17 @@ double sum_of(const std::vector<double>& values) {
 
 PolicyLoss policy_loss(const std::vector<double>& lp, const std::vector<double>& lp_old, double advantage,
                        const PolicyRule& rule) {
-  FORGE_CHECK(lp.size() == lp_old.size(), "old log-probabilities for other tokens");
+  return policy_loss(lp, lp_old, std::vector<double>(lp.size(), advantage), rule);
+}
+
+PolicyLoss policy_loss(const std::vector<double>& lp, const std::vector<double>& lp_old, const std::vector<double>& advantages,
+                       const PolicyRule& rule) {
+  FORGE_CHECK(lp.size() == lp_old.size() && lp.size() == advantages.size(), "log-probabilities and advantages for other tokens");
   PolicyLoss loss;
   if (rule.ratio == PolicyRatio::token) {
     for (size_t t = 0; t < lp.size(); ++t) {
       const double r = std::exp(lp[t] - lp_old[t]);
-      const Term term = term_of(r, lp[t], advantage, rule);
+      const Term term = term_of(r, lp[t], advantages[t], rule);
       loss.token_loss.push_back(term.loss);
       loss.cotangent.push_back(term.slope);
       loss.ratio.push_back(r);
@@ -83,7 +88,7 @@ PolicyLoss policy_loss(const std::vector<double>& lp, const std::vector<double>&
   const double log_denominator =
       rule.ratio == PolicyRatio::group ? std::log(rule.group_denominator) : each * sum_of(lp_old);
   const double r = std::exp(numerator - log_denominator);
-  const Term term = term_of(r, numerator, advantage, rule);
+  const Term term = term_of(r, numerator, advantages.front(), rule);
   loss.token_loss.assign(lp.size(), term.loss);
   loss.cotangent.assign(lp.size(), term.slope * each);
   loss.ratio.assign(lp.size(), r);

@@ -40,7 +40,11 @@ struct PolicyLoss {
   int64_t clipped_low = 0, clipped_high = 0, clipped_dual = 0;  // tokens without a gradient, by which limit
 };
 
-// The log-probabilities are those of the completion's trained tokens, all finite.
+// The log-probabilities are those of the completion's trained tokens, all finite; so many advantages, which are equal unless
+// the ratio is the token's.
+PolicyLoss policy_loss(const std::vector<double>& lp, const std::vector<double>& lp_old, const std::vector<double>& advantages,
+                       const PolicyRule& rule);
+// The same advantage for every token.
 PolicyLoss policy_loss(const std::vector<double>& lp, const std::vector<double>& lp_old, double advantage,
                        const PolicyRule& rule);
 

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/reward/answer.h"
 #include "core/reward/child_process.h"
+#include "core/reward/reward_item.h"
 #include "core/text/tokenizer/unicode.h"
 
 namespace forge {
@@ -32,17 +33,6 @@ std::string last_words(const ChildProcess& child) {
   constexpr size_t kShown = 2000;
   const size_t from = text.size() > kShown ? text.find('\n', text.size() - kShown) : std::string::npos;
   return "its standard error ends with:\n" + (from == std::string::npos ? text : text.substr(from + 1));
-}
-
-Json item_of(const RewardSample& sample, int64_t step) {
-  return {{"id", sample.id},
-          {"step", step},
-          {"prompt", sample.prompt},
-          {"messages", sample.messages},
-          {"completion", text::replace_invalid_utf8(sample.completion)},
-          {"tokens", sample.tokens ? Json(*sample.tokens) : Json(nullptr)},
-          {"finish", sample.truncated ? "length" : "stop"},
-          {"row", *sample.row}};
 }
 
 }  // namespace
@@ -117,11 +107,13 @@ class ProcessPool::Worker {
 // One call of score().
 class ProcessPool::Batch {
  public:
-  Batch(ProcessPool& pool, const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures)
+  Batch(ProcessPool& pool, const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
+        const std::function<bool()>& stopped)
       : pool_(pool),
         samples_(samples),
         step_(step),
         most_failures_(most_failures),
+        stopped_(stopped),
         scores_(samples.size()),
         tries_(samples.size()) {
     for (size_t i = 0; i < samples.size(); ++i) {
@@ -134,6 +126,7 @@ class ProcessPool::Batch {
   std::vector<Score> run() {
     for (auto& worker : pool_.workers_) worker->careful = false;
     for (bool busy = true; busy;) {
+      if (stopped_ && stopped_()) throw ScoringStopped{};
       busy = false;
       std::vector<ChildProcess*> children;
       for (auto& worker : pool_.workers_) {
@@ -190,7 +183,7 @@ class ProcessPool::Batch {
         const size_t item = worker.queue.front();
         worker.queue.pop_front();
         worker.running.push_back(item);
-        worker.child()->send(dump_json(item_of(samples_[item], step_)));
+        worker.child()->send(dump_json(reward_item(samples_[item], step_)));
       }
       worker.deadline = Clock::now() + seconds(pool_.reward_.timeout * static_cast<double>(count));
       worker.end_due = true;
@@ -294,6 +287,7 @@ class ProcessPool::Batch {
   ProcessPool& pool_;
   const std::vector<RewardSample>& samples_;
   const int64_t step_, most_failures_;
+  const std::function<bool()>& stopped_;
   std::vector<std::optional<Score>> scores_;
   std::vector<int> tries_;
   std::map<int64_t, size_t> places_;
@@ -318,9 +312,9 @@ ProcessPool::~ProcessPool() {
 }
 
 std::vector<Score> ProcessPool::score(const std::vector<RewardSample>& samples, int64_t step,
-                                      int64_t most_failures) {
+                                      int64_t most_failures, const std::function<bool()>& stopped) {
   for (auto& worker : workers_) worker->queue.clear(), worker->running.clear(), worker->end_due = false;
-  return Batch(*this, samples, step, most_failures).run();
+  return Batch(*this, samples, step, most_failures, stopped).run();
 }
 
 }  // namespace forge

@@ -8,6 +8,7 @@
 // Item k goes to process k modulo `workers`, whoever is free: what a process sees does not depend on timing. A process
 // that hangs or ends is started again and its item tried once more; then the item has failed.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,10 @@ class ProcessPool {
   ~ProcessPool();
 
   // Processes are started when first needed, and stay. Throws Error(environment) with the process's last words when it
-  // does not start, breaks the protocol or ends three times, and once more than `most_failures` items have failed.
-  std::vector<Score> score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures);
+  // does not start, breaks the protocol or ends three times, and once more than `most_failures` items have failed. Throws
+  // ScoringStopped within a tenth of a second once `stopped` says so; who was asked then is ended with the pool.
+  std::vector<Score> score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
+                           const std::function<bool()>& stopped = {});
   const PoolCounts& counts() const { return counts_; }
 
  private:

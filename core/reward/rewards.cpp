@@ -8,6 +8,7 @@
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/reward/http_reward.h"
 
 namespace forge {
 namespace {
@@ -83,6 +84,7 @@ Rewards::Rewards(const Job& job) : configs_(job.rewards), mix_(job.reward_mix) {
       pools_.back() = std::make_unique<ProcessPool>(configs_[i], CommandContext{job.name, job.seed});
       continue;
     }
+    if (configs_[i].type == RewardType::http || configs_[i].type == RewardType::model) continue;
     try {
       verifiers_.back() = make_verifier(configs_[i], "rewards[" + std::to_string(i) + "]");
     } catch (const KeyError& error) {
@@ -101,10 +103,17 @@ PoolCounts Rewards::counts(size_t reward) const {
 
 std::vector<Score> Rewards::scores_of(size_t i, const std::vector<RewardSample>& samples,
                                       const ScoreOptions& options) {
+  if (options.stopped && options.stopped()) throw ScoringStopped{};
+  if (configs_[i].type == RewardType::model) return options.judge(configs_[i], samples);
+  if (configs_[i].type == RewardType::http) {
+    std::vector<Score> scores = score_by_http(configs_[i], samples, options.step, options.stopped);
+    if (options.stopped && options.stopped()) throw ScoringStopped{};
+    return scores;
+  }
   if (!pools_[i]) return verify_all(verifiers_[i], samples);
   const bool stop = configs_[i].on_error == OnRewardError::stop;
   const int64_t most = options.keep_going ? kMostTold : stop ? 0 : most_unscored(configs_[i], samples.size());
-  return pools_[i]->score(samples, options.step, most);
+  return pools_[i]->score(samples, options.step, most, options.stopped);
 }
 
 std::vector<ScoredSample> Rewards::score(const std::vector<RewardSample>& samples,

@@ -7,6 +7,7 @@
 //
 // The result is in the order of the samples and depends on nothing but them and what processes answer.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ struct ScoreOptions {
   // Go on where on_error says stop and past max_unscored, to see what else there is; kMostTold failures of processes end
   // that too.
   bool keep_going = false;
+  std::function<bool()> stopped;  // true: nobody waits any more, and ScoringStopped is thrown
+  // Who asks reward models: scores of one reward of type model. Needed where there is one.
+  std::function<std::vector<Score>(const RewardConfig& reward, const std::vector<RewardSample>& samples)> judge;
 };
 constexpr int64_t kMostTold = 20;
 

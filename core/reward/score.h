@@ -43,6 +43,9 @@ struct Score {
   }
 };
 
+// Thrown where nobody waits for scores any more.
+struct ScoringStopped {};
+
 // A pure function of the sample, for any thread.
 using Verifier = std::function<Score(const RewardSample&)>;
 

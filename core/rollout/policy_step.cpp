@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/reinforce/advantage.h"
+#include "core/reinforce/value.h"
 
 namespace forge {
 namespace {
@@ -37,13 +40,57 @@ PolicyLoss loss_of(const PolicyRule& rule, const PolicyStep& step, const Complet
                    const std::vector<double>& old) {
   PolicyRule own = rule;
   if (rule.ratio == PolicyRatio::group) own.group_denominator = step.group_denominators.at(static_cast<size_t>(c.group));
-  return policy_loss(logps, old, c.advantage, own);
+  return c.advantages.empty() ? policy_loss(logps, old, c.advantage, own) : policy_loss(logps, old, c.advantages, own);
+}
+
+bool costs_reward(const ObjectiveConfig& o) { return o.kl.weight > 0 && o.kl.in == KlPlace::reward; }
+
+// The first of the rewards says whether a completion succeeded.
+bool succeeded(const Completion& c) { return !c.parts.empty() && c.parts[0].score.value_or(0) >= 1; }
+
+// The gradient of the likelihood of a completion that succeeded, to each of its tokens.
+double success_cotangent(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c) {
+  return step.success_tokens > 0 && succeeded(c) ? -o.success_nll / step.success_tokens : 0;
+}
+
+// Advantages and returns of every token of a completion that counts.
+void estimate(const ObjectiveConfig& o, Completion& c) {
+  FORGE_CHECK(c.values.size() == c.ids.size(), "a completion without its values");
+  std::vector<double> rewards(c.ids.size());
+  if (costs_reward(o))
+    for (size_t t = 0; t < rewards.size(); ++t)
+      rewards[t] = -o.kl.weight * kl_term(c.old_logps.at(t), c.base_logps.at(t), o.kl.estimator).value;
+  rewards.back() += *c.reward;
+  const std::vector<double> values = widened(c.values);
+  const std::vector<bool> all(rewards.size(), true);
+  const double lambda = o.lambda_length ? lambda_of_length(*o.lambda_length, c.tokens()) : o.lambda_policy;
+  c.advantages = generalized_advantages(rewards, values, all, o.gamma_discount, lambda);
+  c.returns = generalized_advantages(rewards, values, all, o.gamma_discount, o.lambda_value);
+  for (size_t t = 0; t < values.size(); ++t) c.returns[t] += values[t];
+}
+
+void give_token_advantages(const ObjectiveConfig& o, Rollout& rollout) {
+  std::vector<std::vector<double>*> all;
+  std::set<int64_t> groups;
+  for (Completion& c : rollout.completions) {
+    c.counts = c.reward && c.tokens() > 0;
+    if (!c.counts) continue;
+    groups.insert(c.group);
+    estimate(o, c);
+    all.push_back(&c.advantages);
+  }
+  if (o.advantage.scale == AdvantageScale::batch) whiten_tokens(all);
+  for (Completion& c : rollout.completions)
+    if (c.counts) c.advantage = std::accumulate(c.advantages.begin(), c.advantages.end(), 0.0) / static_cast<double>(c.tokens());
+  rollout.groups = static_cast<int64_t>(groups.size());
+  rollout.dropped_groups = rollout.groups_drawn() - rollout.groups;
 }
 
 }  // namespace
 
 void give_advantages(const ObjectiveConfig& o, Rollout& rollout) {
-  const bool costs = o.kl.weight > 0 && o.kl.in == KlPlace::reward;
+  if (has_value(o)) return give_token_advantages(o, rollout);
+  const bool costs = costs_reward(o);
   std::vector<CompletionReward> rewards;
   for (const Completion& c : rollout.completions) {
     std::optional<double> reward = c.reward;
@@ -62,10 +109,12 @@ void give_advantages(const ObjectiveConfig& o, Rollout& rollout) {
 
 int64_t steps_per_rollout(const ObjectiveConfig& o) { return o.updates_per_rollout * o.epochs_per_rollout; }
 
+bool has_value(const ObjectiveConfig& o) { return o.type == ObjectiveType::ppo; }
+
 bool needs_old_logps(const ObjectiveConfig& o) {
   const bool ratio = o.policy != PolicyTerm::reinforce;
   return (ratio && (steps_per_rollout(o) > 1 || o.ratio == PolicyRatio::group)) ||
-         (o.kl.weight > 0 && o.kl.in == KlPlace::reward);
+         costs_reward(o);
 }
 
 PolicyStep policy_step(const ObjectiveConfig& o, int64_t max_new_tokens, const Rollout& rollout, int64_t update) {
@@ -83,7 +132,9 @@ PolicyStep policy_step(const ObjectiveConfig& o, int64_t max_new_tokens, const R
     if (by_group && c.counts) old_of_group[static_cast<size_t>(c.group)].push_back(widened(c.old_logps));
     if (c.group < begin || c.group >= end || !trains(o, c)) continue;
     tokens.push_back(c.tokens());
-    if (c.advantage != 0 || in_loss(o) || o.entropy_weight > 0) step.trained.push_back(i);
+    if (has_value(o)) step.valued.push_back(i), step.value_tokens += static_cast<double>(c.tokens());
+    if (o.success_nll > 0 && succeeded(c)) step.success_tokens += static_cast<double>(c.tokens());
+    if (c.advantage != 0 || has_value(o) || in_loss(o) || o.entropy_weight > 0) step.trained.push_back(i);
   }
   for (const auto& old : old_of_group) step.group_denominators.push_back(old.empty() ? 1 : group_denominator(old));
   step.divisor = step_divisor(o.mean, tokens, max_new_tokens);
@@ -96,7 +147,8 @@ std::vector<double> known_cotangents(const ObjectiveConfig& o, const PolicyStep&
   const std::vector<double> any(c.ids.size());
   std::vector<double> cotangents = loss_of(rule, step, c, any, any).cotangent;
   const double weight = token_weight(o.mean, c.tokens()) * copies(rule, any.size()) / step.divisor;
-  for (double& cotangent : cotangents) cotangent *= weight;
+  const double success = success_cotangent(o, step, c);
+  for (double& cotangent : cotangents) cotangent = cotangent * weight + success;
   return cotangents;
 }
 
@@ -109,6 +161,7 @@ PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, con
   const std::vector<double> old = has_old && (!step.first || by_group) ? widened(c.old_logps) : logps;
   const PolicyLoss loss = loss_of(rule, step, c, logps, old);
   const double each = token_weight(o.mean, c.tokens()), many = copies(rule, logps.size());
+  const double success = success_cotangent(o, step, c);
   PolicyTokens result;
   result.entropy_cotangent = -o.entropy_weight * each / step.divisor;
   const auto note = [&](const char* name, double value) {
@@ -129,14 +182,25 @@ PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, con
         cotangent += o.kl.weight * ratio * kl.cotangent;
       }
     }
-    result.cotangents.push_back(cotangent * each / step.divisor);
-    result.loss += token_loss * each;
+    result.cotangents.push_back(cotangent * each / step.divisor + success);
+    result.loss += token_loss * each + success * logps[t] * step.divisor;
     note("ratio", loss.ratio[t]);
     note("kl_old", old[t] - logps[t]);
   }
   result.metrics["clip_low_share"] = {static_cast<double>(loss.clipped_low), tokens};
   result.metrics["clip_high_share"] = {static_cast<double>(loss.clipped_high), tokens};
   result.metrics["dual_clip_share"] = {static_cast<double>(loss.clipped_dual), tokens};
+  return result;
+}
+
+PolicyTokens value_tokens(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c, const std::vector<double>& values) {
+  const ValueLoss loss = value_loss(values, widened(c.values), c.returns, o.value.clip);
+  const auto tokens = static_cast<double>(values.size());
+  PolicyTokens result;
+  for (const double cotangent : loss.cotangent) result.cotangents.push_back(cotangent / step.value_tokens);
+  for (const double value : loss.token_loss) result.loss += value;
+  result.metrics["value_loss"] = {result.loss, tokens};
+  result.metrics["value_clip_share"] = {static_cast<double>(loss.clipped), tokens};
   return result;
 }
 

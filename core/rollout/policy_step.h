@@ -11,6 +11,10 @@
 //
 //   loss = Σ w (l + kl · k − entropy · H) / D
 //
+// Under ppo every token has an advantage of its own, by generalised advantage estimation over what a value network foresaw: the
+// reward stands at the last token, and what the divergence costs, where it is taken off the reward, at each. A weight of
+// success_nll adds − Σ lp / D' over the D' tokens of the step's completions that succeeded (VAPO).
+//
 // On the first step of a rollout the policy is the one that drew: r = 1, and the gradient of a token is −A w / D whatever
 // it turns out to be.
 #include "core/objective/sequence_loss.h"
@@ -23,6 +27,9 @@ namespace forge {
 // counts and the rollout's groups.
 void give_advantages(const ObjectiveConfig& objective, Rollout& rollout);
 
+// Whether a value network foresees rewards; completions then need `values` before their advantages.
+bool has_value(const ObjectiveConfig& objective);
+
 // What has to be known of the policy that drew, or of the base, before advantages are.
 bool needs_old_logps(const ObjectiveConfig& objective);
 
@@ -31,6 +38,9 @@ int64_t steps_per_rollout(const ObjectiveConfig& objective);
 struct PolicyStep {
   std::vector<size_t> trained;  // completions with a gradient, by their place in the rollout
   double divisor = 0;           // 0: nothing counts
+  std::vector<size_t> valued;   // completions that train the value network; none without one
+  double value_tokens = 0;      // of them
+  double success_tokens = 0;    // of completions that succeeded, where their likelihood has a weight
   bool first = false;           // of the rollout: the ratio is 1
   // Whether the gradient of each token is known before the policy is asked.
   bool known = false;
@@ -50,6 +60,9 @@ struct PolicyTokens {
 // `logps`: of each drawn token under the policy that is trained.
 PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,
                            const std::vector<double>& logps);
+// The same of what the value network says of the completion: cotangents of each token's value.
+PolicyTokens value_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,
+                          const std::vector<double>& values);
 // The cotangents of a step that is known.
 std::vector<double> known_cotangents(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion);
 

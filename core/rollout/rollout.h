@@ -34,9 +34,12 @@ struct Completion {
   std::optional<double> reward;   // nothing: unscored
   std::string unscored_reason;
   // What training makes of it.
-  double advantage = 0;
+  double advantage = 0;                        // of the completion; of ppo the mean of its tokens
   bool counts = false;                         // in the divisor
   std::vector<float> old_logps, base_logps;    // of each id, by the trainer; empty where not needed
+  // Of each id under ppo: what the value network foresaw before it, how much better it was, and what the network learns.
+  std::vector<float> values;
+  std::vector<double> advantages, returns;
 
   int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
 };

@@ -21,6 +21,21 @@ Json spread_json(const std::vector<double>& values) {
           {"max", *std::max_element(values.begin(), values.end())}};
 }
 
+Json value_facts(const std::vector<Completion>& completions) {
+  std::vector<double> values, returns, rest;
+  for (const Completion& c : completions)
+    for (size_t t = 0; t < c.returns.size(); ++t) {
+      values.push_back(c.values[t]);
+      returns.push_back(c.returns[t]);
+      rest.push_back(returns.back() - values.back());
+    }
+  const Json all = spread_json(returns), left = spread_json(rest);
+  Json explained = nullptr;
+  if (all["std"].is_number() && all["std"].get<double>() > 0)
+    explained = 1 - std::pow(left["std"].get<double>() / all["std"].get<double>(), 2);
+  return {{"value_mean", spread_json(values)["mean"]}, {"return_mean", all["mean"]}, {"explained_variance", std::move(explained)}};
+}
+
 double distinct_2(const std::vector<Completion>& completions) {
   std::set<std::pair<int32_t, int32_t>> seen;
   int64_t all = 0;

@@ -11,6 +11,10 @@ Json spread_json(const std::vector<double>& values);
 // discarded, completions, completion_tokens {mean, min, max}, truncated_share, advantage_std, distinct_2.
 Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards);
 
+// Of completions with values: value_mean, return_mean, explained_variance, 1 − Var(return − value) / Var(return) over tokens, null
+// where the returns do not vary.
+Json value_facts(const std::vector<Completion>& completions);
+
 // Distinct over all pairs of neighbouring tokens within completions: falls when a policy says the same thing again and
 // again.
 double distinct_2(const std::vector<Completion>& completions);

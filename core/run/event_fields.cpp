@@ -65,6 +65,8 @@ constexpr EventField kStep[] = {
     {"clip_low_share", number, false, "tokens without a gradient because the ratio is below 1 − clip_low"},
     {"clip_high_share", number, false, "above 1 + clip_high"},
     {"dual_clip_share", number, false, "above dual_clip"},
+    {"value_loss", number, false, "ppo: of the value network, a token"},
+    {"value_clip_share", number, false, "ppo: tokens whose value moved farther than value.clip and is not pulled on"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kScore[] = {
@@ -72,6 +74,9 @@ constexpr EventField kScore[] = {
     {"step", integer, true, "optimizer step that will train on it"},
     {"split", text, true, "train or eval"},
     {"items", list, true, "completions: id, prompt (its example), group, sample, ids, finish (stop or length)"},
+};
+constexpr EventField kJudged[] = {
+    {"scores", list, true, "of each text that was asked about; null: not finite"},
 };
 constexpr EventField kRollout[] = {
     {"step", integer, true, "the first optimizer step that trains on it"},
@@ -99,6 +104,9 @@ constexpr EventField kRollout[] = {
     {"sampler_gap", number, false, "mean difference of the decoder's log-probabilities and the trainer's, a token"},
     {"sampler_gap_most", number, false, "the largest"},
     {"entropy", number, false, "of the policy, mean over the trained tokens"},
+    {"value_mean", number, false, "ppo: what the value network foresaw, mean over tokens"},
+    {"return_mean", number, false, "ppo: what came instead, by lambda_value"},
+    {"explained_variance", number, false, "ppo: share of the returns' variance that was foreseen"},
     {"time", number, false, "when, in seconds since 1970"},
 };
 constexpr EventField kMeasured[] = {
@@ -191,6 +199,7 @@ constexpr EventField kDone[] = {
     {"threads", integer, false, "info: threads that arithmetic uses"},
     {"cuda", text, false, "info: what CUDA this engine has"},
     {"cuda_devices", integer, false, "info: GPUs that it sees"},
+    {"scores", list, false, "judge: of each text; null: not finite"},
 };
 constexpr EventField kError[] = {
     {"kind", text, true,
@@ -208,6 +217,7 @@ constexpr EventShape kShapes[] = {
     {"resumed", "the run continues from a checkpoint", kResumed},
     {"step", "one optimizer step", kStep},
     {"score", "completions to be scored: the program answers with a line {\"items\": [{parts, total, reason, text, prompt_text}]}", kScore},
+    {"judged", "what a reward model says of texts, after the program answered a score event with {\"judge\": NAME, \"texts\": [ids]}", kJudged},
     {"rollout", "completions were drawn, scored and trained on once", kRollout},
     {"measured", "one step of `forge bench`", kMeasured},
     {"progress", "of `forge bench --kernels`", kProgress},

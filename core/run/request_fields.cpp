@@ -63,6 +63,18 @@ constexpr EventField kGenerate[] = {
     {"threads", integer, false, "threads that arithmetic uses"},
 };
 
+constexpr EventField kJudge[] = {
+    {"model", text, true, "a Hugging Face folder or a .gguf file"},
+    {"adapter", text, false, "a PEFT folder"},
+    {"texts", list, true, "lists of token ids"},
+    {"precision", text, false, "fp32 (default), bf16 or fp16"},
+    {"quantization", text, false, "none (default), nf4, fp4 or int8"},
+    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"provider", text, true, "fused or reference"},
+    {"device", text, false, "cpu (default) or cuda:N"},
+    {"threads", integer, false, "threads that arithmetic uses"},
+};
+
 constexpr EventField kCompare[] = {
     {"model", text, true, "a Hugging Face folder or a .gguf file"},
     {"adapter", text, false, "a PEFT folder"},
@@ -82,6 +94,7 @@ constexpr EventShape kShapes[] = {
     {"rates", "time the ops of small models: `forge bench --kernels`", kRates},
     {"eval", "loss of every example: `forge eval`", kEval},
     {"generate", "text: `forge generate`, `forge chat`", kGenerate},
+    {"judge", "what a reward model says of texts: `forge score --rewards`", kJudge},
     {"compare", "how far two models' logits are apart: `forge merge`, `forge export`", kCompare},
     {"info", "what the engine is: `forge doctor`", {}},
 };

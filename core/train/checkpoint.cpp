@@ -10,6 +10,7 @@
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/dtype.h"
+#include "core/train/value_network.h"
 
 namespace forge {
 namespace {
@@ -19,14 +20,14 @@ struct SavedState {
   std::string name;  // "exp_avg.model.layers.0.…"
   at::Tensor tensor;
 };
-std::vector<SavedState> saved_states(const Session& session) {
-  const TrainedLayout& layout = session.trainables->layout();
+std::vector<SavedState> saved_states(const TrainableSet& trainables, Optimizer& optimizer) {
+  const TrainedLayout& layout = trainables.layout();
   std::vector<SavedState> saved;
   for (const TrainedSlice& slice : layout.slices)
     for (size_t i = 0; i < layout.state.size(); ++i) {
       const StatePart& part = layout.state[i];
       if (part.kind != slice.state) continue;
-      at::Tensor state = session.optimizer->states()[i].narrow(0, part.begin(slice), part.count(slice));
+      at::Tensor state = optimizer.states()[i].narrow(0, part.begin(slice), part.count(slice));
       saved.push_back({part.name + "." + slice.parameter.name, state.numel() == slice.parameter.count() ? state.view(slice.parameter.shape) : state});
     }
   return saved;
@@ -61,6 +62,25 @@ void read_tensor(const TensorFile& file, const std::string& path, const std::str
   target.copy_(host);
 }
 
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+NamedTensors weights_of(const TrainableSet& trainables) {
+  NamedTensors weights;
+  for (const Trainable& item : trainables.items()) weights.emplace_back(item.parameter.name, item.master);
+  return weights;
+}
+NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {
+  NamedTensors moments;
+  for (const SavedState& state : saved_states(trainables, optimizer)) moments.emplace_back(state.name, state.tensor);
+  return moments;
+}
+void read_tensors(const std::string& path, const NamedTensors& targets) {
+  const auto file = open_safetensors(path);
+  for (const auto& [name, tensor] : targets) read_tensor(*file, path, name, tensor);
+}
+
+constexpr const char* kOptimizer = "/optimizer.safetensors";
+constexpr const char *kValue = "/value.safetensors", *kValueOptimizer = "/value_optimizer.safetensors";
+
 // The weights that training goes on with, where the others are their average.
 std::string trained_name(const Trainable& item) { return "trained_weights." + item.parameter.name; }
 
@@ -75,22 +95,23 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   c10::NoGradGuard no_grad;
   const AverageShown shown(*session.optimizer);
   CheckpointWriter writer(run_folder, state.step);
-  std::vector<std::pair<std::string, at::Tensor>> weights, moments;
-  for (const Trainable& item : session.trainables->items())
-    weights.emplace_back(item.parameter.name, item.master);
-  for (const SavedState& state : saved_states(session)) moments.emplace_back(state.name, state.tensor);
+  NamedTensors moments = moments_of(*session.trainables, *session.optimizer);
   if (session.optimizer->shows_average())
     for (const Trainable& item : session.trainables->items()) moments.emplace_back(trained_name(item), item.grad);
   TrainState whole = state;
   whole.average_rate = session.optimizer->average.largest_rate;
   whole.average_weights = session.optimizer->average.weights;
   if (full(session)) {
-    write_tensors(writer.path() + "/model.safetensors", weights);
+    write_tensors(writer.path() + "/model.safetensors", weights_of(*session.trainables));
     write_model_config(session.job.model, session.plan.model, name_of(DType::f32), writer.path());
   } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual);
-  write_tensors(writer.path() + "/optimizer.safetensors", moments);
+  write_tensors(writer.path() + kOptimizer, moments);
+  if (session.value) {
+    write_tensors(writer.path() + kValue, weights_of(session.value->trainables()));
+    write_tensors(writer.path() + kValueOptimizer, moments_of(session.value->trainables(), session.value->optimizer()));
+  }
   write_file_durably(writer.path() + "/state.json", Json(whole).dump(2));
   if (!rollout.is_null()) write_file_durably(writer.path() + "/" + kRollout, dump_json(rollout));
   return writer.commit({{"run", session.plan.identity_hash()}});
@@ -101,9 +122,7 @@ void load_checkpoint_weights(Session& session, const std::string& path) {
   if (!full(session)) {
     load_checkpoint_adapter(path, *session.trainables, session.job.adapter, &session.residual);
   } else {
-    std::string file_path = path + "/model.safetensors";
-    auto file = open_safetensors(file_path);
-    for (Trainable& item : session.trainables->items()) read_tensor(*file, file_path, item.parameter.name, item.master);
+    read_tensors(path + "/model.safetensors", weights_of(*session.trainables));
   }
   session.trainables->publish();
 }
@@ -132,13 +151,18 @@ TrainState load_checkpoint(Session& session, const std::string& path) {
         .hint("delete " + path + " to continue from the checkpoint before it");
   load_checkpoint_weights(session, path);
   subtract_residual(session.model, session.sites, session.residual);
-  std::string file_path = path + "/optimizer.safetensors";
-  auto file = open_safetensors(file_path);
-  for (const SavedState& state : saved_states(session)) read_tensor(*file, file_path, state.name, state.tensor);
+  read_tensors(path + kOptimizer, moments_of(*session.trainables, *session.optimizer));
+  if (session.value) {
+    read_tensors(path + kValue, weights_of(session.value->trainables()));
+    read_tensors(path + kValueOptimizer, moments_of(session.value->trainables(), session.value->optimizer()));
+    session.value->trainables().publish();
+  }
   const TrainState state = read_state(path + "/state.json");
   session.optimizer->average = {state.average_rate, state.average_weights};
   if (state.average_weights > 0) {
-    for (Trainable& item : session.trainables->items()) read_tensor(*file, file_path, trained_name(item), item.master);
+    NamedTensors trained;
+    for (Trainable& item : session.trainables->items()) trained.emplace_back(trained_name(item), item.master);
+    read_tensors(path + kOptimizer, trained);
     session.trainables->publish();
   }
   return state;

@@ -3,6 +3,7 @@
 //
 //   step-000100/ adapter_model.safetensors + adapter_config.json   what PEFT loads (full fine-tuning: model.safetensors)
 //                optimizer.safetensors                             "exp_avg.<parameter>", … in fp32
+//                value.safetensors  value_optimizer.safetensors    ppo's value network, in fp32
 //                state.json  manifest.json  rollout.json           completions that are partly trained
 #include <string>
 

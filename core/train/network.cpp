@@ -69,6 +69,18 @@ PolicyRows Network::policy_rows(const BatchTensors& batch, double temperature) {
   return {host_doubles(outputs.logp), host_doubles(outputs.entropy)};
 }
 
+std::vector<double> Network::values(const BatchTensors& batch) {
+  c10::NoGradGuard no_grad;
+  return host_doubles(scores_of(provider_.forward(batch, false).rows, score_weight()));
+}
+
+void Network::value_forward_backward(const BatchTensors& batch, double loss_scale,
+                                     const std::function<std::vector<double>(const std::vector<double>&)>& ask) {
+  const HeadRows head = provider_.forward(batch, true);
+  const at::Tensor d_rows = score_rows_backward({head, score_weight(), head_ ? head_->grad : at::Tensor()}, loss_scale, ask);
+  provider_.backward(d_rows, batch);
+}
+
 FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }
 
 void Network::tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const {
@@ -135,8 +147,7 @@ at::Tensor Network::token_logps(const BatchTensors& batch) {
 
 std::vector<SequenceSums> Network::answers(const BatchTensors& batch) {
   if (!model_.spec.score_head) return sequence_sums(token_logps(batch), batch);
-  c10::NoGradGuard no_grad;
-  return score_sums(scores_of(provider_.forward(batch, false).rows, score_weight()), batch);
+  return score_sums(values(batch), batch);
 }
 
 std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {

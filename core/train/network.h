@@ -46,6 +46,11 @@ class Network {
   // Log-probabilities and entropies of the supervised tokens at a temperature.
   PolicyRows policy_rows(const BatchTensors& batch, double temperature);
 
+  // Of a model that gives scores: one at each supervised position; and the gradients of what `ask` makes of them, times loss_scale.
+  std::vector<double> values(const BatchTensors& batch);
+  void value_forward_backward(const BatchTensors& batch, double loss_scale,
+                              const std::function<std::vector<double>(const std::vector<double>& values)>& ask);
+
   // After the last micro-batch of a step; see Optimizer.
   const GradientVerdict& measure(Optimizer& optimizer, double unscale, double max_norm);
   void update(Optimizer& optimizer, double learning_rate, int64_t updates);

@@ -14,6 +14,7 @@
 #include "core/rollout/rollout_metrics.h"
 #include "core/tensor/device.h"
 #include "core/train/policy_head.h"
+#include "core/train/value_network.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
@@ -70,7 +71,8 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
       eval_(eval),
       ports_(std::move(ports)),
       stop_(stop),
-      base_(open_base_logps(session)) {
+      base_(open_base_logps(session)),
+      judges_(session) {
   make_directories(ports_.run_folder + "/rollouts");
 }
 
@@ -81,8 +83,10 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
     FORGE_CHECK(update == 0, "a rollout that is partly trained is not there");
     rollout_ = draw_rollout(state, number);
   }
-  const PolicyStep step = policy_step(objective_, config_.max_new_tokens, *rollout_, update);
+  PolicyStep step = policy_step(objective_, config_.max_new_tokens, *rollout_, update);
   StepStats stats;
+  stats.rests = session_.value && state.step < objective_.value.pretrain_steps;
+  if (stats.rests) step.trained.clear();
   if (step.divisor == 0) {
     if (rollout_->groups > 0 && objective_.mask_truncated)
       throw Error(ErrorKind::diverged, "step " + std::to_string(state.step + 1) +
@@ -99,6 +103,10 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   for (const std::vector<size_t>& which : batches(*rollout_, step.trained, divisor)) {
     if (stop_.requested) throw StepInterrupted{};
     train_batch(step, which, state, stats);
+  }
+  for (const std::vector<size_t>& which : batches(*rollout_, step.valued, divisor)) {
+    if (stop_.requested) throw StepInterrupted{};
+    train_value(step, which, state, stats);
   }
   if (step.divisor > 0) {
     stats.loss /= step.divisor;
@@ -122,6 +130,7 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
                   {"old_seconds", rollout_->old_seconds},
                   {"base_seconds", rollout_->base_seconds},
                   {"train_seconds", train_seconds}});
+    if (session_.value) event.update(value_facts(rollout_->completions));
     int64_t drawn_tokens = 0;
     for (const Completion& c : rollout_->completions) drawn_tokens += c.tokens();
     event["sample_tokens_per_second"] = static_cast<double>(drawn_tokens) / std::max(1e-9, rollout_->sample_seconds);
@@ -170,6 +179,7 @@ Rollout RolloutSteps::draw_rollout(const TrainState& state, int64_t number) {
     ++rollout.rounds;
   }
   add_logps(rollout, needs_old_logps(objective_), base_ != nullptr);
+  if (session_.value) add_values(rollout);
   give_advantages(objective_, rollout);
   return rollout;
 }
@@ -239,8 +249,10 @@ void RolloutSteps::score(std::vector<Completion>& completions, const DataSet&, c
     asked.push_back(&c);
   }
   if (asked.empty()) return;
-  take_answer(ports_.ask({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}}),
-              asked);
+  Json answer = ports_.ask({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}});
+  while (answer.contains("judge"))
+    answer = ports_.ask({{"event", "judged"}, {"scores", judges_.scores(answer["judge"], answer.at("texts").get<std::vector<std::vector<int32_t>>>(), stop_)}});
+  take_answer(answer, asked);
 }
 
 void RolloutSteps::take_recorded(int64_t number, std::vector<Completion>& completions) const {
@@ -375,20 +387,57 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   entropy_sum_ += entropy;
 }
 
-void RolloutSteps::add_logps(Rollout& rollout, bool old, bool base) {
-  if (!old && !base) return;
+void RolloutSteps::train_value(const PolicyStep& step, const std::vector<size_t>& which, const TrainState& state, StepStats& stats) {
+  const Batch batch = batch_of(*rollout_, which);
+  const BatchTensors tensors = to_tensors(batch, session_.model.spec, session_.model.type, session_.device);
+  if (stats.rests) stats.tokens += batch.tokens(), stats.supervised_tokens += batch.supervised_tokens();
+  session_.value->forward_backward(tensors, state.loss_scale, [&](const std::vector<double>& values) {
+    std::vector<double> cotangents;
+    share_out(*rollout_, which, values, [&](Completion& c, const double* begin, const double* end) {
+      const PolicyTokens tokens = value_tokens(objective_, step, c, {begin, end});
+      cotangents.insert(cotangents.end(), tokens.cotangents.begin(), tokens.cotangents.end());
+      add(stats.metrics, tokens.metrics);
+    });
+    return cotangents;
+  });
+}
+
+void RolloutSteps::share_out(Rollout& rollout, const std::vector<size_t>& which, const std::vector<double>& numbers, const Give& give) {
+  const double* next = numbers.data();
+  for (const size_t i : which) {
+    Completion& c = rollout.completions[i];
+    give(c, next, next + c.ids.size());
+    next += c.ids.size();
+  }
+  FORGE_CHECK(next == numbers.data() + numbers.size(), "numbers of other positions");
+}
+
+std::vector<std::vector<size_t>> RolloutSteps::all_batches(const Rollout& rollout) const {
   std::vector<size_t> all(rollout.completions.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  for (const std::vector<size_t>& which : batches(rollout, all, 1)) {
+  return batches(rollout, all, 1);
+}
+
+void RolloutSteps::add_values(Rollout& rollout) {
+  const auto start = Clock::now();
+  for (const std::vector<size_t>& which : all_batches(rollout)) {
+    if (stop_.requested) throw StepInterrupted{};
+    const BatchTensors tensors =
+        to_tensors(batch_of(rollout, which), session_.model.spec, session_.model.type, session_.device);
+    share_out(rollout, which, session_.value->values(tensors),
+              [](Completion& c, const double* begin, const double* end) { c.values.assign(begin, end); });
+  }
+  rollout.old_seconds += seconds_since(start);
+}
+
+void RolloutSteps::add_logps(Rollout& rollout, bool old, bool base) {
+  if (!old && !base) return;
+  for (const std::vector<size_t>& which : all_batches(rollout)) {
     if (stop_.requested) throw StepInterrupted{};
     const BatchTensors tensors =
         to_tensors(batch_of(rollout, which), session_.model.spec, session_.model.type, session_.device);
     const auto give = [&](std::vector<float> Completion::*member, const std::vector<double>& logps) {
-      size_t t = 0;
-      for (const size_t i : which) {
-        Completion& c = rollout.completions[i];
-        for (size_t n = 0; n < c.ids.size(); ++n) (c.*member).push_back(static_cast<float>(logps.at(t++)));
-      }
+      share_out(rollout, which, logps, [&](Completion& c, const double* begin, const double* end) { (c.*member).assign(begin, end); });
     };
     auto start = Clock::now();
     if (old) give(&Completion::old_logps, session_.network->policy_rows(tensors, config_.temperature).logps);

@@ -1,7 +1,7 @@
 #pragma once
 // The loop of a policy that learns from its own completions:
 //
-//   draw prompts → generate → score → log-probabilities of before, and of the base → advantages → updates
+//   draw prompts → generate → score → log-probabilities of before, of the base, and values → advantages → updates
 //
 // Completions are drawn with the weights that are trained, by the same provider. A draw is a function of the seed, the batch
 // of prompts, the prompt's place in it and the sample: of nothing that memory, slots or neighbours decide. Scores come from
@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/rollout/policy_step.h"
+#include "core/train/judges.h"
 #include "core/train/reference.h"
 #include "core/train/step.h"
 
@@ -55,10 +56,16 @@ class RolloutSteps {
   std::vector<size_t> kept_groups(std::vector<Completion>& completions, int64_t room, Rollout& rollout) const;
   std::vector<int64_t> prompts_of(int64_t draw);
   void add_logps(Rollout& rollout, bool old, bool base);
+  void add_values(Rollout& rollout);
+  // What `give` is handed for each of some completions: its share of numbers by supervised position.
+  using Give = std::function<void(Completion& completion, const double* begin, const double* end)>;
+  static void share_out(Rollout& rollout, const std::vector<size_t>& which, const std::vector<double>& numbers, const Give& give);
 
   std::vector<std::vector<size_t>> batches(const Rollout& rollout, const std::vector<size_t>& which, int64_t divisor) const;
+  std::vector<std::vector<size_t>> all_batches(const Rollout& rollout) const;
   Batch batch_of(const Rollout& rollout, const std::vector<size_t>& which) const;
   void train_batch(const PolicyStep& step, const std::vector<size_t>& which, const TrainState& state, StepStats& stats);
+  void train_value(const PolicyStep& step, const std::vector<size_t>& which, const TrainState& state, StepStats& stats);
   void tell(const StepStats& stats, const TrainState& state);
   void watch(const Rollout& rollout);
 
@@ -70,6 +77,7 @@ class RolloutSteps {
   const RolloutPorts ports_;
   StopFlag& stop_;
   std::unique_ptr<BaseLogps> base_;
+  Judges judges_;
   std::optional<Rollout> rollout_;
   // The epoch of prompts at hand, and the number of its first batch.
   std::vector<std::vector<int64_t>> epoch_batches_;

@@ -15,12 +15,14 @@
 #include "core/objective/objective.h"
 #include "core/plan/adapter_folder.h"
 #include "core/plan/model_file.h"
+#include "core/rollout/policy_step.h"
 #include "core/run/export_files.h"
 #include "core/run/model_card.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
 #include "core/train/reference.h"
+#include "core/train/value_network.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
@@ -42,7 +44,15 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
                      .parameters = parameters});
 }
 
-// Moves directly trained weights into the trainable buffers, and points the model at them.
+// Whether the reference differs from the model at the start of training.
+bool reads_base(const Job& job) {
+  if (needs_base(job.objective)) return true;
+  const bool compares = objective_of(job.objective.type).has_reference;
+  return compares && job.objective.reference == ReferenceModel::base;
+}
+
+}  // namespace
+
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
   c10::NoGradGuard no_grad;
   bool embedding_trained = false;
@@ -59,15 +69,6 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
   if (tied && embedding_trained) model.head = model.embedding;
   trainables.publish();
 }
-
-// Whether the reference differs from the model at the start of training.
-bool reads_base(const Job& job) {
-  if (needs_base(job.objective)) return true;
-  const bool compares = objective_of(job.objective.type).has_reference;
-  return compares && job.objective.reference == ReferenceModel::base;
-}
-
-}  // namespace
 
 Session::Session(const Plan& plan, Job job, c10::Device device, std::string model_name)
     : plan(plan), job(std::move(job)), device(device), model_name(std::move(model_name)) {}
@@ -89,6 +90,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
   if (reads_base(s.job)) s.base = s.model;
+  if (has_value(s.job.objective)) s.value = std::make_unique<ValueNetwork>(s, s.model);
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (!s.sites.empty()) {
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);

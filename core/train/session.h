@@ -18,6 +18,7 @@ namespace forge {
 using EventSink = std::function<void(const Json&)>;
 
 class Reference;
+class ValueNetwork;
 
 struct Session {
   Session(const Plan& plan, Job job, c10::Device device, std::string model_name);
@@ -37,11 +38,16 @@ struct Session {
   std::unique_ptr<Network> network;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Reference> reference;  // null: the objective compares with none
+  std::unique_ptr<ValueNetwork> value;   // null: the objective has none
 };
 
 // Loads the base model and prepares the rest. With `fresh` the adapter gets its first values (or
 // init_from's); without, a checkpoint will be loaded over them. Throws what reading the files throws.
 std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit);
+
+// Moves the weights that are trained themselves into the trainable buffers, and points the model at them. `tied`: the head is the
+// embedding.
+void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied);
 
 // The model alone, with an adapter folder applied: for evaluation and generation. A base that was quantised
 // for training is quantised here alike, from path, quantization and double_quantization of `model`.

@@ -27,6 +27,7 @@ constexpr auto kWindowMembers = [](auto& window, auto&& member) {
 constexpr auto kStateMembers = [](auto& state, auto&& member) {
   member("step", state.step, "completed optimizer steps", at_least(0));
   member("updates", state.updates, "steps that changed weights", at_least(0));
+  member.later("value_updates", state.value_updates, "of the value network", at_least(0));
   member("tokens", state.tokens, "trained on, repetitions counted", at_least(0));
   member("supervised_tokens", state.supervised_tokens, "whose prediction was trained", at_least(0));
   member("examples", state.examples, "trained on, repetitions counted", at_least(0));
@@ -62,6 +63,7 @@ void from_json(const Json& json, TrainState& state) {
                         " steps done, found " + std::to_string(step));
   };
   require_done(state.updates, "updates");
+  require_done(state.value_updates, "value_updates");
   require_done(state.consecutive_skips, "consecutive_skips");
   require_done(state.last_eval_step, "last_eval_step");
   require_done(state.window.steps, "window.steps");

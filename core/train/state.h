@@ -28,6 +28,7 @@ struct StepWindow {
 struct TrainState {
   int64_t step = 0;     // completed optimizer steps
   int64_t updates = 0;  // steps that changed weights: step minus skipped
+  int64_t value_updates = 0;  // of the value network
   int64_t tokens = 0, supervised_tokens = 0, examples = 0;
   int64_t consecutive_skips = 0;
   double loss_scale = 1;

@@ -14,6 +14,7 @@
 #include "core/train/divergence.h"
 #include "core/train/reference.h"
 #include "core/train/sequence_head.h"
+#include "core/train/value_network.h"
 
 namespace forge {
 namespace {
@@ -76,6 +77,7 @@ void begin_update(Session& session, TrainState& state) {
   const bool fp16 = session.job.train.precision == Precision::fp16;
   if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
   session.trainables->zero_grad();
+  if (session.value) session.value->zero_grad();
 }
 
 void finish_update(Session& session, TrainState& state, StepStats& stats, const std::function<double()>& loss) {
@@ -83,14 +85,15 @@ void finish_update(Session& session, TrainState& state, StepStats& stats, const 
       session.network->measure(*session.optimizer, 1 / state.loss_scale, session.job.train.max_grad_norm);
   stats.grad_norm = verdict.norm();
   if (loss) stats.loss = loss();
+  const bool value_finite = !session.value || session.value->measure(1 / state.loss_scale, session.job.train.max_grad_norm).finite();
   double factor = rate_factor(session, state);
   stats.learning_rate = session.job.optimizer.learning_rate * factor;
   const bool fp16 = session.job.train.precision == Precision::fp16;
-  if (!std::isfinite(stats.loss) || !verdict.finite()) {
+  if (!std::isfinite(stats.loss) || !verdict.finite() || !value_finite) {
     skip_step(session, state, stats);
   } else {
-    session.network->update(*session.optimizer, stats.learning_rate, state.updates + 1);
-    ++state.updates;
+    if (!stats.rests) session.network->update(*session.optimizer, stats.learning_rate, ++state.updates);
+    if (session.value) session.value->update(stats.learning_rate, ++state.value_updates);
     state.consecutive_skips = 0;
     if (fp16 && ++state.steps_since_overflow >= kScaleGrowthSteps) {
       state.loss_scale *= 2;

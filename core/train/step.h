@@ -27,6 +27,7 @@ struct StepStats {
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;
   double seconds = 0, data_seconds = 0;
   bool skipped = false;  // not finite: the weights did not change
+  bool rests = false;    // the policy's do not either: the value network alone is trained
 };
 
 // Thrown between micro-batches when a stop was asked for; the step has not happened.

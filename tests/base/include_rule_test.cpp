@@ -15,12 +15,14 @@ const std::string kRoot = FORGE_SOURCE_DIR;
 // What a folder may include besides itself. Longest prefix wins.
 const std::map<std::string, std::set<std::string>> kMay{
     {"core/base", {}},
-    {"core/config", {"core/base", "core/io"}},
+    {"core/net", {"core/base"}},
+    {"core/hub", {"core/base", "core/io", "core/net"}},
+    {"core/config", {"core/base", "core/io", "core/hub"}},
     {"core/io", {"core/base"}},
     {"core/objective", {"core/base", "core/config"}},
     {"core/text", {"core/base", "core/io"}},
     {"core/data", {"core/base", "core/config", "core/io", "core/objective", "core/text"}},
-    {"core/reward", {"core/base", "core/config", "core/io", "core/text", "core/data"}},
+    {"core/reward", {"core/base", "core/config", "core/io", "core/net", "core/text", "core/data"}},
     {"core/reinforce", {"core/base", "core/config"}},
     {"core/rollout", {"core/base", "core/config", "core/io", "core/objective", "core/reinforce"}},
     {"core/graph", {"core/base", "core/config"}},
@@ -30,7 +32,7 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan"}},
     {"core/export", {"core/base", "core/config", "core/io", "core/text", "core/families", "core/plan", "core/run", "kernels"}},
     {"cli",
-     {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/export",
+     {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/export", "core/hub", "core/net",
       "core/reward", "core/rollout", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
@@ -59,7 +61,7 @@ std::string folder_of(const std::string& path) {
 }
 
 bool torch_free(const std::string& path) {
-  static const std::set<std::string> kFree{"core/base", "core/config", "core/objective", "core/io",  "core/text",
+  static const std::set<std::string> kFree{"core/base", "core/net", "core/hub", "core/config", "core/objective", "core/io",  "core/text",
                                            "core/data", "core/reward", "core/reinforce", "core/rollout", "core/graph", "core/families", "core/plan", "core/run", "core/export", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }

@@ -43,6 +43,7 @@ def draws(objective=None, rollout=None, **more) -> dict:
 
 
 GRPO = draws()
+PPO = draws({"type": "ppo"}, rewards=[{"type": "length", "max": 20, "slack": 60, "unit": "characters"}])
 FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
 
 
@@ -122,6 +123,14 @@ KEYS = {
     "objective.updates_per_rollout": (2, GRPO),
     "objective.epochs_per_rollout": (3, GRPO),
     "objective.mask_truncated": (True, draws(rollout={"stop": ["e"]})),
+    "objective.gamma_discount": (0.5, PPO),
+    "objective.lambda_policy": (0.2, PPO),
+    "objective.lambda_value": (0.2, PPO),
+    "objective.lambda_length": (0.5, PPO),
+    "objective.success_nll": (0.5, PPO),
+    "objective.value.clip": (0.001, PPO),
+    "objective.value.learning_rate_ratio": (2, PPO),
+    "objective.value.pretrain_steps": (1, PPO),
     "rollout.prompts_per_step": (3, GRPO),
     "rollout.samples_per_prompt": (3, GRPO),
     "rollout.max_new_tokens": (4, GRPO),

@@ -156,9 +156,9 @@ const Case kCases[] = {
      "starts (write reference: start, or remove it)"},
     {"objective: {type: dpo, train_on: all}\n",
      "job.yaml:4:34: objective.train_on: has no effect: objective.type is dpo (remove it)"},
-    {"objective: ppo\n",
-     "job.yaml:4:12: objective.type: \"ppo\" is not in this version, which has sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, dr_grpo, "
-     "dapo, gspo, cispo, sapo, gepo, rloo or reinforce++"},
+    {"objective: ipo\n",
+     "job.yaml:4:12: objective.type: \"ipo\" is not one of sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo, dr_grpo, "
+     "dapo, gspo, cispo, sapo, gepo, rloo, reinforce++ or vapo (write dpo, with objective.loss: ipo)"},
     {"objective: {type: kto, gamma: 1}\n",
      "job.yaml:4:31: objective.gamma: has no effect: objective.type is kto (remove it)"},
     {"objective: {type: reward, beta: 1}\n",

@@ -76,7 +76,10 @@ TEST_CASE("a key of another type is refused, and so is what a type lacks") {
   CHECK(faults("{type: overlong}") ==
         "rewards[0].max: missing: overlong needs it | rewards[0].buffer: missing: overlong needs it");
   CHECK(faults("{type: choice, choices: [A]}") == "rewards[0].choices: missing: choice needs it");
-  CHECK(faults("{type: http}").find("\"http\" is not in this version") != std::string::npos);
+  CHECK(faults("{type: http}").find("url: missing: http needs it") != std::string::npos);
+  CHECK(faults("{type: http, url: 'ftp://judge'}").find("is no address") != std::string::npos);
+  CHECK(faults("{type: exact, url: 'http://judge'}").find("url: has no effect") != std::string::npos);
+  CHECK(faults("{type: model}").find("path: missing: model needs it") != std::string::npos);
 }
 
 TEST_CASE("values that contradict each other are named") {

@@ -160,12 +160,20 @@ TEST_CASE("an unfinished cache leaves nothing, and litter of dead writers is rem
   const std::string reused = "cache/c" + own.substr(0, own.rfind('.')) + ".17", init = "cache/c.tokens" + mark + "1.987654321";
   const std::string mine = "cache/" + own + "-XYZ";
   const std::string elsewhere = "cache/a.tokens.tmp-another.machine-999999999";
-  for (const std::string& name : {dead, alive, other, elsewhere, reused, init, mine}) folder.write(name, "litter");
+  // One that was killed and whose parent has not looked yet.
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t ended;
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+  const std::string zombie = "cache/z.tokens" + mark + std::to_string(child);
+  for (const std::string& name : {dead, alive, other, elsewhere, reused, init, mine, zombie}) folder.write(name, "litter");
   write_cache(folder);
   CHECK_FALSE(file_exists(folder.path(dead)));
   CHECK_FALSE(file_exists(folder.path(other)));
   CHECK_FALSE(file_exists(folder.path(reused)));
   CHECK_FALSE(file_exists(folder.path(init)));
+  CHECK_FALSE(file_exists(folder.path(zombie)));
+  CHECK(::waitpid(child, nullptr, 0) == child);
   CHECK(file_exists(folder.path(alive)));
   CHECK(file_exists(folder.path(mine)));
   CHECK(file_exists(folder.path(elsewhere)));

@@ -8,12 +8,14 @@
 #include "core/base/file.h"
 #include "core/base/random.h"
 #include "core/families/adapter_sites.h"
+#include "core/families/value_model.h"
 #include "core/io/json.h"
 #include "core/io/model_file.h"
 #include "core/model/generate.h"
 #include "core/rollout/policy_step.h"
 #include "core/train/network.h"
 #include "core/train/policy_head.h"
+#include "core/train/session.h"
 #include "providers/engine_providers.h"
 #include "tests/test.h"
 
@@ -300,6 +302,96 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
     const double slope = (above - below) / (2 * h), mine = (gradient * direction).sum().item<double>();
     CHECK(mine == Approx(slope).epsilon(0.02).margin(2e-4));
   }
+}
+
+namespace {
+
+// The network that foresees rewards, over the tiny model.
+struct Foreseeing {
+  Job job;
+  Model model;
+  ValueModel value;
+  std::unique_ptr<TrainableSet> trainables;
+  std::unique_ptr<StepProvider> provider;
+  std::unique_ptr<Network> network;
+
+  Foreseeing(bool full, const std::string& provider_name) {
+    at::set_num_threads(1);
+    c10::NoGradGuard no_grad;
+    const ModelSpec spec = read_model_spec(kModel);
+    job.objective.type = ObjectiveType::ppo;
+    job.adapter.type = full ? AdapterType::none : AdapterType::lora;
+    job.adapter.rank = 5;
+    value = value_model(spec, job);
+    job.adapter = value.adapter;
+    model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
+    model.spec = value.spec;
+    model.head = at::zeros({1, spec.hidden_size});
+    trainables = std::make_unique<TrainableSet>(value.layout, at::kFloat, model.device, true);
+    adopt_trained_weights(model, *trainables, false);
+    if (!full) attach_adapter(model, *trainables, value.sites, job.adapter);
+    at::manual_seed(7);
+    // A head that is not zero, without which no layer learns.
+    for (Trainable& item : trainables->items())
+      if (!full || base_name(item.parameter) == "score.weight") item.master.copy_(at::randn(item.master.sizes()) * 0.1);
+    trainables->publish();
+    provider = make_step_provider(provider_name, model, *trainables, step_options(value.spec, job, value.sites, Checkpointing::none));
+    network = std::make_unique<Network>(model, *trainables, *provider, job);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the value network's gradients are the slope of its loss, at every drawn token") {
+  const ModelSpec spec = read_model_spec(kModel);
+  for (const bool full : {false, true})
+    for (const char* provider : {"fused", "reference"}) {
+      INFO(provider << (full ? ", every weight" : ", an adapter"));
+      Foreseeing one(full, provider);
+      Drawn drawn;
+      const BatchTensors tensors = to_tensors(drawn.batch, spec, at::kFloat, one.model.device);
+      // ½ Σ (V − t / 3)²
+      const auto target = [](size_t t) { return static_cast<double>(t % 5) / 3; };
+      const auto loss = [&] {
+        double sum = 0;
+        const std::vector<double> values = one.network->values(tensors);
+        for (size_t t = 0; t < values.size(); ++t) sum += 0.5 * (values[t] - target(t)) * (values[t] - target(t));
+        return sum;
+      };
+      one.trainables->zero_grad();
+      size_t asked = 0;
+      one.network->value_forward_backward(tensors, 1, [&](const std::vector<double>& values) {
+        asked = values.size();
+        std::vector<double> cotangents;
+        for (size_t t = 0; t < values.size(); ++t) cotangents.push_back(values[t] - target(t));
+        return cotangents;
+      });
+      CHECK(asked == 18);
+      std::vector<at::Tensor> all;
+      for (const Trainable& item : one.trainables->items()) {
+        INFO(item.parameter.name);
+        all.push_back(item.grad.flatten().clone());
+        CHECK(all.back().norm().item<double>() > 0);
+      }
+      const at::Tensor gradient = at::cat(all);
+      at::manual_seed(3);
+      const at::Tensor direction = at::randn_like(gradient) / std::sqrt(static_cast<double>(gradient.numel()));
+      const auto move = [&](double by) {
+        c10::NoGradGuard no_grad;
+        int64_t offset = 0;
+        for (Trainable& item : one.trainables->items()) {
+          item.master.add_(direction.narrow(0, offset, item.master.numel()).view(item.master.sizes()), by);
+          offset += item.master.numel();
+        }
+        one.trainables->publish();
+      };
+      constexpr double h = 1e-2;
+      move(h);
+      const double above = loss();
+      move(-2 * h);
+      const double below = loss();
+      CHECK((gradient * direction).sum().item<double>() == Approx((above - below) / (2 * h)).epsilon(0.02).margin(2e-4));
+    }
 }
 
 TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills forge at random moments and expects nothing lost and no litter. Standard library only.
 
-    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy] [--keep DIR]
+    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy [grpo|ppo]] [--keep DIR]
 
 One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
 folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
@@ -37,7 +37,7 @@ LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial", ".discarded", ".damag
 QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM)
 
 
-POLICY = False
+POLICY = None  # the objective that draws completions
 JUDGE = """import json, sys, time
 print(json.dumps({"ready": 1}), flush=True)
 for line in sys.stdin:
@@ -53,7 +53,9 @@ def draw_completions(job: dict, folder: Path) -> None:
     (folder / "judge.py").write_text(JUDGE)
     (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"Question {i}: what is {7 * i} and {i % 5}?"}) + "\n" for i in range(30)))
     job["adapter"]["dropout"] = 0
-    job["objective"] = {"type": "grpo", "updates_per_rollout": 2, "epochs_per_rollout": 2, "kl": 0.05}
+    job["objective"] = {"type": POLICY, "updates_per_rollout": 2, "epochs_per_rollout": 2, "kl": 0.05}
+    if POLICY == "ppo":
+        job["objective"] |= {"value": {"pretrain_steps": 6}, "success_nll": 0.1}
     job["data"] = {"train": [{"path": str(folder / "prompts.jsonl")}], "eval_fraction": 0.1, "max_length": 96}
     job["rollout"] = {"prompts_per_step": 4, "samples_per_prompt": 4, "max_new_tokens": 12}
     job["rewards"] = [{"name": "judge", "type": "command", "command": [sys.executable, str(folder / "judge.py")]},
@@ -396,7 +398,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--objective", choices=("sft", *ANSWERS), default="sft")
     parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
-    parser.add_argument("--policy", action="store_true", help="draw completions and train on their rewards")
+    parser.add_argument("--policy", nargs="?", const="grpo", choices=["grpo", "ppo"], help="draw completions and train on their rewards")
     args = parser.parse_args()
     global OBJECTIVE, POLICY
     OBJECTIVE, POLICY = args.objective, args.policy

@@ -6,11 +6,13 @@
 Every key below `rewards` and `reward_mix` of the job schema stands in KEYS with another value, and with the reward under
 which it has a meaning. Standard library only; prints "N passed, N failed".
 """
+import http.server
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -32,6 +34,26 @@ SLOW = JUDGE.replace("        limit", "        import time; time.sleep(1.5)\n   
 WORDS = {"type": "length", "unit": "words", "max": 3}
 NUMBER = {"type": "numeric"}
 COMMAND = {"type": "command", "command": ["python3", "judge.py"]}
+HTTP = {"type": "http", "url": "{server}/one"}
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/slow":
+            time.sleep(1.5)
+        score = float(self.headers["X-Score"] or (2 if self.path == "/two" else 1))
+        body = json.dumps({"score": score, "other": 3}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+SERVER = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
 
 # key -> (value, the reward beside it)
 KEYS = {
@@ -70,6 +92,11 @@ KEYS = {
     "rewards.memory_limit": ("1GiB", COMMAND),
     "rewards.environment": (["GIVEN"], COMMAND),
     "rewards.directory": ("below", {**COMMAND, "command": ["python3", "{folder}/judge.py"]}),
+    "rewards.url": ("{server}/two", HTTP),
+    "rewards.field": ("other", HTTP),
+    "rewards.headers": ({"X-Score": "7"}, HTTP),
+    "rewards.concurrency": (8, {**HTTP, "url": "{server}/slow", "concurrency": 1}),
+    "rewards.path": ("missing-too", {"type": "model", "path": "missing"}),
     "reward_mix.normalize_each": (True, NUMBER),
     "reward_mix.clip": (0.5, NUMBER),
 }
@@ -78,7 +105,7 @@ KEYS = {
 def seen(forge: str, folder: Path, reward: dict, mix: dict) -> dict:
     """What forge score says, but for the time: that counts in whole seconds where processes are slow."""
     model = str(Path(__file__).resolve().parents[1] / "fixtures" / "tiny-llama")
-    reward = json.loads(json.dumps(reward).replace("{folder}", str(folder)))
+    reward = json.loads(json.dumps(reward).replace("{folder}", str(folder)).replace("{server}", f"http://127.0.0.1:{SERVER.server_address[1]}"))
     job = {"model": model, "rewards": [{"name": "first", "type": "regex", "pattern": "4"}, {"name": "tried", **reward}], "reward_mix": mix}
     (folder / "job.json").write_text(json.dumps(job))
     begin = time.monotonic()
@@ -104,6 +131,7 @@ def check(forge: str, folder: Path, key: str) -> str:
 
 def main() -> int:
     forge = os.path.abspath(sys.argv[1])
+    threading.Thread(target=SERVER.serve_forever, daemon=True).start()
     schema = json.loads(subprocess.run([forge, "schema", "job"], capture_output=True, text=True, check=True).stdout)["properties"]
     items = next(form for form in schema["rewards"]["anyOf"] if "properties" in form)
     known = ["rewards." + key for key in items["properties"]]

@@ -35,6 +35,16 @@ TEST_CASE("presets in their long form") {
   CHECK(objective_with("sapo").policy == PolicyTerm::sapo);
   CHECK(objective_with("gepo").ratio == PolicyRatio::group);
   CHECK(objective_with("reinforce++").advantage.scale == AdvantageScale::batch);
+  const ObjectiveConfig vapo = objective_with("vapo");
+  CHECK(vapo.type == ObjectiveType::ppo);
+  CHECK(vapo.advantage.scale == AdvantageScale::batch);
+  CHECK(vapo.lambda_length == 0.05);
+  CHECK(vapo.lambda_value == 1);
+  CHECK(vapo.value.pretrain_steps == 50);
+  CHECK(vapo.success_nll == 0.1);
+  CHECK_FALSE(objective_with("{type: vapo, lambda_policy: 0.9}").lambda_length.has_value());
+  CHECK(objective_with("ppo").advantage.scale == AdvantageScale::batch);
+  CHECK(objective_with("{type: ppo, advantage: {scale: none}}").advantage.scale == AdvantageScale::none);
   const Job dapo = job_with("dapo");
   CHECK(dapo.rollout.dynamic_sampling.reward == "exact");
   CHECK(dapo.objective.clip_high == 0.28);
@@ -61,5 +71,12 @@ TEST_CASE("keys that would do nothing, or not what they say, are refused by name
   refuses("grpo", "eval: {prompts: 4}", "eval.prompts");
   refuses("{type: sft, policy: clip}", "", "objective.policy");
   refuses("sft", "", "rewards");
+  refuses("{type: ppo, ratio: sequence}", "", "objective.ratio");
+  refuses("{type: ppo, advantage: {baseline: none}}", "", "objective.advantage.baseline");
+  refuses("{type: ppo, advantage: {scale: group}}", "", "objective.advantage.scale");
+  refuses("{type: ppo, lambda_policy: 0.5, lambda_length: 0.05}", "", "objective.lambda_policy");
+  refuses("{type: ppo, value: {pretrain_steps: 5}}", "train: {max_steps: 5}", "objective.value.pretrain_steps");
+  refuses("{type: grpo, value: {clip: 0.1}}", "", "objective.value.clip");
   CHECK(refusal("grpo").empty());
+  CHECK(refusal("ppo").empty());
 }

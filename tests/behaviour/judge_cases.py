@@ -1,0 +1,165 @@
+"""Rewards from a server and from a reward model, and a program that listens while it waits for them."""
+import http.server
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from lab import Lab
+from policy_cases import policy
+
+
+class Judge:
+    """A server that scores by length, as long as `mode` does not say otherwise."""
+
+    def __init__(self, mode: str = ""):
+        judge = self
+        self.mode, self.asked, self.lock, self.headers = mode, [], threading.Lock(), set()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                item = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with judge.lock:
+                    judge.asked.append(item)
+                    judge.headers.add(self.headers["Authorization"])
+                    again = sum(1 for other in judge.asked if (other["step"], other["id"]) == (item["step"], item["id"]))
+                judge.answer(self, item, again)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/score"
+
+    def answer(self, request, item: dict, again: int):
+        status, body = 200, json.dumps({"result": {"score": len(item["completion"]) / 30}})
+        if self.mode == "late":
+            time.sleep(30)
+        if self.mode == "cut":
+            request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n{\"result\"")
+            request.close_connection = True
+            return
+        if self.mode == "busy once" and again == 1:
+            status, body = 503, "busy"
+        if self.mode == "broken":
+            status, body = 500, "out of order"
+        if self.mode == "not a number":
+            body = '{"result": {"score": NaN}}'
+        if self.mode == "text":
+            body = '{"result": {"score": "good"}}'
+        if self.mode == "elsewhere":
+            body = '{"score": 1}'
+        if self.mode == "page":
+            body = "<html>hello</html>"
+        if self.mode == "error":
+            body = '{"error": "no judge is free"}'
+        if self.mode == "declines" and item["id"] % 3 == 0:
+            body = '{"result": {"score": null}, "info": "unclear"}'
+        data = body.encode()
+        request.send_response(status)
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
+
+    def close(self):
+        self.server.shutdown()
+
+
+def by_http(lab: Lab, judge: Judge, **more) -> dict:
+    sections = policy(lab)
+    sections["rewards"] = [{"name": "judge", "type": "http", "url": judge.url, "field": "result.score", "timeout": 0.5,
+                            "headers": {"Authorization": "Bearer ${env:JUDGE_TOKEN}"}, **more}]
+    return sections
+
+
+def a_server_scores_completions(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    judge = Judge("busy once")
+    lab.run(**by_http(lab, judge))
+    assert judge.headers == {"Bearer s3cret-of-the-judge"}, judge.headers
+    for name in ("job.yaml", "plan.json", "metrics.jsonl", "report.json"):
+        assert "s3cret" not in (lab.folder / "run" / name).read_text(), name
+    for number, event in enumerate(lab.events("rollout")):
+        lines = [json.loads(line) for line in (lab.folder / f"run/rollouts/rollout-{number:06}.jsonl").read_text().splitlines()]
+        assert all(abs(line["rewards"]["judge"]["score"] - len(line["text"]) / 30) < 1e-9 for line in lines)
+        assert event["unscored"] == 0
+    assert {"prompt", "completion", "row", "finish", "tokens", "reward"} <= set(judge.asked[0]) and judge.asked[0]["reward"] == "judge"
+    judge.close()
+
+
+def servers_that_fail_never_score_nothing_as_zero(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    for mode, said in [("broken", "status 500"), ("late", "timed out"), ("cut", "judge"), ("not a number", "expected JSON"),
+                       ("text", "no finite number"), ("elsewhere", "has no result.score"), ("page", "expected JSON"),
+                       ("error", "no judge is free")]:
+        judge = Judge(mode)
+        text = lab.run(code=5, name="bad", **by_http(lab, judge))
+        assert said in text and "(reward judge)" in text, (mode, text)
+        assert not (lab.folder / "bad/metrics.jsonl").exists() or not lab.events("rollout", "bad"), mode
+        shutil.rmtree(lab.folder / "bad", ignore_errors=True)
+        judge.close()
+    judge.url = "http://127.0.0.1:9/nobody"
+    assert "judge" in lab.run(code=5, name="bad", **by_http(lab, judge))
+    judge = Judge("declines")
+    lab.run(**by_http(lab, judge, on_error="unscored", max_unscored=1))
+    assert all(event["unscored"] == 4 for event in lab.events("rollout"))
+    judge.close()
+
+
+def a_signal_acts_while_a_judge_thinks(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    late = Judge("late")
+    judged = policy(lab, "time.sleep(60)")
+    judged["rewards"][0]["timeout"] = 100
+    for name, sections in [("process", judged), ("server", by_http(lab, late, timeout=100))]:
+        job = lab.folder / f"{name}.json"
+        job.write_text(json.dumps({**lab.job, **sections, "name": name}))
+        process = subprocess.Popen([lab.forge, "run", str(job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        asked = lab.folder / "asked"
+        end = time.monotonic() + 60
+        while not (asked.exists() or late.asked) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert asked.exists() or late.asked, "nobody was asked"
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        try:
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        took = time.monotonic() - began
+        assert process.returncode in (75, 130) and took < 5, (name, process.returncode, took, said)
+        asked.unlink(missing_ok=True)
+    late.close()
+
+
+def a_reward_model_scores_as_it_does_alone(lab: Lab):
+    pairs = [{"prompt": f"What is {i}?", "chosen": "e" * (1 + i % 4), "rejected": f"no {i}"} for i in range(24)]
+    (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    lab.run(name="judge", objective={"type": "reward"}, data={"train": [{"path": str(lab.folder / "pairs.jsonl")}]},
+            train={"precision": "fp32"})
+    sections = policy(lab)
+    sections["rewards"] = [{"name": "judge", "type": "model", "path": str(lab.folder / "judge/adapter")}, {"type": "length", "max": 6, "weight": 0}]
+    lab.run(**sections)
+    lines = [json.loads(line) for line in (lab.folder / "run/rollouts/rollout-000003.jsonl").read_text().splitlines()]
+    rows = lab.folder / "drawn.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": line["prompt_text"], "completion": line["text"]}) + "\n" for line in lines))
+    alone = subprocess.run([lab.forge, "score", str(rows), "--run", str(lab.folder / "judge"), "--json", "--quiet"], capture_output=True,
+                           text=True, check=True)
+    expected = [row["score"] for row in json.loads(alone.stdout)["scores"]]
+    scores = [line["rewards"]["judge"]["score"] for line in lines]
+    assert len(set(scores)) > 3 and max(abs(a - b) for a, b in zip(scores, expected)) < 1e-5, (scores, expected)
+    tried = subprocess.run([lab.forge, "score", str(rows), "--rewards", str(lab.folder / "run.json"), "--json"], capture_output=True, text=True,
+                           check=True)
+    again = [row["rewards"]["judge"]["score"] for row in json.loads(tried.stdout)["scores"]]
+    assert max(abs(a - b) for a, b in zip(scores, again)) < 1e-5, (scores, again)
+    # What is no reward model is refused before anything is drawn.
+    sections["rewards"][0]["path"] = lab.job["model"]["path"]
+    assert "gives no scores" in lab.run(code=5, name="other", **sections)
