@@ -212,6 +212,8 @@ UNSEEN = {
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "hardware.profile": "a CPU has one profile that fits",
     "rollout.provider": "there is one",
+    **{f"{place}.{key}": "a place of the hub's cache: tests/hub/fetch_test.py"
+       for place in ("model", "data.train", "data.eval") for key in ("repo", "revision")},
 }
 
 # Sections whose keys are covered by another test.
