@@ -14,7 +14,6 @@ JsonSchema schema_of(const std::string& text) {
 std::string problem(const std::string& schema, const std::string& value) {
   return schema_of(schema).problem(parse_json(value, "value", ErrorKind::data));
 }
-bool valid(const std::string& schema, const std::string& value) { return problem(schema, value).empty(); }
 std::string refusal(const std::string& schema) {
   return error_of([&] { schema_of(schema); });
 }
