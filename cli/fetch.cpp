@@ -93,7 +93,7 @@ bool stays_offline(const Arguments& args, const Environment& environment) {
   return args.has("--offline") || set == "1" || set == "true" || set == "yes" || set == "on";
 }
 
-Json to_json(const Fetched& fetched) {
+Json to_json(const FetchedRepository& fetched) {
   return {{"repo", fetched.repository.name},
           {"kind", fetched.repository.kind == HubKind::model ? "model" : "dataset"},
           {"revision", fetched.repository.revision},
@@ -104,7 +104,7 @@ Json to_json(const Fetched& fetched) {
           {"downloaded", fetched.downloaded}};
 }
 
-Fetched found_here(const HubCache& cache, const HubRepository& repository) {
+FetchedRepository found_here(const HubCache& cache, const HubRepository& repository) {
   const std::string commit = cache.commit(repository);
   if (commit.empty())
     throw Error(ErrorKind::environment, repository.name + ": revision " + repository.revision + " is not in " + cache.root() + ", and no connection may be opened")
@@ -126,7 +126,7 @@ int run(const Arguments& args) {
     const FetchProgress shown{[&](const std::string& file, int64_t done, int64_t total) {
       progress.status(fmt::format("fetching {}  {}  {} of {}", name, file, format_bytes(done), format_bytes(total)));
     }};
-    const Fetched fetched = offline ? found_here(cache, one.repository) : fetch(server, cache, one.repository, one.wishes, shown);
+    const FetchedRepository fetched = offline ? found_here(cache, one.repository) : fetch(server, cache, one.repository, one.wishes, shown);
     progress.clear();
     results.push_back(to_json(fetched));
     if (args.json()) continue;

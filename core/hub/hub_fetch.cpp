@@ -142,13 +142,13 @@ std::vector<HubFile> wanted_files(const HubRepository& repository, const HubList
   return filtered(listing.files, [&](const std::string& path) { return taken.contains(path); });
 }
 
-Fetched fetch(const HubServer& server, const HubCache& cache, const HubRepository& repository, const FetchWishes& wishes,
+FetchedRepository fetch(const HubServer& server, const HubCache& cache, const HubRepository& repository, const FetchWishes& wishes,
               const FetchProgress& progress) {
   const HubListing listing = list_files(server, repository);
   std::vector<HubFile> files = wanted_files(repository, listing, wishes);
   const std::string folder = cache.folder(repository);
   make_directories(folder + "/blobs");
-  Fetched fetched{repository, listing.commit, folder + "/snapshots/" + listing.commit, static_cast<int64_t>(files.size())};
+  FetchedRepository fetched{repository, listing.commit, folder + "/snapshots/" + listing.commit, static_cast<int64_t>(files.size())};
   int64_t missing = 0;
   for (HubFile& file : files) {
     if (file.hash.empty() || file.size < 0) file = look_up(server, repository, listing.commit, file);

@@ -1,7 +1,7 @@
 #pragma once
 // Brings a repository of the hub, or the part of it that forge reads, into the cache on this machine.
 //
-//   Fetched fetched = fetch(server, cache, {.name = "org/name"}, {}, progress);
+//   FetchedRepository fetched = fetch(server, cache, {.name = "org/name"}, {}, progress);
 //   fetched.folder;   // what model.path would be
 //
 // A file appears under its hash once its bytes have it; the revision points to the commit once all of its files are there.
@@ -19,7 +19,7 @@ struct FetchWishes {
   std::vector<std::string> include;  // patterns of files, as a shell's (* also crosses folders); empty: what forge reads
 };
 
-struct Fetched {
+struct FetchedRepository {
   HubRepository repository;
   std::string commit, folder;
   int64_t files = 0, bytes = 0;  // of the repository that are wanted
@@ -35,7 +35,7 @@ struct FetchProgress {
 std::vector<HubFile> wanted_files(const HubRepository& repository, const HubListing& listing, const FetchWishes& wishes);
 
 // Throws Error(environment): what hub_api.h names, a hash that is not the stated one, a disk without room.
-Fetched fetch(const HubServer& server, const HubCache& cache, const HubRepository& repository, const FetchWishes& wishes,
+FetchedRepository fetch(const HubServer& server, const HubCache& cache, const HubRepository& repository, const FetchWishes& wishes,
               const FetchProgress& progress);
 
 }  // namespace forge

@@ -29,7 +29,10 @@ class Judge:
                     judge.asked.append(item)
                     judge.headers.add(self.headers["Authorization"])
                     again = sum(1 for other in judge.asked if (other["step"], other["id"]) == (item["step"], item["id"]))
-                judge.answer(self, item, again)
+                try:
+                    judge.answer(self, item, again)
+                except BrokenPipeError:
+                    pass  # whoever asked did not wait
 
             def log_message(self, *_):
                 pass
@@ -140,13 +143,19 @@ def a_signal_acts_while_a_judge_thinks(lab: Lab):
     late.close()
 
 
-def a_reward_model_scores_as_it_does_alone(lab: Lab):
+def by_model(lab: Lab) -> dict:
+    """Sections whose reward is a model that is trained here first, as the run "judge"."""
     pairs = [{"prompt": f"What is {i}?", "chosen": "e" * (1 + i % 4), "rejected": f"no {i}"} for i in range(24)]
     (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     lab.run(name="judge", objective={"type": "reward"}, data={"train": [{"path": str(lab.folder / "pairs.jsonl")}]},
             train={"precision": "fp32"})
     sections = policy(lab)
     sections["rewards"] = [{"name": "judge", "type": "model", "path": str(lab.folder / "judge/adapter")}, {"type": "length", "max": 6, "weight": 0}]
+    return sections
+
+
+def a_reward_model_scores_as_it_does_alone(lab: Lab):
+    sections = by_model(lab)
     lab.run(**sections)
     lines = [json.loads(line) for line in (lab.folder / "run/rollouts/rollout-000003.jsonl").read_text().splitlines()]
     rows = lab.folder / "drawn.jsonl"

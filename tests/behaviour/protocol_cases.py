@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from judge_cases import by_model
 from lab import Lab, MODEL, ROOT
 from policy_cases import policy
 
@@ -28,6 +29,7 @@ def every_request_and_event_is_documented(lab: Lab):
             subprocess.run([lab.forge, *command], capture_output=True, check=True, timeout=120)
         lab.run(name="other", model={"path": str(MODEL)}, train={"on_nan": "stop"}, optimizer={"learning_rate": 1e30}, code=7)
         lab.run(name="drawn", **policy(lab, objective={"type": "grpo", "kl": 0.1, "epochs_per_rollout": 2}))
+        lab.run(**{"name": "judged"} | by_model(lab))
     finally:
         del os.environ["FORGE_ENGINE"]
     shapes = {one["title"]: one for one in json.loads((ROOT / "schemas/event.schema.json").read_text())["oneOf"]}

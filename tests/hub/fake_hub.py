@@ -118,8 +118,8 @@ class FakeHub:
     def content_of(self, path: str, cdn: bool):
         """Bytes, or the hub's word for what is not there."""
         if path.startswith("/api/"):
-            name, _, revision = path.removeprefix("/api/").partition("/revision/")
-            return self.listing(name, revision.split("?")[0])
+            name, _, revision = path.removeprefix("/api/").split("?")[0].partition("/revision/")
+            return self.listing(name, revision or "main")
         name, _, rest = path.removeprefix("/").partition("/resolve/")
         name = name if name.startswith("datasets/") else f"models/{name}"
         files = self.repositories.get(name)

@@ -6,6 +6,8 @@
 Standard library only; prints "N passed, N failed".
 """
 import argparse
+import concurrent.futures
+import contextlib
 import inspect
 import json
 import os
@@ -334,29 +336,31 @@ CASES = [function for _, function in inspect.getmembers(sys.modules[__name__], i
          if list(inspect.signature(function).parameters) == ["lab"]]
 
 
+def outcome(case, forge: str, sockets: str) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(os.path.abspath(forge), os.path.abspath(sockets), Path(folder))
+        try:
+            case(lab)
+            print(f"ok   {case.__name__}", flush=True)
+            return True
+        except Exception:
+            print(f"FAIL {case.__name__}\n{traceback.format_exc(limit=3)}", flush=True)
+            return False
+        finally:
+            with contextlib.suppress(OSError):
+                lab.hub.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("forge")
     parser.add_argument("sockets")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    failed = passed = 0
-    for case in CASES:
-        if args.only not in case.__name__:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            lab = Lab(os.path.abspath(args.forge), os.path.abspath(args.sockets), Path(folder))
-            try:
-                case(lab)
-                passed += 1
-                print(f"ok   {case.__name__}", flush=True)
-            except Exception:
-                failed += 1
-                print(f"FAIL {case.__name__}\n{traceback.format_exc(limit=3)}", flush=True)
-            try:
-                lab.hub.close()
-            except OSError:
-                pass
+    cases = [case for case in CASES if args.only in case.__name__]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:  # they mostly wait
+        outcomes = list(pool.map(lambda case: outcome(case, args.forge, args.sockets), cases))
+    passed, failed = outcomes.count(True), outcomes.count(False)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 
