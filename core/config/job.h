@@ -24,6 +24,7 @@ enum class LoraInit { standard, gaussian, pissa };  // written default | gaussia
 enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
 // What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
+enum class NllOn { completion, all };          // tokens of the chosen text whose likelihood stands beside a preference
 enum class NllMean { pair, token };              // of the likelihood beside a preference
 // How a policy learns from drawn completions; core/reinforce has the formulas.
 enum class PolicyTerm { clip, cispo, sapo, reinforce };
@@ -119,6 +120,7 @@ struct ObjectiveConfig {
   double label_flip = 0;             // assumed share of pairs with swapped labels
   std::optional<double> nll_weight;  // of the chosen answer's mean negative log-likelihood
   NllMean nll_mean = NllMean::pair;
+  NllOn nll_on = NllOn::completion;
   double gamma = 1;                  // simpo: target margin
   double odds_weight = 0.1;          // orpo
   double desirable_weight = 1, undesirable_weight = 1;  // kto

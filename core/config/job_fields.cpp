@@ -183,6 +183,10 @@ std::vector<Field> objective_fields() {
           "How that likelihood is averaged: over the tokens of each chosen answer (pair), or over the "
           "tokens of all chosen answers of the step (token).")
           .when_unset("pair"),
+      key("nll_on", &ObjectiveConfig::nll_on,
+          "Which tokens of the chosen text that likelihood covers: those of the answer (completion), or the prompt's as well (all), as "
+          "TRL's ORPO and CPO have it.")
+          .makes_examples(),
       key("gamma", &ObjectiveConfig::gamma, "simpo: target margin between the two answers.").at_least(0),
       key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds-ratio term.").above(0),
       key("desirable_weight", &ObjectiveConfig::desirable_weight,

@@ -30,6 +30,10 @@ const Names& names(NllMean) {
   static const Names all{"pair", "token"};
   return all;
 }
+const Names& names(NllOn) {
+  static const Names all{"completion", "all"};
+  return all;
+}
 const Names& names(PolicyTerm) {
   static const Names all{"clip", "cispo", "sapo", "reinforce"};
   return all;

@@ -20,6 +20,7 @@ const std::vector<std::string>& names(LoraInit);
 const std::vector<std::string>& names(ObjectiveType);
 const std::vector<std::string>& names(DpoLoss);
 const std::vector<std::string>& names(NllMean);
+const std::vector<std::string>& names(NllOn);
 const std::vector<std::string>& names(PolicyTerm);
 const std::vector<std::string>& names(PolicyRatio);
 const std::vector<std::string>& names(MeanOf);

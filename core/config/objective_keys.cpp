@@ -23,6 +23,7 @@ const std::vector<KeyOwners>& owners() {
       {"label_flip", {dpo}},
       {"nll_weight", {dpo, simpo, orpo, cpo}},
       {"nll_mean", {dpo, simpo, orpo, cpo}},
+      {"nll_on", {dpo, simpo, orpo, cpo}},
       {"gamma", {simpo}},
       {"odds_weight", {orpo}},
       {"desirable_weight", {kto}},

@@ -193,7 +193,7 @@ void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& 
     if (maker.judges()) ++(judgement_of(made.label).desirable ? summary.pairs.desirable : summary.pairs.undesirable);
     summary.tokens += length;
     summary.longest = std::max(summary.longest, length);
-    for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += supervised;
+    for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += supervised != 0;
   }
 }
 

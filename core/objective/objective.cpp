@@ -78,7 +78,8 @@ std::string likelihood_formula(const ObjectiveConfig& o) {
 
 std::string with_likelihood(const ObjectiveConfig& o, std::string formula) {
   if (*o.nll_weight != 0)
-    formula += " − " + format_number(*o.nll_weight) + (o.nll_mean == NllMean::token ? " s_c / mean n_c" : " a_c");
+    formula += " − " + format_number(*o.nll_weight) + (o.nll_mean == NllMean::token ? " s_c / mean n_c" : " a_c") +
+               (o.nll_on == NllOn::all ? " of the whole chosen text" : "");
   return formula;
 }
 std::string dpo_formula(const ObjectiveConfig& o) {

@@ -28,6 +28,8 @@ struct SequenceSums {
   int64_t tokens = 0;              // n
   bool desirable = true;           // of an answer that is judged by itself
   double margin = 0;               // by how much a chosen answer should win; 0: not stated
+  double other_logp = 0;           // of the rest of a chosen text, where nll_on is all
+  int64_t other_tokens = 0;
   double ratio() const { return logp - reference; }
   double mean() const { return logp / static_cast<double>(tokens); }
 };

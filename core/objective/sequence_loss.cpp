@@ -37,10 +37,11 @@ void add_pairs(SequenceLoss& result, const Objective& row, const ObjectiveConfig
     FORGE_CHECK(chosen.tokens > 0 && rejected.tokens > 0, "an answer without tokens");
     const PairLoss pair = row.pair(objective, chosen, rejected);
     const double tokens = objective.nll_mean == NllMean::token ? scale.chosen_tokens / scale.divisor
-                                                               : static_cast<double>(chosen.tokens);
+                                                               : static_cast<double>(chosen.tokens + chosen.other_tokens);
     const double weight = objective.nll_weight.value_or(0);
     const double likelihood = weight == 0 ? 0 : weight / tokens;
-    result.loss += pair.loss - likelihood * chosen.logp;
+    result.loss += pair.loss - likelihood * (chosen.logp + chosen.other_logp);
+    result.other_cotangents[i] = -likelihood / scale.divisor;
     result.cotangents[i] = (pair.d_chosen - likelihood) / scale.divisor;
     result.cotangents[i + 1] = pair.d_rejected / scale.divisor;
     add_pair(result.metrics, row, objective, chosen, rejected);
@@ -67,6 +68,7 @@ SequenceLoss sequence_loss(const ObjectiveConfig& objective, const std::vector<S
   const Objective& row = objective_of(objective.type);
   SequenceLoss result;
   result.cotangents.resize(answers.size());
+  result.other_cotangents.resize(answers.size());
   (row.coupling == Coupling::pair ? add_pairs : add_answers)(result, row, objective, answers, scale);
   return result;
 }

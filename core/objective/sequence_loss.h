@@ -25,11 +25,12 @@ struct StepScale {
 struct SequenceLoss {
   double loss = 0;                 // Σ over pairs or answers, before division
   std::vector<double> cotangents;  // by sequence: ∂ (loss / divisor) / ∂ s, of each of its tokens' logp
+  std::vector<double> other_cotangents;  // of each token that the likelihood alone counts
   Metrics metrics;
 };
 
 // `answers` of objectives over pairs are chosen and rejected in turn. The NLL term is −nll_weight · a of the chosen answer, or
-// under nll_mean: token −nll_weight · s · divisor / chosen_tokens. `objective` comes from with_defaults().
+// under nll_mean: token −nll_weight · s · divisor / chosen_tokens; under nll_on: all over the whole chosen text. `objective` comes from with_defaults().
 //
 // Metrics: reward_chosen, reward_rejected, reward_margin (Objective::reward; of kto's desirable and undesirable answers the
 // first two), reward_accuracy (1 where the chosen answer's is higher, ½ where they are equal; of kto 1 where a desirable answer

@@ -32,6 +32,10 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
   for (const std::string& name : job.adapter.exclude_modules)
     if (!names_a_linear(model, name))
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
+  if (objective_of(job.objective.type).coupling == Coupling::pair && with_defaults(job.objective).nll_weight == 0.0) {
+    if (job.objective.nll_mean != NllMean::pair) faults.push_back({"objective.nll_mean", "has no effect: objective.nll_weight is 0"});
+    if (job.objective.nll_on != NllOn::completion) faults.push_back({"objective.nll_on", "has no effect: objective.nll_weight is 0"});
+  }
   if (job.train.precision == Precision::fp16 && !device.cuda)
     faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU uses bf16 or fp32"});
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)

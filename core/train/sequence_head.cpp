@@ -13,12 +13,15 @@
 namespace forge {
 namespace {
 
+bool is_answer(const BatchTensors& batch, size_t position) { return batch.host_weights[position] > 0; }
+
 // Each sequence's cotangent at each of its supervised positions. fp32 [positions]
-at::Tensor by_position(const std::vector<double>& cotangents, const std::vector<SequenceSums>& answers, double loss_scale,
+at::Tensor by_position(const SequenceLoss& loss, const std::vector<SequenceSums>& answers, const BatchTensors& batch, double loss_scale,
                        c10::Device device) {
   std::vector<float> values;
   for (size_t i = 0; i < answers.size(); ++i)
-    values.insert(values.end(), static_cast<size_t>(answers[i].tokens), static_cast<float>(cotangents[i] * loss_scale));
+    for (const size_t end = values.size() + static_cast<size_t>(answers[i].tokens + answers[i].other_tokens); values.size() < end;)
+      values.push_back(static_cast<float>((is_answer(batch, values.size()) ? loss.cotangents : loss.other_cotangents)[i] * loss_scale));
   return at::tensor(values, at::kFloat).to(device);
 }
 
@@ -50,8 +53,9 @@ std::vector<SequenceSums> sequence_sums(const at::Tensor& logp, const BatchTenso
   size_t sequence = 0;
   for (int64_t i = 0; i < values.size(0); ++i) {
     while (positions.const_data_ptr<int64_t>()[i] >= batch.cu_seqlens[sequence + 1]) ++sequence;
-    sums[sequence].logp += values.const_data_ptr<float>()[i];
-    ++sums[sequence].tokens;
+    const bool answer = is_answer(batch, static_cast<size_t>(i));
+    (answer ? sums[sequence].logp : sums[sequence].other_logp) += values.const_data_ptr<float>()[i];
+    ++(answer ? sums[sequence].tokens : sums[sequence].other_tokens);
   }
   return sums;
 }
@@ -89,7 +93,7 @@ at::Tensor sequence_head_backward(const SequenceHead& head, const BatchTensors& 
   for (size_t i = 0; i < reference.size(); ++i)
     loss->reference_gap = std::max(loss->reference_gap, std::abs(answers[i].logp - reference[i]));
   add(loss->metrics, result.metrics);
-  const at::Tensor cotangents = by_position(result.cotangents, answers, scale.loss_scale, head.rows.rows.device());
+  const at::Tensor cotangents = by_position(result, answers, batch, scale.loss_scale, head.rows.rows.device());
   if (!head.weight_grad.defined()) return multiply_rows(d_rows, cotangents);
   const auto known = [&](int64_t begin, const TokenOutputs& outputs) {
     return TokenGrads{.logp = cotangents.narrow(0, begin, outputs.logsumexp.size(0))};

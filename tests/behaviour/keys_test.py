@@ -101,6 +101,7 @@ KEYS = {
     "objective.label_flip": (0.2, DPO),
     "objective.nll_weight": (1, DPO),
     "objective.nll_mean": ("token", ORPO),
+    "objective.nll_on": ("all", ORPO),
     "objective.gamma": (0.1, SIMPO),
     "objective.odds_weight": (0.5, ORPO),
     "objective.desirable_weight": (1.3, KTO),

@@ -399,6 +399,23 @@ TEST_CASE("answers that are judged one by one are divided by their number, and c
   CHECK(means.at("kl") == Approx(0.4));
 }
 
+TEST_CASE("the likelihood may be that of the whole chosen text") {
+  ObjectiveConfig o;
+  o.type = ObjectiveType::cpo;
+  o.nll_weight = 0.5;
+  o = with_defaults(o);
+  SequenceSums chosen{.logp = -6, .tokens = 3, .other_logp = -10, .other_tokens = 5};
+  const SequenceSums rejected{.logp = -4, .tokens = 2};
+  const StepScale scale{.divisor = 2};
+  const SequenceLoss whole = sequence_loss(o, {chosen, rejected}, scale);
+  chosen.other_logp = 0, chosen.other_tokens = 0;
+  const SequenceLoss answer = sequence_loss(o, {chosen, rejected}, scale);
+  CHECK(answer.loss - whole.loss == Approx(0.5 * (6.0 / 3 - 16.0 / 8)));
+  CHECK(whole.other_cotangents[0] == Approx(-0.5 / 8 / 2));
+  CHECK(whole.other_cotangents[1] == 0);
+  CHECK(answer.cotangents[0] - whole.cotangents[0] == Approx(-0.5 / 2 * (1.0 / 3 - 1.0 / 8)));
+}
+
 TEST_CASE("the likelihood's mean may be over the tokens of all chosen answers") {
   const ObjectiveConfig objective = config(ObjectiveType::cpo, [](ObjectiveConfig& o) {
     o.nll_weight = 0.5;

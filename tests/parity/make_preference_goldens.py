@@ -100,8 +100,9 @@ def trl_reward(objective: dict, scores: torch.Tensor, margins) -> torch.Tensor:
     return RewardTrainer.compute_loss(trainer, model, inputs)
 
 
-def loss_of(objective: dict, log_probs, mask, references) -> torch.Tensor:
-    log_probs = log_probs * mask
+def loss_of(objective: dict, log_probs, mask, references, whole=None) -> torch.Tensor:
+    """`whole`: the mask of all tokens but the first, for nll_on: all, as ORPOTrainer's likelihood has it."""
+    everything, log_probs = log_probs, log_probs * mask
     chosen, rejected = log_probs.sum(1).chunk(2)
     counts = mask.sum(1).chunk(2)
     if objective["type"] == "dpo":
@@ -109,7 +110,10 @@ def loss_of(objective: dict, log_probs, mask, references) -> torch.Tensor:
     else:
         loss = trl_without_reference(objective, chosen, rejected, counts).mean()
     by_token = objective.get("nll_mean") == "token"
-    likelihood = chosen.sum() / counts[0].sum() if by_token else (chosen / counts[0]).mean()
+    said, lengths = chosen, counts[0]
+    if objective.get("nll_on") == "all":
+        said, lengths = (everything * whole).sum(1).chunk(2)[0], whole.sum(1).chunk(2)[0]
+    likelihood = said.sum() / lengths.sum() if by_token else (said / lengths).mean()
     return loss - objective.get("nll_weight", 0.0) * likelihood
 
 
@@ -255,7 +259,7 @@ def step_loss(case: preference_cases.PreferenceCase, model, start, sides, rows: 
 
     log_probs = log_probs_of(model, batch).double()
     if objective["type"] != "kto":
-        return loss_of(objective, log_probs, batch["mask"], reference_of(batch).chunk(2))
+        return loss_of(objective, log_probs, batch["mask"], reference_of(batch).chunk(2), batch["attention_mask"][:, 1:])
     mismatched = batch_of(rotated(sides))
     with torch.no_grad():
         kl = (log_probs_of(model, mismatched) * mismatched["mask"]).double().sum(1), reference_of(mismatched)
@@ -286,7 +290,7 @@ def main() -> None:
     torch.set_num_threads(1)
     OBJECTIVE.mkdir(exist_ok=True)
     torch.set_default_dtype(torch.float64)  # TRL makes exo_pair's label_smoothing a tensor of the default type
-    numbers = [numbers_golden(case, seed) for seed, case in enumerate(preference_cases.CASES)]
+    numbers = [numbers_golden(case, seed) for seed, case in enumerate(preference_cases.CASES) if "nll_on" not in case.objective]
     torch.set_default_dtype(torch.float32)
     (OBJECTIVE / "trl.json").write_text(json.dumps({"trl": __version__, "cases": numbers}, indent=1) + "\n")
     pairs = make_pairs()

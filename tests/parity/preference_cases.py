@@ -43,6 +43,8 @@ CASES = [
                                    "reference": "start"}, rows="tiny-answers.jsonl"),
     PreferenceCase("reward", {"type": "reward", "center": 0.0}, "score", ("score",)),
     PreferenceCase("reward-margin", {"type": "reward", "center": 0.05}, "score", ("score",), rows="tiny-margins.jsonl"),
+    PreferenceCase("orpo-all", {"type": "orpo", "odds_weight": 0.4, "nll_weight": 1.0, "nll_mean": "token", "nll_on": "all"}),
+    PreferenceCase("cpo-all", {"type": "cpo", "beta": 0.2, "nll_weight": 0.5, "nll_on": "all"}),
 ]
 
 PROVIDER = "auto"  # of every job; check_preference.py --provider sets it

@@ -30,7 +30,8 @@ void Batch::append(const Example& example) {
     const bool last = i + 1 == length;
     positions.push_back(static_cast<int32_t>(i));
     targets.push_back(last ? -1 : example.ids[i + 1]);
-    loss_weights.push_back(!last && example.supervised[i + 1] ? 1.0f : 0.0f);
+    const uint8_t supervised = last ? 0 : example.supervised[i + 1];
+    loss_weights.push_back(supervised == kLikelihoodOnly ? -1.0f : static_cast<float>(supervised));
   }
   cu_seqlens.push_back(static_cast<int32_t>(token_ids.size()));
   example_ids.push_back(example.id);

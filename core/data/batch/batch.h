@@ -5,6 +5,8 @@
 
 namespace forge {
 
+constexpr uint8_t kLikelihoodOnly = 2;  // counted by the likelihood beside a preference alone (objective.nll_on)
+
 // One tokenised example. `supervised[i]` says whether predicting token i is trained (never true for i = 0).
 struct Example {
   int64_t id = 0;  // stable number of the example in its split, from 0
@@ -25,7 +27,8 @@ struct Batch {
   std::vector<int32_t> cu_seqlens;  // [sequences + 1]; sequence s is tokens cu_seqlens[s] … cu_seqlens[s + 1]
   // [tokens]; the token that follows in the same sequence, shifted here once and for all; -1 at a sequence's end.
   std::vector<int32_t> targets;
-  // [tokens]; weight of predicting `targets` there: 0 where nothing is trained, 1 for an ordinary supervised token.
+  // [tokens]; weight of predicting `targets` there: 0 where nothing is trained, 1 for an ordinary supervised token,
+  // -1 for one of kLikelihoodOnly.
   std::vector<float> loss_weights;
   std::vector<int64_t> example_ids;  // [sequences]
   std::vector<Judgement> judgements;  // [sequences]; empty where nothing is judged

@@ -139,6 +139,9 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
   made.pairs.rejected_longer = worse > better;
   made.pairs.chosen_tokens = better;
   made.pairs.rejected_tokens = worse;
+  if (objective_.nll_on == NllOn::all && chosen.ids.size() > 1)
+    for (size_t i = 1; i < chosen.supervised.size(); ++i)
+      if (chosen.supervised[i] == 0) chosen.supervised[i] = kLikelihoodOnly;
   return made;
 }
 
