@@ -399,6 +399,19 @@ TEST_CASE("answers that are judged one by one are divided by their number, and c
   CHECK(means.at("kl") == Approx(0.4));
 }
 
+TEST_CASE("an answer that is judged by itself is right past the divergence, and the margin is between both classes") {
+  ObjectiveConfig o;
+  o.type = ObjectiveType::kto;
+  o = with_defaults(o);
+  const SequenceSums good{.logp = -5, .reference = -5.3, .tokens = 3}, bad{.logp = -4, .reference = -4.2, .tokens = 2, .desirable = false};
+  const std::map<std::string, double> near = means_of(sequence_loss(o, {good, bad}, {.divisor = 2, .divergence = 0.25}).metrics);
+  CHECK(near.at("reward_accuracy") == 1);
+  CHECK(near.at("reward_margin") == Approx(near.at("reward_chosen") - near.at("reward_rejected")));
+  CHECK(near.at("reward_margin") == Approx(0.1 * (0.3 - 0.2)));
+  const std::map<std::string, double> far = means_of(sequence_loss(o, {good, bad}, {.divisor = 2, .divergence = 0.4}).metrics);
+  CHECK(far.at("reward_accuracy") == 0.5);
+}
+
 TEST_CASE("the likelihood may be that of the whole chosen text") {
   ObjectiveConfig o;
   o.type = ObjectiveType::cpo;
