@@ -1,6 +1,7 @@
 #include "core/run/request_fields.h"
 
 #include <algorithm>
+#include <array>
 
 namespace forge {
 namespace {
@@ -29,23 +30,40 @@ constexpr EventField kRates[] = {
     {"threads", integer, true, "threads that arithmetic uses"},
     {"seconds", number, false, "about how long"},
 };
-constexpr EventField kEval[] = {
+// Fields that requests share, in the order of the documentation.
+template <size_t... counts>
+constexpr auto joined(const EventField (&... tables)[counts]) {
+  std::array<EventField, (counts + ...)> all{};
+  size_t next = 0;
+  const auto append = [&](const auto& table) {
+    for (const EventField& field : table) all[next++] = field;
+  };
+  (append(tables), ...);
+  return all;
+}
+
+constexpr EventField kModel[] = {
     {"model", text, true, "a Hugging Face folder or a .gguf file"},
     {"adapter", text, false, "a PEFT folder"},
-    {"tokens", text, true, "a token cache"},
-    {"job", object, false, "whose objective is evaluated (default: the likelihood of what is supervised)"},
-    {"reference_model", text, false, "what a dpo or kto job compares with, quantised alike"},
-    {"reference_adapter", text, false, "a PEFT folder for it"},
+};
+constexpr EventField kPrecision[] = {
     {"precision", text, false, "fp32 (default), bf16 or fp16"},
     {"quantization", text, false, "none (default), nf4, fp4 or int8"},
     {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+};
+constexpr EventField kPlace[] = {
     {"provider", text, true, "fused or reference"},
     {"device", text, false, "cpu (default) or cuda:N"},
     {"threads", integer, false, "threads that arithmetic uses"},
 };
-constexpr EventField kGenerate[] = {
-    {"model", text, true, "a Hugging Face folder or a .gguf file"},
-    {"adapter", text, false, "a PEFT folder"},
+
+constexpr EventField kEvaluated[] = {
+    {"tokens", text, true, "a token cache"},
+    {"job", object, false, "whose objective is evaluated (default: the likelihood of what is supervised)"},
+    {"reference_model", text, false, "what a dpo or kto job compares with, quantised alike"},
+    {"reference_adapter", text, false, "a PEFT folder for it"},
+};
+constexpr EventField kDrawn[] = {
     {"prompts", list, true, "lists of token ids"},
     {"max_new_tokens", integer, false, "of each text (default 256)"},
     {"temperature", number, false, "0 (default) takes the likeliest token"},
@@ -55,38 +73,19 @@ constexpr EventField kGenerate[] = {
     {"repetition_penalty", number, false, "1 (default): none"},
     {"seed", integer, false, "of the draws (default 42)"},
     {"stop_ids", list, false, "tokens that end a text"},
-    {"precision", text, false, "fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "none (default), nf4, fp4 or int8"},
-    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
-    {"provider", text, true, "fused or reference"},
-    {"device", text, false, "cpu (default) or cuda:N"},
-    {"threads", integer, false, "threads that arithmetic uses"},
 };
-
-constexpr EventField kJudge[] = {
-    {"model", text, true, "a Hugging Face folder or a .gguf file"},
-    {"adapter", text, false, "a PEFT folder"},
-    {"texts", list, true, "lists of token ids"},
-    {"precision", text, false, "fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "none (default), nf4, fp4 or int8"},
-    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
-    {"provider", text, true, "fused or reference"},
-    {"device", text, false, "cpu (default) or cuda:N"},
-    {"threads", integer, false, "threads that arithmetic uses"},
-};
-
-constexpr EventField kCompare[] = {
-    {"model", text, true, "a Hugging Face folder or a .gguf file"},
-    {"adapter", text, false, "a PEFT folder"},
+constexpr EventField kJudged[] = {{"texts", list, true, "lists of token ids"}};
+constexpr EventField kCompared[] = {
     {"other", object, true, "the second model: model, and if it has them adapter, quantization, double_quantization"},
     {"prompts", list, true, "lists of token ids, along which both are read"},
     {"precision", text, false, "of both: fp32 (default), bf16 or fp16"},
     {"quantization", text, false, "of the first: none (default), nf4, fp4 or int8"},
     {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
-    {"provider", text, true, "fused or reference"},
-    {"device", text, false, "cpu (default) or cuda:N"},
-    {"threads", integer, false, "threads that arithmetic uses"},
 };
+constexpr auto kEval = joined(kModel, kEvaluated, kPrecision, kPlace);
+constexpr auto kGenerate = joined(kModel, kDrawn, kPrecision, kPlace);
+constexpr auto kJudge = joined(kModel, kJudged, kPrecision, kPlace);
+constexpr auto kCompare = joined(kModel, kCompared, kPlace);
 
 constexpr EventShape kShapes[] = {
     {"train", "make a run complete", kTrain},

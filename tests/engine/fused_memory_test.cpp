@@ -10,6 +10,7 @@
 #include "core/train/network.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/fused_plan.h"
+#include "tests/engine/batch_of.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -17,19 +18,6 @@ using namespace forge;
 namespace {
 
 const std::string kModel = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
-
-Batch batch_of(int64_t sequences, int64_t length, int64_t vocab) {
-  Batch batch;
-  for (int64_t id = 0; id < sequences; ++id) {
-    Example example{.id = id};
-    for (int64_t i = 0; i < length; ++i) {
-      example.ids.push_back(static_cast<int32_t>((id * 31 + i * i * 7 + 5) % vocab));
-      example.supervised.push_back(i > 1);
-    }
-    batch.append(example);
-  }
-  return batch;
-}
 
 struct Fixture {
   ModelSpec spec = read_model_spec(kModel);

@@ -16,6 +16,7 @@
 #include "providers/engine_providers.h"
 #include "providers/fused/gpu_launches.h"
 #include "tests/emulator/engine/recording.h"
+#include "tests/engine/batch_of.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -23,19 +24,6 @@ using namespace forge;
 namespace {
 
 const std::string kFixtures = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/";
-
-Batch batch_of(int64_t sequences, int64_t length, int64_t vocab) {
-  Batch batch;
-  for (int64_t id = 0; id < sequences; ++id) {
-    Example example{.id = id};
-    for (int64_t i = 0; i < length; ++i) {
-      example.ids.push_back(static_cast<int32_t>((id * 31 + i * i * 7 + 5) % vocab));
-      example.supervised.push_back(i > 1);
-    }
-    batch.append(example);
-  }
-  return batch;
-}
 
 AdapterConfig lora(int64_t rank, double dropout = 0) {
   AdapterConfig adapter;
