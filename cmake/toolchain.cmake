@@ -45,7 +45,9 @@ if(FORGE_FUZZ)
   endif()
 endif()
 
-# The header most of the program's files include, parsed once.
+# The header most of the program's files include, parsed once. A precompiled header never holds one of the project's own:
+# where only a comment of it changed, ccache gives back the old one, and the compiler, which knows an included file by
+# its bytes, would read the header a second time.
 add_library(forge_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_precompile_headers(forge_pch PRIVATE <nlohmann/json.hpp>)
 target_compile_options(forge_pch PRIVATE ${forge_coverage})

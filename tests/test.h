@@ -1,7 +1,7 @@
 #pragma once
 // Included by every test, after torch's headers if the test uses them: torch and Catch2 both define CHECK, and
-// torch's would abort the process.
-#ifdef CHECK
+// torch's would abort the process. Where Catch2 was precompiled, the definition met here is already its own.
+#if defined(CHECK) && !defined(TWOBLUECUBES_SINGLE_INCLUDE_CATCH_HPP_INCLUDED)
 #undef CHECK
 #endif
 #include <catch2/catch.hpp>

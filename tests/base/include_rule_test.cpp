@@ -1,6 +1,8 @@
 // The dependency rule of docs/architecture.md, read off every #include line of the tree.
 #include <map>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "core/base/text.h"
 #include "tests/test.h"
@@ -114,4 +116,21 @@ TEST_CASE("the trainer does not know objectives, adapters, families or providers
     INFO(word);
     CHECK(text.find(word) == std::string::npos);
   }
+}
+
+TEST_CASE("a precompiled header holds none of the project's own") {
+  static const std::regex kPrecompiled(R"(target_precompile_headers\(\w+ PRIVATE([^)]*)\))");
+  int found = 0;
+  for (const char* path : {"cmake/toolchain.cmake", "cmake/torch.cmake", "tests/CMakeLists.txt"}) {
+    std::ifstream file(kRoot + "/" + path);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    for (std::sregex_iterator match(text.begin(), text.end(), kPrecompiled), none; match != none; ++match, ++found) {
+      std::istringstream headers((*match)[1]);
+      for (std::string header; headers >> header;) {
+        INFO(path << ": " << header);
+        CHECK(header.front() == '<');
+      }
+    }
+  }
+  CHECK(found == 3);
 }
