@@ -9,9 +9,9 @@ namespace forge {
 const std::vector<Provider>& providers() {
   static const std::vector<Provider> table{
       {"fused", "our own kernels, forward and backward written by hand", fused_faults,
-       fused_activation_lines, fused_decoding_lines, fused_workspace},
+       fused_activation_lines, fused_decoding_lines, fused_attention, fused_workspace},
       {"reference", "plain ATen with autograd inside each layer: every model, every device", reference_faults,
-       reference_activation_lines, reference_decoding_lines, nullptr, true},
+       reference_activation_lines, reference_decoding_lines, reference_attention, nullptr, true},
   };
   return table;
 }

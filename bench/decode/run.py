@@ -1,9 +1,9 @@
-"""Greedy decoding of many prompts at once in forge and in transformers' generate, in turns in one run, on the CPU.
+"""Greedy decoding of many prompts at once in forge, in transformers' generate and in llama.cpp, in turns in one run, on the CPU.
 
     python bench/decode/run.py --gguf SmolLM2-135M-Instruct.gguf --engine build/bin/forge-engine [--batches 1 8 32]
-        [--tokens 64] [--precision fp32 bf16] [--rounds 3] [--threads N] [--write bench/results]
+        [--tokens 64] [--precision fp32 bf16] [--rounds 3] [--threads N] [--llama libllama.so] [--write bench/results]
 
-The weights are those of the GGUF, dequantised; prompts are pieces of a text of 12 to 60 tokens, which transformers pads on the left.
+The weights are those of the GGUF, dequantised; llama.cpp reads a GGUF of the precision that forge exports, and is asked in batches; prompts are pieces of a text of 12 to 60 tokens, which transformers pads on the left.
 Both read the prompts and decode `tokens` tokens, also past the end of an answer. A rate is new tokens over the time of both, without
 loading. Ratios are taken within a round; shown are median (min … max). In fp32 the tokens must be the same, unless two logits of
 transformers' lie within 1e-4 of each other where they part.
@@ -65,6 +65,20 @@ def peer(args, model, prompts) -> tuple[float, list[list[int]]]:
     return out[:, width:].numel() / seconds, out[:, width:].tolist()
 
 
+def llama(args, prompts, precision) -> float:
+    gguf = smollm2.CACHE / f"decode-{precision}"
+    kind = {"fp32": "f32", "fp16": "f16"}.get(precision, precision)
+    if not gguf.exists():
+        subprocess.run([Path(args.engine).parent / "forge", "export", "--model", args.base, "--gguf", "--type", kind, "--output", gguf,
+                        "--no-check", "--quiet"], check=True)
+    request = {"library": args.llama, "model": str(next(gguf.glob("*.gguf"))), "threads": args.threads, "tokens": args.tokens,
+               "prompts": prompts}
+    answer = subprocess.run([sys.executable, Path(__file__).parent / "llama.py"], input=json.dumps(request) + "\n", check=True, text=True,
+                            stdout=subprocess.PIPE).stdout
+    answer = json.loads(answer.splitlines()[-1])
+    return sum(map(len, answer["texts"])) / answer["seconds"]
+
+
 def closeness(model, prompt: list[int], text: list[int], place: int) -> float:
     """Gap between the two best logits after the tokens that both sides agree on."""
     with torch.no_grad():
@@ -99,35 +113,42 @@ def main() -> None:
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--llama", help="llama.cpp's shared library; without it llama.cpp is not asked")
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.base = smollm2.CACHE / "base"
     make_smollm2_goldens.dequantise(args.gguf, args.base)
-    lines = ["| precision | sequences | forge, tokens/s | transformers, tokens/s | ratio |", "|---|---|---|---|---|"]
+    peers = ["transformers"] + ["llama.cpp"] * bool(args.llama)
+    lines = ["| precision | sequences | forge, tokens/s |" + "".join(f" {name}, tokens/s | ratio |" for name in peers),
+             "|---|---|---|" + "---|---|" * len(peers)]
     notes = []
     for precision in args.precision:
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
         model = AutoModelForCausalLM.from_pretrained(args.base, dtype=dtype).eval()
         peer(args, model, prompts_of(1))  # warm-up: choice of kernels, first touches of memory
         for count in args.batches:
-            prompts, mine, its = prompts_of(count), [], []
+            prompts, mine, theirs = prompts_of(count), [], {name: [] for name in peers}
             for _ in range(args.rounds):
                 rate, texts = forge(args, prompts, precision)
                 mine.append(rate)
                 rate, other = peer(args, model, prompts)
-                its.append(rate)
+                theirs["transformers"].append(rate)
+                if args.llama:
+                    theirs["llama.cpp"].append(llama(args, prompts, precision))
             if precision == "fp32":
                 notes += compare(model, prompts, texts, other)
-            ratios = [a / b for a, b in zip(mine, its)]
-            lines.append(f"| {precision} | {count} | {shown(mine, 0)} | {shown(its, 0)} | {shown(ratios, 2)} |")
+            line = f"| {precision} | {count} | {shown(mine, 0)} |"
+            for its in theirs.values():
+                line += f" {shown(its, 0)} | {shown([a / b for a, b in zip(mine, its)], 2)} |"
+            lines.append(line)
             print(lines[-1], flush=True)
     text = "\n".join(lines + [""] + (notes or ["In fp32 all tokens are the same."])) + "\n"
     print(text)
     if args.write:
         cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.processor())
         head = (f"# Decoding on a CPU, {datetime.date.today()}\n\n`bench/decode/run.py`, {args.tokens} new tokens a sequence, greedy; "
-                f"{cpu}, {args.threads} threads; {args.rounds} rounds in turns with transformers.\n\n")
+                f"{cpu}, {args.threads} threads; {args.rounds} rounds in turns with {' and '.join(peers)}.\n\n")
         (args.write / f"decode-{datetime.date.today()}.md").write_text(head + text)
 
 

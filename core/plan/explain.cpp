@@ -213,8 +213,11 @@ Table model_rows(const Plan& plan) {
                                ? "; the tied head's reaches it"
                                : "")});
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
-                                name_of(plan.storage) + ", loss scaling " + plan.loss_scaling +
+                                name_of(plan.storage) + ", loss scaling " + name_of(plan.loss_scaling) +
                                 (plan.fused_head ? ", head without logits" : "")});
+  for (const AttentionUse& use : plan.attention)
+    rows.push_back({"attention", name_of(use.kernel) +
+                                     (plan.attention.size() > 1 ? " in layers " + use.layers : std::string()) + ": " + use.reason});
   return rows;
 }
 

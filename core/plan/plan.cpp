@@ -30,7 +30,7 @@ Plan make_plan(const PlanInput& input) {
   refuse_contradictions(plan);
   fill_identity(plan, input.job);
   resolve_device(plan);
-  resolve_precision(plan, input.profile);
+  resolve_precision(plan, input.profile, input.rates ? &*input.rates : nullptr);
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_head(plan);
@@ -47,6 +47,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_steps(plan, input.train_lengths, first_epoch);
   resolve_memory(plan, input.profile, provider,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
+  resolve_attention(plan, provider);
   if (!plan.train.estimated && !draws) measure_packing(plan, input.train_lengths, first_epoch);
   plan.time = planned_time(plan, input.train_lengths, input.rates ? &*input.rates : nullptr);
   if (draws) time_rollout(plan, input.rates ? &*input.rates : nullptr);

@@ -63,7 +63,8 @@ struct Plan {
   std::string engine;                   // cpu | cuda13 | cuda12: the engine that runs it
   std::string provider;                 // fused | reference
   Precision storage = Precision::fp32;  // of frozen weights that are not quantised
-  std::string attention, loss_scaling;
+  std::vector<AttentionUse> attention;  // by kernel
+  LossScaling loss_scaling = LossScaling::none;
   bool fused_head = false;  // the head holds no logits (kernels/lm_head)
   ModelSpec model;
   std::string model_hash;   // TensorFile::header_hash

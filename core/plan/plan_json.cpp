@@ -58,6 +58,12 @@ constexpr auto kTargetMembers = [](auto& match, auto&& member) {
   member("modules", match.modules, "linear layers that it matches", at_least(0));
 };
 
+constexpr auto kAttentionMembers = [](auto& use, auto&& member) {
+  member("kernel", use.kernel, "tiles, flash, efficient, own, sdpa or eager");
+  member("layers", use.layers, "those that it computes");
+  member("reason", use.reason, "why this one");
+};
+
 constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("profile", plan.profile, "the hardware profile's name");
   member("profile_rule", plan.profile_rule, "why it was chosen");
@@ -84,7 +90,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner("bytes", plan.disk_bytes, "everything, at its fullest moment", at_least(0));
   });
   member("storage", plan.storage, "type of frozen weights that are not quantised");
-  member("attention", plan.attention, "the attention that the profile asks for");
+  member("attention", plan.attention, "what computes attention, and in which layers");
   member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
   member.later("fused_head", plan.fused_head, "whether the head holds no logits");
   member("targets", plan.targets, "what the adapter changes");
@@ -157,6 +163,10 @@ static Json schema_of(const RolloutPlan& rollout) { return members_schema(rollou
 static void to_json(Json& json, const PlannedTime& time) { json = write_members(time, kTimeMembers); }
 static void from_json(const Json& json, PlannedTime& time) { read_members(json, time, kTimeMembers); }
 static Json schema_of(const PlannedTime& time) { return members_schema(time, kTimeMembers); }
+
+static void to_json(Json& json, const AttentionUse& use) { json = write_members(use, kAttentionMembers); }
+static void from_json(const Json& json, AttentionUse& use) { read_members(json, use, kAttentionMembers); }
+static Json schema_of(const AttentionUse& use) { return members_schema(use, kAttentionMembers); }
 
 static void to_json(Json& json, const TargetMatch& match) { json = write_members(match, kTargetMembers); }
 static void from_json(const Json& json, TargetMatch& match) { read_members(json, match, kTargetMembers); }

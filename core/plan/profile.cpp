@@ -211,7 +211,7 @@ Profile parse_profile(std::string_view text, const std::string& name) {
                                [&](ProfileReader& entry) { return entry.text("value", choices); });
   };
   profile.loss_scaling = one_of("loss_scaling", {"none", "dynamic"});
-  profile.attention = one_of("attention", {"math", "efficient", "flash"});
+  profile.attention = one_of("attention", {"tiles", "efficient", "flash"});
   profile.engine = one_of("engine", {"cpu", "cuda12", "cuda13"});
   const auto count = [&](const std::string& key) {
     return choice<int64_t>(reader, faults, key, [](ProfileReader& entry) { return entry.integer("value"); });

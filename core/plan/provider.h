@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/attention.h"
 #include "core/plan/memory.h"
 
 namespace forge {
@@ -24,6 +25,8 @@ struct Provider {
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
   // Memory of drawing completions, whose activations are not among those; sizes of `shape` do not count.
   std::vector<MemoryLine> (*decoding_lines)(const ActivationShape& shape, const DecodingShape& decoding);
+  // What computes an attention op, whose attributes are `of`, over sequences of up to shape.longest_sequence tokens.
+  Choice<Attention> (*attention)(const ActivationShape& shape, const Attributes& of);
   // Workspace of its ops, for a provider that lays a step out in one arena for the whole run; else null.
   int64_t (*workspace)(const Graph&, const Op&, const StepSizes&) = nullptr;
   // Whether it can only compute again what lies between two additions to the stream, as a whole.

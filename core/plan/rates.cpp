@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -138,6 +139,17 @@ std::optional<double> Rates::seconds(const Work& work, Precision precision) cons
     sum += weight * near[i].second;
   }
   return work.amount / std::exp(sum / weights);
+}
+
+std::optional<double> Rates::bf16_gain() const {
+  std::map<std::array<double, 3>, std::array<double, 2>> products;
+  for (const RatePoint& point : points)
+    if (point.work.kind == "linear" && point.precision != Precision::fp16)
+      products[point.work.shape][point.precision == Precision::bf16] = point.seconds;
+  double fp32 = 0, bf16 = 0;
+  for (const auto& [shape, seconds] : products)
+    if (seconds[0] > 0 && seconds[1] > 0) fp32 += seconds[0], bf16 += seconds[1];
+  return bf16 > 0 ? std::optional(fp32 / bf16) : std::nullopt;
 }
 
 std::string rates_path(const std::string& output_dir) { return output_dir + "/.cache/rates.json"; }

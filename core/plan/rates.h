@@ -54,6 +54,8 @@ struct Rates {
 
   // Nothing: no such work was measured in that precision.
   std::optional<double> seconds(const Work& work, Precision precision) const;
+  // fp32's seconds over bf16's, of all products that were measured in both; nothing: none was.
+  std::optional<double> bf16_gain() const;
 };
 
 // Beside the token caches of a job's output_dir.

@@ -59,18 +59,23 @@ void resolve_device(Plan& plan) {
   plan.job.hardware.profile = plan.profile;
 }
 
-void resolve_precision(Plan& plan, const Profile& profile) {
+// On a CPU by what was measured there, if anything was.
+void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
   Auto<Precision>& precision = plan.job.train.precision;
   if (!precision) {
     precision = profile.precision.value;
     from_profile(plan, "train.precision", profile.precision.reason);
+    if (const auto gain = rates && !plan.device.cuda ? rates->bf16_gain() : std::nullopt) {
+      precision = *gain > 1 ? Precision::bf16 : Precision::fp32;
+      derived(plan, "train.precision",
+              "measured here on " + rates->date + ": products in bf16 take " + format_number(1 / *gain) + " of the time of fp32");
+    }
   }
   // A profile's storage type only applies with its own precision.
   plan.storage = *precision == profile.precision.value ? profile.storage.value : *precision;
   // Trained weights are read in the compute type.
   if (plan.job.adapter.type == AdapterType::none) plan.storage = *precision;
-  plan.loss_scaling = *precision == Precision::fp16 ? "dynamic" : "none";
-  plan.attention = profile.attention.value;
+  plan.loss_scaling = *precision == Precision::fp16 ? LossScaling::dynamic : LossScaling::none;
   plan.engine = profile.engine.value;
 }
 

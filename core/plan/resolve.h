@@ -10,7 +10,7 @@ void derived(Plan& plan, const std::string& key, const std::string& reason);
 void from_profile(Plan& plan, const std::string& key, const std::string& reason);
 
 void resolve_device(Plan& plan);
-void resolve_precision(Plan& plan, const Profile& profile);
+void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates);
 void resolve_threads(Plan& plan);
 // Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);

@@ -52,8 +52,7 @@ double rate_factor(const Session& session, const TrainState& state) {
 void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   stats.skipped = true;
   ++state.consecutive_skips;
-  bool fp16 = session.job.train.precision == Precision::fp16;
-  if (fp16) {
+  if (session.plan.loss_scaling == LossScaling::dynamic) {
     state.loss_scale /= 2;
     state.steps_since_overflow = 0;
     if (state.loss_scale < kSmallestScale) diverged(state, stats, "the loss scale of fp16 collapsed");
@@ -74,8 +73,8 @@ double chosen_tokens(const DataSet& data, const ObjectiveConfig& objective, cons
 }  // namespace
 
 void begin_update(Session& session, TrainState& state) {
-  const bool fp16 = session.job.train.precision == Precision::fp16;
-  if (fp16 && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
+  const bool scaled = session.plan.loss_scaling == LossScaling::dynamic;
+  if (scaled && state.step == 0 && state.loss_scale == 1) state.loss_scale = kInitialScale;
   session.trainables->zero_grad();
   if (session.value) session.value->zero_grad();
 }
@@ -88,14 +87,14 @@ void finish_update(Session& session, TrainState& state, StepStats& stats, const 
   const bool value_finite = !session.value || session.value->measure(1 / state.loss_scale, session.job.train.max_grad_norm).finite();
   double factor = rate_factor(session, state);
   stats.learning_rate = session.job.optimizer.learning_rate * factor;
-  const bool fp16 = session.job.train.precision == Precision::fp16;
+  const bool scaled = session.plan.loss_scaling == LossScaling::dynamic;
   if (!std::isfinite(stats.loss) || !verdict.finite() || !value_finite) {
     skip_step(session, state, stats);
   } else {
     if (!stats.rests) session.network->update(*session.optimizer, stats.learning_rate, ++state.updates);
     if (session.value) session.value->update(stats.learning_rate, ++state.value_updates);
     state.consecutive_skips = 0;
-    if (fp16 && ++state.steps_since_overflow >= kScaleGrowthSteps) {
+    if (scaled && ++state.steps_since_overflow >= kScaleGrowthSteps) {
       state.loss_scale *= 2;
       state.steps_since_overflow = 0;
     }

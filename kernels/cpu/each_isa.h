@@ -9,6 +9,7 @@
 //   namespace forge { void x_cpu(const Args& a, CpuLevel level) { auto rows = FORGE_PICK(level, rows); … } }
 //   #endif
 //
+// A file that defines FORGE_PRODUCTS_OF_PAIRS first is compiled a fourth time, with simd_avx512_bf16.h, for FORGE_PICK_PAIRS.
 // A pragma and not a flag: code of the standard library, included before, stays compiled for every machine,
 // so the linker cannot pick an AVX-512 copy of it. Vector types as function arguments never leave the file.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -57,9 +58,26 @@
 #pragma GCC pop_options
 
 #define FORGE_PICK(level, function)                             \
-  ((level) == ::forge::CpuLevel::avx512 ? &isa_avx512::function \
+  ((level) >= ::forge::CpuLevel::avx512 ? &isa_avx512::function \
    : (level) == ::forge::CpuLevel::avx2 ? &isa_avx2::function   \
                                         : &isa_baseline::function)
+
+#ifdef FORGE_PRODUCTS_OF_PAIRS
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prefer-vector-width=512")
+#define FORGE_ISA isa_avx512_bf16
+#include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/wide.h"
+#include "kernels/cpu/simd_avx512_bf16.h"
+#include FORGE_KERNEL_FILE
+#undef FORGE_ISA
+#pragma GCC pop_options
+
+#define FORGE_PICK_PAIRS(level, function) \
+  ((level) >= ::forge::CpuLevel::avx512_bf16 ? &isa_avx512_bf16::function : FORGE_PICK(level, function))
+#endif
 #else
 #define FORGE_PICK(level, function) (static_cast<void>(level), &isa_baseline::function)
+#define FORGE_PICK_PAIRS FORGE_PICK
 #endif

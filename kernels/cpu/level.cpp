@@ -8,9 +8,10 @@ namespace forge {
 namespace {
 
 CpuLevel level_of(InstructionSet set) {
-  return set >= InstructionSet::avx512 ? CpuLevel::avx512
-         : set == InstructionSet::avx2 ? CpuLevel::avx2
-                                       : CpuLevel::baseline;
+  return set >= InstructionSet::avx512_bf16 ? CpuLevel::avx512_bf16
+         : set == InstructionSet::avx512    ? CpuLevel::avx512
+         : set == InstructionSet::avx2      ? CpuLevel::avx2
+                                            : CpuLevel::baseline;
 }
 
 CpuLevel detect() {
@@ -22,7 +23,17 @@ CpuLevel detect() {
 }  // namespace
 
 const char* name_of(CpuLevel level) {
-  return level == CpuLevel::avx512 ? "avx512" : level == CpuLevel::avx2 ? "avx2" : "baseline";
+  switch (level) {
+    case CpuLevel::baseline:
+      return "baseline";
+    case CpuLevel::avx2:
+      return "avx2";
+    case CpuLevel::avx512:
+      return "avx512";
+    case CpuLevel::avx512_bf16:
+      return "avx512_bf16";
+  }
+  return "";
 }
 
 CpuLevel cpu_level() {
@@ -31,9 +42,9 @@ CpuLevel cpu_level() {
 }
 
 std::vector<CpuLevel> cpu_levels() {
-  std::vector<CpuLevel> levels{CpuLevel::baseline};
-  if (cpu_level() >= CpuLevel::avx2) levels.push_back(CpuLevel::avx2);
-  if (cpu_level() >= CpuLevel::avx512) levels.push_back(CpuLevel::avx512);
+  std::vector<CpuLevel> levels;
+  for (CpuLevel level : {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16})
+    if (level <= cpu_level()) levels.push_back(level);
   return levels;
 }
 

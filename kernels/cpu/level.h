@@ -5,10 +5,11 @@
 
 namespace forge {
 
-enum class CpuLevel { baseline, avx2, avx512 };
+enum class CpuLevel { baseline, avx2, avx512, avx512_bf16 };
 
 const char* name_of(CpuLevel level);
-// The best level of this machine, or the stated one below it. avx2 means AVX2, FMA and F16C; avx512 adds F, BW, DQ and VL.
+// The best level of this machine, or the stated one below it. avx2 means AVX2, FMA and F16C; avx512 adds F, BW, DQ and VL;
+// avx512_bf16 the products of pairs, which few loops use: the others take avx512's.
 CpuLevel cpu_level();
 // baseline first.
 std::vector<CpuLevel> cpu_levels();

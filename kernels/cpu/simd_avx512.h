@@ -78,6 +78,25 @@ FORGE_INLINE F power_of_low_bits(F n) {
 // x, or ± limit where it is larger; a NaN becomes a number.
 FORGE_INLINE F clamp_to(F x, float limit) { return {_mm512_range_ps(x.v, _mm512_set1_ps(limit), 2)}; }
 FORGE_INLINE float sum(F a) { return _mm512_reduce_add_ps(a.v); }
+// As simd_math.h's, each in the same order: 45 instructions for sixteen, where one sum alone takes seven.
+FORGE_INLINE void sums_of(const F (&v)[16], float* sums) {
+  __m512 two[8], four[4], eight[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    two[i] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * i].v, v[2 * i + 1].v),
+                           _mm512_unpackhi_ps(v[2 * i].v, v[2 * i + 1].v));
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = _mm512_castps_pd(two[2 * i]), b = _mm512_castps_pd(two[2 * i + 1]);
+    four[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+    eight[i] = _mm512_add_ps(_mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0x88),
+                             _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd));
+  _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88),
+                                       _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd)));
+}
 FORGE_INLINE float max_of(F a) { return _mm512_reduce_max_ps(a.v); }
 
 // table[codes[lane]].

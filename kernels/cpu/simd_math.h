@@ -15,13 +15,22 @@ FORGE_INLINE void transpose4(const float* from, int64_t ld, float* to, int64_t t
 #endif
 }
 
-// body(i, n) for i = 0, kLanes, …; n is kLanes but for the last. In the main loop n is a constant, so load_n
+// body(i, n) for i = 0, kStep, …; n is kStep but for the last. In the main loop n is a constant, so load_n
 // and store_n lose their branch.
+template <int kStep, class Body>
+FORGE_INLINE void for_steps(int64_t count, Body body) {
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) body(i, kStep);
+  if (i < count) body(i, static_cast<int>(count - i));
+}
 template <class Body>
 FORGE_INLINE void for_lanes(int64_t count, Body body) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) body(i, kLanes);
-  if (i < count) body(i, static_cast<int>(count - i));
+  for_steps<kLanes>(count, body);
+}
+// sums[i] = sum of all lanes of v[i].
+template <int N>
+FORGE_INLINE void sums_of(const F (&v)[N], float* sums) {
+  for (int i = 0; i < N; ++i) sums[i] = sum(v[i]);
 }
 template <class T>
 FORGE_INLINE F load_n(const T* p, int n) {

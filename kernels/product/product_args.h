@@ -5,8 +5,8 @@
 //
 // The sum of an element is taken in an order that depends on `in` alone: a row's result has the same bits in whatever company it
 // comes, and on any number of threads. Decoding stands on that: a sequence's tokens do not depend on its neighbours.
-// Arithmetic in fp32, rounded once. w passes once through memory for every few hundred rows; a 16-bit w is widened once for all
-// rows of a block. Operations: 2 · rows · in · out.
+// Sums in fp32, rounded once. w passes once through memory for every few hundred rows; bf16 is multiplied as it is where the processor
+// can, any other 16-bit w is widened once for all rows of a block. Operations: 2 · rows · in · out.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -1,5 +1,6 @@
 // Dot products of rows: a register tile of a few rows of x by four of w, each sum over vectors of k, whose lanes are added at the
-// end. Nothing is packed: for one row w is read as it lies, at the speed of memory.
+// end. Nothing is packed: for one row w is read as it lies, at the speed of memory; while more rows pass, the next rows of w are
+// asked for.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {
@@ -12,35 +13,45 @@ struct Tile {
   int64_t k, x_stride, w_stride;
 };
 
-// sums[r][c] = x_r · w_c
+// What a step along k takes of a row, and how many elements that is.
+template <class X, class W>
+struct Factors {
+  static constexpr int kStep = kLanes;
+  template <class T>
+  static FORGE_INLINE F of(const T* p, int n) {
+    return load_n(p, n);
+  }
+};
+#ifdef FORGE_PAIRS
+template <>
+struct Factors<Bf16, Bf16> {
+  static constexpr int kStep = kPairLanes;
+  static FORGE_INLINE Pairs of(const Bf16* p, int n) { return load_pairs(p, n); }
+};
+#endif
+
+// sums[r][c] = x_r · w_c; `next` is the row of w to ask for meanwhile.
 template <int R, int C, class X, class W>
-__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, float (&sums)[kRows][kColumns]) {
-  F total[R][C];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) total[r][c] = set(0);
+__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const W* next,
+                                    float (&sums)[kRows][kColumns]) {
+  using Row = Factors<X, W>;
+  F total[kRows * kColumns];
+#pragma GCC unroll 16
+  for (F& each : total) each = set(0);
   const auto step = [&](int64_t k, int n) FORGE_LAMBDA {
-    F of_x[R];
+    if constexpr (std::is_same_v<X, W>) __builtin_prefetch(next + k);
+    decltype(Row::of(x, n)) of_x[R];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) of_x[r] = load_n(x + r * t.x_stride + k, n);
+    for (int r = 0; r < R; ++r) of_x[r] = Row::of(x + r * t.x_stride + k, n);
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
-      const F of_w = load_n(w + c * t.w_stride + k, n);
+      const auto of_w = Row::of(w + c * t.w_stride + k, n);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) total[r][c] = fma(of_x[r], of_w, total[r][c]);
+      for (int r = 0; r < R; ++r) total[r * kColumns + c] = fma(of_x[r], of_w, total[r * kColumns + c]);
     }
   };
-  for_lanes(t.k, step);
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) sums[r][c] = sum(total[r][c]);
-}
-
-template <class Y>
-void put(float value, Y* y) {
-  from_float(value, *y);
+  for_steps<Row::kStep>(t.k, step);
+  sums_of(total, &sums[0][0]);
 }
 
 // `columns` rows of w from `first` on, against `rows` rows of x from `row` on.
@@ -52,10 +63,11 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   const T* bias = static_cast<const T*>(a.bias);
   float sums[kRows][kColumns];
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
-    dots<height, width>(t, x + r * a.x_stride, w + c * a.in, sums);
+    const int64_t later = std::min(c + kColumns + r / kRows % kColumns, columns - 1);
+    dots<height, width>(t, x + r * a.x_stride, w + c * a.in, w + later * a.in, sums);
+    const F added = bias ? load_part(bias + first + c, width) : set(0);
     for (int i = 0; i < height; ++i)
-      for (int j = 0; j < width; ++j)
-        put(sums[i][j] + (bias ? to_float(bias[first + c + j]) : 0.0f), y + (r + i) * a.y_stride + c + j);
+      store_part(y + (r + i) * a.y_stride + c, load_part(sums[i], width) + added, width);
   };
   const auto down = [&](auto width, int64_t c) FORGE_LAMBDA {
     int64_t r = 0;
@@ -69,11 +81,12 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   for (; c < columns; ++c) down(std::integral_constant<int, 1>{}, c);
 }
 
-// A block of w that stays in cache while all rows of x pass; in 16 bits it is widened first where it serves more than one tile.
+// A block of w that stays in cache while all rows of x pass; in 16 bits it is widened first where it serves more than one tile and
+// no instruction multiplies it as it is.
 template <class T, class Y>
 void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide) {
   const T* w = static_cast<const T*>(a.w) + first * a.in;
-  if constexpr (!std::is_same_v<T, float>) {
+  if constexpr (!std::is_same_v<T, float> && Factors<T, T>::kStep == kLanes) {
     if (rows > kRows) {
       for (int64_t i = 0; i < count; ++i)
         for_lanes(a.in, [&](int64_t k, int n)
@@ -105,6 +118,7 @@ void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/product/product_args.h"
+#define FORGE_PRODUCTS_OF_PAIRS
 #define FORGE_KERNEL_FILE "kernels/product/product_cpu.cpp"
 #include "kernels/cpu/each_isa.h"
 
@@ -127,7 +141,7 @@ int64_t row_product_cpu_workspace(const RowProduct& args) {
 }
 
 void row_product_cpu(const RowProduct& args, CpuLevel level) {
-  auto columns = FORGE_PICK(level, row_product_columns);
+  auto columns = FORGE_PICK_PAIRS(level, row_product_columns);
   if (args.out == 0) return;
   const int64_t rows = at_once(kRowBytes, args.in, 256), wide = columns_at_once(args),
                 blocks = (args.out + wide - 1) / wide;

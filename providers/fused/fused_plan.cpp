@@ -224,19 +224,40 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
   }
 }
 
+static AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
+  const ModelSpec& spec = shape.spec;
+  return {.capability = shape.capability,
+          .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
+          .head_dim = spec.head_dim,
+          .heads = spec.num_heads,
+          .tokens = shape.micro_batch_tokens,
+          .longest = shape.longest_sequence,
+          .window = window,
+          .softcap = static_cast<float>(softcap)};
+}
+
+Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
+  if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};
+  // The backward's choice: where it differs, the forward's was the faster one.
+  const AttentionChoice choice = choose_attention(gpu_attention(shape, of.window, of.softcap), /*backward=*/true);
+  switch (choice.kernel) {
+    case AttentionKernel::flash:
+      return {Attention::flash, choice.reason};
+    case AttentionKernel::efficient:
+      return {Attention::efficient, choice.reason};
+    case AttentionKernel::own:
+    case AttentionKernel::none:  // fused_faults has refused it
+      break;
+  }
+  return {Attention::own, choice.reason};
+}
+
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
   if (!shape.cuda) return faults;
   // Of every sequence, whatever its length: none is longer than the model's.
-  const ModelSpec& spec = shape.spec;
-  AttentionProblem problem{.capability = shape.capability,
-                           .head_dim = spec.head_dim,
-                           .heads = spec.num_heads,
-                           .longest = spec.max_position_embeddings,
-                           .softcap = static_cast<float>(spec.attention_softcap)};
-  problem.type = element_of_bytes(bytes_of(shape.precision));
-  if (shape.precision == Precision::fp16) problem.type = Element::f16;
-  problem.window = spec.sliding_window;
+  AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);
+  problem.longest = shape.spec.max_position_embeddings, problem.tokens = 0;
   for (const bool backward : {false, true}) {
     const AttentionChoice choice = choose_attention(problem, backward);
     if (choice.kernel == AttentionKernel::none && faults.empty()) faults.push_back(choice.reason);

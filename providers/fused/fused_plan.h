@@ -7,6 +7,7 @@
 namespace forge {
 
 std::vector<std::string> fused_faults(const ActivationShape& shape);
+Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of);
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape);
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);

@@ -146,6 +146,11 @@ class Step {
 
 std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
 
+Choice<Attention> reference_attention(const ActivationShape&, const Attributes& of) {
+  if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
+  return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one sequence after the other"};
+}
+
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape) {
   Ledger ledger;
   Step step(shape, ledger);

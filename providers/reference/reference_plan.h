@@ -7,6 +7,7 @@
 namespace forge {
 
 std::vector<std::string> reference_faults(const ActivationShape& shape);
+Choice<Attention> reference_attention(const ActivationShape& shape, const Attributes& of);
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape);
 std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 

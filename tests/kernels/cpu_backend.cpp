@@ -41,6 +41,9 @@ void quantize_cpu(const QuantizeBlocks& a) {
 
 Backend cpu_backend(CpuLevel level) {
   Backend cpu(std::string("cpu/") + name_of(level));
+  cpu.add<RowProduct>([=](const RowProduct& a) { row_product_cpu(a, level); }, row_product_cpu_workspace);
+  // All other loops of this level run as those of the next.
+  if (level == CpuLevel::avx512 && cpu_level() == CpuLevel::avx512_bf16) return cpu;
   cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
   cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
   cpu.add<LayerNormForward>([=](const LayerNormForward& a) { layer_norm_forward_cpu(a, level); });
@@ -81,7 +84,6 @@ Backend cpu_backend(CpuLevel level) {
                         lora_backward_cpu_workspace);
   cpu.add<LoraLinearForward>(lora_linear_forward_cpu, {}, /*rounds_between=*/true);
   cpu.add<LoraLinearBackward>(lora_linear_backward_cpu, {}, /*rounds_between=*/true);
-  cpu.add<RowProduct>([=](const RowProduct& a) { row_product_cpu(a, level); }, row_product_cpu_workspace);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<Sampling>([=](const Sampling& a) { sampling_cpu(a, level); }, sampling_cpu_workspace);
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });

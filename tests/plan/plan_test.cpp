@@ -1,3 +1,4 @@
+#include "core/config/names.h"
 #include "core/plan/plan.h"
 
 #include "core/base/file.h"
@@ -126,10 +127,62 @@ TEST_CASE("TinyLlama on an RTX 2080 Ti computes in fp16 with a dynamic loss scal
   const Plan plan = make_plan(input("tinyllama-1.1b", card("RTX 2080 Ti")));
   CHECK(plan.profile == "turing");
   CHECK(plan.job.train.precision == Precision::fp16);
-  CHECK(plan.loss_scaling == "dynamic");
-  CHECK(plan.attention == "efficient");
+  CHECK(plan.loss_scaling == LossScaling::dynamic);
+  REQUIRE(plan.attention.size() == 1);
+  CHECK(plan.attention[0].kernel == Attention::efficient);
   CHECK(plan.engine == "cuda13");
   CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
+}
+
+TEST_CASE("a processor's own rates decide the precision where the job leaves it open") {
+  PlanInput in = input("tinyllama-1.1b", cpu());
+  const auto with = [&](double bf16_seconds) {
+    in.rates = Rates{.date = "2026-01-02"};
+    in.rates->points = {{Precision::fp32, {"linear", {256, 64, 64}, 1}, 1.0}, {Precision::bf16, {"linear", {256, 64, 64}, 1}, bf16_seconds},
+                        {Precision::bf16, {"norm", {256, 64, 0}, 1}, 100.0}, {Precision::fp32, {"linear", {512, 64, 64}, 1}, 100.0}};
+    return make_plan(in);
+  };
+  CHECK(with(0.5).job.train.precision == Precision::bf16);
+  CHECK(with(0.5).storage == Precision::bf16);
+  CHECK(with(5).job.train.precision == Precision::fp32);
+  CHECK_THAT(explain(with(5)), Catch::Contains("measured here on 2026-01-02: products in bf16 take 5 of the time of fp32"));
+  in.job.train.precision = Precision::bf16;
+  CHECK(with(5).job.train.precision == Precision::bf16);
+  in.job.train.precision = {};
+  in.rates->points.resize(1);
+  CHECK(make_plan(in).job.train.precision == in.profile.precision.value);
+}
+
+TEST_CASE("a plan says what computes attention in which layers") {
+  PlanInput in = input("tinyllama-1.1b", card("RTX 4090"));
+  const auto only = [&] {
+    const Plan plan = make_plan(in);
+    REQUIRE(plan.attention.size() == 1);
+    CHECK(plan.attention[0].layers == "0-21");
+    CHECK_THAT(explain(plan), Catch::Contains(name_of(plan.attention[0].kernel) + ": " + plan.attention[0].reason));
+    return plan.attention[0];
+  };
+  CHECK(only().kernel == Attention::flash);
+  in.job.train.precision = Precision::fp32;
+  CHECK(only().kernel == Attention::efficient);
+  in.job.train.precision = {};
+  in.model.sliding_window = in.job.data.max_length;
+  CHECK(only().kernel == Attention::flash);
+  in.model.sliding_window = in.job.data.max_length - 1;
+  CHECK(only().kernel == Attention::own);
+  in.job.provider = "reference";
+  CHECK(only().kernel == Attention::sdpa);
+
+  const PlanInput on_cpu = input("tinyllama-1.1b", cpu());
+  CHECK(make_plan(on_cpu).attention[0].kernel == Attention::tiles);
+}
+
+TEST_CASE("a profile's attention is what plain layers get on its cards") {
+  for (const char* name : {"RTX 4070", "RTX 2080 Ti", "GTX 1080 Ti", "H100", "V100"}) {
+    INFO(name);
+    const PlanInput in = input("tinyllama-1.1b", card(name));
+    CHECK(name_of(make_plan(in).attention.at(0).kernel) == in.profile.attention.value);
+  }
 }
 
 TEST_CASE("a GTX 1080 Ti computes in fp32, stores fp16 and needs the CUDA 12 engine") {

@@ -75,11 +75,11 @@ TEST_CASE("a profile file is checked strictly, all faults at once") {
   CHECK(error_of([&] { parse_profile(text, "p.yaml"); }) == "no error");
   std::string broken = text;
   broken.replace(broken.find("precision:"), 10, "precission:");
-  broken.replace(broken.find("value: flash"), 12, "value: fast!");
+  broken.replace(broken.find("value: tiles"), 12, "value: fast!");
   const std::string faults = error_of([&] { parse_profile(broken, "p.yaml"); });
   CHECK_THAT(faults, Catch::Contains("precision: is missing"));
   CHECK_THAT(faults, Catch::Contains("p.yaml:4:1: precission: unknown key"));
-  CHECK_THAT(faults, Catch::Contains("attention.value: \"fast!\" is not one of math, efficient, flash"));
+  CHECK_THAT(faults, Catch::Contains("attention.value: \"fast!\" is not one of tiles, efficient, flash"));
 }
 
 TEST_CASE("a profile is explained with its rule and reasons") {

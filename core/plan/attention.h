@@ -1,0 +1,32 @@
+#pragma once
+// What computes attention, as a plan states it. A layer may have another kernel than its neighbour: windows and caps need one that
+// knows them.
+#include <string>
+#include <vector>
+
+#include "core/plan/profile.h"
+
+namespace forge {
+
+// tiles: forge's own on a CPU. flash, efficient: LibTorch's over packed sequences on a GPU; own: forge's there. sdpa: LibTorch's
+// scaled_dot_product_attention, sequence by sequence; eager: product, softmax, product.
+enum class Attention { tiles, flash, efficient, own, sdpa, eager };
+const std::vector<std::string>& names(Attention);
+
+struct AttentionUse {
+  Attention kernel = Attention::tiles;
+  std::string layers;  // "0-3,7"
+  std::string reason;
+};
+
+// Dynamic: the loss of fp16 is multiplied so that small gradients do not vanish, by less after each overflow.
+enum class LossScaling { none, dynamic };
+const std::vector<std::string>& names(LossScaling);
+
+struct Plan;
+struct Provider;
+
+// Sets plan.attention from the layers of the model's list; needs the provider and data.max_length.
+void resolve_attention(Plan& plan, const Provider& provider);
+
+}  // namespace forge
