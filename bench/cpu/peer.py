@@ -1,10 +1,12 @@
 """The other side: transformers + peft on the same rows, a plain loop without Trainer's overhead.
 
     python bench/cpu/peer.py JOB.json METRICS.jsonl     # JOB is a forge job with the few keys that run.py writes
+    python bench/cpu/peer.py JOB.json --start FOLDER    # writes the adapter, as it is initialised, and trains nothing
 
 Batches are padded to their longest row; loss is the mean over the supervised tokens, as transformers computes it from
 labels; attention is transformers' default on a CPU (LibTorch's fused one). Precision is the dtype of the frozen
-weights and activations; adapter and optimizer are fp32, as peft makes them; bf16 runs under autocast, as Trainer does.
+weights and activations; adapter and optimizer are fp32, as peft makes them; bf16 runs under autocast, as Trainer does. A quantised base is
+bitsandbytes'.
 """
 import contextlib
 import json
@@ -13,16 +15,23 @@ import time
 from pathlib import Path
 
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, get_scheduler
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, get_scheduler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "parity"))
 import oracle  # noqa: E402
 
 
 def build(job: dict, dtype):
-    base = AutoModelForCausalLM.from_pretrained(job["model"]["path"], dtype=dtype)
+    quantized = {}
+    if job["model"].get("quantization"):
+        quantized = {"device_map": {"": "cpu"}, "quantization_config": BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type=job["model"]["quantization"], bnb_4bit_compute_dtype=dtype,
+            bnb_4bit_use_double_quant=job["model"]["double_quantization"])}
+    base = AutoModelForCausalLM.from_pretrained(job["model"]["path"], dtype=dtype, **quantized)
     base.config.use_cache = False
+    if job["adapter"].get("init_from"):
+        return PeftModel.from_pretrained(base, job["adapter"]["init_from"], is_trainable=True).train()
     lora = LoraConfig(task_type="CAUSAL_LM", r=job["adapter"]["rank"], lora_alpha=job["adapter"]["alpha"],
                       lora_dropout=0.0, target_modules="all-linear")
     torch.manual_seed(job["seed"])
@@ -30,8 +39,11 @@ def build(job: dict, dtype):
 
 
 def main() -> None:
-    job, metrics = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]).open("w")
+    job = json.loads(Path(sys.argv[1]).read_text())
     train = job["train"]
+    if sys.argv[2] == "--start":
+        return build(job, torch.float32).save_pretrained(sys.argv[3])
+    metrics = Path(sys.argv[2]).open("w")
     torch.set_num_threads(train["threads"])
     low = train["precision"] == "bf16"
     model = build(job, torch.bfloat16 if low else torch.float32)

@@ -1,7 +1,7 @@
 """The same LoRA job in forge and in transformers + peft, alternating in one run, on the CPU.
 
     python bench/cpu/run.py --gguf SmolLM2-135M-Instruct.gguf --forge build/bin/forge [--precision fp32 bf16]
-        [--steps 8] [--rounds 3] [--provider auto] [--dictd /usr/share/dictd] [--write bench/results]
+        [--steps 8] [--rounds 3] [--provider auto] [--quantization nf4] [--dictd /usr/share/dictd] [--write bench/results]
 
 SmolLM2-135M-Instruct dequantised to fp32 safetensors, LoRA r16 all-linear, batch 8, no activation checkpointing.
     equal            rows of 128 tokens: no padding anywhere, so arithmetic against arithmetic
@@ -60,7 +60,22 @@ def make_job(args, name: str, rows: Path, precision: str, packing: bool, folder:
     }
     if not packing:
         job["train"]["micro_batch_size"] = BATCH
+    if args.quantization:
+        job["model"] |= {"quantization": args.quantization, "double_quantization": True}
+    if args.start:
+        job["adapter"] = {"type": "lora", "init_from": str(args.start)}
     return job
+
+
+def write_start(args, folder: Path) -> Path:
+    """One initialised adapter for all contestants, so that their losses can be compared."""
+    args.start = None
+    path = folder / "start.json"
+    job = make_job(args, "start", path, "fp32", False, folder)
+    job["model"] = {"path": str(args.cache / "base")}
+    path.write_text(json.dumps(job))
+    subprocess.run([sys.executable, HERE / "peer.py", path, "--start", folder / "start"], check=True, stdout=subprocess.DEVNULL)
+    return folder / "start"
 
 
 def run_contestant(args, contestant: str, rows: Path, precision: str, folder: Path, number: int) -> Result:
@@ -88,7 +103,7 @@ def spread(values: list[float], digits: int = 2) -> str:
 
 def rows_of_table(table: Table) -> list[str]:
     columns = ["precision", "rows", "contestant", "tokens/s", "ratio to peer", "peak RSS, MiB", "ratio", "start-up, s",
-               "ratio", "first loss"]
+               "ratio", "first loss", "last loss"]
     measures = (("tokens_per_second", 1, 1), ("peak_rss_bytes", 2**-20, 0), ("start_up_seconds", 1, 2))
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for (precision, rows, contestant), results in table.results.items():
@@ -98,7 +113,7 @@ def rows_of_table(table: Table) -> list[str]:
             cell.append(spread([getattr(r, key) * scale for r in results], digits))
             ratios = [getattr(a, key) / getattr(b, key) for a, b in zip(results, peers)]
             cell.append("" if contestant == "peer" else spread(ratios))
-        cell.append(f"{results[0].losses[0]:.4f}")
+        cell += [f"{results[0].losses[0]:.4f}", f"{results[0].losses[-1]:.4f}"]
         lines.append("| " + " | ".join(cell) + " |")
     return lines
 
@@ -129,7 +144,7 @@ def report(args, table: Table) -> str:
         f"{processor()}, {os.cpu_count()} processors, {args.threads} threads, bf16 instructions: "
         f"{'yes' if has_bf16() else 'no (bf16 is emulated and shown for completeness)'}. torch {torch.__version__}, "
         f"transformers {transformers.__version__}, peft {peft.__version__}; forge: {forge}, provider {args.provider}.",
-        f"SmolLM2-135M-Instruct, LoRA r16 all-linear, batch {BATCH}, {args.steps} steps of which the first "
+        f"SmolLM2-135M-Instruct, {'QLoRA ' + args.quantization if args.quantization else 'LoRA'} r16 all-linear, batch {BATCH}, {args.steps} steps of which the first "
         f"{WARM_UP_STEPS} are not counted, {args.rounds} rounds, alternating. Real tokens only. Median (min … max); "
         "ratios are within a round, above 1 is more than the peer. Load at the end: "
         f"{os.getloadavg()[0]:.1f}.",
@@ -149,6 +164,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quantization", choices=["nf4", "fp4"], help="of the frozen base, double; the peer's is bitsandbytes'")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--dictd", type=Path, default=Path("/usr/share/dictd"))
     parser.add_argument("--cache", type=Path, default=smollm2.CACHE)
@@ -167,6 +183,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         files = data.write_rows(args.cache / "base", args.dictd, folder)
+        args.start = write_start(args, folder)
         for precision in args.precision:
             for group in args.groups:
                 names = [c for c in GROUPS[group] if args.forge or c == "peer"]
@@ -177,7 +194,7 @@ def main() -> None:
     text = report(args, table)
     print(text)
     if args.write:
-        stem = args.write / f"cpu-{datetime.date.today()}"
+        stem = args.write / f"cpu-{args.quantization + '-' if args.quantization else ''}{datetime.date.today()}"
         stem.with_suffix(".md").write_text(text)
         raw = [{"precision": p, "rows": r, "contestant": c, "rounds": [asdict(x) for x in results]}
                for (p, r, c), results in table.results.items()]
