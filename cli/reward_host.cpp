@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/data/read/row_stream.h"
 #include "core/data/rows/mapping.h"
+#include "core/text/tokenizer/unicode.h"
 
 namespace forge {
 namespace {
@@ -21,6 +22,14 @@ std::string text_of(const Json& prompt) {
 RewardHost::RewardHost(const Plan& plan)
     : text_(open_model_text(plan.job.model.path, template_choice(plan.job))), rewards_(plan.job) {
   const Job& job = plan.job;
+  if (const ToolsConfig& tools = job.rollout.tools; !tools.command.empty()) {
+    tools_.emplace(ChildPoolSettings{.name = "rollout.tools",
+                                     .child = {tools.command, tools.directory.value_or(""), tools.environment, tools.memory_limit},
+                                     .workers = tools.workers,
+                                     .timeout = tools.timeout,
+                                     .greeting = {{"forge", 1}, {"tools", true}, {"job", job.name}, {"seed", job.seed}}});
+    tools_must_answer_ = tools.on_error == OnRewardError::stop;
+  }
   for (const JudgeModel& judge : judges_of(job)) judges_.emplace(judge.reward, JudgeText(judge, longest_judged(job, judge.spec)));
   sides_.emplace("train", read_side(job, DataSet::open(plan.train.cache_path), job.data.train));
   if (plan.eval.examples > 0)
@@ -69,6 +78,8 @@ RewardSample RewardHost::sample_of(const Json& item, const Side& side) const {
   sample.prompt = row.prompt;
   sample.messages = row.messages;
   sample.completion = text_.tokenizer.decode(ids, /*skip_special=*/true);
+  if (item.contains("whole"))
+    sample.transcript = text_.tokenizer.decode(item["whole"].get<std::vector<int32_t>>(), /*skip_special=*/false);
   sample.tokens = static_cast<int64_t>(ids.size());
   sample.truncated = item.at("finish") == "length";
   sample.row = row.row;
@@ -98,9 +109,66 @@ Json RewardHost::answer(const Json& event, const AnswerPort& engine) {
                      {"total", scored[i].total ? Json(*scored[i].total) : Json(nullptr)},
                      {"reason", scored[i].reason},
                      {"text", samples[i].completion},
+                     {"transcript", samples[i].transcript},
                      {"prompt_text", samples[i].prompt}});
   }
   return {{"items", std::move(items)}};
+}
+
+static std::string tool_fault(const Json& reply) {
+  if (reply.contains("done") && reply["done"] == true) return "";
+  if (!reply.contains("content") || !reply["content"].is_string()) return "its reply has neither content nor done nor error";
+  if (reply["content"] == "") return "its content is empty, where {\"done\": true} ends a completion";
+  if (reply.contains("role") && !reply["role"].is_string()) return "its role is no text";
+  return "";
+}
+
+Json RewardHost::insertion(const Json& item, const PromptRow& row, const ChildReply& answered) const {
+  Json made{{"ids", nullptr}, {"failure", answered.failure}};
+  if (!answered.failure.empty() || answered.reply.contains("done")) return made;
+  const std::string content = answered.reply["content"];
+  try {
+    made["ids"] = Json::array();
+    if (row.messages.is_array())
+      made["ids"] = between_turns(text_, row.messages, {{"role", answered.reply.value("role", "tool")}, {"content", content}},
+                                  item.at("ended_by").get<int32_t>());
+    else
+      for (const TokenSpan& token : text_.tokenizer.encode(content, {.parse_special = false})) made["ids"].push_back(token.id);
+  } catch (const Error& error) {
+    throw Error(error.kind(), row.place + ": " + error.what()).hint(error.hint());
+  }
+  return made;
+}
+
+Json RewardHost::answer_calls(const Json& event, const AnswerPort& engine) {
+  const Side& side = sides_.at(event.at("split").get<std::string>());
+  const auto row_of = [&](const Json& item) -> const PromptRow& { return side.rows.at(item.at("prompt").get<size_t>()); };
+  Json made = Json::array();
+  std::vector<ChildItem> asked;
+  std::vector<size_t> which;
+  for (const Json& item : event.at("items")) {
+    const PromptRow& row = row_of(item);
+    made.push_back({{"ids", nullptr}, {"failure", ""}});
+    // Behind a text's end token there is nothing; a turn of a conversation ends by one.
+    if (!row.messages.is_array() && item.at("ended_by") >= 0) continue;
+    const std::string turn = text_.tokenizer.decode(item.at("ids").get<std::vector<int32_t>>(), /*skip_special=*/true);
+    which.push_back(made.size() - 1);
+    asked.push_back({{{"id", item.at("id")},
+                      {"step", event.at("step")},
+                      {"turn", event.at("turn")},
+                      {"prompt", row.prompt},
+                      {"messages", row.messages},
+                      {"completion", text::replace_invalid_utf8(turn)},
+                      {"row", *row.row}},
+                     row.place});
+  }
+  const int64_t most_failures = tools_must_answer_ ? 0 : static_cast<int64_t>(asked.size());
+  const std::vector<ChildReply> replies = tools_->ask(asked, {{"end", event.at("step")}}, most_failures, tool_fault, engine.stopped);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const Json& item = event["items"][which[i]];
+    made[which[i]] = insertion(item, row_of(item), replies[i]);
+  }
+  return {{"items", std::move(made)}};
 }
 
 }  // namespace forge

@@ -4,9 +4,11 @@
 //   RewardHost host(plan);
 //   engine.answer([&](const AnswerPort& c) { return host.answer(event, c); });   // of an event `score`
 //
-// Reward models are asked through the engine, which holds them: the host says their tokens, and hears their scores.
+// Reward models are asked through the engine, which holds them: the host says their tokens, and hears their scores. Where the job
+// has tools it answers what a completion calls, too.
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "cli/answer_thread.h"
 #include "cli/judge_text.h"
@@ -25,6 +27,10 @@ class RewardHost {
   // as Rewards::score, and ScoringStopped.
   Json answer(const Json& event, const AnswerPort& engine);
 
+  // Of an event `call`: {"items": [{"ids": what follows the turn, null where the completion is over, "failure"}]}. Throws as
+  // ChildPool::ask.
+  Json answer_calls(const Json& event, const AnswerPort& engine);
+
  private:
   struct PromptRow {
     std::shared_ptr<const Json> row;  // as the file has it
@@ -39,9 +45,12 @@ class RewardHost {
   static Side read_side(const Job& job, const DataSet& data, const std::vector<DataSource>& sources);
   std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const AnswerPort& engine);
   RewardSample sample_of(const Json& item, const Side& side) const;
+  Json insertion(const Json& item, const PromptRow& row, const ChildReply& answered) const;
 
   ModelText text_;
   Rewards rewards_;
+  std::optional<ChildPool> tools_;
+  bool tools_must_answer_ = false;
   std::map<std::string, JudgeText> judges_;  // by the name of a reward of type model
   std::map<std::string, Side> sides_;  // train, eval
 };

@@ -9,6 +9,7 @@
 #include "cli/arithmetic.h"
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/draw_host.h"
 #include "cli/engine_process.h"
 #include "cli/faults.h"
 #include "cli/line.h"
@@ -150,10 +151,15 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                {"spent_seconds", std::chrono::duration<double>(Clock::now() - began).count()}};
   std::optional<RewardHost> rewards;
   if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan);
+  DrawHost draws(decision.plan);
   Json done = engine.request(request, [&](const Json& event) {
     const std::string name = event.value("event", "");
     if (rewards && name == "score")
       return engine.answer([&rewards, event](const AnswerPort& engine_side) { return rewards->answer(event, engine_side); });
+    if (rewards && name == "call")
+      return engine.answer([&rewards, event](const AnswerPort& engine_side) { return rewards->answer_calls(event, engine_side); });
+    if (name == "draw")
+      return engine.answer([&draws, event](const AnswerPort& engine_side) { return draws.answer(event, engine_side); });
     if (rewards && name == "judged") return engine.hear(event);
     progress.show(event);
   });

@@ -34,7 +34,7 @@ enum class Baseline { group, others, none };
 enum class AdvantageScale { group, batch, none };
 enum class KlEstimator { k1, k2, k3 };
 enum class KlPlace { loss, reward };
-enum class RolloutProvider { here };
+enum class RolloutProvider { here, http };
 enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
 // A value whose type the file decides: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
@@ -304,6 +304,28 @@ struct DynamicSamplingConfig {
   int64_t max_rounds = 4;
 };
 
+// A server that draws completions, by OpenAI's completions endpoint with vLLM's additions; docs/rollout-server.md.
+struct ServerConfig {
+  std::optional<std::string> url;  // up to and with /v1
+  std::map<std::string, std::string> headers;
+  double timeout = 600;      // seconds a completion
+  int64_t concurrency = 32;  // requests at once
+  std::optional<std::string> adapter_folder;  // where the server sees the run's rollouts/adapters; not set: at the same place
+  double max_gap = 0.1;  // mean difference of log-probabilities a token, against the trainer's
+};
+
+// A process that answers a completion's calls, after which the model goes on; docs/tools.md.
+struct ToolsConfig {
+  std::vector<std::string> command;
+  int64_t max_turns = 4;  // of the model, in one completion
+  OnRewardError on_error = OnRewardError::stop;
+  int64_t workers = 1;
+  double timeout = 60;  // seconds a call
+  std::optional<int64_t> memory_limit;
+  std::vector<std::string> environment;  // names of variables that the process gets
+  std::optional<std::string> directory;  // absolute after load_job
+};
+
 // Completions that are drawn to be scored.
 struct RolloutConfig {
   RolloutProvider provider = RolloutProvider::here;
@@ -314,6 +336,8 @@ struct RolloutConfig {
   std::vector<std::string> stop;
   Auto<int64_t> slots;  // completions generated at once
   DynamicSamplingConfig dynamic_sampling;
+  ServerConfig server;
+  ToolsConfig tools;
 };
 
 struct Job {

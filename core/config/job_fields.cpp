@@ -722,6 +722,55 @@ std::vector<Field> reward_mix_fields() {
   };
 }
 
+std::vector<Field> server_fields() {
+  return {
+      key("url", &ServerConfig::url, "Address of the API, up to and with /v1: http:// or https://.").when_unset("needed").role(KeyRole::settings),
+      key("headers", &ServerConfig::headers, "Headers of every request by name; secrets as ${env:NAME}.")
+          .when_unset("none")
+          .role(KeyRole::settings),
+      key("timeout", &ServerConfig::timeout, "Time limit for one completion.")
+          .kind(FieldKind::seconds)
+          .above(0)
+          .unit("seconds")
+          .role(KeyRole::settings),
+      key("concurrency", &ServerConfig::concurrency, "Requests on their way at the same time.").range(1, 1024).role(KeyRole::settings),
+      key("adapter_folder", &ServerConfig::adapter_folder,
+          "Where the server sees the run's folder rollouts/adapters, as an absolute path on its machine.")
+          .when_unset("at the same place")
+          .role(KeyRole::settings),
+      key("max_gap", &ServerConfig::max_gap,
+          "Largest mean difference a token between the server's log-probabilities and the trainer's; a rollout beyond it stops "
+          "the run.")
+          .above(0)
+          .unit("nats")
+          .role(KeyRole::settings),
+  };
+}
+
+std::vector<Field> tools_fields() {
+  return {
+      key("command", &ToolsConfig::command,
+          "A program and its arguments that answers calls, speaking JSON lines. A single text is split at spaces; no shell is "
+          "involved.")
+          .when_unset("completions have one turn"),
+      key("max_turns", &ToolsConfig::max_turns, "Most turns of the model in one completion.").range(2, 1024).unit("turns"),
+      key("on_error", &ToolsConfig::on_error,
+          "What a call without an answer means (time-out, crash, an error it states): the run stops, or the completion is left out "
+          "as unscored."),
+      key("workers", &ToolsConfig::workers, "Number of processes the calls are spread over.").range(1, 256),
+      key("timeout", &ToolsConfig::timeout, "Time limit for one call.").kind(FieldKind::seconds).above(0).unit("seconds"),
+      key("memory_limit", &ToolsConfig::memory_limit, "Address space limit of each process: bytes, or a size such as 2GiB.")
+          .kind(FieldKind::bytes)
+          .at_least(1 << 20)
+          .unit("bytes")
+          .when_unset("no limit"),
+      key("environment", &ToolsConfig::environment,
+          "Names of environment variables to pass on, in addition to the ones every process gets.")
+          .when_unset("none"),
+      key("directory", &ToolsConfig::directory, "Working directory of the process.").path().when_unset("the folder of the job file"),
+  };
+}
+
 std::vector<Field> rollout_fields() {
   std::vector<Field> dynamic{
       key("reward", &DynamicSamplingConfig::reward,
@@ -735,8 +784,8 @@ std::vector<Field> rollout_fields() {
   };
   return {
       key("provider", &RolloutConfig::provider,
-          "Who generates the completions: the engine itself (here), with the weights being trained.")
-          .later({"http"}),
+          "Who generates the completions: the engine itself (here), with the weights being trained, or a server that is "
+          "given each new adapter (http)."),
       key("prompts_per_step", &RolloutConfig::prompts_per_step, "Number of prompts per rollout.").range(1, 1 << 20).unit("prompts"),
       key("samples_per_prompt", &RolloutConfig::samples_per_prompt,
           "Number of completions per prompt: the size of a group.").range(1, 4096),
@@ -759,6 +808,11 @@ std::vector<Field> rollout_fields() {
       section("dynamic_sampling", &RolloutConfig::dynamic_sampling,
               "Keep sampling until a rollout has enough groups that are neither all right nor all wrong "
               "(DAPO).", std::move(dynamic)),
+      section("server", &RolloutConfig::server,
+              "The server of provider http: see docs/rollout-server.md for what it must be.", server_fields()),
+      section("tools", &RolloutConfig::tools,
+              "A process that answers the model's calls, so that a completion goes on for several turns: see docs/tools.md.",
+              tools_fields()),
   };
 }
 

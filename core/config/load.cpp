@@ -152,6 +152,8 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
       reward.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
     if (reward.name.empty()) reward.name = name_of(reward.type);
   }
+  if (const auto stated = parsed.given.find("rollout.tools.command"); stated != parsed.given.end() && !job.rollout.tools.directory)
+    job.rollout.tools.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
   if (is_policy(job.objective.type) && !parsed.given.contains("data.overlong")) {
     job.data.overlong = Overlong::drop;
     loaded.origins["data.overlong"] = {OriginKind::unset, {}, "a prompt is never cut"};

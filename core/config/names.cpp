@@ -63,7 +63,7 @@ const Names& names(KlPlace) {
   return all;
 }
 const Names& names(RolloutProvider) {
-  static const Names all{"here"};
+  static const Names all{"here", "http"};
   return all;
 }
 const Names& names(ReferenceModel) {

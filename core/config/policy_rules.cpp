@@ -21,6 +21,8 @@ class PolicyRules {
     else
       advantage();
     rollout();
+    server();
+    tools();
     dynamic_sampling();
     beside();
   }
@@ -106,6 +108,38 @@ class PolicyRules {
             "raise data.max_length");
     for (const std::string& text : rollout.stop)
       if (text.empty()) fault("rollout.stop", "an empty text would end every completion at once");
+  }
+
+  void server() {
+    const ServerConfig& server = job_.rollout.server;
+    if (job_.rollout.provider != RolloutProvider::http) {
+      for (const char* key : {"url", "headers", "timeout", "concurrency", "adapter_folder", "max_gap"})
+        no_effect(std::string("rollout.server.") + key, "rollout.provider is here", "write provider: http");
+      return;
+    }
+    if (!server.url)
+      fault("rollout.server.url", "missing: provider http needs it", "write url: http://localhost:8000/v1");
+    else if (!starts_with(*server.url, "http://") && !starts_with(*server.url, "https://"))
+      fault("rollout.server.url", "\"" + *server.url + "\" is no address", "write http:// or https:// in front");
+    if (server.adapter_folder && !starts_with(*server.adapter_folder, "/"))
+      fault("rollout.server.adapter_folder", "\"" + *server.adapter_folder + "\" is not an absolute path",
+            "write the path of the run's rollouts/adapters on the server's machine");
+    no_effect("rollout.slots", "the server decides how many completions it generates at once", "set rollout.server.concurrency");
+    const AdapterConfig& adapter = job_.adapter;
+    if (adapter.type == AdapterType::none)
+      fault("adapter.type", "none trains the weights themselves, and a server is given adapters", "write adapter: lora");
+    else if (adapter.use_dora)
+      fault("adapter.use_dora", "servers load no DoRA", "remove it");
+    else if (!adapter.modules_to_save.empty())
+      fault("adapter.modules_to_save", "servers load no whole modules out of an adapter", "remove it");
+    else if (adapter.init == LoraInit::pissa && !adapter.init_from)
+      fault("adapter.init", "pissa takes its factors out of the base, which the server has whole", "write adapter.init: default");
+  }
+
+  void tools() {
+    if (!job_.rollout.tools.command.empty()) return;
+    for (const char* key : {"max_turns", "on_error", "workers", "timeout", "memory_limit", "environment", "directory"})
+      no_effect(std::string("rollout.tools.") + key, "rollout.tools.command is not set", "name a program");
   }
 
   void dynamic_sampling() {

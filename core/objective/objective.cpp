@@ -143,8 +143,8 @@ std::string policy_formula(const ObjectiveConfig& o) {
 }  // namespace
 
 bool draws_completions(ObjectiveType type) { return objective_of(type).coupling == Coupling::policy; }
-bool needs_base(const ObjectiveConfig& objective) {
-  return draws_completions(objective.type) && objective.kl.weight > 0;
+bool needs_base(const Job& job) {
+  return draws_completions(job.objective.type) && (job.objective.kl.weight > 0 || job.rollout.provider == RolloutProvider::http);
 }
 
 const Objective& objective_of(ObjectiveType type) {

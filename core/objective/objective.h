@@ -66,9 +66,10 @@ struct Objective {
 
 const Objective& objective_of(ObjectiveType type);
 
-// Whether completions are drawn and scored, and whether what they lose is measured against the base model.
+// Whether completions are drawn and scored, and whether they are compared with the base model: for a divergence, or to see that a
+// server applies the adapter.
 bool draws_completions(ObjectiveType type);
-bool needs_base(const ObjectiveConfig& objective);
+bool needs_base(const Job& job);
 
 // Fills what the job leaves to the type: beta, nll_weight.
 ObjectiveConfig with_defaults(ObjectiveConfig objective);

@@ -173,7 +173,7 @@ Table run_rows(const Plan& plan) {
     rows.push_back({"rollout", rollout_text(plan)});
     rows.push_back({"rewards", rewards_text(plan.job)});
     if (has_value_network(plan)) rows.push_back({"value", value_text(plan)});
-    if (needs_base(plan.job.objective)) rows.push_back({"base", "one forward more of every completion, without the adapter"});
+    if (needs_base(plan.job)) rows.push_back({"base", "one forward more of every completion, without the adapter"});
   }
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
                                format_count(plan.steps_per_epoch) + " an epoch)" +

@@ -454,7 +454,7 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
 
 bool computes_reference(const Plan& plan) {
   const ObjectiveConfig& objective = plan.job.objective;
-  if (needs_base(objective)) return true;
+  if (needs_base(plan.job)) return true;
   return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
 }
 

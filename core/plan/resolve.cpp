@@ -343,9 +343,18 @@ void resolve_disk(Plan& plan) {
   plan.disk_bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs + rollout_bytes(plan);
 }
 
+// Files are known by their content (start_files.h), wherever they lie.
+static Json without_paths(Json rewards) {
+  for (Json& reward : rewards)
+    for (const char* key : {"path", "schema"})
+      if (reward.contains(key) && !reward[key].is_null()) reward[key] = "a file";
+  return rewards;
+}
+
 void fill_identity(Plan& plan, const Job& asked) {
   for (KeyRole role : {KeyRole::identity, KeyRole::limit})
     for (const std::string& key : keys_of_role(role)) plan.identity[key] = dump_json(value_of(asked, key));
+  if (!asked.rewards.empty()) plan.identity["rewards"] = dump_json(without_paths(value_of(asked, "rewards")));
   for (const std::string& key : keys_of_role(KeyRole::execution))
     plan.execution[key] = dump_json(value_of(asked, key));
   // Everything read from files, by content.

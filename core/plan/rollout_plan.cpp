@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/plan/fit.h"
@@ -17,11 +18,28 @@ constexpr double kCacheShare = 0.25;       // share of the memory for generation
 DecodingShape decoding_shape(const Plan& plan, int64_t slots, bool evaluation) {
   const RolloutConfig& rollout = plan.job.rollout;
   const DataSummary& data = evaluation ? plan.eval : plan.train;
-  return {.prompt_tokens = plan.rollout.prompt_tokens,
-          .longest_prompt = std::max<int64_t>(1, data.longest),
-          .max_new_tokens = rollout.max_new_tokens,
-          .slots = slots,
-          .group = evaluation ? 1 : rollout.samples_per_prompt};
+  DecodingShape shape{.prompt_tokens = plan.rollout.prompt_tokens,
+                      .longest_prompt = std::max<int64_t>(1, data.longest),
+                      .max_new_tokens = rollout.max_new_tokens,
+                      .slots = slots,
+                      .group = evaluation ? 1 : rollout.samples_per_prompt};
+  if (!rollout.tools.command.empty()) {  // a later turn reads all before it, each completion its own
+    shape.longest_prompt = std::min(plan.job.data.max_length, shape.longest_prompt + rollout.max_new_tokens);
+    shape.group = 1;
+  }
+  return shape;
+}
+
+bool served(const Plan& plan) { return plan.job.rollout.provider == RolloutProvider::http; }
+
+// Servers look for single tokens.
+void require_single_tokens(const Plan& plan) {
+  for (size_t i = 0; i < plan.rollout.stop_sequences.size(); ++i)
+    if (plan.rollout.stop_sequences[i].size() != 1)
+      throw KeyError(ErrorKind::job, "rollout.stop",
+                     "\"" + plan.job.rollout.stop.at(i) + "\" is " + format_count(static_cast<int64_t>(plan.rollout.stop_sequences[i].size())) +
+                         " tokens of the model, and a server stops at one",
+                     "name texts of one token, or write rollout.provider: here");
 }
 
 ActivationShape decoding_activations(const Plan& plan, const Inventory& inventory) {
@@ -45,8 +63,12 @@ void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provide
   plan.rollout.stop_ids = input.stop_ids;
   plan.rollout.stop_sequences = input.stop_sequences;
   plan.rollout.prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
+  if (!rollout.tools.command.empty()) plan.rollout.prompt_tokens = std::max(plan.rollout.prompt_tokens, plan.job.data.max_length);
+  if (served(plan)) require_single_tokens(plan);
   const int64_t group = rollout.samples_per_prompt, all = rollout.prompts_per_step * group;
-  if (rollout.slots) {
+  if (served(plan)) {
+    rollout.slots = all;  // the server knows better
+  } else if (rollout.slots) {
     rollout.slots = std::min(*rollout.slots / group * group, all);
   } else {
     int64_t groups = std::clamp<int64_t>(kEnoughAtOnce / group, 1, rollout.prompts_per_step);
@@ -65,6 +87,7 @@ void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provide
 }
 
 std::vector<MemoryLine> rollout_lines(const Plan& plan, const Provider& provider, const ActivationShape& shape) {
+  if (served(plan)) return {};
   const int64_t slots = *plan.job.rollout.slots;
   std::vector<MemoryLine> training = provider.decoding_lines(shape, decoding_shape(plan, slots, false));
   if (plan.eval.examples == 0) return training;
@@ -74,7 +97,7 @@ std::vector<MemoryLine> rollout_lines(const Plan& plan, const Provider& provider
 }
 
 void time_rollout(Plan& plan, const Rates* rates) {
-  if (!rates || plan.time.step_seconds <= 0) return;
+  if (!rates || plan.time.step_seconds <= 0 || served(plan)) return;
   const int64_t slots = *plan.job.rollout.slots;
   const Graph step = evaluation_step(step_shape(plan, inventory_of(plan)));
   const StepSizes sizes{slots, slots, bytes_of(*plan.job.train.precision), *plan.job.train.threads};
@@ -90,9 +113,16 @@ std::string rollout_text(const Plan& plan) {
   const int64_t all = rollout.prompts_per_step * rollout.samples_per_prompt;
   std::string text = format_count(rollout.prompts_per_step) + " prompts × " + format_count(rollout.samples_per_prompt) +
                      " completions of at most " + format_count(rollout.max_new_tokens) + " tokens, temperature " +
-                     format_number(rollout.temperature) + "; " + format_count(std::min(*rollout.slots, all)) + " at once, " +
-                     format_count(plan.rollout.waves) + (plan.rollout.waves == 1 ? " wave" : " waves") +
-                     "; each prompt is read once for its group";
+                     format_number(rollout.temperature);
+  if (served(plan))
+    text += "; drawn by " + *rollout.server.url + " with the adapter of that moment, " + format_count(rollout.server.concurrency) +
+            " requests at once, and compared with the trainer's log-probabilities before anything is trained; what had not arrived when a "
+            "run is killed is drawn anew, and comes the same only where the server draws the same";
+  else
+    text += "; " + format_count(std::min(*rollout.slots, all)) + " at once, " + format_count(plan.rollout.waves) +
+            (plan.rollout.waves == 1 ? " wave" : " waves") + "; each prompt is read once for its group";
+  if (!rollout.tools.command.empty())
+    text += "; up to " + format_count(rollout.tools.max_turns) + " turns, between which " + join(rollout.tools.command, " ") + " answers";
   if (plan.rollout.sample_seconds > 0)
     text += "; drawing takes about " + format_seconds(plan.rollout.sample_seconds) + " where all are that long";
   if (rollout.dynamic_sampling.reward)

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/io/members.h"
 #include "core/io/model_file.h"
+#include "core/plan/judge_plan.h"
 
 namespace forge {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr const char* kModel = "model/";
 constexpr const char* kGguf = "model/gguf";
 constexpr const char* kInitFrom = "adapter.init_from/";
+constexpr const char* kReward = "rewards.";  // with its name: a schema, or a reward model's files, its base's below base/
 
 // What forge reads of a model folder besides its weights.
 struct Reading {
@@ -52,6 +54,18 @@ void add_folder(const std::string& folder, const std::string& prefix, std::span<
 
 }  // namespace
 
+static void add_reward(const RewardConfig& reward, KnownHashes& hashes, std::vector<StartFile>& files) {
+  const std::string prefix = kReward + reward.name + "/";
+  if (reward.schema) files.push_back(read(*reward.schema, prefix + "schema", true, hashes));
+  if (reward.type != RewardType::model) return;
+  const JudgeModel judge = read_judge(*reward.path);
+  if (!judge.adapter.empty()) add_folder(judge.adapter, prefix, kAdapterFiles, hashes, files);
+  for (StartFile file : model_files(judge.model, hashes)) {
+    file.name = prefix + (judge.adapter.empty() ? "" : "base/") + file.name.substr(std::string_view(kModel).size());
+    files.push_back(std::move(file));
+  }
+}
+
 std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes, ModelInit init) {
   std::vector<StartFile> files;
   if (init == ModelInit::random && is_directory(model_path)) {
@@ -71,6 +85,7 @@ std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& h
 std::vector<StartFile> start_files(const Job& job, KnownHashes& hashes) {
   std::vector<StartFile> files = model_files(job.model.path, hashes, job.model.init);
   if (job.adapter.init_from) add_folder(*job.adapter.init_from, kInitFrom, kAdapterFiles, hashes, files);
+  for (const RewardConfig& reward : job.rewards) add_reward(reward, hashes, files);
   return files;
 }
 
@@ -97,6 +112,11 @@ std::string path_of_start_file(const Job& job, const std::string& name) {
   };
   if (name.starts_with(kInitFrom))
     return within(kInitFrom, job.adapter.init_from.value_or("adapter.init_from"));
+  for (const RewardConfig& reward : job.rewards) {
+    const std::string prefix = kReward + reward.name + "/";
+    if (!name.starts_with(prefix)) continue;
+    return name == prefix + "schema" ? reward.schema.value_or(name) : within(prefix.c_str(), reward.path.value_or(prefix));
+  }
   return name.starts_with(kModel) ? within(kModel, job.model.path) : name;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The files that a run starts from besides its data: the base model's weights, config and tokenizer, and the adapter of
-// adapter.init_from. A run is continued only on the same ones.
+// The files that a run starts from besides its data: the base model's weights, config and tokenizer, the adapter of
+// adapter.init_from, reward models and schemas. A run is continued only on the same ones.
 //
 //   std::vector<StartFile> files = start_files(job, hashes);
 //   files[0].name, files[0].hash       // "model/config.json", "3f…"

@@ -8,9 +8,8 @@
 
 namespace forge {
 
-// Each completion is POSTed by itself; one that fails (no answer, status 408, 429 or 5xx) is sent again after a pause, kMostSends
-// times in all. What then has no score has failed, with the reason; it is never 0.
-constexpr int kMostSends = 3;
+// Each completion is POSTed by itself, as patiently as http_requests is. What then has no score has failed, with the reason; it
+// is never 0.
 std::vector<Score> score_by_http(const RewardConfig& reward, const std::vector<RewardSample>& samples, int64_t step,
                                  const std::function<bool()>& stopped);
 

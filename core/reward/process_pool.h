@@ -4,17 +4,11 @@
 //
 //   ProcessPool pool(reward, {.job = "arithmetic", .seed = 42});
 //   std::vector<Score> scores = pool.score(samples, step, most_failures);   // in the order of samples
-//
-// Item k goes to process k modulo `workers`, whoever is free: what a process sees does not depend on timing. A process
-// that hangs or ends is started again and its item tried once more; then the item has failed.
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/config/job.h"
-#include "core/reward/score.h"
+#include "core/reward/child_pool.h"
 
 namespace forge {
 
@@ -23,29 +17,17 @@ struct CommandContext {
   int64_t seed = 0;
 };
 
-struct PoolCounts {
-  int64_t timeouts = 0, crashes = 0;
-};
-
 class ProcessPool {
  public:
-  ProcessPool(RewardConfig reward, CommandContext context);
-  ~ProcessPool();
+  ProcessPool(const RewardConfig& reward, const CommandContext& context);
 
-  // Processes are started when first needed, and stay. Throws Error(environment) with the process's last words when it
-  // does not start, breaks the protocol or ends three times, and once more than `most_failures` items have failed. Throws
-  // ScoringStopped within a tenth of a second once `stopped` says so; who was asked then is ended with the pool.
+  // Throws as ChildPool::ask.
   std::vector<Score> score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
                            const std::function<bool()>& stopped = {});
-  const PoolCounts& counts() const { return counts_; }
+  const PoolCounts& counts() const { return pool_.counts(); }
 
  private:
-  class Worker;
-  class Batch;
-  RewardConfig reward_;
-  CommandContext context_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  PoolCounts counts_;
+  ChildPool pool_;
 };
 
 }  // namespace forge

@@ -5,14 +5,16 @@
 namespace forge {
 
 Json reward_item(const RewardSample& sample, int64_t step) {
-  return {{"id", sample.id},
-          {"step", step},
-          {"prompt", sample.prompt},
-          {"messages", sample.messages},
-          {"completion", text::replace_invalid_utf8(sample.completion)},
-          {"tokens", sample.tokens ? Json(*sample.tokens) : Json(nullptr)},
-          {"finish", sample.truncated ? "length" : "stop"},
-          {"row", *sample.row}};
+  Json item{{"id", sample.id},
+            {"step", step},
+            {"prompt", sample.prompt},
+            {"messages", sample.messages},
+            {"completion", text::replace_invalid_utf8(sample.completion)},
+            {"tokens", sample.tokens ? Json(*sample.tokens) : Json(nullptr)},
+            {"finish", sample.truncated ? "length" : "stop"},
+            {"row", *sample.row}};
+  if (!sample.transcript.empty()) item["transcript"] = text::replace_invalid_utf8(sample.transcript);
+  return item;
 }
 
 }  // namespace forge

@@ -16,7 +16,8 @@ struct RewardSample {
   int64_t group = 0;   // completions of the same prompt have the same
   std::string prompt;  // as text; of a conversation its last message
   Json messages;       // the conversation before the completion; null for a text
-  std::string completion;
+  std::string completion;  // of several turns the last
+  std::string transcript;  // of several turns all of them, with what tools inserted and control tokens; else empty
   std::optional<int64_t> tokens;    // of the completion, without an end token; nothing when nobody counted
   bool truncated = false;           // it ended at a limit
   std::shared_ptr<const Json> row;  // all columns

@@ -25,9 +25,9 @@ bool trains(const ObjectiveConfig& o, const Completion& c) { return c.counts && 
 
 // Σ over the completion of what the divergence from the base costs.
 double divergence_of(const ObjectiveConfig& o, const Completion& c) {
-  FORGE_CHECK(c.old_logps.size() == c.ids.size() && c.base_logps.size() == c.ids.size(), "a completion without its log-probabilities");
+  FORGE_CHECK(c.old_logps.size() == c.sampler_logps.size() && c.base_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
   double sum = 0;
-  for (size_t t = 0; t < c.ids.size(); ++t) sum += kl_term(c.old_logps[t], c.base_logps[t], o.kl.estimator).value;
+  for (size_t t = 0; t < c.old_logps.size(); ++t) sum += kl_term(c.old_logps[t], c.base_logps[t], o.kl.estimator).value;
   return sum;
 }
 
@@ -55,8 +55,8 @@ double success_cotangent(const ObjectiveConfig& o, const PolicyStep& step, const
 
 // Advantages and returns of every token of a completion that counts.
 void estimate(const ObjectiveConfig& o, Completion& c) {
-  FORGE_CHECK(c.values.size() == c.ids.size(), "a completion without its values");
-  std::vector<double> rewards(c.ids.size());
+  FORGE_CHECK(c.values.size() == c.sampler_logps.size(), "a completion without its values");
+  std::vector<double> rewards(c.values.size());
   if (costs_reward(o))
     for (size_t t = 0; t < rewards.size(); ++t)
       rewards[t] = -o.kl.weight * kl_term(c.old_logps.at(t), c.base_logps.at(t), o.kl.estimator).value;
@@ -144,7 +144,7 @@ PolicyStep policy_step(const ObjectiveConfig& o, int64_t max_new_tokens, const R
 std::vector<double> known_cotangents(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c) {
   const PolicyRule rule = rule_of(o);
   // Equal log-probabilities, whatever they are.
-  const std::vector<double> any(c.ids.size());
+  const std::vector<double> any(c.sampler_logps.size());
   std::vector<double> cotangents = loss_of(rule, step, c, any, any).cotangent;
   const double weight = token_weight(o.mean, c.tokens()) * copies(rule, any.size()) / step.divisor;
   const double success = success_cotangent(o, step, c);
@@ -154,7 +154,7 @@ std::vector<double> known_cotangents(const ObjectiveConfig& o, const PolicyStep&
 
 PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c,
                            const std::vector<double>& logps) {
-  FORGE_CHECK(logps.size() == c.ids.size(), "log-probabilities of other tokens");
+  FORGE_CHECK(logps.size() == c.sampler_logps.size(), "log-probabilities of other tokens");
   const PolicyRule rule = rule_of(o);
   const bool by_group = rule.ratio == PolicyRatio::group;
   const bool has_old = !c.old_logps.empty();

@@ -18,12 +18,18 @@ constexpr auto kCompletionMembers = [](auto& c, auto&& member) {
   member("place", c.place, "in that batch", at_least(0));
   member("group", c.group, "of the rollout", at_least(0));
   member("sample", c.sample, "of the group", at_least(0));
-  member("ids", c.ids, "what was drawn");
-  member("sampler_logps", c.sampler_logps, "of each id");
+  member("ids", c.ids, "what follows the prompt");
+  member.later("inserted", c.inserted, "of the ids: those that were not drawn");
+  member("sampler_logps", c.sampler_logps, "of each drawn id");
+  member.later("turns", c.turns, "of the model", at_least(0));
+  member.later("text_begin", c.text_begin, "of the ids: where what is scored begins", at_least(0));
   member("text_tokens", c.text_tokens, "of the ids: those that are scored", at_least(0));
   member("truncated", c.truncated, "it ended at a limit");
+  member.later("failure", c.failure, "of a tool");
+  member.later("adapter", c.adapter, "that a server drew with");
   member("prompt_text", c.prompt_text, "as the model read it");
   member("text", c.text, "as it was scored");
+  member.later("transcript", c.transcript, "of several turns");
   member("parts", c.parts, "by reward");
   member("reward", c.reward, "null: unscored");
   member("unscored_reason", c.unscored_reason, "why");
@@ -45,11 +51,13 @@ constexpr auto kRolloutMembers = [](auto& r, auto&& member) {
   member("flat_groups", r.flat_groups, "of them", at_least(0));
   member("dropped_groups", r.dropped_groups, "too few scored completions", at_least(0));
   member("completions", r.completions, "by group and sample");
-  member("slots", r.slots, "completions drawn at once", at_least(0));
+  member("slots", r.cost.slots, "completions drawn at once", at_least(0));
 };
 
 }  // namespace
 
+static void to_json(Json& json, const IdSpan& span) { json = Json::array({span.begin, span.end}); }
+static void from_json(const Json& json, IdSpan& span) { span = {json.at(0), json.at(1)}; }
 static void to_json(Json& json, const RewardPart& part) { json = write_members(part, kPartMembers); }
 static void from_json(const Json& json, RewardPart& part) { read_members(json, part, kPartMembers); }
 static void to_json(Json& json, const Completion& c) { json = write_members(c, kCompletionMembers); }
@@ -63,7 +71,7 @@ Json rollout_line(const Completion& c, const std::vector<RewardConfig>& rewards)
   for (size_t k = 0; k < c.parts.size(); ++k)
     parts[rewards.at(k).name] = {{"score", c.parts[k].score ? Json(*c.parts[k].score) : Json(nullptr)},
                                  {"reason", c.parts[k].reason}};
-  return {{"prompt", c.prompt},
+  Json line{{"prompt", c.prompt},
           {"draw", c.draw},
           {"place", c.place},
           {"sample", c.sample},
@@ -77,30 +85,10 @@ Json rollout_line(const Completion& c, const std::vector<RewardConfig>& rewards)
           {"text", c.text},
           {"ids", c.ids},
           {"sampler_logps", c.sampler_logps}};
-}
-
-bool take_scores(const Json& line, const std::vector<RewardConfig>& rewards, Completion& c) {
-  try {
-    const bool same = line.at("prompt") == c.prompt && line.at("draw") == c.draw && line.at("place") == c.place &&
-                      line.at("sample") == c.sample &&
-                      line.at("ids").get<std::vector<int32_t>>() == c.ids;
-    if (!same || line.at("rewards").size() != rewards.size()) return false;
-    std::vector<RewardPart> parts;
-    for (const RewardConfig& reward : rewards) {
-      const Json& part = line["rewards"].at(reward.name);
-      parts.push_back({});
-      if (!part.at("score").is_null()) parts.back().score = part["score"].get<double>();
-      parts.back().reason = part.at("reason").get<std::string>();
-    }
-    c.reward = line.at("reward").is_null() ? std::nullopt : std::optional(line["reward"].get<double>());
-    c.unscored_reason = line.at("unscored").get<std::string>();
-    c.prompt_text = line.at("prompt_text").get<std::string>();
-    c.text = line.at("text").get<std::string>();
-    c.parts = std::move(parts);
-    return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
+  if (!c.adapter.empty()) line["adapter"] = c.adapter;
+  if (!c.failure.empty()) line["failure"] = c.failure;
+  if (c.turns > 1) line.update({{"turns", c.turns}, {"text_begin", c.text_begin}, {"inserted", c.inserted}, {"transcript", c.transcript}});
+  return line;
 }
 
 std::string rollout_path(const std::string& run_folder, int64_t number) {

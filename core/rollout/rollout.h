@@ -3,7 +3,7 @@
 //
 // A rollout is drawn with the weights of one moment. Its completions stand by group (one prompt each) and sample. Its file in
 // the run folder, rollouts/rollout-000012.jsonl, has a line for each: it is what people read (forge rollouts) and, after a
-// run was killed, where scores are taken from instead of asking a judge again that might answer otherwise.
+// run was killed, where everything is taken from that would not come the same a second time (recorded.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,29 +19,48 @@ struct RewardPart {
   std::string reason;
 };
 
+struct IdSpan {
+  int64_t begin = 0, end = 0;
+  bool operator==(const IdSpan&) const = default;
+};
+
 struct Completion {
   int64_t prompt = 0;               // number of the example in its split
   int64_t draw = 0, place = 0;      // the batch of prompts that it was drawn with, and the prompt's place there
   int64_t group = 0, sample = 0;    // of the rollout, of the group
   bool kept = true;                 // in the rollout; discarded ones stand only in its file
-  std::vector<int32_t> ids;         // what was drawn: with the end token, where it ended by one
-  std::vector<float> sampler_logps; // of each, by the decoder, at the temperature of the draws
-  int64_t text_tokens = 0;          // of the ids: those that are scored, without end token and stop sequence
-  bool truncated = false;           // it ended at a limit
+  // What follows the prompt: drawn tokens, with the end token of each turn that ended by one, and what tools answered between.
+  std::vector<int32_t> ids;
+  std::vector<IdSpan> inserted;        // of the ids: those that were not drawn, in order
+  std::vector<float> sampler_logps;  // of each drawn id, by what drew it, at the temperature of the draws
+  int64_t turns = 0;                 // of the model
+  int64_t text_begin = 0;            // of the ids: where the last turn begins, which is what is scored,
+  int64_t text_tokens = 0;           // and its tokens, without end token and stop sequence
+  bool truncated = false;            // it ended at a limit
+  std::string failure;               // of a tool: why there is no answer; such a completion is unscored
+  std::string adapter;               // of a server: the name of the weights that drew it
   // What the program answers.
-  std::string prompt_text, text;
+  std::string prompt_text, text, transcript;
   std::vector<RewardPart> parts;  // by reward of the job
   std::optional<double> reward;   // nothing: unscored
   std::string unscored_reason;
   // What training makes of it.
   double advantage = 0;                        // of the completion; of ppo the mean of its tokens
   bool counts = false;                         // in the divisor
-  std::vector<float> old_logps, base_logps;    // of each id, by the trainer; empty where not needed
-  // Of each id under ppo: what the value network foresaw before it, how much better it was, and what the network learns.
+  std::vector<float> old_logps, base_logps;    // of each drawn id, by the trainer; empty where not needed
+  // Of each drawn id under ppo: what the value network foresaw before it, how much better it was, and what the network learns.
   std::vector<float> values;
   std::vector<double> advantages, returns;
 
-  int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
+  // That were drawn, which are those that are trained.
+  int64_t tokens() const { return static_cast<int64_t>(sampler_logps.size()); }
+};
+
+// What drawing took.
+struct DrawCost {
+  double seconds = 0;
+  int64_t prompt_tokens = 0;  // that were read
+  int64_t slots = 0;          // completions at once; 0: a server knows
 };
 
 struct Rollout {
@@ -50,8 +69,8 @@ struct Rollout {
   int64_t rounds = 1, discarded = 0;  // of drawing; groups that were not kept
   int64_t groups = 0, flat_groups = 0, dropped_groups = 0;  // as Advantages counts them
   std::vector<Completion> completions;
-  double sample_seconds = 0, score_seconds = 0, old_seconds = 0, base_seconds = 0;
-  int64_t prompt_tokens = 0, slots = 0;
+  DrawCost cost;
+  double score_seconds = 0, old_seconds = 0, base_seconds = 0;
 
   int64_t groups_drawn() const { return completions.empty() ? 0 : completions.back().group + 1; }
 };
@@ -63,8 +82,6 @@ void from_json(const Json& json, Rollout& rollout);
 
 // One line of a rollout's file: names of rewards as the job has them.
 Json rollout_line(const Completion& completion, const std::vector<RewardConfig>& rewards);
-// The scores of such a line, if it is of the same completion: the same prompt, sample and ids.
-bool take_scores(const Json& line, const std::vector<RewardConfig>& rewards, Completion& completion);
 
 // "RUN/rollouts/rollout-000012.jsonl"
 std::string rollout_path(const std::string& run_folder, int64_t number);

@@ -36,6 +36,17 @@ Json value_facts(const std::vector<Completion>& completions) {
   return {{"value_mean", spread_json(values)["mean"]}, {"return_mean", all["mean"]}, {"explained_variance", std::move(explained)}};
 }
 
+Json turn_facts(const std::vector<Completion>& completions) {
+  std::vector<double> turns, inserted;
+  int64_t failures = 0;
+  for (const Completion& c : completions) {
+    turns.push_back(static_cast<double>(c.turns));
+    inserted.push_back(static_cast<double>(c.ids.size() - c.sampler_logps.size()));
+    failures += !c.failure.empty();
+  }
+  return {{"turns", spread_json(turns)}, {"inserted_tokens", spread_json(inserted)}, {"tool_failures", failures}};
+}
+
 double distinct_2(const std::vector<Completion>& completions) {
   std::set<std::pair<int32_t, int32_t>> seen;
   int64_t all = 0;

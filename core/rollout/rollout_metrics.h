@@ -11,6 +11,9 @@ Json spread_json(const std::vector<double>& values);
 // discarded, completions, completion_tokens {mean, min, max}, truncated_share, advantage_std, distinct_2.
 Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards);
 
+// Of several turns: turns and inserted_tokens {mean, std, min, max}, tool_failures.
+Json turn_facts(const std::vector<Completion>& completions);
+
 // Of completions with values: value_mean, return_mean, explained_variance, 1 − Var(return − value) / Var(return) over tokens, null
 // where the returns do not vary.
 Json value_facts(const std::vector<Completion>& completions);

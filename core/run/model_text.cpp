@@ -250,6 +250,31 @@ std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) {
   return ids;
 }
 
+std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by) {
+  const std::string turn = "\x02turn\x03";  // stands for what was drawn
+  Json all = messages;
+  all.push_back({{"role", "assistant"}, {"content", turn}});
+  all.push_back(reply);
+  std::vector<RenderedSegment> segments = template_of(text).render(all, nullptr, true);
+  const size_t begin = text_of(segments).find(turn);
+  if (begin == std::string::npos)
+    throw Error(ErrorKind::data, "the chat template leaves an assistant's turn out, behind which another message stands");
+  size_t drop = begin + turn.size();
+  for (RenderedSegment& segment : segments) {
+    const size_t here = std::min(drop, segment.text.size());
+    segment.text.erase(0, here);
+    drop -= here;
+  }
+  std::vector<int32_t> ids;
+  for (const TokenSpan& token : encode(text, segments)) ids.push_back(token.id);
+  if (ended_by < 0) return ids;
+  if (ids.empty() || ids.front() != ended_by)
+    throw Error(ErrorKind::data, "the chat template ends an assistant's turn by another token than " + std::to_string(ended_by) +
+                                     ", which ended this one");
+  ids.erase(ids.begin());
+  return ids;
+}
+
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more) {
   std::vector<int32_t> ids(more.begin(), more.end());
   if (text.tokenizer.eos_id()) ids.push_back(*text.tokenizer.eos_id());

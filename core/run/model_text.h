@@ -56,6 +56,11 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf);
 // wrote can become a control token. Throws Error(data) when the template raises.
 std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages);
 
+// What the template writes between an assistant's turn and the next: the end of that turn, unless the token `ended_by` is it
+// already (−1: nothing ended it), the message `reply` and what begins an answer. The turn itself is not rendered, so whatever was
+// drawn stays as it was. Throws Error(data) when the template raises, leaves the turn out or ends it by another token.
+std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by);
+
 // The tokens that end an answer: the tokenizer's end of text, `more`, and the control token that the chat
 // template writes behind an assistant's turn.
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more);

@@ -390,7 +390,7 @@ void retain_checkpoints(const std::string& folder, int64_t keep_last, const std:
 
 void remove_litter(const std::string& folder) {
   RunPaths paths{folder};
-  for (const std::string& place : {folder, paths.checkpoints(), paths.rollouts()})
+  for (const std::string& place : {folder, paths.checkpoints(), paths.rollouts(), paths.served_adapters()})
     for (const std::string& name : names_in(place))
       if (starts_with(name, ".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(place + "/" + name);
 }

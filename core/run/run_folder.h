@@ -27,6 +27,7 @@ struct RunPaths {
   std::string log() const { return folder + "/log.txt"; }
   std::string checkpoints() const { return folder + "/checkpoints"; }
   std::string rollouts() const { return folder + "/rollouts"; }
+  std::string served_adapters() const { return rollouts() + "/adapters"; }  // that a server drew with
   std::string checkpoint(int64_t step) const;  // checkpoints/step-000100
 };
 

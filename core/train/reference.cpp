@@ -259,7 +259,7 @@ class ComputedBaseLogps : public BaseLogps {
 }  // namespace
 
 std::unique_ptr<BaseLogps> open_base_logps(const Session& session) {
-  if (!needs_base(session.job.objective)) return nullptr;
+  if (!needs_base(session.job)) return nullptr;
   return std::make_unique<ComputedBaseLogps>(session);
 }
 

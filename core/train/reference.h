@@ -27,7 +27,7 @@ class Reference {
   virtual std::vector<double> mismatched_sums(const DataSet& data, const std::vector<Mismatch>& batch, const BatchTensors& tensors) = 0;
 };
 
-// The base's log-probabilities token by token, for completions that are only now drawn. Null where objective.kl.weight is 0.
+// The base's log-probabilities token by token, for completions that are only now drawn. Null where nothing needs them (needs_base).
 class BaseLogps {
  public:
   virtual ~BaseLogps() = default;

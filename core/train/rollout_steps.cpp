@@ -6,16 +6,14 @@
 #include <numeric>
 
 #include "core/base/file.h"
-#include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/data/batch/order.h"
 #include "core/io/members.h"
-#include "core/model/generate.h"
 #include "core/rollout/rollout_metrics.h"
+#include "core/rollout/same_weights.h"
 #include "core/tensor/device.h"
 #include "core/train/policy_head.h"
 #include "core/train/value_network.h"
-#include "providers/engine_providers.h"
 
 namespace forge {
 namespace {
@@ -26,20 +24,16 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // More than rounding: the mean difference of the decoder's log-probabilities and the trainer's.
 double gap_bound(Precision precision) { return precision == Precision::fp32 ? 1e-3 : 0.1; }
 constexpr int64_t kFlatRollouts = 5;  // in a row, before anybody is told
-constexpr int64_t kLargestFile = int64_t{1} << 30;
-
-uint64_t stream_of_completion(const Completion& c) {
-  return stream_of("completion/" + std::to_string(c.draw) + "/" + std::to_string(c.place) + "/" + std::to_string(c.prompt) +
-                   "/" + std::to_string(c.sample));
-}
 
 Json score_item(const Completion& c, size_t id) {
-  return {{"id", id},
-          {"prompt", c.prompt},
-          {"group", c.place},
-          {"sample", c.sample},
-          {"ids", std::vector<int32_t>(c.ids.begin(), c.ids.begin() + c.text_tokens)},
-          {"finish", c.truncated ? "length" : "stop"}};
+  Json item{{"id", id},
+            {"prompt", c.prompt},
+            {"group", c.place},
+            {"sample", c.sample},
+            {"ids", std::vector<int32_t>(c.ids.begin() + c.text_begin, c.ids.begin() + c.text_begin + c.text_tokens)},
+            {"finish", c.truncated ? "length" : "stop"}};
+  if (c.turns > 1) item["whole"] = c.ids;
+  return item;
 }
 
 void take_answer(const Json& answer, std::vector<Completion*>& asked) {
@@ -57,6 +51,11 @@ void take_answer(const Json& answer, std::vector<Completion*>& asked) {
     c.reward = item.at("total").is_null() ? std::nullopt : std::optional(item["total"].get<double>());
     c.unscored_reason = item.at("reason").get<std::string>();
     c.text = item.at("text").get<std::string>();
+    c.transcript = item.at("transcript").get<std::string>();
+    if (!c.failure.empty()) {
+      c.reward.reset();
+      c.unscored_reason = "rollout.tools: " + c.failure;
+    }
     c.prompt_text = item.at("prompt_text").get<std::string>();
   }
 }
@@ -72,7 +71,8 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
       ports_(std::move(ports)),
       stop_(stop),
       base_(open_base_logps(session)),
-      judges_(session) {
+      judges_(session),
+      drawing_(session, ports_.run_folder, ports_.ask, stop) {
   make_directories(ports_.run_folder + "/rollouts");
 }
 
@@ -124,16 +124,17 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
                   {"dropped_groups", rollout_->dropped_groups},
                   {"rounds", rollout_->rounds},
                   {"discarded_groups", rollout_->discarded},
-                  {"slots", rollout_->slots},
-                  {"sample_seconds", rollout_->sample_seconds},
+                  {"slots", rollout_->cost.slots},
+                  {"sample_seconds", rollout_->cost.seconds},
                   {"score_seconds", rollout_->score_seconds},
                   {"old_seconds", rollout_->old_seconds},
                   {"base_seconds", rollout_->base_seconds},
                   {"train_seconds", train_seconds}});
     if (session_.value) event.update(value_facts(rollout_->completions));
+    if (!config_.tools.command.empty()) event.update(turn_facts(rollout_->completions));
     int64_t drawn_tokens = 0;
     for (const Completion& c : rollout_->completions) drawn_tokens += c.tokens();
-    event["sample_tokens_per_second"] = static_cast<double>(drawn_tokens) / std::max(1e-9, rollout_->sample_seconds);
+    event["sample_tokens_per_second"] = static_cast<double>(drawn_tokens) / std::max(1e-9, rollout_->cost.seconds);
     const auto tokens = static_cast<double>(gap_tokens_);
     event["sampler_gap"] = gap_tokens_ > 0 ? Json(gap_sum_ / tokens) : Json(nullptr);
     event["sampler_gap_most"] = gap_tokens_ > 0 ? Json(gap_most_) : Json(nullptr);
@@ -160,82 +161,52 @@ std::vector<int64_t> RolloutSteps::prompts_of(int64_t draw) {
 Rollout RolloutSteps::draw_rollout(const TrainState& state, int64_t number) {
   Rollout rollout{.number = number, .drawn = state.drawn, .rounds = 0};
   std::vector<Completion> all;  // what the file tells of
+  const RecordedRollout recorded(rollout_path(ports_.run_folder, number));
   const bool chooses = config_.dynamic_sampling.reward.has_value();
   const int64_t most_rounds = chooses ? config_.dynamic_sampling.max_rounds : 1;
   int64_t wanted = 0;
   while (rollout.rounds < most_rounds && (rollout.rounds == 0 || rollout.groups_drawn() < wanted)) {
     const std::vector<int64_t> prompts = prompts_of(rollout.drawn);
     if (rollout.rounds == 0) wanted = static_cast<int64_t>(prompts.size());
-    std::vector<Completion> drawn = draw(train_, prompts, rollout.drawn, false, rollout);
+    std::vector<Completion> drawn = wished(prompts, rollout.drawn, config_.samples_per_prompt);
+    drawing_.draw(train_, {.step = state.step, .rollout = number, .split = "train"}, recorded, drawn, rollout.cost);
+    if (config_.provider == RolloutProvider::http) require_served(rollout, drawn);
+    if (drawing_.is_recorded()) write_rollout(number, all, drawn);
     const auto scoring = Clock::now();
-    take_recorded(number, drawn);
+    for (Completion& c : drawn) recorded.take_scores(session_.job.rewards, c);
     score(drawn, train_, "train", number, state.step + 1);
     rollout.score_seconds += seconds_since(scoring);
     const std::vector<size_t> kept = kept_groups(drawn, wanted - rollout.groups_drawn(), rollout);
     for (const size_t i : kept) rollout.completions.push_back(drawn[i]);
     all.insert(all.end(), std::make_move_iterator(drawn.begin()), std::make_move_iterator(drawn.end()));
-    write_rollout(number, all);
+    write_rollout(number, all, {});
     ++rollout.drawn;
     ++rollout.rounds;
   }
-  add_logps(rollout, needs_old_logps(objective_), base_ != nullptr);
+  if (config_.provider == RolloutProvider::here) add_logps(rollout, needs_old_logps(objective_), base_ != nullptr);
   if (session_.value) add_values(rollout);
   give_advantages(objective_, rollout);
   return rollout;
 }
 
-std::vector<Completion> RolloutSteps::draw(const DataSet& data, const std::vector<int64_t>& prompts, int64_t draw, bool greedy,
-                                           Rollout& stats) {
-  const auto start = Clock::now();
-  const int64_t samples = greedy ? 1 : config_.samples_per_prompt;
-  std::vector<std::vector<int32_t>> ids;
+std::vector<Completion> RolloutSteps::wished(const std::vector<int64_t>& prompts, int64_t draw, int64_t samples) {
   std::vector<Completion> completions;
-  SamplingConfig sampling{.max_new_tokens = config_.max_new_tokens,
-                          .temperature = greedy ? 0 : config_.temperature,
-                          .seed = session_.job.seed,
-                          .stop_ids = session_.plan.rollout.stop_ids,
-                          .stop_sequences = session_.plan.rollout.stop_sequences,
-                          .samples = samples};
-  for (size_t place = 0; place < prompts.size(); ++place) {
-    ids.push_back(data.example(prompts[place]).ids);
-    for (int64_t sample = 0; sample < samples; ++sample) {
+  for (size_t place = 0; place < prompts.size(); ++place)
+    for (int64_t sample = 0; sample < samples; ++sample)
       completions.push_back({.prompt = prompts[place], .draw = draw, .place = static_cast<int64_t>(place), .sample = sample});
-      sampling.streams.push_back(stream_of_completion(completions.back()));
-    }
-  }
-  const auto room = [&](int64_t text) {
-    const auto prompt = static_cast<int64_t>(ids[static_cast<size_t>(text / samples)].size());
-    return std::min(config_.max_new_tokens, session_.job.data.max_length - prompt);
-  };
-  const GenerationEvents events{
-      .token =
-          [&](int64_t text, int32_t id, float logp) {
-            if (stop_.requested) throw StepInterrupted{};
-            Completion& c = completions[static_cast<size_t>(text)];
-            c.ids.push_back(id);
-            c.sampler_logps.push_back(logp);
-            return c.tokens() < room(text);
-          },
-      .end =
-          [&](int64_t text, const GenerationEnd& end) {
-            Completion& c = completions[static_cast<size_t>(text)];
-            if (end.reason == TextEnd::not_finite)
-              throw Error(ErrorKind::diverged, "a completion's token " + std::to_string(end.tokens + 1) + ": no logit is a number")
-                  .hint("the last checkpoint is untouched; lower optimizer.learning_rate");
-            c.text_tokens = end.tokens - end.stop_tokens;
-            c.truncated = end.reason == TextEnd::length;
-            if (end.stop_id < 0) return;
-            c.ids.push_back(end.stop_id);
-            c.sampler_logps.push_back(end.stop_logp);
-          }};
-  const auto decoder = make_decoder(session_.plan.provider_name(), session_.model, *session_.trainables,
-                                    step_options(session_.plan.model, session_.job, session_.sites, Checkpointing::none));
-  const int64_t slots = std::max(samples, *config_.slots / samples * samples);
-  const GenerationStats generated = generate(*decoder, ids, sampling, {slots, session_.plan.rollout.prompt_tokens}, events);
-  stats.prompt_tokens += generated.prompt_tokens;
-  stats.slots = slots;
-  stats.sample_seconds += seconds_since(start);
   return completions;
+}
+
+// What a server drew is compared with the trainer's own log-probabilities, which every completion then has. Only what passes is
+// recorded: a run that goes on asks a server anew that has been mended.
+void RolloutSteps::require_served(Rollout& rollout, std::vector<Completion>& drawn) {
+  Rollout part{.number = rollout.number};
+  part.completions = std::move(drawn);
+  add_logps(part, true, true);
+  rollout.old_seconds += part.old_seconds;
+  rollout.base_seconds += part.base_seconds;
+  require_same_weights(part, config_.server);
+  drawn = std::move(part.completions);
 }
 
 // --- scoring ---
@@ -255,25 +226,10 @@ void RolloutSteps::score(std::vector<Completion>& completions, const DataSet&, c
   take_answer(answer, asked);
 }
 
-void RolloutSteps::take_recorded(int64_t number, std::vector<Completion>& completions) const {
-  const std::string path = rollout_path(ports_.run_folder, number);
-  if (!file_exists(path)) return;
-  std::map<std::tuple<int64_t, int64_t, int64_t>, Completion*> open;
-  for (Completion& c : completions) open[{c.draw, c.place, c.sample}] = &c;
-  try {
-    for (const std::string& line : split(read_file(path, kLargestFile, ErrorKind::environment), '\n')) {
-      if (line.empty()) continue;
-      const Json json = parse_json(line, path, ErrorKind::environment);
-      const auto found = open.find({json.value("draw", int64_t{-1}), json.value("place", int64_t{-1}), json.value("sample", int64_t{-1})});
-      if (found != open.end()) take_scores(json, session_.job.rewards, *found->second);
-    }
-  } catch (const Error&) {  // what cannot be read is scored again
-  }
-}
-
-void RolloutSteps::write_rollout(int64_t number, const std::vector<Completion>& completions) const {
+void RolloutSteps::write_rollout(int64_t number, const std::vector<Completion>& before, const std::vector<Completion>& drawn) const {
   std::string text;
-  for (const Completion& c : completions) text += dump_json(rollout_line(c, session_.job.rewards)) + "\n";
+  for (const auto* part : {&before, &drawn})
+    for (const Completion& c : *part) text += dump_json(rollout_line(c, session_.job.rewards)) + "\n";
   write_file_durably(rollout_path(ports_.run_folder, number), text);
 }
 
@@ -313,7 +269,7 @@ std::vector<std::vector<size_t>> RolloutSteps::batches(const Rollout& rollout, c
   for (const size_t i : which) {
     const Completion& c = rollout.completions[i];
     items.push_back(static_cast<int64_t>(items.size()));
-    lengths.push_back(train_.length(c.prompt) + c.tokens());
+    lengths.push_back(train_.length(c.prompt) + static_cast<int64_t>(c.ids.size()));
   }
   Job job = session_.job;
   if (job.train.micro_batch_size) *job.train.micro_batch_size = std::max<int64_t>(1, *job.train.micro_batch_size / divisor);
@@ -334,6 +290,8 @@ Batch RolloutSteps::batch_of(const Rollout& rollout, const std::vector<size_t>& 
     example.supervised.assign(example.ids.size(), 0);
     example.ids.insert(example.ids.end(), c.ids.begin(), c.ids.end());
     example.supervised.resize(example.ids.size(), 1);
+    const auto behind = example.supervised.end() - static_cast<int64_t>(c.ids.size());
+    for (const IdSpan& span : c.inserted) std::fill(behind + span.begin, behind + span.end, uint8_t{0});
     batch.append(example);
   }
   return batch;
@@ -352,7 +310,7 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   const auto judge = [&](const std::vector<double>& logps) {
     size_t begin = 0;
     for (const size_t i : which) {
-      const size_t end = begin + completion(i).ids.size();
+      const size_t end = begin + completion(i).sampler_logps.size();
       const PolicyTokens tokens = policy_tokens(objective_, step, completion(i), {logps.begin() + static_cast<int64_t>(begin), logps.begin() + static_cast<int64_t>(end)});
       for (const double value : tokens.cotangents) cotangents.logp.push_back(static_cast<float>(value));
       if (task.entropy) cotangents.entropy.resize(end, static_cast<float>(tokens.entropy_cotangent));
@@ -373,7 +331,7 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   add(stats.metrics, {{"entropy", {entropy, static_cast<double>(rows.entropies.size())}}});
   if (objective_.entropy_weight > 0)
     for (size_t t = 0, k = 0; k < which.size(); ++k)
-      for (size_t n = 0; n < completion(which[k]).ids.size(); ++n, ++t)
+      for (size_t n = 0; n < completion(which[k]).sampler_logps.size(); ++n, ++t)
         stats.loss -= objective_.entropy_weight * token_weight(objective_.mean, completion(which[k]).tokens()) * rows.entropies[t];
   if (!step.first) return;
   size_t t = 0;
@@ -406,8 +364,8 @@ void RolloutSteps::share_out(Rollout& rollout, const std::vector<size_t>& which,
   const double* next = numbers.data();
   for (const size_t i : which) {
     Completion& c = rollout.completions[i];
-    give(c, next, next + c.ids.size());
-    next += c.ids.size();
+    give(c, next, next + c.tokens());
+    next += c.tokens();
   }
   FORGE_CHECK(next == numbers.data() + numbers.size(), "numbers of other positions");
 }
@@ -472,15 +430,16 @@ void RolloutSteps::watch(const Rollout& rollout) {
 RolloutEvaluation RolloutSteps::evaluate(const TrainState& state) {
   std::vector<int64_t> prompts(static_cast<size_t>(std::min(session_.job.eval.prompts, eval_->size())));
   std::iota(prompts.begin(), prompts.end(), 0);
-  Rollout stats;
-  std::vector<Completion> completions = draw(*eval_, prompts, 0, true, stats);
+  std::vector<Completion> completions = wished(prompts, 0, 1);
+  DrawCost cost;
+  drawing_.draw(*eval_, {.step = state.step, .split = "eval", .greedy = true}, {}, completions, cost);
   score(completions, *eval_, "eval", 0, state.step);
   RolloutEvaluation result;
   const Json facts = rollout_facts(completions, session_.job.rewards);
   result.reward = facts["reward"].is_null() ? std::nan("") : facts["reward"].get<double>();  // nothing was scored
   int64_t tokens = 0;
   for (const Completion& c : completions) tokens += c.tokens();
-  result.event = {{"tokens", tokens}, {"seconds", stats.sample_seconds}};
+  result.event = {{"tokens", tokens}, {"seconds", cost.seconds}};
   for (const char* key : {"reward", "reward_std", "rewards", "unscored", "completions", "completion_tokens", "truncated_share", "distinct_2"})
     result.event["eval_" + std::string(key)] = facts[key];
   return result;

@@ -3,14 +3,13 @@
 //
 //   draw prompts → generate → score → log-probabilities of before, of the base, and values → advantages → updates
 //
-// Completions are drawn with the weights that are trained, by the same provider. A draw is a function of the seed, the batch
-// of prompts, the prompt's place in it and the sample: of nothing that memory, slots or neighbours decide. Scores come from
-// the program, and stand in the rollout's file before they are used: a run that was killed draws the same completions again
-// and takes their scores from there.
+// Completions are drawn with the weights that are trained (drawing.h). Scores come from the program, and stand in the rollout's
+// file before they are used: a run that was killed draws the same completions again and takes their scores from there.
 #include <functional>
 #include <optional>
 
 #include "core/rollout/policy_step.h"
+#include "core/train/drawing.h"
 #include "core/train/judges.h"
 #include "core/train/reference.h"
 #include "core/train/step.h"
@@ -49,10 +48,11 @@ class RolloutSteps {
 
  private:
   Rollout draw_rollout(const TrainState& state, int64_t number);
-  std::vector<Completion> draw(const DataSet& data, const std::vector<int64_t>& prompts, int64_t draw, bool greedy, Rollout& stats);
+  // Completions to be drawn, by prompt.
+  static std::vector<Completion> wished(const std::vector<int64_t>& prompts, int64_t draw, int64_t samples);
   void score(std::vector<Completion>& completions, const DataSet& data, const char* split, int64_t number, int64_t step);
-  void take_recorded(int64_t number, std::vector<Completion>& completions) const;
-  void write_rollout(int64_t number, const std::vector<Completion>& completions) const;
+  void require_served(Rollout& rollout, std::vector<Completion>& drawn);
+  void write_rollout(int64_t number, const std::vector<Completion>& before, const std::vector<Completion>& drawn) const;
   std::vector<size_t> kept_groups(std::vector<Completion>& completions, int64_t room, Rollout& rollout) const;
   std::vector<int64_t> prompts_of(int64_t draw);
   void add_logps(Rollout& rollout, bool old, bool base);
@@ -78,6 +78,7 @@ class RolloutSteps {
   StopFlag& stop_;
   std::unique_ptr<BaseLogps> base_;
   Judges judges_;
+  Drawing drawing_;
   std::optional<Rollout> rollout_;
   // The epoch of prompts at hand, and the number of its first batch.
   std::vector<std::vector<int64_t>> epoch_batches_;

@@ -46,7 +46,7 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
 
 // Whether the reference differs from the model at the start of training.
 bool reads_base(const Job& job) {
-  if (needs_base(job.objective)) return true;
+  if (needs_base(job)) return true;
   const bool compares = objective_of(job.objective.type).has_reference;
   return compares && job.objective.reference == ReferenceModel::base;
 }

@@ -17,7 +17,7 @@ const std::string kRoot = FORGE_SOURCE_DIR;
 // What a folder may include besides itself. Longest prefix wins.
 const std::map<std::string, std::set<std::string>> kMay{
     {"core/base", {}},
-    {"core/net", {"core/base"}},
+    {"core/net", {"core/base", "core/io"}},
     {"core/hub", {"core/base", "core/io", "core/net"}},
     {"core/config", {"core/base", "core/io", "core/hub"}},
     {"core/io", {"core/base"}},

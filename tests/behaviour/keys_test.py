@@ -18,6 +18,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from completion_server import Server
+
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"
 OTHER_ADAPTER = ROOT / "tests" / "parity" / "goldens" / "adapter-init-lora"
@@ -42,6 +44,15 @@ def draws(objective=None, rollout=None, **more) -> dict:
             "rewards": [{"type": "length", "max": 1, "slack": 60, "unit": "characters"}], **more}
 
 
+LETTERS = {"stop": list("abcdefghijklmnopqrstuvwxyz"), "max_new_tokens": 24}
+
+
+def tools(program: str = "tool.py", timeout: float = 60) -> dict:
+    return draws(rollout={**LETTERS, "tools": {"command": ["python3", program], "max_turns": 4, "timeout": timeout}})
+
+
+TOOLS = tools()
+SERVED = draws(rollout={"provider": "http", "server": {}})
 GRPO = draws()
 PPO = draws({"type": "ppo"}, rewards=[{"type": "length", "max": 20, "slack": 60, "unit": "characters"}])
 FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
@@ -138,6 +149,15 @@ KEYS = {
     "rollout.temperature": (0.5, GRPO),
     "rollout.stop": (["e"], GRPO),
     "rollout.slots": (4, GRPO),
+    "rollout.server.url": ("http://127.0.0.1:1/v1", SERVED),
+    "rollout.server.max_gap": (1e-12, SERVED),
+    "rollout.server.adapter_folder": ("/nowhere", SERVED),
+    "rollout.server.timeout": (0.01, SERVED),
+    "rollout.tools.command": (["python3", "tool.py"], draws(rollout=LETTERS)),
+    "rollout.tools.max_turns": (2, TOOLS),
+    "rollout.tools.on_error": ("unscored", tools("mute.py", 1)),
+    "rollout.tools.timeout": (30, tools("slow.py", 0.2)),
+    "rollout.tools.directory": (".cache", TOOLS),
     "rollout.dynamic_sampling.reward": ("length", draws(rollout={"max_new_tokens": 6})),
     "rollout.dynamic_sampling.keep": ([0.9, 0.95], draws(rollout={"dynamic_sampling": {"reward": "length"}})),
     "rollout.dynamic_sampling.max_rounds": (1, draws(rollout={"dynamic_sampling": {"reward": "length", "keep": [0.9, 0.95]}})),
@@ -212,7 +232,12 @@ UNSEEN = {
     "allow": "lets through a job that is refused without it: journeys/public_data.test",
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "hardware.profile": "a CPU has one profile that fits",
-    "rollout.provider": "there is one",
+    "rollout.provider": "of rollout.server's keys",
+    "rollout.server.headers": "which a server sees: server_cases.py",
+    "rollout.server.concurrency": "decides how long it takes",
+    "rollout.tools.workers": "decides how long it takes",
+    "rollout.tools.memory_limit": "as of rewards: tests/reward/process_pool_test.cpp",
+    "rollout.tools.environment": "as of rewards: tests/reward/process_pool_test.cpp",
     **{f"{place}.{key}": "a place of the hub's cache: tests/hub/fetch_test.py"
        for place in ("model", "data.train", "data.eval") for key in ("repo", "revision")},
 }
@@ -258,7 +283,21 @@ def rows(first: int, count: int, several: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Tools: one that answers, one that answers after half a second, one that has no answer.
+TOOL = """import json, sys, time
+json.loads(sys.stdin.readline())
+print(json.dumps({"ready": 1}), flush=True)
+for line in sys.stdin:
+    item = json.loads(line)
+    if "id" in item:
+        time.sleep(%s)
+        print(json.dumps({"id": item["id"], %s}), flush=True)
+"""
+
+
 def write_inputs(folder: Path) -> None:
+    for name, words in [("tool", (0, '"content": "=7;"')), ("slow", (0.5, '"content": "=7;"')), ("mute", (0, '"error": "no answer"'))]:
+        (folder / f"{name}.py").write_text(TOOL % words)
     (folder / "train.jsonl").write_text(rows(0, 24))
     pairs = [json.loads(line)["messages"][:2] for line in rows(0, 48).splitlines()]
     (folder / "pairs.jsonl").write_text("".join(
@@ -328,7 +367,7 @@ def check(forge: str, folder: Path, key: str, unchanged) -> str:
         without, limited = memory_of(forge, folder, before), memory_of(forge, folder, after)
         return "" if limited < without else "the limit does not show in the plan"
     first, second = unchanged(json.dumps(before)), seen(forge, folder / "after", after)
-    wanted = 6 if key == "data.on_bad_row" else 7 if key == "train.on_nan" else 0
+    wanted = {"data.on_bad_row": 6, "train.on_nan": 7, "rollout.tools.on_error": 5, "rollout.tools.timeout": 5}.get(key, 0)
     if first["exit"] != wanted:
         return f"the job without it ends with {first['exit']}: {first['error'][-600:]}"
     if second["exit"] in (2, 3, 70):
@@ -358,7 +397,8 @@ def main() -> int:
     faults = {key: "stands in no test" for key in known if key not in KEYS and key not in UNSEEN}
     faults |= {key: "is no key of a job" for key in KEYS if key not in known}
     keys = [key for key in KEYS if key in known and key not in UNSEEN and args.only in key]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool, Server(MODEL, most_adapters=100) as server:
+        SERVED["rollout"]["server"]["url"] = server.url
         @functools.lru_cache(None)
         def unchanged(job: str) -> dict:
             return seen(forge, Path(tempfile.mkdtemp(dir=folder)) / "before", json.loads(job))

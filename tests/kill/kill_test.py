@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Kills forge at random moments and expects nothing lost and no litter. Standard library only.
 
-    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy [grpo|ppo]] [--keep DIR]
+    python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy [grpo|ppo]]
+        [--tools] [--server] [--keep DIR]
 
 One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
 folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
@@ -12,7 +13,7 @@ the command three times over, each start killed while the one before may still b
 end with 75 and a checkpoint, a second SIGINT must end it within seconds, signals that a queue sends to program and engine
 alike must end it with 75 or 130 at any moment, and the runs must then complete as before. --policy: the run draws completions, has them
 scored by a process and takes four steps on each rollout, so that moments lie in drawing, scoring, old log-probabilities and
-updates; the files of its rollouts must be equal too. Prints one line per check and
+updates; the files of its rollouts must be equal too. --tools: a process answers its calls. --server: a server draws. Prints one line per check and
 "N passed, N failed".
 """
 import argparse
@@ -38,6 +39,8 @@ QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, 
 
 
 POLICY = None  # the objective that draws completions
+TOOLS = False  # completions of several turns
+SERVER = None  # that draws them
 JUDGE = """import json, sys, time
 print(json.dumps({"ready": 1}), flush=True)
 for line in sys.stdin:
@@ -49,6 +52,25 @@ for line in sys.stdin:
 """
 
 
+TOOL = """import json, sys
+json.loads(sys.stdin.readline())
+print(json.dumps({"ready": 1}), flush=True)
+for line in sys.stdin:
+    item = json.loads(line)
+    if "id" in item:
+        print(json.dumps({"id": item["id"], "content": "=%d;" % (sum(item["completion"].encode()) % 97)}), flush=True)
+"""
+
+
+def draw_otherwise(job: dict, folder: Path) -> None:
+    if TOOLS:
+        (folder / "tool.py").write_text(TOOL)
+        job["rollout"] |= {"stop": ["e", "a", "t", "o"], "max_new_tokens": 30,
+                           "tools": {"command": [sys.executable, str(folder / "tool.py")], "max_turns": 3}}
+    if SERVER:
+        job["rollout"] |= {"provider": "http", "server": {"url": SERVER.url}}
+
+
 def draw_completions(job: dict, folder: Path) -> None:
     (folder / "judge.py").write_text(JUDGE)
     (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"Question {i}: what is {7 * i} and {i % 5}?"}) + "\n" for i in range(30)))
@@ -58,6 +80,7 @@ def draw_completions(job: dict, folder: Path) -> None:
         job["objective"] |= {"value": {"pretrain_steps": 6}, "success_nll": 0.1}
     job["data"] = {"train": [{"path": str(folder / "prompts.jsonl")}], "eval_fraction": 0.1, "max_length": 96}
     job["rollout"] = {"prompts_per_step": 4, "samples_per_prompt": 4, "max_new_tokens": 12}
+    draw_otherwise(job, folder)
     job["rewards"] = [{"name": "judge", "type": "command", "command": [sys.executable, str(folder / "judge.py")]},
                       {"type": "length", "max": 6, "slack": 8, "weight": 0.5}]
     del job["train"]["global_batch_size"]
@@ -200,8 +223,8 @@ def compare(folder: Path, golden: Path) -> list[str]:
             faults.append(f"{name} is missing")
         elif (run / name).read_bytes() != (want / name).read_bytes():
             faults.append(f"{name} differs from the undisturbed run's")
-    rollouts = {path.name: path.read_bytes() for path in (want / "rollouts").glob("*")}
-    if {path.name: path.read_bytes() for path in (run / "rollouts").glob("*")} != rollouts:
+    rollouts = {path.name: path.read_bytes() for path in (want / "rollouts").glob("*.jsonl")}
+    if {path.name: path.read_bytes() for path in (run / "rollouts").glob("*.jsonl")} != rollouts:
         faults.append("rollouts differ from the undisturbed run's")
     got, expected = steps_of(folder), steps_of(golden)
     if [e["step"] for e in got] != list(range(1, len(expected) + 1)):
@@ -399,9 +422,15 @@ def main() -> int:
     parser.add_argument("--objective", choices=("sft", *ANSWERS), default="sft")
     parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
     parser.add_argument("--policy", nargs="?", const="grpo", choices=["grpo", "ppo"], help="draw completions and train on their rewards")
+    parser.add_argument("--tools", action="store_true", help="with --policy: a process answers the model's calls")
+    parser.add_argument("--server", action="store_true", help="with --policy: a server draws the completions")
     args = parser.parse_args()
-    global OBJECTIVE, POLICY
-    OBJECTIVE, POLICY = args.objective, args.policy
+    global OBJECTIVE, POLICY, TOOLS, SERVER
+    OBJECTIVE, POLICY, TOOLS = args.objective, args.policy, args.tools
+    if args.server:
+        sys.path.insert(0, str(TINY.parents[1] / "behaviour"))
+        from completion_server import Server
+        SERVER = Server(TINY, most_adapters=10 ** 6).__enter__()  # whoever is killed unloads nothing
     checks, rng = Checks(), random.Random(args.seed)
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep.resolve() if args.keep else Path(temporary)

@@ -1,5 +1,6 @@
 // A rollout in a checkpoint comes back to the bit, and its file gives scores back to the same completions alone.
 #include "core/io/members.h"
+#include "core/rollout/recorded.h"
 #include "core/rollout/rollout_metrics.h"
 #include "tests/rollout/rollouts.h"
 
@@ -32,12 +33,16 @@ TEST_CASE("a rollout survives a checkpoint to the bit") {
   rollout.completions[0].old_logps = {-0.1F, 1e-30F, -7.25F};
   rollout.completions[0].advantage = 0.1 + 0.2;
   rollout.completions[0].counts = true;
+  rollout.completions[0].inserted = {{1, 2}};
+  rollout.completions[0].sampler_logps = {-0.1F, -3e-8F};
   const Json json = rollout;
   const auto back = parse_json(dump_json(json), "x", ErrorKind::internal).get<Rollout>();
   CHECK(dump_json(Json(back)) == dump_json(json));
   CHECK(back.completions[0].old_logps == rollout.completions[0].old_logps);
   CHECK(back.completions[0].advantage == rollout.completions[0].advantage);
   CHECK(back.completions[0].reward == rollout.completions[0].reward);
+  CHECK(back.completions[0].inserted == rollout.completions[0].inserted);
+  CHECK(back.completions[0].tokens() == 2);
   CHECK_FALSE(back.completions[0].parts[1].score);
   Json damaged = json;
   damaged["completions"][0]["ids"] = "none";
@@ -45,15 +50,16 @@ TEST_CASE("a rollout survives a checkpoint to the bit") {
 }
 
 TEST_CASE("scores are taken from a file for the same completion, and for no other") {
+  const TemporaryFolder folder;
   const Completion written = scored();
-  const Json line = parse_json(dump_json(rollout_line(written, rewards())), "x", ErrorKind::internal);
+  const RecordedRollout recorded(folder.write("rollout.jsonl", dump_json(rollout_line(written, rewards())) + "\n{\"torn"));
   const auto empty = [&] {
     Completion c = scored();
     c.parts.clear(), c.reward.reset(), c.text.clear();
     return c;
   };
   Completion same = empty();
-  REQUIRE(take_scores(line, rewards(), same));
+  REQUIRE(recorded.take_scores(rewards(), same));
   CHECK(same.reward == written.reward);
   CHECK(same.parts[0].score == written.parts[0].score);
   CHECK_FALSE(same.parts[1].score);
@@ -63,13 +69,49 @@ TEST_CASE("scores are taken from a file for the same completion, and for no othe
            [](Completion& c) { c.place = 0; }, [](Completion& c) { c.prompt = 2; }}) {
     Completion other = empty();
     change(other);
-    CHECK_FALSE(take_scores(line, rewards(), other));
+    CHECK_FALSE(recorded.take_scores(rewards(), other));
     CHECK(other.parts.empty());
   }
   std::vector<RewardConfig> renamed = rewards();
   renamed[1].name = "short";
   Completion other = empty();
-  CHECK_FALSE(take_scores(line, renamed, other));
+  CHECK_FALSE(recorded.take_scores(renamed, other));
+  CHECK_FALSE(RecordedRollout(folder.path() + "/none.jsonl").take_scores(rewards(), same));
+}
+
+TEST_CASE("what a server drew and a tool answered is taken from a file") {
+  const TemporaryFolder folder;
+  Completion written = scored();
+  written.ids = {4, 9, 30, 31, 5, 2};
+  written.inserted = {{2, 4}};
+  written.sampler_logps = {-0.1F, -1.2345678F, -3e-8F, -2};
+  written.turns = 2, written.text_begin = 4, written.text_tokens = 1;
+  written.adapter = "step-000003-12345678";
+  const RecordedRollout recorded(folder.write("rollout.jsonl", dump_json(rollout_line(written, rewards())) + "\n"));
+  const Completion asked{.prompt = 3, .draw = 5, .place = 1, .sample = 2};
+  Completion drawn = asked;
+  CHECK_FALSE(recorded.take_draw("step-000003-87654321", drawn));
+  CHECK(drawn.ids.empty());
+  REQUIRE(recorded.take_draw(written.adapter, drawn));
+  CHECK(drawn.ids == written.ids);
+  CHECK(drawn.sampler_logps == written.sampler_logps);
+  CHECK(drawn.inserted == written.inserted);
+  CHECK(std::tuple(drawn.turns, drawn.text_begin, drawn.text_tokens, drawn.truncated) == std::tuple(2, 4, 1, false));
+  Completion turn = asked;
+  turn.ids = {4, 9};
+  REQUIRE(recorded.tool_answer(turn));
+  CHECK(recorded.tool_answer(turn)->ids == std::vector<int32_t>{30, 31});
+  turn.ids = {4, 8};
+  CHECK_FALSE(recorded.tool_answer(turn));
+  turn.ids = {4};
+  CHECK_FALSE(recorded.tool_answer(turn));
+  turn.ids = written.ids;
+  REQUIRE(recorded.tool_answer(turn));
+  CHECK(recorded.tool_answer(turn)->over);
+  written.failure = "no answer", written.truncated = true;
+  const RecordedRollout failed(folder.write("failed.jsonl", dump_json(rollout_line(written, rewards())) + "\n"));
+  CHECK(failed.tool_answer(turn)->failure == "no answer");
+  CHECK(failed.tool_answer(turn)->truncated);
 }
 
 TEST_CASE("what a rollout says of itself") {

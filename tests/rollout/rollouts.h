@@ -24,6 +24,7 @@ inline Rollout rollout_of(const std::vector<std::vector<int64_t>>& lengths, cons
     for (size_t i = 0; i < lengths[g].size(); ++i) {
       Completion c{.prompt = static_cast<int64_t>(g), .group = static_cast<int64_t>(g), .sample = static_cast<int64_t>(i)};
       c.ids.assign(static_cast<size_t>(lengths[g][i]), 7);
+      c.sampler_logps.assign(c.ids.size(), -1);
       c.text_tokens = lengths[g][i];
       c.reward = rewards[g][i];
       rollout.completions.push_back(std::move(c));

@@ -1,0 +1,112 @@
+"""GRPO against TRL's, in turns on the CPU: the step on the same completions, and the drawing of 32 of them against transformers' generate.
+
+    python3 bench/reinforce/against_trl.py --forge build/bin/forge --python VENV/bin/python --model FOLDER
+        [--rounds 3] [--steps 5] [--precision fp32] [--write bench/results/reinforce-speed-DATE.md]
+
+FOLDER is SmolLM2-135M-Instruct as transformers reads it. --python has torch, transformers, peft, trl, datasets. In each round forge runs
+a job of 4 × 8 completions of at most 32 tokens; then peer.py takes the same steps on the completions that forge drew, and
+draws as many from the same prompts. forge's rates are of its own events: tokens over train_seconds, drawn tokens over sample_seconds, without
+the two steps of warm-up that the others are granted too. Memory is the largest resident set of the whole process: of forge with drawing, of
+TRL without. Ratios are medians over rounds of each round's own. Exits 1 where one misses its mark.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "cpu"))
+import contestants  # noqa: E402
+
+TRAIN, MEMORY, DRAW = 2.0, 0.4, 5.0
+
+
+def write_job(folder: Path, args) -> Path:
+    job = {
+        "version": 1, "name": "grpo", "seed": 1, "output_dir": str(folder / "runs"), "model": {"path": str(args.model)},
+        "adapter": {"type": "lora", "rank": 8, "alpha": 16}, "objective": {"type": "grpo"},
+        "data": {"train": str(ROOT / "examples" / "plain-questions.jsonl"), "max_length": 128},
+        "rollout": {"prompts_per_step": 4, "samples_per_prompt": 8, "max_new_tokens": 32},
+        "rewards": [{"type": "length", "max": 1, "slack": 400, "unit": "characters"}],  # hardly two texts are of one length
+        "train": {"max_steps": args.steps, "precision": args.precision, "threads": os.cpu_count()},
+        "optimizer": {"learning_rate": 1e-6}, "schedule": {"type": "constant"},
+    }
+    path = folder / "job.json"
+    path.write_text(json.dumps(job))
+    return path
+
+
+def forge_turn(args, folder: Path, job: Path) -> tuple:
+    """(trained tokens a second, drawn tokens a second, peak bytes)"""
+    run = folder / "runs" / "grpo"
+    result = contestants.measure([args.forge, "run", str(job), "--quiet"], run / "metrics.jsonl", folder / "log")
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    counted = slice(contestants.WARM_UP_STEPS, None)
+    rollouts = [e for e in events if e["event"] == "rollout"][counted]
+    steps = [e for e in events if e["event"] == "step"][counted]
+    trained = sum(e["tokens"] for e in steps) / sum(e["train_seconds"] for e in rollouts)
+    drawn = sum(e["sample_tokens_per_second"] * e["sample_seconds"] for e in rollouts) / sum(e["sample_seconds"] for e in rollouts)
+    return trained, drawn, result.peak_rss_bytes
+
+
+def peer_turn(args, what: str, folder: Path, job: Path) -> contestants.Result:
+    metrics = folder / f"{what}.jsonl"
+    command = [args.python, str(ROOT / "bench" / "reinforce" / "peer.py"), what, str(job), str(folder / "runs" / "grpo"), str(folder / "dump.jsonl"),
+               str(metrics)]
+    return contestants.measure(command, metrics, folder / "log")
+
+
+def processor() -> str:
+    names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    flags = Path("/proc/cpuinfo").read_text()
+    has = ", ".join(word for word, flag in (("AMX-BF16", "amx_bf16"), ("AVX512-BF16", "avx512_bf16"), ("AVX-512", "avx512f")) if flag in flags)
+    return f"{names[0] if names else 'unknown processor'} ({has}), {os.cpu_count()} cores"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--forge", required=True)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--write", type=Path)
+    args = parser.parse_args()
+    lines = [f"# GRPO against TRL 1.16, SmolLM2-135M-Instruct, LoRA rank 8, 4 × 8 completions of at most 32 tokens, {args.precision}", "",
+             f"{datetime.date.today()}, {processor()}", "",
+             f"    python3 bench/reinforce/against_trl.py --forge build/bin/forge --python VENV/bin/python --model FOLDER --rounds {args.rounds} "
+             f"--steps {args.steps} --precision {args.precision}", "",
+             "| round | forge trains tokens/s | TRL | ratio | forge draws tokens/s | generate | ratio | forge peak MB | TRL peak MB | ratio |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    print("\n".join(lines), flush=True)
+    ratios = {"train": [], "draw": [], "memory": []}
+    for number in range(args.rounds):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            job = write_job(folder, args)
+            subprocess.run([args.forge, "data", str(job), "--dump", str(folder / "dump.jsonl")], check=True, capture_output=True)
+            trained, drawn, peak = forge_turn(args, folder, job)
+            train, generate = peer_turn(args, "train", folder, job), peer_turn(args, "generate", folder, job)
+        ratios["train"].append(trained / train.tokens_per_second)
+        ratios["draw"].append(drawn / generate.tokens_per_second)
+        ratios["memory"].append(peak / train.peak_rss_bytes)
+        lines.append(f"| {number + 1} | {trained:.0f} | {train.tokens_per_second:.0f} | {ratios['train'][-1]:.2f} | {drawn:.0f} | "
+                     f"{generate.tokens_per_second:.0f} | {ratios['draw'][-1]:.2f} | {peak / 1e6:.0f} | {train.peak_rss_bytes / 1e6:.0f} | "
+                     f"{ratios['memory'][-1]:.2f} |")
+        print(lines[-1], flush=True)
+    medians = {name: statistics.median(values) for name, values in ratios.items()}
+    lines.append(f"| median | | | {medians['train']:.2f} | | | {medians['draw']:.2f} | | | {medians['memory']:.2f} |")
+    print(lines[-1], flush=True)
+    if args.write:
+        args.write.write_text("\n".join(lines) + "\n")
+    return int(medians["train"] < TRAIN or medians["draw"] < DRAW or medians["memory"] > MEMORY)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+#include "cli/draw_host.h"
+
+#include "core/reward/score.h"
+
+namespace forge {
+
+DrawHost::DrawHost(const Plan& plan)
+    : plan_(plan),
+      server_({.url = plan.job.rollout.server.url.value_or(""),
+               .headers = plan.job.rollout.server.headers,
+               .timeout = plan.job.rollout.server.timeout,
+               .concurrency = plan.job.rollout.server.concurrency}) {}
+
+Json DrawHost::answer(const Json& event, const AnswerPort& engine) {
+  const std::string adapter = event.at("adapter");
+  const auto& elsewhere = plan_.job.rollout.server.adapter_folder;
+  server_.use(plan_.job.name + "-" + adapter, elsewhere ? *elsewhere + "/" + adapter : event.at("folder").get<std::string>(), engine.stopped);
+  std::vector<AskedCompletion> asked;
+  for (const Json& item : event.at("items"))
+    asked.push_back({item.at("ids").get<std::vector<int32_t>>(), item.at("max_tokens"), item.at("seed")});
+  const DrawSettings settings{.temperature = event.at("temperature"),
+                              .stop_ids = event.at("stop_ids").get<std::vector<int32_t>>(),
+                              .vocab_size = plan_.model.vocab_size};
+  const std::vector<DrawnCompletion> drawn = server_.draw(asked, settings, engine.stopped);
+  if (engine.stopped()) throw ScoringStopped{};
+  Json items = Json::array();
+  for (const DrawnCompletion& one : drawn) items.push_back({{"ids", one.ids}, {"logps", one.logps}, {"stopped", one.stopped}});
+  return {{"items", std::move(items)}};
+}
+
+}  // namespace forge

@@ -1,0 +1,69 @@
+#pragma once
+// Processes of the user's that answer lines of JSON: those that score completions, and tools that a model calls.
+// docs/rewards.md has the protocol.
+//
+//   ChildPool pool({.name = "reward tests", .child = {.command = {"python3", "tests.py"}}, .greeting = {{"forge", 1}}});
+//   std::vector<ChildReply> replies = pool.ask(items, {{"end", 12}}, most_failures, check);   // in the order of items
+//
+// Item k goes to process k modulo `workers`, whoever is free: what a process sees does not depend on timing. A process
+// that hangs or ends is started again and its item tried once more; then the item has failed.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/io/json.h"
+#include "core/reward/child_process.h"
+#include "core/reward/score.h"
+
+namespace forge {
+
+struct ChildPoolSettings {
+  std::string name;  // in messages: "reward tests"
+  ChildSettings child;
+  int64_t workers = 1;
+  double timeout = 60;     // seconds an item
+  Json greeting;           // the first line; the process answers {"ready": 1}
+  std::string nan_hint{};  // behind the message that JSON has no NaN
+};
+
+struct ChildItem {
+  Json line;          // with a whole number as "id", unique in its batch
+  std::string place;  // of its row, for messages
+};
+
+// What a process answered, or why there is nothing.
+struct ChildReply {
+  Json reply;
+  std::string failure;
+};
+
+// What is wrong with a reply that is no failure it states; empty: nothing. Wrong replies stop the run.
+using ReplyCheck = std::function<std::string(const Json& reply)>;
+
+struct PoolCounts {
+  int64_t timeouts = 0, crashes = 0;
+};
+
+class ChildPool {
+ public:
+  explicit ChildPool(ChildPoolSettings settings);
+  ~ChildPool();
+
+  // Processes are started when first needed, and stay. Throws Error(environment) with the process's last words when it
+  // does not start, breaks the protocol or ends three times, and once more than `most_failures` items have failed. Throws
+  // ScoringStopped within a tenth of a second once `stopped` says so; who was asked then is ended with the pool.
+  std::vector<ChildReply> ask(const std::vector<ChildItem>& items, const Json& end, int64_t most_failures, const ReplyCheck& check,
+                              const std::function<bool()>& stopped = {});
+  const PoolCounts& counts() const { return counts_; }
+
+ private:
+  class Worker;
+  class Batch;
+  ChildPoolSettings settings_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  PoolCounts counts_;
+};
+
+}  // namespace forge

@@ -1,0 +1,252 @@
+#include "core/train/drawing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "core/adapter/adapter_file.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/random.h"
+#include "core/model/generate.h"
+#include "core/run/run_folder.h"
+#include "core/train/step.h"
+#include "providers/engine_providers.h"
+
+namespace forge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kKeptAdapters = 2;  // the one in use, and the one before: a server may still read it
+
+std::string name_of_draw(const Completion& c) {
+  std::string name = "completion/" + std::to_string(c.draw) + "/" + std::to_string(c.place) + "/" + std::to_string(c.prompt) + "/" +
+                     std::to_string(c.sample);
+  return c.turns == 0 ? name : name + "/" + std::to_string(c.turns);
+}
+
+// vLLM takes seeds of 64 bits; 31 suit everybody.
+int64_t seed_of(int64_t seed, uint64_t stream) {
+  return static_cast<int64_t>(stream_of(std::to_string(seed) + "/" + std::to_string(stream)) & 0x7fffffff);
+}
+
+}  // namespace
+
+// One answer of the model, to be drawn.
+struct Drawing::Turn {
+  Completion* completion = nullptr;
+  std::vector<int32_t> prompt;  // all that stands before it
+  int64_t room = 0;             // tokens that the completion may have in all
+  uint64_t stream = 0;
+  int32_t ended_by = -1;     // the end token
+  int64_t stop_tokens = 0;   // of a text that ended it
+  bool ended = false;        // not at a limit
+
+  int64_t left() const { return room - static_cast<int64_t>(completion->ids.size()); }
+  // Once it is drawn.
+  void close(bool stopped) {
+    Completion& c = *completion;
+    ended = stopped;
+    c.truncated = !stopped;
+    c.text_tokens = static_cast<int64_t>(c.ids.size()) - c.text_begin - stop_tokens - (ended_by >= 0);
+    ++c.turns;
+  }
+};
+
+Drawing::Drawing(Session& session, std::string run_folder, Ask ask, StopFlag& stop)
+    : session_(session),
+      config_(session.job.rollout),
+      run_folder_(std::move(run_folder)),
+      ask_(std::move(ask)),
+      stop_(stop),
+      served_(config_.provider == RolloutProvider::http),
+      has_tools_(!config_.tools.command.empty()) {}
+
+void Drawing::draw(const DataSet& data, const DrawPurpose& purpose, const RecordedRollout& recorded, std::vector<Completion>& completions,
+                   DrawCost& cost) {
+  const auto start = Clock::now();
+  const int64_t samples = purpose.greedy ? 1 : config_.samples_per_prompt;
+  std::vector<Turn> turns = first_turns(data, purpose, completions);
+  if (served_) {
+    const std::string adapter = publish(purpose.step);
+    std::erase_if(turns, [&](const Turn& turn) {
+      turn.completion->adapter = adapter;
+      return recorded.take_draw(adapter, *turn.completion);
+    });
+  }
+  for (int64_t group = samples; !turns.empty(); group = 1) {
+    served_ ? draw_served(turns, purpose) : draw_here(turns, purpose, group, cost);
+    if (!has_tools_) break;
+    turns = called(std::move(turns), purpose, recorded);
+  }
+  cost.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<Drawing::Turn> Drawing::first_turns(const DataSet& data, const DrawPurpose&, std::vector<Completion>& completions) const {
+  std::vector<Turn> turns;
+  for (Completion& c : completions) {
+    Turn turn{.completion = &c, .prompt = data.example(c.prompt).ids, .stream = stream_of(name_of_draw(c))};
+    turn.room = std::min(config_.max_new_tokens, session_.job.data.max_length - static_cast<int64_t>(turn.prompt.size()));
+    turns.push_back(std::move(turn));
+  }
+  return turns;
+}
+
+void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, int64_t samples, DrawCost& cost) {
+  std::vector<std::vector<int32_t>> prompts;
+  SamplingConfig sampling{.max_new_tokens = 1,
+                          .temperature = purpose.greedy ? 0 : config_.temperature,
+                          .seed = session_.job.seed,
+                          .stop_ids = session_.plan.rollout.stop_ids,
+                          .stop_sequences = session_.plan.rollout.stop_sequences,
+                          .samples = samples};
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (i % static_cast<size_t>(samples) == 0) prompts.push_back(turns[i].prompt);
+    sampling.streams.push_back(turns[i].stream);
+    sampling.max_new_tokens = std::max(sampling.max_new_tokens, turns[i].left());
+  }
+  const GenerationEvents events{
+      .token =
+          [&](int64_t text, int32_t id, float logp) {
+            if (stop_.requested) throw StepInterrupted{};
+            Turn& turn = turns[static_cast<size_t>(text)];
+            turn.completion->ids.push_back(id);
+            turn.completion->sampler_logps.push_back(logp);
+            return turn.left() > 0;
+          },
+      .end =
+          [&](int64_t text, const GenerationEnd& end) {
+            Turn& turn = turns[static_cast<size_t>(text)];
+            if (end.reason == TextEnd::not_finite)
+              throw Error(ErrorKind::diverged, "a completion's token " + std::to_string(end.tokens + 1) + ": no logit is a number")
+                  .hint("the last checkpoint is untouched; lower optimizer.learning_rate");
+            turn.stop_tokens = end.stop_tokens;
+            turn.ended_by = end.stop_id;
+            if (end.stop_id >= 0) {
+              turn.completion->ids.push_back(end.stop_id);
+              turn.completion->sampler_logps.push_back(end.stop_logp);
+            }
+            turn.close(end.reason == TextEnd::stop);
+          }};
+  const auto decoder = make_decoder(session_.plan.provider_name(), session_.model, *session_.trainables,
+                                    step_options(session_.plan.model, session_.job, session_.sites, Checkpointing::none));
+  const int64_t slots = std::max(samples, *config_.slots / samples * samples);
+  const GenerationStats generated = generate(*decoder, prompts, sampling, {slots, session_.plan.rollout.prompt_tokens}, events);
+  cost.prompt_tokens += generated.prompt_tokens;
+  cost.slots = std::max(cost.slots, slots);
+}
+
+// --- by a server ---
+
+// Writes the adapter as it is now where the server finds it. → its name, which no other weights ever have
+std::string Drawing::publish(int64_t step) const {
+  const std::string root = RunPaths{run_folder_}.served_adapters();
+  make_directories(root);
+  const std::string temporary = make_temporary_sibling(root + "/adapter");
+  save_adapter(temporary, *session_.trainables, session_.sites, session_.job.adapter, session_.model_name, session_.residual);
+  const std::string name = fmt::format("step-{:06}-{}", step, hash_file(temporary + "/adapter_model.safetensors").substr(0, 8));
+  if (file_exists(root + "/" + name))  // the server may be reading it
+    std::filesystem::remove_all(temporary);
+  else
+    replace_directory(temporary, root + "/" + name);
+  std::vector<std::string> others;
+  for (const auto& entry : std::filesystem::directory_iterator(root))
+    if (entry.path().filename() != name) others.push_back(entry.path().string());
+  std::sort(others.rbegin(), others.rend());
+  for (size_t i = kKeptAdapters - 1; i < others.size(); ++i) std::filesystem::remove_all(others[i]);
+  return name;
+}
+
+void Drawing::draw_served(std::vector<Turn>& turns, const DrawPurpose& purpose) {
+  std::vector<int32_t> stop_ids = session_.plan.rollout.stop_ids;
+  for (const std::vector<int32_t>& sequence : session_.plan.rollout.stop_sequences) stop_ids.push_back(sequence.at(0));
+  Json items = Json::array();
+  for (const Turn& turn : turns)
+    items.push_back({{"ids", turn.prompt}, {"max_tokens", turn.left()}, {"seed", seed_of(session_.job.seed, turn.stream)}});
+  const std::string name = turns.front().completion->adapter;
+  const Json answer = ask_({{"event", "draw"},
+                            {"rollout", purpose.rollout},
+                            {"step", purpose.step},
+                            {"split", purpose.split},
+                            {"adapter", name},
+                            {"folder", RunPaths{run_folder_}.served_adapters() + "/" + name},
+                            {"temperature", purpose.greedy ? 0 : config_.temperature},
+                            {"stop_ids", stop_ids},
+                            {"items", std::move(items)}});
+  FORGE_CHECK(answer.at("items").size() == turns.size(), answer.at("items").size() << " completions for " << turns.size() << " prompts");
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const Json& item = answer["items"][i];
+    Completion& c = *turns[i].completion;
+    for (const Json& id : item.at("ids")) c.ids.push_back(id.get<int32_t>());
+    for (const Json& logp : item.at("logps")) c.sampler_logps.push_back(logp.get<float>());
+    const bool stopped = item.at("stopped");
+    const auto& ends = session_.plan.rollout.stop_ids;
+    if (stopped && std::count(ends.begin(), ends.end(), c.ids.back()) > 0) turns[i].ended_by = c.ids.back();
+    else if (stopped) turns[i].stop_tokens = 1;
+    turns[i].close(stopped);
+  }
+}
+
+// --- tools ---
+
+// What follows the turns that ended: the turns that go on, behind what a tool answered.
+std::vector<Drawing::Turn> Drawing::called(std::vector<Turn> turns, const DrawPurpose& purpose, const RecordedRollout& recorded) {
+  std::erase_if(turns, [&](const Turn& turn) {
+    return !turn.ended || turn.left() <= 0 || turn.completion->turns >= config_.tools.max_turns;
+  });
+  std::vector<std::optional<RecordedRollout::Answer>> answers;
+  Json items = Json::array();
+  for (const Turn& turn : turns) {
+    const Completion& c = *turn.completion;
+    answers.push_back(recorded.tool_answer(c));
+    if (!answers.back())
+      items.push_back({{"id", items.size()},
+                       {"prompt", c.prompt},
+                       {"group", c.place},
+                       {"sample", c.sample},
+                       {"ids", std::vector<int32_t>(c.ids.begin() + c.text_begin, c.ids.end())},
+                       {"ended_by", turn.ended_by}});
+  }
+  if (!items.empty()) {
+    const int64_t turn = turns.front().completion->turns;
+    const size_t asked = items.size();
+    const Json said = ask_({{"event", "call"}, {"rollout", purpose.rollout}, {"step", purpose.step + 1}, {"split", purpose.split}, {"turn", turn},
+                            {"items", std::move(items)}}).at("items");
+    FORGE_CHECK(said.size() == asked, said.size() << " answers for " << asked << " calls");
+    size_t next = 0;
+    for (auto& answer : answers) {
+      if (answer) continue;
+      const Json& item = said[next++];
+      answer = RecordedRollout::Answer{.over = item.at("ids").is_null(), .failure = item.at("failure")};
+      if (!answer->over) answer->ids = item["ids"].get<std::vector<int32_t>>();
+    }
+  }
+  std::vector<Turn> next;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    Completion& c = *turns[i].completion;
+    c.failure = answers[i]->failure;
+    if (answers[i]->over) {
+      c.truncated = answers[i]->truncated;
+      continue;
+    }
+    // What the tool says needs room for an answer to it.
+    if (static_cast<int64_t>(answers[i]->ids.size()) >= turns[i].left()) {
+      c.truncated = true;
+      continue;
+    }
+    c.inserted.push_back({static_cast<int64_t>(c.ids.size()), static_cast<int64_t>(c.ids.size() + answers[i]->ids.size())});
+    const std::vector<int32_t>& prompt = turns[i].prompt;
+    Turn turn{.completion = &c, .prompt = prompt, .room = turns[i].room, .stream = stream_of(name_of_draw(c))};
+    turn.prompt.insert(turn.prompt.end(), c.ids.begin() + c.text_begin, c.ids.end());
+    turn.prompt.insert(turn.prompt.end(), answers[i]->ids.begin(), answers[i]->ids.end());
+    c.ids.insert(c.ids.end(), answers[i]->ids.begin(), answers[i]->ids.end());
+    c.text_begin = static_cast<int64_t>(c.ids.size());
+    next.push_back(std::move(turn));
+  }
+  return next;
+}
+
+}  // namespace forge

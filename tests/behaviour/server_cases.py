@@ -1,0 +1,109 @@
+"""Completions that a server draws: as many as asked for, by the right weights, and nothing wrong with them that goes unsaid."""
+import json
+import re
+
+from completion_server import Server
+from lab import MODEL, Lab
+from policy_cases import policy
+
+
+def served(lab: Lab, server: Server, timeout: float = 30, **more) -> dict:
+    sections = policy(lab, **more)
+    sections["rollout"] |= {"provider": "http", "max_new_tokens": 6, "server": {"url": server.url, "timeout": timeout}}
+    sections["train"] = {"max_steps": 4, "precision": "fp32"}
+    sections["optimizer"] = {"learning_rate": 0.05}
+    lab.job["train"] = sections["train"]
+    return sections
+
+
+def lines(lab: Lab, number: int, name: str = "run") -> list:
+    return [json.loads(line) for line in (lab.folder / name / f"rollouts/rollout-{number:06}.jsonl").read_text().splitlines()]
+
+
+def a_server_draws_with_each_new_adapter(lab: Lab):
+    with Server(MODEL) as server:
+        lab.run(**served(lab, server, eval={"every_steps": 2, "at_start": True}))
+        rollouts = lab.events("rollout")
+        assert [e["step"] for e in rollouts] == [1, 2, 3, 4] and all(e["completions"] == 12 for e in rollouts)
+        # The server's own arithmetic is of other code, in double precision.
+        assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
+        assert len(server.names) == len(set(server.names)) == 5 and all(name.startswith("run-step-") for name in server.names), server.names
+        assert server.adapters == {}, server.adapters.keys()  # the last one is dropped, too
+        asked = server.asked[-1]
+        assert asked["top_k"] == -1 and asked["n"] == 1 and asked["logprobs"] == 0 and asked["ignore_eos"] is True, asked
+        drawn = [e["seed"] for e in server.asked if e["temperature"] > 0]
+        assert len(set(drawn)) == len(drawn) == 48, drawn
+        for number in range(4):
+            for line in lines(lab, number):
+                assert len(line["ids"]) == len(line["sampler_logps"]) <= 6 and line["adapter"] in "".join(server.names), line
+        assert len(list((lab.folder / "run/rollouts/adapters").iterdir())) <= 2
+        first = lab.adapter()
+        # The same once more, though the server has other places for answers.
+        server.mode = "only token_id"
+        lab.run(name="again", **served(lab, server, eval={"every_steps": 2, "at_start": True}))
+        assert lab.adapter("again") == first and lines(lab, 3, "again") == lines(lab, 3)
+        said = lab.run(name="other", command="plan", **served(lab, server))
+        assert server.url in said and "rollout: cache" not in said and "1 forward" not in said, said
+
+
+def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
+    wrong = {"late": "imed out", "cut": "/completions: completion", "other ids": "log-probabilities differ from the trainer's|no stop token",
+             "too few logps": "log-probabilities for", "nan": "not finite", "null": "null as a log-probability", "positive": "0.5 as a log-probability",
+             "two choices": "2 choices, expected one", "other model": "answered by base", "other prompt": "read other prompt ids",
+             "too long": "asked were at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
+             "past the stop": "behind the stop token", "cut short": 'by "length" after 1 of 6', "aborted": 'ended by "abort"',
+             "no json": "expected JSON", "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
+             "loads nothing": "load_lora_adapter: status 404"}
+    with Server(MODEL) as server:
+        for mode, said in wrong.items():
+            server.mode = mode
+            heard = lab.run(name="wrong", code=5, **served(lab, server, timeout=0.5 if mode == "late" else 30))
+            assert re.search(said, heard) and server.url in heard, f"{mode}: {heard}"
+            assert lab.events("step", "wrong") == [] and not (lab.folder / "wrong/adapter").exists(), mode
+    heard = lab.run(name="wrong", code=5, **served(lab, server))
+    assert server.url in heard and "onnect" in heard, heard
+
+
+def a_server_that_ignores_the_adapter_is_noticed(lab: Lab):
+    with Server(MODEL) as server:
+        server.mode = "ignores the adapter"
+        heard = lab.run(code=5, **served(lab, server))
+        # The first adapter changes nothing, so the first rollout is right; the second one is not trained on.
+        assert "rollout 2: the server draws as the base model does" in heard, heard
+        assert [e["step"] for e in lab.events("step")] == [1], heard
+        server.mode = ""
+        lab.run(**served(lab, server))  # the server was mended
+        lab.run(name="undisturbed", **served(lab, server))
+        assert lab.adapter() == lab.adapter("undisturbed")
+
+
+def a_server_with_other_weights_is_noticed(lab: Lab):
+    with Server(MODEL) as server:
+        weights = server.llama.weights["lm_head.weight"]
+        server.llama.weights["lm_head.weight"] = [[3 * value for value in row] for row in weights]
+        heard = lab.run(code=5, **served(lab, server))
+        assert "rollout 1: the server's log-probabilities differ from the trainer's by" in heard and "rollout.server.max_gap is 0.1" in heard, heard
+        sections = served(lab, server)
+        sections["rollout"]["server"]["max_gap"] = 10
+        lab.run(name="wide", **sections)
+
+
+def what_a_server_drew_is_replayed(lab: Lab):
+    """Killed after it drew, by a judge that ends: the next start asks for nothing that stands in the file."""
+    with Server(MODEL) as server:
+        flag = lab.folder / "broken"
+        flag.touch()
+        sections = served(lab, server, mode=f"os._exit(3) if os.path.exists({str(flag)!r}) else reply.update(score=len(item['completion']))")
+        lab.run(code=5, **sections)
+        drawn = lines(lab, 0)
+        assert len(drawn) == 12 and all(line["rewards"] == {} for line in drawn)
+        assert len(server.asked) == 12, len(server.asked)
+        server.known.clear()
+        server.llama.weights["model.norm.weight"] = [2.0] * 32  # it would draw otherwise now
+        flag.unlink()
+        sections["rollout"]["server"]["max_gap"] = 100
+        lab.run(**sections)
+        again = lines(lab, 0)
+        assert [line["ids"] for line in again] == [line["ids"] for line in drawn] and all(line["rewards"] for line in again)
+        asked = [e for e in server.asked if e["temperature"] > 0]
+        assert len(asked) == 12 + 3 * 12, len(asked)

@@ -1,0 +1,166 @@
+"""Completions of several turns, between which a tool answers: what it says is read and never trained."""
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+
+from completion_server import Server
+from lab import MODEL, Lab
+from policy_cases import policy
+
+# A calculator that knows one sum, the length of what it is asked; every answer is noted.
+TOOL = """import json, os, sys, time
+greeting = json.loads(sys.stdin.readline())
+assert greeting["tools"] is True
+print(json.dumps({"ready": 1}), flush=True)
+folder = os.path.dirname(os.path.abspath(__file__))
+for line in sys.stdin:
+    item = json.loads(line)
+    if "id" not in item:
+        continue
+    reply = {"id": item["id"], "content": "=%d;" % (7 * len(item["completion"]))}
+    MODE
+    with open(os.path.join(folder, "answers"), "a") as file:
+        file.write(json.dumps([item, reply]) + "\\n")
+    print(json.dumps(reply), flush=True)
+"""
+
+
+def with_tool(lab: Lab, mode: str = "pass", turns: int = 3, **more) -> dict:
+    """A turn ends with any letter, which the model, that knows nothing, soon draws."""
+    sections = policy(lab, **more)
+    (lab.folder / "tool.py").write_text(TOOL.replace("MODE", mode))
+    sections["rollout"] |= {"max_new_tokens": 40, "stop": list("abcdefghijklmnopqrstuvwxyz"),
+                            "tools": {"command": [sys.executable, str(lab.folder / "tool.py")], "max_turns": turns, "timeout": 0.5}}
+    lab.job["train"] = {"max_steps": 4, "precision": "fp32"}
+    return sections
+
+
+def lines(lab: Lab, number: int, name: str = "run") -> list:
+    return [json.loads(line) for line in (lab.folder / name / f"rollouts/rollout-{number:06}.jsonl").read_text().splitlines()]
+
+
+def answers(lab: Lab) -> list:
+    return [json.loads(line) for line in (lab.folder / "answers").read_text().splitlines()]
+
+
+def a_tool_answers_and_the_model_goes_on(lab: Lab):
+    lab.run(**with_tool(lab, eval={"every_steps": 4}))
+    rollouts, steps = lab.events("rollout"), lab.events("step")
+    assert max(e["turns"]["max"] for e in rollouts) == 3 and all(e["tool_failures"] == 0 for e in rollouts), rollouts
+    # The trainer finds each drawn token as likely as the decoder did, behind the same inserted ids.
+    assert all(e["sampler_gap"] is not None and e["sampler_gap"] < 1e-5 for e in rollouts), rollouts
+    said = [reply["content"] for _, reply in answers(lab)]
+    assert all(reply["content"] == "=%d;" % (7 * len(item["completion"])) for item, reply in answers(lab))
+    inserted = 0
+    for number, (rollout, step) in enumerate(zip(rollouts, steps)):
+        drawn = 0
+        for line in lines(lab, number):
+            spans = line.get("inserted", [])
+            assert line.get("turns", 1) == len(spans) + 1 and len(line["ids"]) <= 40, line
+            assert len(line["sampler_logps"]) == len(line["ids"]) - sum(end - begin for begin, end in spans), line
+            assert all(begin < end for begin, end in spans) and (not spans or line["text_begin"] == spans[-1][1]), line
+            drawn += len(line["sampler_logps"])
+            inserted += len(spans)
+            begin = line.get("text_begin", 0)
+            assert line["tokens"] <= len(line["ids"]) - begin, line
+            if spans:
+                assert any(answer in line["transcript"] for answer in said), line
+        assert rollout["inserted_tokens"]["max"] > 0
+        if rollout["flat_groups"] == 0 and rollout["unscored"] == 0:
+            assert step["supervised_tokens"] == drawn, (step, drawn)
+    assert 0 < inserted <= len(said)
+    # Neither slots nor neighbours decide.
+    sections = with_tool(lab, eval={"every_steps": 4})
+    sections["rollout"]["slots"] = 4
+    lab.run(name="narrow", **sections)
+    assert lab.adapter("narrow") == lab.adapter() and lines(lab, 3, "narrow") == lines(lab, 3)
+
+
+def what_is_inserted_is_never_trained(lab: Lab):
+    """The same run, but the tool's answers stand in the prompts: other text, the same divisor."""
+    lab.run(**with_tool(lab, turns=2))
+    sections = with_tool(lab, turns=2, mode='reply["content"] = "zzzzzzzzzzzzzzz"')
+    lab.run(name="loud", **sections)
+    quiet, loud = lab.events("step"), lab.events("step", "loud")
+    first = [line for line in lines(lab, 0, "loud") if line.get("inserted")]
+    assert first and all(span[1] - span[0] > 4 for line in first for span in line["inserted"]), first
+    assert loud[0]["supervised_tokens"] <= quiet[0]["supervised_tokens"] + 12 * 40
+    assert loud[0]["supervised_tokens"] <= sum(len(line["sampler_logps"]) for line in lines(lab, 0, "loud"))
+
+
+def conversations_go_on_by_their_template(lab: Lab):
+    (lab.folder / "plain.jinja").write_text(
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
+    sections = with_tool(lab, mode='reply["role"] = "tool"', turns=2)
+    rows = [{"prompt": [{"role": "user", "content": f"What is {i}?"}]} for i in range(24)]
+    (lab.folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sections["data"]["template"] = str(lab.folder / "plain.jinja")
+    lab.run(**sections)
+    several = [line for number in range(4) for line in lines(lab, number) if line.get("turns", 1) > 1]
+    assert several
+    for line in several:
+        (begin, end), = line["inserted"]
+        assert line["ids"][begin] == 2, line  # the turn's end, which the model did not write
+        assert "<|im_end|><tool>=" in line["transcript"] and ";<|im_end|><assistant>" in line["transcript"], line["transcript"]
+    said = answers(lab)
+    assert all(item["messages"][0]["role"] == "user" and item["turn"] == 1 for item, _ in said)
+
+
+def tools_that_fail_end_as_documented(lab: Lab):
+    for mode, said in [("os._exit(3)", "ended with exit code 3"), ("time.sleep(60)", "no answer within"), ('print("hello", flush=True)', 'it wrote "hello"'),
+                       ('reply["content"] = float("nan")', "JSON has no NaN"), ("print(json.dumps(reply), flush=True)", "twice"),
+                       ('reply["id"] = 999', "was not asked for"), ('reply = {"id": item["id"]}', "neither content nor done nor error"),
+                       ('reply = {"id": item["id"], "error": "no such tool"}', "no such tool"), ('reply["content"] = ""', "its content is empty")]:
+        heard = lab.run(code=5, name="fails", **with_tool(lab, mode=mode))
+        assert "rollout.tools: " in heard and said in heard, f"{mode}: {heard}"
+        assert lab.events("step", "fails") == []
+        shutil.rmtree(lab.folder / "fails")
+    sections = with_tool(lab, mode='reply = {"id": item["id"], "error": "no such tool"} if item["id"] == 0 else reply')
+    sections["rollout"]["tools"]["on_error"] = "unscored"
+    lab.run(**sections)
+    rollouts = lab.events("rollout")
+    assert all(e["unscored"] == e["tool_failures"] for e in rollouts) and rollouts[0]["tool_failures"] >= 1, rollouts
+    assert any(line["unscored"] == "rollout.tools: no such tool" and line["reward"] is None for line in lines(lab, 0))
+    sections = with_tool(lab, mode='reply = {"id": item["id"], "done": True}')
+    lab.run(name="done", **sections)
+    assert all(e["turns"]["max"] == 1 for e in lab.events("rollout", "done"))
+
+
+def a_tool_that_answers_otherwise_is_replayed(lab: Lab):
+    """Killed while a judge thinks: what the tool said before stands in the file."""
+    flag = lab.folder / "slow"
+    flag.touch()
+    sections = with_tool(lab, mode='import random; reply["content"] = "=%d;" % random.randrange(10 ** 6)', turns=2)
+    judge = (f'time.sleep(60) if os.path.exists({str(flag)!r}) else reply.update(score=len(item["completion"]))')
+    sections["rewards"] = policy(lab, mode=judge)["rewards"] and [
+        {"name": "judge", "type": "command", "command": [sys.executable, str(lab.folder / "judge.py")], "timeout": 100}]
+    import subprocess
+    job = json.loads(json.dumps(lab.job)) | {"name": "run"} | {key: value for key, value in sections.items()}
+    (lab.folder / "run.json").write_text(json.dumps(job))
+    process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    record, end = lab.folder / "run/rollouts/rollout-000000.jsonl", time.monotonic() + 60
+    while not record.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    drawn, asked = lines(lab, 0), len(answers(lab))
+    assert any(line.get("inserted") for line in drawn) and all(line["rewards"] == {} for line in drawn)
+    flag.unlink()
+    lab.run(**sections)
+    again = lines(lab, 0)
+    assert [line["ids"] for line in again] == [line["ids"] for line in drawn] and all(line["rewards"] for line in again)
+    items = [item for item, _ in answers(lab)[asked:]]
+    assert items and min(item["step"] for item in items) == 2, "the tool was asked again about the first rollout"
+
+
+def a_server_draws_several_turns(lab: Lab):
+    with Server(MODEL) as server:
+        sections = with_tool(lab, turns=2)
+        sections["rollout"] |= {"provider": "http", "server": {"url": server.url, "timeout": 10}, "max_new_tokens": 16}
+        lab.run(**sections)
+        rollouts = lab.events("rollout")
+        assert max(e["turns"]["max"] for e in rollouts) == 2
+        assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts

@@ -1,0 +1,52 @@
+// A server that draws without the adapter, or with other weights, is told from rounding.
+#include "core/base/random.h"
+#include "core/rollout/same_weights.h"
+#include "tests/rollout/rollouts.h"
+
+using namespace forge;
+
+namespace {
+
+// `effect` of what the adapter changes, which is `change` a token, plus noise.
+Rollout drawn_with(double effect, double change, double noise, int64_t tokens = 200) {
+  Rollout rollout;
+  Completion c{.adapter = "step-000001-0"};
+  for (int64_t t = 0; t < tokens; ++t) {
+    const double base = -2, policy = base + change * normal(1, 1, static_cast<uint64_t>(t));
+    c.sampler_logps.push_back(static_cast<float>(base + effect * (policy - base) + noise * normal(1, 2, static_cast<uint64_t>(t))));
+    c.old_logps.push_back(static_cast<float>(policy));
+    c.base_logps.push_back(static_cast<float>(base));
+  }
+  rollout.completions.push_back(std::move(c));
+  return rollout;
+}
+
+std::string said(const Rollout& rollout, double max_gap = 0.1) {
+  try {
+    require_same_weights(rollout, {.url = "http://s/v1", .max_gap = max_gap});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a server that applies the adapter passes, whatever its rounding") {
+  for (const double change : {0.0, 1e-4, 0.02, 1.0}) CHECK(said(drawn_with(1, change, 0.03)) == "");
+  const WeightsSeen seen = weights_seen(drawn_with(1, 0.5, 0.03).completions);
+  CHECK(seen.effect == Approx(1).margin(3 * seen.error));
+  CHECK(seen.gap == Approx(0.03 * 0.798).epsilon(0.2));  // the mean of |normal|
+  CHECK(seen.tokens == 200);
+}
+
+TEST_CASE("a server that ignores the adapter is noticed as soon as its effect can be seen") {
+  for (const double change : {0.02, 0.1, 0.5}) CHECK_THAT(said(drawn_with(0, change, 0.03)), Catch::Contains("draws as the base model does"));
+  CHECK_THAT(said(drawn_with(0, 0.5, 0)), Catch::Contains("shows 0 ± 0"));
+  CHECK(said(drawn_with(0, 1e-4, 0.03)) == "");  // nobody can say yet
+}
+
+TEST_CASE("log-probabilities of other weights are noticed by their gap") {
+  CHECK_THAT(said(drawn_with(1, 0.5, 0.3)), Catch::Contains("differ from the trainer's by 0.2"));
+  CHECK(said(drawn_with(1, 0.5, 0.3), 0.5) == "");
+}
