@@ -226,6 +226,8 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
+  if (shape.spec.num_experts > 0)
+    faults.push_back("it has no kernels for experts: routing, dispatch, expert products and their sums");
   if (!shape.cuda) return faults;
   // Of every sequence, whatever its length: none is longer than the model's.
   const ModelSpec& spec = shape.spec;

@@ -119,6 +119,14 @@ CASES = [
     *family_cases("falcon-sequential"),
     *family_cases("stablelm"),
     *family_cases("stablelm-parallel"),
+    *family_cases("mixtral", cuts=True),
+    *family_cases("mixtral-balanced"),
+    *family_cases("qwen2-moe", cuts=True),
+    *family_cases("qwen2-moe-window"),
+    *family_cases("qwen3-moe", cuts=True),
+    *family_cases("qwen3-moe-sparse"),
+    *family_cases("gpt2", cuts=True),
+    *family_cases("gpt2-untied"),
 ]
 
 
