@@ -9,6 +9,7 @@ void read(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = spec.qkv_bias = spec.o_bias = spec.mlp_bias = true;
   spec.learned_positions = true;
   spec.rope.partial_rotary_factor = 0;
+  spec.num_kv_heads = spec.num_heads, spec.head_dim = spec.hidden_size / spec.num_heads;
   if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("num_attention_heads", "does not divide hidden_size");
   settings.must_be("scale_attn_weights", true, "scores by 1 / sqrt(head_dim)");
   settings.must_be("scale_attn_by_inverse_layer_idx", false, "the same scale in every layer");
