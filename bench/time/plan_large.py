@@ -2,7 +2,7 @@
 
     python3 bench/time/plan_large.py --forge build/bin/forge [--turns 21] [--write bench/results/plan-DATE.md]
 
-Each turn is a process from its start to its end, over the rows of tests/parity/smollm2-rows.jsonl, whose tokens are cached by the first.
+Each turn is a process from its start to its end, over 256 rows of tokens, which are cached by the first.
 The processor's time is the process's own (user and system): on a machine with other work the wall time holds that work too. Exits 1
 where the median of the 70B is 100 ms or more.
 """
@@ -21,7 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "parity"))
+sys.path.insert(0, str(ROOT / "bench" / "memory"))
 import make_header  # noqa: E402
+import models  # noqa: E402
 
 TINY = ROOT / "tests" / "fixtures" / "tiny-llama"  # its tokenizer
 MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "vocab_size": 32000, "hidden_size": 4096,
@@ -36,14 +38,15 @@ LIMIT = 0.1
 
 
 def write_job(folder: Path, name: str) -> Path:
-    model = folder / name
+    model, rows = folder / name, folder / "rows.jsonl"
     model.mkdir()
+    models.write_rows(rows, [100 + 7 * i % 800 for i in range(256)], 384)
     for path in TINY.iterdir():
         if path.name not in ("config.json", "model.safetensors"):
             shutil.copyfile(path, model / path.name)
     (model / "config.json").write_text(json.dumps(MODELS[name]))
     job = {"version": 1, "name": name, "output_dir": str(folder / "runs"), "model": {"path": str(model)}, "adapter": {"type": "lora"},
-           "data": {"train": [{"path": str(ROOT / "tests" / "parity" / "smollm2-rows.jsonl"), "format": "tokens"}], "max_length": 1024}}
+           "data": {"train": [{"path": str(rows), "format": "tokens"}], "max_length": 1024}}
     path = folder / f"{name}.json"
     path.write_text(json.dumps(job))
     return path

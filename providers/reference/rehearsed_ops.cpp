@@ -359,12 +359,10 @@ void RehearsedOps::expert_linear_backward(SavedOp& node) {
   const int64_t per_token = op.attributes.route.per_token;
   Held grad = take(op.out[0]), each = wide(Use::layer, per_token * module.in);
   multiply({tokens(), module.out, module.in});
-  for (size_t expert = 0; expert < op.modules.size(); ++expert) {
-    if (module.trained) weight_grads_.push_back(weight_grad(module.in, module.out));
-    if (module.rank == 0) continue;
-    weight_grads_.push_back(weight_grad(module.rank, module.out));
-    weight_grads_.push_back(weight_grad(module.rank, module.in));
-  }
+  // All experts' as one, since none is freed before the last.
+  const int64_t trained = (module.trained ? module.in * module.out : 0) + module.rank * (module.in + module.out);
+  weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * static_cast<int64_t>(op.modules.size())));
+  if (module.trained) multiply({module.out, tokens(), module.in, true});
   // Of one expert at a time: d s, unscaled and scaled, and its product with A.
   if (module.rank > 0)
     ledger_.hold(Use::layer, element() * tokens() * per_token * (2 * module.rank + module.in) / static_cast<int64_t>(op.modules.size()));
