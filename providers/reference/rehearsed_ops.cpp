@@ -348,6 +348,11 @@ void RehearsedOps::expert_linear(const Op& op, Use use, SavedOp* node) {
   if (module.rank > 0) saved.s = wide(use, per_token * module.rank);
   if (module.rank > 0 || module.trained) saved.x = x;
   multiply({tokens(), module.in, module.out});
+  if (module.rank > 0 && shape_.adapter.use_dora) {
+    saved.unscaled = wide(use, per_token * module.out);
+    // One expert's weight in fp32 for its rows' norms.
+    ledger_.hold(use, 4 * (module.in * module.out + (narrow() ? module.rank * (module.in + module.out) : 0)));
+  }
   Held each = wide(use, per_token * module.out);
   value(op.out[0]) = wide(use, per_token * module.out);
   if (node) node->modules = {saved};
