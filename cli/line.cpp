@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "core/base/key_error.h"
 #include "core/base/text.h"
-#include "core/io/model_file.h"
+#include "core/families/stored_file.h"
 #include "core/objective/objective.h"
 #include "core/plan/adapter_folder.h"
 #include "core/plan/contradictions.h"
@@ -204,7 +204,7 @@ class PlanParts {
       return;
     }
     attempt([&] {
-      const std::unique_ptr<TensorFile> weights = open_model(job().model.path, weights_data());
+      const std::unique_ptr<TensorFile> weights = open_weights(input_.model, job().model.path, weights_data());
       check_model_file(input_.model, *weights, job().model.path);
       input_.model_hash = weights->header_hash();
       input_.model_bytes = weights->file_bytes();

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/families/stored_file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/export/quantised_base.h"
-#include "core/io/model_file.h"
 #include "core/plan/model_file.h"
 #include "core/run/export_files.h"
 
@@ -83,7 +83,7 @@ MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice a
   ModelChoice& choice = chosen.choice;
   const bool quantised = takes_quantised(args, choice, asked);
   const ModelSpec spec = read_model_spec(choice.model);
-  std::unique_ptr<TensorFile> base = open_model(choice.model);
+  std::unique_ptr<TensorFile> base = open_weights(spec, choice.model);
   check_model_file(spec, *base, choice.model);
   refuse_another_head(spec, *base, choice.model);
   std::vector<WeightedAdapter> adapters;

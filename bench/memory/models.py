@@ -21,9 +21,23 @@ SIZES = {
     "gemma2": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
                    num_key_value_heads=2, tie_word_embeddings=True, architectures=["Gemma2ForCausalLM"], head_dim=48,
                    hidden_act="gelu_pytorch_tanh", sliding_window=100, query_pre_attn_scalar=48),
+    "experts": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+                    num_key_value_heads=2, tie_word_embeddings=False, architectures=["MixtralForCausalLM"], num_local_experts=8,
+                    num_experts_per_tok=2),
 }
 LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias")
 BLOCK = 1 << 16  # drawn once and repeated: the values do not matter here
+
+
+def mlp(config: dict) -> list:
+    hidden, inner, experts = config["hidden_size"], config["intermediate_size"], config.get("num_local_experts", 0)
+    if not experts:
+        return [("mlp.gate_proj", inner, hidden), ("mlp.up_proj", inner, hidden), ("mlp.down_proj", hidden, inner)]
+    found = [("block_sparse_moe.gate", experts, hidden)]
+    for expert in range(experts):
+        at = f"block_sparse_moe.experts.{expert}."
+        found += [(at + "w1", inner, hidden), (at + "w3", inner, hidden), (at + "w2", hidden, inner)]
+    return found
 
 
 def shapes(config: dict) -> dict:
@@ -39,8 +53,7 @@ def shapes(config: dict) -> dict:
         found |= {f"{at}{norm}.weight": [hidden] for norm in norms}
         for name, out, width in (("self_attn.q_proj", query, hidden), ("self_attn.k_proj", kv, hidden),
                                  ("self_attn.v_proj", kv, hidden), ("self_attn.o_proj", hidden, query),
-                                 ("mlp.gate_proj", inner, hidden), ("mlp.up_proj", inner, hidden),
-                                 ("mlp.down_proj", hidden, inner)):
+                                 *mlp(config)):
             found[f"{at}{name}.weight"] = [out, width]
     if not config["tie_word_embeddings"]:
         found["lm_head.weight"] = [vocab, hidden]

@@ -31,7 +31,7 @@ Json target_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
 }
 
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
-                 const std::string& model_name, int64_t widen, bool scores) {
+                 const std::string& model_name, int64_t widen, bool scores, bool transposed) {
   // This set of keys in alphabetical order, as PEFT writes them: older versions refuse unknown keys.
   Json json;
   double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
@@ -44,7 +44,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["base_model_name_or_path"] = model_name;
   json["bias"] = "none";
   json["exclude_modules"] = adapter.exclude_modules.empty() ? Json(nullptr) : Json(adapter.exclude_modules);
-  json["fan_in_fan_out"] = false;
+  json["fan_in_fan_out"] = transposed;
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;
   json["layers_pattern"] = nullptr;
@@ -127,7 +127,7 @@ void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables
 }
 
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
-                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual) {
+                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual, bool transposed) {
   c10::NoGradGuard no_grad;
   std::vector<Output> outputs = adapter_tensors(trainables, residual);
   std::vector<SafetensorsEntry> entries;
@@ -137,7 +137,7 @@ void save_adapter(const std::string& folder, const TrainableSet& trainables, con
   const auto& items = trainables.items();
   const bool scores = std::any_of(items.begin(), items.end(),
                                   [](const Trainable& item) { return base_name(item.parameter) == "score.weight"; });
-  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, scores);
+  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, scores, transposed);
   write_file_durably(folder + "/adapter_config.json", config.dump(2));
 }
 

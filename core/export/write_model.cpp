@@ -3,10 +3,12 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/threads.h"
+#include "core/families/stored_file.h"
 #include "core/io/encode.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
@@ -19,9 +21,32 @@ struct Shard {
   int64_t bytes = 0;
 };
 
+std::set<std::string> transposed_names(const ModelSpec& spec) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : base_parameters(spec))
+    if (stored_transposed(spec, parameter)) names.insert(parameter.name);
+  return names;
+}
+
+// The rows that `model` gives as the file holds them.
+using TakeValues = std::function<void(std::span<const float> values)>;
+void read_transposed(const MergedModel& model, size_t index, const TakeValues& take) {
+  const std::vector<int64_t>& shape = model.tensors()[index].shape;  // [out, in]
+  std::vector<float> turned(static_cast<size_t>(shape[0] * shape[1]));
+  model.read(index, 1, [&](int64_t first, std::span<const float> values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t at = first * shape[1] + static_cast<int64_t>(i);
+      turned[static_cast<size_t>(at % shape[1] * shape[0] + at / shape[1])] = values[i];
+    }
+  });
+  take(turned);
+}
+
 std::vector<Shard> shards_of(const MergedModel& model, const WriteOptions& options) {
+  const std::set<std::string> transposed = transposed_names(model.spec());
   std::vector<Shard> shards(1);
-  for (const TensorInfo& tensor : model.tensors()) {
+  for (TensorInfo tensor : model.tensors()) {
+    if (transposed.count(tensor.name)) std::swap(tensor.shape[0], tensor.shape[1]);
     const int64_t bytes = bytes_of(options.dtype, tensor.count());
     if (shards.back().bytes > 0 && shards.back().bytes + bytes > options.shard_bytes) shards.emplace_back();
     shards.back().tensors.push_back({tensor.name, tensor.shape, options.dtype});
@@ -60,13 +85,14 @@ void write_weights(const MergedModel& model, const WriteOptions& options, const 
   const auto total = static_cast<double>(bytes_of_model(model, options.dtype));
   int64_t done = 0;
   std::vector<char> bytes;
+  const std::set<std::string> transposed = transposed_names(model.spec());
   Json map = Json::object();
   for (size_t s = 0; s < shards.size(); ++s) {
     const std::string name = shard_name(s, shards.size());
     write_safetensors_in_pieces(
         folder + "/" + name, shards[s].tensors, {{"format", "pt"}}, [&](const TensorInfo& tensor, const PieceSink& sink) {
           written(static_cast<double>(done) / total);
-          model.read(numbers.at(tensor.name), 1, [&](int64_t, std::span<const float> values) {
+          const auto write = [&](std::span<const float> values) {
             if (options.dtype == DType::f16) refuse_overflow(tensor.name, values);
             const auto count = static_cast<int64_t>(values.size());
             bytes.resize(static_cast<size_t>(bytes_of(options.dtype, count)));
@@ -75,7 +101,12 @@ void write_weights(const MergedModel& model, const WriteOptions& options, const 
                               bytes.data() + bytes_of(options.dtype, begin));
             });
             sink({bytes.data(), bytes.size()});
-          });
+          };
+          const size_t number = numbers.at(tensor.name);
+          if (transposed.count(tensor.name))
+            read_transposed(model, number, write);
+          else
+            model.read(number, 1, [&](int64_t, std::span<const float> values) { write(values); });
           done += bytes_of(options.dtype, tensor.count());
         });
     for (const TensorInfo& tensor : shards[s].tensors) append_member(map, tensor.name, name);

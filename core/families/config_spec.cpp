@@ -60,6 +60,14 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
                          "model.quantization");
 }
 
+// "LlamaForSequenceClassification" → "LlamaForCausalLM"
+std::string decoder_that_scores(const std::string& architecture) {
+  const std::string stem = architecture.substr(0, architecture.size() - kScoringSuffix.size());
+  for (const Family& family : families())
+    if (family.architecture == stem + "LMHeadModel") return family.architecture;
+  return stem + "ForCausalLM";
+}
+
 }  // namespace
 
 ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
@@ -70,9 +78,7 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
       architectures->front().is_string())
     spec.architecture = architectures->front().get<std::string>();
   const bool scores = ends_with(spec.architecture, kScoringSuffix);
-  const std::string decoder =
-      scores ? spec.architecture.substr(0, spec.architecture.size() - kScoringSuffix.size()) + "ForCausalLM" : spec.architecture;
-  const Family& family = family_of_architecture(decoder, name);
+  const Family& family = family_of_architecture(scores ? decoder_that_scores(spec.architecture) : spec.architecture, name);
   spec.family = family.name;
   settings.spell(family.spelling);
   read_sizes(settings, family, spec);

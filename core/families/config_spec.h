@@ -13,7 +13,7 @@ struct Family;
 // Limits far above any model, so that every product of sizes stays within 64 bits.
 constexpr int64_t kMostVocab = 1 << 24, kMostHidden = 1 << 18, kMostIntermediate = 1 << 20,
                   kMostLayers = 1 << 10, kMostHeads = 1 << 12, kMostHeadDim = 1 << 12,
-                  kMostPositions = int64_t{1} << 40;
+                  kMostPositions = int64_t{1} << 40, kMostExperts = 1 << 12;
 
 // Settings of config.json that never change what the decoder computes.
 bool harmless_setting(const std::string& key);

@@ -36,6 +36,7 @@ struct Family {
   int64_t mlp_ratio = 0;  // intermediate_size by hidden_size; 0: must be said
   std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
   OuterModules modules = {};
+  bool transposed_linears = false;  // in files: transformers' Conv1D
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
   // Writes the same settings.
@@ -67,6 +68,10 @@ Family starcoder2_family();
 Family gpt_neox_family();
 Family falcon_family();
 Family stablelm_family();
+Family gpt2_family();
+Family mixtral_family();
+Family qwen2_moe_family();
+Family qwen3_moe_family();
 
 const std::vector<Family>& families();
 
@@ -94,6 +99,16 @@ ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x
 ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate = GateKind::silu);
 // The same with gate and up in one matrix, mlp.gate_up_proj.
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
+
+// What a family calls its router, and what stands before and behind an expert's number.
+struct ExpertNames {
+  const char *router, *experts, *gate, *up, *down;
+};
+// x → a router, f(gate) · up and down of each token's experts, their weighted sum
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names);
+// num_experts_per_tok, and the router's loss where transformers computes it; num_experts is read.
+void read_router(Settings& settings, ModelSpec& spec, int64_t per_token);
+void write_router(const ModelSpec& spec, Json& config);
 
 // sliding_window: `absent` where the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);

@@ -56,6 +56,13 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("window_rope_theta", spec.window_rope_theta, "of the layers with a sliding_window; 0: as the others", between(0, 1e12));
   member.later("no_rope_layers", spec.no_rope_layers, "layers that turn nothing");
   member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
+  member.later("num_experts", spec.num_experts, "in the place of an MLP; 0: none", between(0, kMostExperts));
+  member.later("experts_per_token", spec.experts_per_token, "that a token goes through", between(0, kMostExperts));
+  member.later("expert_size", spec.expert_size, "width inside an expert", between(0, kMostIntermediate));
+  member.later("shared_expert_size", spec.shared_expert_size, "of one that every token goes through; 0: none", between(0, kMostIntermediate));
+  member.later("dense_layers", spec.dense_layers, "layers with an MLP beside those with experts");
+  member.later("normalise_experts", spec.normalise_experts, "the weights of a token's experts have the sum 1");
+  member.later("router_loss", spec.router_loss, "times the loss that balances the experts; 0: none", between(0, 1e6));
   member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
   member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
   member.later("residual_scale", spec.residual_scale, "multiplies what a layer adds to the stream", between(1e-9, 1e9));

@@ -54,6 +54,12 @@ struct ModelSpec {
   bool parallel_residual = false;  // attention and MLP read the same stream
   bool qk_norm = false;        // each head of q and k is normed
   bool layer_norm = false, norm_bias = false;  // norms take the mean away; they have biases
+  int64_t num_experts = 0;      // in the place of an MLP; 0: none
+  int64_t experts_per_token = 0, expert_size = 0;  // expert_size: width inside one
+  int64_t shared_expert_size = 0;                  // of one that every token goes through; 0: none
+  std::vector<int64_t> dense_layers;               // with an MLP all the same
+  bool normalise_experts = false;                  // the weights of a token's experts have the sum 1
+  double router_loss = 0;                          // times the loss that balances the experts; 0: none
   double norm_offset = 0;      // added to the weights of norms
   double embedding_scale = 1;  // rounded to the compute type
   double residual_scale = 1;   // of what a layer adds to the stream
@@ -74,6 +80,10 @@ struct ModelSpec {
   }
   bool turns(int64_t layer) const {
     return rotary_dim() > 0 && std::count(no_rope_layers.begin(), no_rope_layers.end(), layer) == 0;
+  }
+  // Whether layer number `layer` has no experts.
+  bool dense(int64_t layer) const {
+    return num_experts == 0 || std::count(dense_layers.begin(), dense_layers.end(), layer) > 0;
   }
   // Of layer number `layer`; 0: it sees all.
   int64_t window(int64_t layer) const {

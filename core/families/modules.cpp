@@ -61,6 +61,9 @@ std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& ad
       if (!ends_with(module.path, adapter.modules_to_save[i])) continue;
       used[i] = wanted = true;
     }
+    if (wanted && module.role == Role::linear && family_of(spec).transposed_linears)
+      throw KeyError(ErrorKind::job, "adapter.modules_to_save", module.path + " is a Conv1D, which forge does not keep whole",
+                     "adapt it (adapter.target_modules), or train everything (adapter: none)");
     if (wanted) saved.push_back(module);
   }
   std::vector<std::string> unknown;

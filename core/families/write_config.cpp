@@ -46,8 +46,8 @@ Json id_or_null(int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); }
 }  // namespace
 
 std::string scoring_architecture(const ModelSpec& spec) {
-  const std::string own = family_of(spec).architecture, suffix = "ForCausalLM";
-  return own.substr(0, own.size() - suffix.size()) + std::string(kScoringSuffix);
+  const std::string own = family_of(spec).architecture;
+  return own.substr(0, std::min(own.find("ForCausalLM"), own.find("LMHeadModel"))) + std::string(kScoringSuffix);
 }
 
 Json config_of_spec(const ModelSpec& spec) {

@@ -71,6 +71,11 @@ enum class OpKind {
   regroup,     // x → q, k, v                       of groups of heads: some of q, one of k, one of v
   glu,         // gate, up → f(gate) · up
   activation,  // x → f(x)
+  gate_rows,   // x, gate [·, 1] → sigmoid(gate) · x
+  route,          // logits → weights, order, ends[, probability]   the experts of each token; order: their rows, expert by expert
+  dispatch,       // x, order → rows                  a row for each expert of a token, [tokens, experts per token · width]
+  expert_linear,  // rows, ends, order → y            each expert's rows by its own module
+  combine,        // rows, order, weights → y         the weighted sum of a token's rows
   head,  // rows → d rows                      logits, objective and its gradient; modules[0] is the head
   evaluate,       // rows →                             logits and the log-probabilities of targets
   scatter,        // d rows → d h                       zeros where nothing is supervised
@@ -95,6 +100,15 @@ enum class OpKind {
 enum class GateKind { silu, gelu_tanh };
 enum class ActivationKind { gelu, gelu_tanh };
 
+// How a router chooses experts (transformers' names in comments).
+struct RouteRule {
+  enum class Scores { softmax };
+  Scores scores = Scores::softmax;  // of all experts
+  int64_t per_token = 0;            // num_experts_per_tok
+  bool normalise = false;           // norm_topk_prob: the weights of a token's experts have the sum 1
+  bool balance = false;             // the sum of each expert's probability is wanted too
+};
+
 // Numbers of an op; those its kind does not name stay as they are.
 struct Attributes {
   double eps = 0, weight_offset = 0;              // norm; layer_norm: eps
@@ -107,6 +121,7 @@ struct Attributes {
   bool window_angles = false;                     // rope: by ModelSpec::window_rope
   GateKind gate = GateKind::silu;
   ActivationKind activation = ActivationKind::gelu;
+  RouteRule route;                                // route, dispatch, expert_linear, combine
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
   bool accumulate = false;  // adds to its last input instead of writing
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too

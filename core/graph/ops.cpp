@@ -28,6 +28,11 @@ double factors(const Graph& graph, const Op& op) {
 double linear(const Graph& graph, const Op& op, double rows, double) {
   return 2 * rows * (weights(graph, op) + factors(graph, op));
 }
+// Every row goes through one of them.
+double experts(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return linear(graph, op, rows, mean_length) * static_cast<double>(op.attributes.route.per_token) /
+         static_cast<double>(op.modules.size());
+}
 double product(const Graph& graph, const Op& op, double rows, double) {
   return 2 * rows * weights(graph, op);
 }
@@ -87,6 +92,11 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::regroup, "regroup", none},
                             Row{OpKind::glu, "glu", elementwise},
                             Row{OpKind::activation, "activation", elementwise},
+                            Row{OpKind::gate_rows, "gate rows", elementwise},
+                            Row{OpKind::route, "route", elementwise},
+                            Row{OpKind::dispatch, "dispatch", none},
+                            Row{OpKind::expert_linear, "expert linear", experts},
+                            Row{OpKind::combine, "combine", elementwise},
                             Row{OpKind::head, "head", head},
                             Row{OpKind::evaluate, "evaluate", head},
                             Row{OpKind::scatter, "scatter", none},

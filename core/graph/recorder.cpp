@@ -215,6 +215,46 @@ ValueId Recorder::activation(ValueId x, ActivationKind kind) {
   return y;
 }
 
+ValueId Recorder::gate_rows(ValueId x, ValueId gate) {
+  ValueId y = like("gated", x, graph_.value(x).width);
+  push(OpKind::gate_rows, {x, gate}, {y});
+  return y;
+}
+
+Recorder::Routing Recorder::route(ValueId logits, const RouteRule& rule) {
+  const int64_t experts = graph_.value(logits).width;
+  ValueId weights = like("expert weights", logits, rule.per_token, ValueType::fp32);
+  ValueId order = like("expert order", logits, rule.per_token, ValueType::fp32);
+  ValueId ends = graph_.new_value(name("expert ends"), Rows::one, experts, ValueType::fp32);
+  std::vector<ValueId> out{weights, order, ends};
+  if (rule.balance) out.push_back(graph_.new_value(name("expert probability"), Rows::one, experts, ValueType::fp32));
+  push(OpKind::route, {logits}, out).attributes.route = rule;
+  return {weights, order, ends, experts, rule};
+}
+
+ValueId Recorder::dispatch(ValueId x, const Routing& routing) {
+  ValueId rows = like("expert rows", x, routing.rule.per_token * graph_.value(x).width);
+  push(OpKind::dispatch, {x, routing.order}, {rows}).attributes.route = routing.rule;
+  return rows;
+}
+
+ValueId Recorder::expert_linear(ValueId rows, const Routing& routing, const std::string& before, const std::string& after,
+                                int64_t out) {
+  const int64_t per_token = routing.rule.per_token, in = graph_.value(rows).width / per_token;
+  std::vector<int32_t> modules;
+  for (int64_t expert = 0; expert < routing.experts; ++expert)
+    modules.push_back(module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
+  ValueId y = like("experts" + after, rows, per_token * out);
+  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, {y}, modules).attributes.route = routing.rule;
+  return y;
+}
+
+ValueId Recorder::combine(ValueId rows, const Routing& routing) {
+  ValueId y = like("experts", rows, graph_.value(rows).width / routing.rule.per_token);
+  push(OpKind::combine, {rows, routing.order, routing.weights}, {y}).attributes.route = routing.rule;
+  return y;
+}
+
 ValueId Recorder::gather(ValueId h) {
   ValueId rows = graph_.new_value(name("supervised"), Rows::targets, graph_.value(h).width);
   push(OpKind::gather, {h}, {rows});

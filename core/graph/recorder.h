@@ -83,6 +83,21 @@ class Recorder {
   std::array<ValueId, 3> regroup(ValueId x, const Heads& heads);
   ValueId glu(ValueId gate, ValueId up, GateKind kind);
   ValueId activation(ValueId x, ActivationKind kind);
+  // sigmoid(gate) · x, one gate [·, 1] for a whole row.
+  ValueId gate_rows(ValueId x, ValueId gate);
+
+  // Which experts a token has. Rows of experts are [tokens, per_token · width]: the tokens' rows one behind the other, sorted by
+  // expert.
+  struct Routing {
+    ValueId weights = kNoValue, order = kNoValue, ends = kNoValue;
+    int64_t experts = 0;
+    RouteRule rule;
+  };
+  Routing route(ValueId logits, const RouteRule& rule);
+  ValueId dispatch(ValueId x, const Routing& routing);
+  // Modules "before" + expert + "after"; rows of experts → rows of experts.
+  ValueId expert_linear(ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out);
+  ValueId combine(ValueId rows, const Routing& routing);
   ValueId gather(ValueId h);
   // Ends a step: what objectives take from the head, with the gradient of its input; or for an evaluation without.
   void head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);

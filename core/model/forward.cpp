@@ -85,6 +85,43 @@ void regroup(const Run& r) {
     r.run.values[static_cast<size_t>(r.op.parts[i])] = groups.narrow(2, first[i], count[i]).flatten(1);
 }
 
+void route(const Run& r) {
+  Routed routed = forge::route(r.in(0), rule_of(r.op.attributes.route));
+  r.out(0) = routed.weights, r.out(1) = routed.order, r.out(2) = routed.ends;
+  if (r.op.out.size() > 3) r.out(3) = routed.probability;
+}
+
+// Keys of dropout of rows that tokens were copied to. `tokens` on the host.
+RowKeys keys_of(const RowKeys& all, const int64_t* tokens, int64_t count) {
+  RowKeys keys{.seed = all.seed, .step = all.step};
+  for (int64_t i = 0; i < count; ++i) {
+    keys.example.push_back(all.example[static_cast<size_t>(tokens[i])]);
+    keys.position.push_back(all.position[static_cast<size_t>(tokens[i])]);
+  }
+  return keys;
+}
+
+// Each expert's rows by its own weights. An expert without rows takes no part, in the backward neither.
+void expert_linear(const Run& r) {
+  const int64_t* ends = r.in(1).data_ptr<int64_t>();
+  bool drops = false;
+  for (size_t expert = 0; expert < r.op.modules.size(); ++expert) drops |= r.module(expert).linear->dropout > 0;
+  const RowKeys* all = drops ? r.run.batch.dropout_rows() : nullptr;
+  const at::Tensor tokens =
+      all ? r.run.values[static_cast<size_t>(r.op.in[2])].div(r.op.attributes.route.per_token, "floor").cpu() : at::Tensor();
+  std::vector<int64_t> counts;
+  for (size_t expert = 0; expert < r.op.modules.size(); ++expert)
+    counts.push_back(ends[expert] - (expert == 0 ? 0 : ends[expert - 1]));
+  const std::vector<at::Tensor> rows = r.in(0).split_with_sizes(counts);
+  std::vector<at::Tensor> results;
+  for (size_t expert = 0; expert < rows.size(); ++expert) {
+    if (counts[expert] == 0) continue;
+    const RowKeys keys = all ? keys_of(*all, tokens.data_ptr<int64_t>() + ends[expert] - counts[expert], counts[expert]) : RowKeys();
+    results.push_back(forge::linear(*r.module(expert).linear, rows[expert], all ? &keys : nullptr));
+  }
+  r.out(0) = at::cat(results);
+}
+
 void rope(const Run& r) {
   const RopeTables& angles = r.run.batch.angles(r.op.attributes.window_angles);
   const RopeLayout layout = r.op.attributes.interleaved ? RopeLayout::interleaved : RopeLayout::half_split;
@@ -125,6 +162,19 @@ void run_op(const Run& r) {
     case OpKind::activation:
       r.out(0) = activation(r.in(0), function_of(r.op.attributes.activation));
       return;
+    case OpKind::gate_rows:
+      r.out(0) = r.in(0) * at::sigmoid(r.in(1));
+      return;
+    case OpKind::route:
+      return route(r);
+    case OpKind::dispatch:
+      r.out(0) = forge::dispatch(r.in(0), r.in(1));
+      return;
+    case OpKind::expert_linear:
+      return expert_linear(r);
+    case OpKind::combine:
+      r.out(0) = forge::combine(r.in(0), r.in(1), r.in(2));
+      return;
     case OpKind::glu:
       r.out(0) = swiglu(r.in(0), r.in(1), function_of(r.op.attributes.gate));
       return;
@@ -141,6 +191,10 @@ const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch) {
 
 AttentionRule rule_of(const Attributes& attention) {
   return {.scale = attention.scale, .softcap = attention.softcap, .window = attention.window};
+}
+
+RouterRule rule_of(const RouteRule& route) {
+  return {.per_token = route.per_token, .normalise = route.normalise, .balance = route.balance};
 }
 
 GateFunction function_of(GateKind kind) {
@@ -172,7 +226,7 @@ void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {
     const Op& op = run.graph.ops[i];
     run_op({run, op});
     for (ValueId in : op.in)
-      if (in != result && last[static_cast<size_t>(in)] == i)
+      if (in != result && last[static_cast<size_t>(in)] == i && run.graph.buffer_of(in).rows != Rows::one)
         run.values[static_cast<size_t>(in)] = at::Tensor();
   }
 }

@@ -10,6 +10,7 @@
 #include "core/model/bound.h"
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention.h"
+#include "kernels/experts/experts.h"
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
@@ -30,6 +31,7 @@ struct ForwardRun {
 // Of the table, by the op that looks them up. int64 [tokens]
 const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch);
 AttentionRule rule_of(const Attributes& attention);
+RouterRule rule_of(const RouteRule& route);
 GateFunction function_of(GateKind kind);
 Activation function_of(ActivationKind kind);
 // As a number of that type, the way transformers multiplies embeddings.
@@ -37,7 +39,7 @@ double rounded(double scale, c10::ScalarType type);
 // Attention inside each sequence of the run's own micro-batch.
 Attend packed_attend(const BatchTensors& batch);
 
-// Runs ops [begin, end). A value is let go with its last reader in that range, but for `result`.
+// Runs ops [begin, end). A value with rows is let go with its last reader in that range, but for `result`.
 void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result);
 
 }  // namespace forge

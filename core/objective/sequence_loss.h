@@ -20,6 +20,7 @@ struct StepScale {
   double loss_scale = 1;     // of fp16
   double chosen_tokens = 0;  // of the step, where nll_mean is token
   double divergence = 0;     // kto
+  double tokens = 0;         // of the whole step, where a model balances its experts
 };
 
 struct SequenceLoss {

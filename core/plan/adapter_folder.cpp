@@ -54,7 +54,8 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
       "init_lora_weights", "bias",
       // provenance, and settings that only affected initialisation
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
-      "layers_pattern", "megatron_core", "qalora_group_size", "loftq_config", "eva_config", "corda_config",
+      "layers_pattern", "megatron_core", "qalora_group_size", "fan_in_fan_out",  // by the layer's class, as PEFT decides it too
+       "loftq_config", "eva_config", "corda_config",
       "lora_ga_config", "runtime_config"};
   const auto unset = [](const Json& value) {
     return value.is_null() || value == false || (value.is_structured() && value.empty());

@@ -16,6 +16,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 bool computed_anyway(const std::string& name) {
   return ends_with(name, ".rotary_emb.inv_freq") || name == "rope_freqs.weight" ||
+         ends_with(name, ".attn.masked_bias") || ends_with(name, ".attn.bias") ||  // GPT-2's causal mask
          name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
 }
 

@@ -65,6 +65,7 @@ constexpr EventField kStep[] = {
     {"clip_low_share", number, false, "tokens without a gradient because the ratio is below 1 − clip_low"},
     {"clip_high_share", number, false, "above 1 + clip_high"},
     {"dual_clip_share", number, false, "above dual_clip"},
+    {"router_loss", number, false, "of a model that balances its experts, the mean over the tokens; `loss` has it times the model's coefficient"},
     {"value_loss", number, false, "ppo: of the value network, a token"},
     {"value_clip_share", number, false, "ppo: tokens whose value moved farther than value.clip and is not pulled on"},
     {"time", number, false, "when, in seconds since 1970"},

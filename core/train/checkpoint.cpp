@@ -5,6 +5,7 @@
 
 #include "core/adapter/adapter_file.h"
 #include "core/base/file.h"
+#include "core/families/stored_file.h"
 #include "core/io/members.h"
 #include "core/io/safetensors.h"
 #include "core/run/export_files.h"
@@ -68,6 +69,13 @@ NamedTensors weights_of(const TrainableSet& trainables) {
   for (const Trainable& item : trainables.items()) weights.emplace_back(item.parameter.name, item.master);
   return weights;
 }
+// As files of the model hold them.
+NamedTensors model_weights(const Session& session) {
+  NamedTensors weights = weights_of(*session.trainables);
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (stored_transposed(session.plan.model, session.trainables->items()[i].parameter)) weights[i].second = weights[i].second.t();
+  return weights;
+}
 NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {
   NamedTensors moments;
   for (const SavedState& state : saved_states(trainables, optimizer)) moments.emplace_back(state.name, state.tensor);
@@ -102,11 +110,11 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   whole.average_rate = session.optimizer->average.largest_rate;
   whole.average_weights = session.optimizer->average.weights;
   if (full(session)) {
-    write_tensors(writer.path() + "/model.safetensors", weights_of(*session.trainables));
+    write_tensors(writer.path() + "/model.safetensors", model_weights(session));
     write_model_config(session.job.model, session.plan.model, name_of(DType::f32), writer.path());
   } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
-                 session.residual);
+                 session.residual, stores_transposed(session.plan.model));
   write_tensors(writer.path() + kOptimizer, moments);
   if (session.value) {
     write_tensors(writer.path() + kValue, weights_of(session.value->trainables()));
@@ -122,7 +130,7 @@ void load_checkpoint_weights(Session& session, const std::string& path) {
   if (!full(session)) {
     load_checkpoint_adapter(path, *session.trainables, session.job.adapter, &session.residual);
   } else {
-    read_tensors(path + "/model.safetensors", weights_of(*session.trainables));
+    read_tensors(path + "/model.safetensors", model_weights(session));
   }
   session.trainables->publish();
 }

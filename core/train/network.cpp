@@ -25,8 +25,18 @@ BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& 
   BatchLoss loss;
   // The head's rows are freed before the backward pass begins.
   const at::Tensor d_rows = head_backward(provider_.forward(batch, true), batch, scale, reference, &loss);
+  if (model_.spec.router_loss > 0) balance_experts(batch, scale, loss);
   provider_.backward(d_rows, batch);
   return loss;
+}
+
+// Of the micro-batch by its share of the step's tokens; transformers' models add it to their loss.
+void Network::balance_experts(const BatchTensors& batch, const StepScale& scale, BatchLoss& loss) {
+  const auto tokens = static_cast<double>(batch.tokens);
+  const double weight = model_.spec.router_loss * tokens / scale.tokens;
+  const double balance = provider_.balance(weight * scale.loss_scale);
+  loss.loss += scale.divisor * weight * balance;
+  loss.metrics["router_loss"] = {tokens * balance, tokens};
 }
 
 at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,

@@ -67,6 +67,7 @@ class Network {
 
  private:
   // Of the last forward: the gradient of its rows.
+  void balance_experts(const BatchTensors& batch, const StepScale& scale, BatchLoss& loss);
   at::Tensor head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
                            const std::vector<double>& reference, BatchLoss* loss);
   at::Tensor answer_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,

@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "core/families/drawn_weights.h"
 #include "core/families/modules.h"
-#include "core/io/model_file.h"
+#include "core/families/stored_file.h"
 #include "core/io/safetensors.h"
 #include "core/objective/objective.h"
 #include "core/plan/adapter_folder.h"
@@ -35,7 +35,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, const std::vector<Parameter>& parameters,
                 Precision precision, Precision storage, c10::Device device) {
   const bool drawn = config.init == ModelInit::random;
-  auto file = drawn ? drawn_weights(spec, seed) : open_model(config.path);
+  auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
   if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
   return load_model(spec, *file, scalar_type(precision), device,
                     {.quantization = config.quantization,
@@ -152,7 +152,9 @@ void export_full_model(const Session& session, const std::string& folder) {
   std::vector<SafetensorsEntry> entries;
   for (const Trainable& item : session.trainables->items()) {
     // On a CPU this is the leaf itself, and nothing is copied.
-    host.push_back(item.leaf.detach().to(at::kCPU, type).contiguous());
+    at::Tensor leaf = item.leaf.detach();
+    if (stored_transposed(session.plan.model, item.parameter)) leaf = leaf.t();
+    host.push_back(leaf.to(at::kCPU, type).contiguous());
     entries.push_back(
         {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
@@ -170,7 +172,7 @@ std::string export_result(const Session& session, const std::string& run_folder)
     export_full_model(session, temporary);
   else
     save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.model_name,
-                 session.residual);
+                 session.residual, stores_transposed(session.plan.model));
   write_tokenizer_files(session.job.model.path, template_choice(session.job), temporary);
   write_model_card(session.plan, session.model_name, temporary);
   sync_directory(temporary);

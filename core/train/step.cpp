@@ -109,6 +109,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   double weights = 0;
   const bool by_token = objective_of(session.job.objective.type).coupling == Coupling::token;
   std::vector<int64_t> all_atoms;
+  int64_t trained_tokens = 0;
   for (const auto& atoms : micro_batches) {
     batches.push_back(make_batch(data, atoms));
     all_atoms.insert(all_atoms.end(), atoms.begin(), atoms.end());
@@ -116,11 +117,13 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
     stats.examples += static_cast<int64_t>(atoms.size());
     stats.tokens += batches.back().tokens();
     stats.supervised_tokens += batches.back().supervised_tokens();
+    if (batches.back().supervised_tokens() > 0) trained_tokens += batches.back().tokens();
   }
   stats.data_seconds = seconds_since(start);
   begin_update(session, state);
   const StepScale scale{by_token ? weights : static_cast<double>(stats.examples), state.loss_scale,
-                        chosen_tokens(data, session.job.objective, all_atoms), divergence_of(session, data, all_atoms, stop)};
+                        chosen_tokens(data, session.job.objective, all_atoms), divergence_of(session, data, all_atoms, stop),
+                        static_cast<double>(trained_tokens)};
   std::vector<BatchLoss> losses;
   for (const Batch& batch : batches) {
     if (stop.requested) throw StepInterrupted{};

@@ -254,6 +254,8 @@ Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes
 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
+  if (shape.spec.num_experts > 0)
+    faults.push_back("it has no kernels for experts: routing, dispatch, expert products and their sums");
   if (!shape.cuda) return faults;
   // Of every sequence, whatever its length: none is longer than the model's.
   AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);

@@ -10,6 +10,7 @@
 #include "core/families/step.h"
 #include "core/model/forward.h"
 #include "core/model/neftune.h"
+#include "kernels/experts/experts.h"
 #include "kernels/common/add_narrow.h"
 #include "providers/reference/segments.h"
 
@@ -19,6 +20,14 @@ namespace {
 // A piece at work: a detached input, and the output whose graph leads back to it; undefined while it is not kept.
 struct Kept {
   at::Tensor input, output;
+  std::vector<at::Tensor> probabilities;  // of its routers (Routed::probability), in the same graph
+};
+
+// Of all routers in a forward: sums over layers and tokens.
+struct Balance {
+  at::Tensor counts, probability;  // [experts], on the host
+  double rows = 0;
+  at::Tensor slope;  // of the loss in each probability, times its factor; undefined: no loss
 };
 
 void add_gradient(Trainable& item, const at::Tensor& gradient) {
@@ -49,11 +58,13 @@ class ReferenceProvider : public StepProvider {
 
   HeadRows forward(const BatchTensors& batch, bool keep) override {
     at::Tensor hidden = embed_tokens(batch);
+    balance_ = {}, forward_done_ = false;
     for (size_t i = 0; i < segments_.size(); ++i) {
       kept_[i] = {};
       hidden = keep && i >= lowest_ ? run(i, hidden, batch, segments_[i].kept) : run_free(i, hidden, batch);
       if (keep && i >= lowest_ && !keeps_input(i)) kept_[i].input = at::Tensor();
     }
+    forward_done_ = true;
     tokens_ = hidden.size(0);
     c10::AutoGradMode on(keep);
     rows_ = hidden.index_select(0, batch.loss_positions).detach();
@@ -62,6 +73,13 @@ class ReferenceProvider : public StepProvider {
     HeadRows head{.rows = normed_.detach()};
     if (!keep) rows_ = normed_ = at::Tensor();
     return head;
+  }
+
+  double balance(double factor) override {
+    if (balance_.rows == 0) return 0;
+    balance_.slope = balance_.counts.to(at::kFloat) *
+                     (factor * static_cast<double>(balance_.counts.size(0)) / (balance_.rows * balance_.rows));
+    return balance_loss(balance_.counts, balance_.probability, balance_.rows);
   }
 
   void backward(const at::Tensor& d_rows, const BatchTensors& batch) override {
@@ -111,13 +129,30 @@ class ReferenceProvider : public StepProvider {
     return hidden + neftune_noise(batch, hidden.size(1), neftune_alpha_).to(hidden.options());
   }
 
-  at::Tensor run_ops(const Segment& segment, const at::Tensor& input, const BatchTensors& batch) const {
+  // `probabilities`: where those of routers go.
+  at::Tensor run_ops(const Segment& segment, const at::Tensor& input, const BatchTensors& batch,
+                     std::vector<at::Tensor>* probabilities = nullptr) {
     ForwardRun run{list_, model_, modules_, batch, packed_attend(batch)};
     run.values[static_cast<size_t>(segment.input)] = input;
     run_forward(run, segment.begin, segment.end, segment.output);
-    return run.values[static_cast<size_t>(segment.output)];
+    const auto value = [&](ValueId id) { return run.values[static_cast<size_t>(id)]; };
+    for (size_t i = segment.begin; i < segment.end; ++i) {
+      const Op& op = list_.ops[i];
+      if (op.kind != OpKind::route || !op.attributes.route.balance) continue;
+      if (!forward_done_) count(value(op.out[2]), value(op.out[3]), input.size(0));
+      if (probabilities) probabilities->push_back(value(op.out[3]));
+    }
+    return value(segment.output);
   }
-  at::Tensor run_free(size_t i, const at::Tensor& input, const BatchTensors& batch) const {
+  void count(const at::Tensor& ends, const at::Tensor& probability, int64_t tokens) {
+    c10::NoGradGuard no_grad;
+    at::Tensor counts = ends.clone(), sums = probability.detach().cpu();
+    counts.narrow(0, 1, counts.size(0) - 1).sub_(ends.narrow(0, 0, ends.size(0) - 1));
+    balance_.counts = balance_.rows > 0 ? balance_.counts + counts : counts;
+    balance_.probability = balance_.rows > 0 ? balance_.probability + sums : sums;
+    balance_.rows += static_cast<double>(tokens);
+  }
+  at::Tensor run_free(size_t i, const at::Tensor& input, const BatchTensors& batch) {
     c10::NoGradGuard no_grad;
     return run_ops(segments_[i], input, batch);
   }
@@ -128,7 +163,8 @@ class ReferenceProvider : public StepProvider {
     kept.input = input.detach();
     if (!keep) return run_ops(segments_[i], kept.input, batch);
     kept.input.requires_grad_(true);
-    kept.output = run_ops(segments_[i], kept.input, batch);
+    kept.probabilities.clear();
+    kept.output = run_ops(segments_[i], kept.input, batch, &kept.probabilities);
     return kept.output.detach();
   }
 
@@ -149,10 +185,16 @@ class ReferenceProvider : public StepProvider {
     const std::vector<Trainable*>& items = trained_[i];
     for (Trainable* item : items) inputs.push_back(item->leaf);
     if (inputs.empty()) return {};
-    auto grads = torch::autograd::grad({kept_[i].output}, inputs, {grad});
+    std::vector<at::Tensor> outputs{kept_[i].output}, slopes{grad};
+    for (const at::Tensor& probability : kept_[i].probabilities)
+      if (balance_.slope.defined() && probability.requires_grad())
+        outputs.push_back(probability), slopes.push_back(balance_.slope.to(probability.device()));
+    // An expert that got no token has no gradient.
+    auto grads = torch::autograd::grad(outputs, inputs, slopes, {}, false, true);
     c10::NoGradGuard no_grad;
     const size_t first = needs_input_grad ? 1 : 0;
-    for (size_t j = 0; j < items.size(); ++j) add_gradient(*items[j], grads[first + j]);
+    for (size_t j = 0; j < items.size(); ++j)
+      if (grads[first + j].defined()) add_gradient(*items[j], grads[first + j]);
     return needs_input_grad ? grads[0] : at::Tensor();
   }
 
@@ -182,6 +224,8 @@ class ReferenceProvider : public StepProvider {
   std::vector<Kept> kept_;    // by segment
   at::Tensor rows_, normed_;  // under autograd, [targets, hidden]
   int64_t tokens_ = 0;
+  Balance balance_;
+  bool forward_done_ = false;  // what runs after it is computed again
 };
 
 }  // namespace

@@ -103,6 +103,25 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       value(op.out[0]) = wide(use, width(op.in[0]));
       if (node) node->saved = {value(op.in[0])};
       return;
+    case OpKind::gate_rows:
+      value(op.out[0]) = wide(use, width(op.in[0]));
+      if (node) node->saved = {value(op.in[0]), value(op.in[1]), wide(use, 1)};
+      return;
+    case OpKind::route:
+      return route(op, use, node);
+    case OpKind::dispatch:
+      ledger_.hold(use, 8 * tokens() * op.attributes.route.per_token);
+      value(op.out[0]) = wide(use, width(op.out[0]));
+      if (node) node->saved = {value(op.in[1])};
+      return;
+    case OpKind::expert_linear:
+      return expert_linear(op, use, node);
+    case OpKind::combine: {
+      Held inverse = ledger_.hold(use, 16 * tokens() * op.attributes.route.per_token), each = wide(use, width(op.in[0]));
+      value(op.out[0]) = wide(use, width(op.out[0]));
+      if (node) node->saved = {value(op.in[0]), value(op.in[1]), value(op.in[2])};
+      return;
+    }
     default:  // an addition, or a product with a number
       value(op.out[0]) = wide(use, width(op.out[0]));
   }
@@ -142,6 +161,36 @@ void RehearsedOps::backward(SavedOp& node) {
         if (!whole) whole = padded;
       }
       gradients_[op.in[0]] = {whole};
+      return;
+    }
+    case OpKind::gate_rows: {
+      const Held grad = take(op.out[0]);
+      Held own = wide(Use::layer, width(op.in[0]));
+      wide(Use::layer, width(op.in[0]));  // grad × x before its sum over the features
+      gradients_[op.in[0]] = {own};
+      gradients_[op.in[1]] = {wide(Use::layer, 1)};
+      return;
+    }
+    case OpKind::route: {
+      take(op.out[0]);
+      ledger_.hold(Use::layer, 12 * tokens() * width(op.in[0]));  // of the scores, and of the logits in both types
+      gradients_[op.in[0]] = {wide(Use::layer, width(op.in[0]))};
+      return;
+    }
+    case OpKind::dispatch: {
+      const Held grad = take(op.out[0]), again = gradients_.count(op.in[0]) ? take(op.in[0]) : Held();
+      Held each = wide(Use::layer, width(op.out[0])), own = wide(Use::layer, width(op.in[0]));
+      gradients_[op.in[0]] = {again ? wide(Use::layer, width(op.in[0])) : own};
+      return;
+    }
+    case OpKind::expert_linear:
+      return expert_linear_backward(node);
+    case OpKind::combine: {
+      const Held grad = take(op.out[0]);
+      Held each = wide(Use::layer, width(op.in[0]));
+      gradients_[op.in[2]] = {ledger_.hold(Use::layer, 4 * tokens() * op.attributes.route.per_token)};
+      Held spread = wide(Use::layer, width(op.in[0]));
+      gradients_[op.in[0]] = {wide(Use::layer, width(op.in[0]))};
       return;
     }
     case OpKind::linear:
@@ -272,6 +321,62 @@ Held RehearsedOps::adapted(const ModuleUse& module, const Held& x, Use use, Save
   Held s = product(use, module.in, module.rank), y = product(use, module.in, module.out);
   if (saved) saved->x = dropped, saved->s = s;
   return y;
+}
+
+// kernels/experts
+void RehearsedOps::route(const Op& op, Use use, SavedOp* node) {
+  const int64_t experts = width(op.in[0]), chosen = tokens() * op.attributes.route.per_token;
+  Held wide_logits = narrow() ? ledger_.hold(use, 4 * tokens() * experts) : Held();
+  Held scores = ledger_.hold(use, 4 * tokens() * experts), indices = ledger_.hold(use, 8 * chosen);
+  Held weights = ledger_.hold(use, 4 * chosen), sorted = ledger_.hold(use, 8 * chosen);
+  value(op.out[0]) = op.attributes.route.normalise ? ledger_.hold(use, 4 * chosen) : weights;
+  value(op.out[1]) = ledger_.hold(use, 8 * chosen);
+  if (node) node->saved = {scores, indices, weights};
+}
+
+// Each expert's result, then all of them joined.
+void RehearsedOps::expert_linear(const Op& op, Use use, SavedOp* node) {
+  const ModuleUse& module = list_.module(op);
+  const int64_t per_token = op.attributes.route.per_token;
+  Held x = value(op.in[0]);
+  SavedModule saved;
+  if (module.rank > 0 && shape_.training && shape_.adapter.dropout > 0) {
+    Held mask = ledger_.hold(use, 4 * tokens() * per_token * module.in);
+    saved.mask = narrow() ? wide(use, per_token * module.in) : mask;
+    x = wide(use, per_token * module.in);
+  }
+  if (module.rank > 0) saved.s = wide(use, per_token * module.rank);
+  if (module.rank > 0 || module.trained) saved.x = x;
+  multiply({tokens(), module.in, module.out});
+  if (module.rank > 0 && shape_.adapter.use_dora) {
+    saved.unscaled = wide(use, per_token * module.out);
+    // One expert's weight in fp32 for its rows' norms.
+    ledger_.hold(use, 4 * (module.in * module.out + (narrow() ? module.rank * (module.in + module.out) : 0)));
+  }
+  Held each = wide(use, per_token * module.out);
+  value(op.out[0]) = wide(use, per_token * module.out);
+  if (node) node->modules = {saved};
+}
+
+void RehearsedOps::expert_linear_backward(SavedOp& node) {
+  const Op& op = *node.op;
+  const ModuleUse& module = list_.module(op);
+  const int64_t per_token = op.attributes.route.per_token;
+  Held grad = take(op.out[0]), each = wide(Use::layer, per_token * module.in);
+  multiply({tokens(), module.out, module.in});
+  // All experts' as one, since none is freed before the last.
+  const int64_t trained = (module.trained ? module.in * module.out : 0) + module.rank * (module.in + module.out);
+  weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * static_cast<int64_t>(op.modules.size())));
+  if (module.trained) multiply({module.out, tokens(), module.in, true});
+  // Of one expert at a time: d s, unscaled and scaled, and its product with A.
+  if (module.rank > 0)
+    ledger_.hold(Use::layer, element() * tokens() * per_token * (2 * module.rank + module.in) / static_cast<int64_t>(op.modules.size()));
+  Held joined = wide(Use::layer, per_token * module.in);
+  each.reset();
+  grad.reset();
+  node.modules.clear();
+  Held sum = gradients_.count(op.in[0]) ? take(op.in[0]) : Held();
+  gradients_[op.in[0]] = {sum ? sum : joined};
 }
 
 // The gradient of what a module made, whole: of one whose columns went apart each part's lies in a zeroed tensor of all.

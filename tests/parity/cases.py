@@ -39,6 +39,7 @@ class Case:
     stride: int = 1
     worst: float = 1e-3  # tolerance of the worst tensor's change
     cuts: bool = False  # also cut into micro-batches, packed and recomputed
+    recomputed: bool = False  # that alone: the loss is not a sum over tokens
 
 
 def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Case:
@@ -46,12 +47,12 @@ def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Cas
     return Case(name, settings, lora=ALL_LINEAR | lora, adapter=adapter or {}, **more)
 
 
-def family_cases(variant: str, cuts: bool = False) -> list[Case]:
+def family_cases(variant: str, **more) -> list[Case]:
     """Every gradient, as one step of SGD that subtracts it, and ten steps of LoRA."""
     once = Settings(1.0, 1, weight_decay=0.0, max_grad_norm=0.0, optimizer="sgd", schedule="constant")
     return [
         Case(f"gradients-{variant}", once, variant=variant, stride=7, worst=1e-4),
-        lora_case(f"lora-{variant}", {}, variant=variant, settings=Settings(5e-3, 10, eps=1e-4), worst=1e-4, cuts=cuts),
+        lora_case(f"lora-{variant}", {}, variant=variant, settings=Settings(5e-3, 10, eps=1e-4), worst=1e-4, **more),
     ]
 
 
@@ -119,6 +120,14 @@ CASES = [
     *family_cases("falcon-sequential"),
     *family_cases("stablelm"),
     *family_cases("stablelm-parallel"),
+    *family_cases("mixtral", cuts=True),
+    *family_cases("mixtral-balanced", recomputed=True),
+    *family_cases("qwen2-moe", cuts=True),
+    *family_cases("qwen2-moe-window"),
+    *family_cases("qwen3-moe", cuts=True),
+    *family_cases("qwen3-moe-sparse"),
+    *family_cases("gpt2", cuts=True),
+    *family_cases("gpt2-untied"),
 ]
 
 

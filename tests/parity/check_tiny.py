@@ -185,6 +185,8 @@ def check_variant(checks: Checks, forge: str, name: str, golden: dict, root: Pat
 
 def check_cuts(checks: Checks, forge: str, case: cases.Case, golden: dict, root: Path) -> None:
     for label, (train, data) in CUTS.items():
+        if case.recomputed and "recomputed" not in label:
+            continue
         name = f"{case.name}-{label}".replace(" ", "-").replace("+", "-")
         job = cases.job(case, name, root / case.variant, GOLDENS, root / "runs", train, data)
         job["train"] = {key: value for key, value in job["train"].items() if value is not None}
@@ -219,7 +221,7 @@ def main() -> int:
                 guarded(checks, name, check_variant, args.forge, name, summary["logits"][name], root)
         for case in filter(lambda case: wanted(case.name), cases.CASES):
             guarded(checks, case.name, check_case, args.forge, case, summary["runs"][case.name], root)
-            if case.cuts:
+            if case.cuts or case.recomputed:
                 guarded(checks, case.name, check_cuts, args.forge, case, summary["runs"][case.name], root)
         if wanted("fresh"):
             guarded(checks, "fresh", check_fresh_adapter, args.forge, summary["runs"]["lora"], root)

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/io/model_file.h"
+#include "core/families/stored_file.h"
 #include "core/io/safetensors.h"
 #include "providers/engine_providers.h"
 #include "tests/test.h"
@@ -89,7 +89,8 @@ int64_t first_other_token(const Model& model, const std::string& provider, std::
 }
 
 Model load_fp32(const std::string& path) {
-  return load_model(read_model_spec(path), *open_model(path), at::kFloat, c10::Device(c10::DeviceType::CPU));
+  const ModelSpec spec = read_model_spec(path);
+  return load_model(spec, *open_weights(spec, path), at::kFloat, c10::Device(c10::DeviceType::CPU));
 }
 
 }  // namespace
@@ -101,10 +102,12 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
                "phi3", "phi3-window", "mistral-window", "qwen2-window", "gemma2", "gemma", "gemma-untied", "gemma3",
                "gemma3-untied", "smollm3", "smollm3-window", "granite", "granite-tied", "olmo2", "olmo2-tied", "olmo3",
                "phi4", "phi3-longrope", "glm", "glm4", "cohere", "cohere-bias", "cohere2", "starcoder2", "starcoder2-window",
-               "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel");
+               "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
+               "mixtral", "mixtral-balanced", "qwen2-moe", "qwen2-moe-window", "qwen3-moe", "qwen3-moe-sparse", "gpt2", "gpt2-untied");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
+  if (provider == "fused" && model.spec.num_experts > 0) return;  // it says so in the plan
   auto golden = open_safetensors(kGoldens + "logits-" + name + ".safetensors");
   for (const char* length : {"5", "17", "40"}) {
     std::vector<int32_t> ids = read_ids(*golden, std::string("ids_") + length);

@@ -120,4 +120,5 @@ def main():
     print(f"{len(tensors)} tensors, {sum(count(shape) for _, shape in tensors):,} parameters")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -14,11 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, get_scheduler
 
 import cases
+import experts_apart
 import family_gguf
 import oracle
 from fixtures_path import variants
@@ -123,7 +124,11 @@ def adapter_tensors(model) -> dict[str, torch.Tensor]:
 def with_adapter(model, case: cases.Case):
     """PEFT's adapter with a non-zero B, so that every tensor has a gradient from the first step on."""
     torch.manual_seed(case.seed)
+    experts_apart.apart(model)
+    # Under its own name peft would look for the experts that transformers 5 has joined.
+    model_type, model.config.model_type = model.config.model_type, "llama"
     model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **case.lora))
+    model.config.model_type = model_type
     if case.random_b:
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
@@ -147,10 +152,24 @@ def save_initial_adapter(case: cases.Case, model) -> None:
     fix_adapter_config(folder)
 
 
+def check_joined(case: cases.Case, model, root: Path) -> None:
+    """peft reads the adapter of experts one by one over transformers' joined experts, too, and computes the same."""
+    folder = GOLDENS / f"adapter-init-{case.name}"
+    joined = PeftModel.from_pretrained(load(case.variant, root), folder)
+    ids = torch.arange(3, 40)[None]
+    with torch.no_grad():
+        got, want = (m.eval()(input_ids=ids).logits for m in (joined, model))
+    assert (got - want).abs().max() <= 1e-5 * want.abs().max(), f"{case.name}: peft reads another adapter"
+
+
 def train_case(case: cases.Case, batches, root: Path) -> dict:
     model = build(case, root)
+    if model.config.model_type in experts_apart.NAMES:
+        experts_apart.check_margins(load(case.variant, root), batches[0])
     if case.init_from and case.lora:
         save_initial_adapter(case, model)
+        if case.variant in ("mixtral", "qwen3-moe"):
+            check_joined(case, model, root)
     start = state(model, case)
     products = initial_products(model) if case.compare_effective else {}
     record = oracle.train(model, batches, case.settings)
@@ -194,7 +213,8 @@ def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
     if not case.lora:
         neox = model.config.model_type == "gpt_neox"  # whose files have another name for the head
         names = {n: n.replace("lm_head.", "embed_out.") if neox else n for n, _ in model.named_parameters()}
-        return {names[n]: p.detach().clone() for n, p in model.named_parameters()}
+        weights = {names[n]: p.detach().clone() for n, p in model.named_parameters()}
+        return experts_apart.stored(weights, model.config.model_type)
     return effective_weights(model) if case.compare_effective else adapter_tensors(model)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+import experts_apart
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -90,6 +91,7 @@ def random_weights(config, seed: int) -> dict[str, torch.Tensor]:
     with torch.device("meta"):
         shapes = AutoModelForCausalLM.from_config(config).state_dict()
     norm = 0 if "gemma" in config.model_type else 1  # Gemma multiplies by 1 + weight
+    shapes = experts_apart.stored(shapes, config.model_type)
     return {name: fill(tensor, name, generator, norm) for name, tensor in shapes.items()}
 
 
@@ -146,6 +148,15 @@ FALCON = (
     | {"rms_norm_eps": None, "layer_norm_epsilon": 1e-3, "head_dim": None, "hidden_act": None, "activation": "gelu",
        "intermediate_size": None, "ffn_hidden_size": 88, "num_key_value_heads": None}
 )
+GPT2 = (
+    LLAMAS_OWN
+    | family("gpt2", "GPT2LMHeadModel")
+    | {key: None for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+                             "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "hidden_act")}
+    | {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, "layer_norm_epsilon": 1e-3, "activation_function": "gelu_new",
+       "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+)
+EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 STABLELM = LAYER_NORM | family("stablelm", "StableLmForCausalLM")
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
@@ -320,6 +331,33 @@ VARIANT_CONFIGS = {
     "stablelm-parallel": STABLELM
     | {"use_parallel_residual": True, "use_qkv_bias": True, "tie_word_embeddings": True,
        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}},
+    "mixtral": LLAMAS_OWN
+    | family("mixtral", "MixtralForCausalLM")
+    | {"num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 24, "head_dim": None},
+    "mixtral-balanced": LLAMAS_OWN
+    | family("mixtral", "MixtralForCausalLM")
+    | {"num_local_experts": 4, "num_experts_per_tok": 1, "intermediate_size": 24, "sliding_window": 8,
+       "tie_word_embeddings": True, "output_router_logits": True, "router_aux_loss_coef": 0.3},
+    "qwen2-moe": LLAMAS_OWN
+    | family("qwen2_moe", "Qwen2MoeForCausalLM")
+    | EXPERTS
+    | {"shared_expert_intermediate_size": 48, "head_dim": None},
+    "qwen2-moe-window": LLAMAS_OWN
+    | family("qwen2_moe", "Qwen2MoeForCausalLM")
+    | EXPERTS
+    | {"shared_expert_intermediate_size": 40, "head_dim": None, "qkv_bias": False, "norm_topk_prob": True,
+       "mlp_only_layers": [1], "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1,
+       "output_router_logits": True, "router_aux_loss_coef": 0.3},
+    "qwen3-moe": LLAMAS_OWN
+    | family("qwen3_moe", "Qwen3MoeForCausalLM")
+    | EXPERTS
+    | {"head_dim": 12, "norm_topk_prob": True, "num_experts_per_tok": 3},
+    "qwen3-moe-sparse": LLAMAS_OWN
+    | family("qwen3_moe", "Qwen3MoeForCausalLM")
+    | EXPERTS
+    | {"num_key_value_heads": 1, "decoder_sparse_step": 2, "tie_word_embeddings": True},
+    "gpt2": GPT2 | {"n_inner": 88, "tie_word_embeddings": True},
+    "gpt2-untied": GPT2 | {"n_inner": 56, "tie_word_embeddings": False, "activation_function": "gelu_pytorch_tanh"},
 }
 
 

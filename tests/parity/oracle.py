@@ -14,6 +14,7 @@ import torch
 from peft.optimizers import create_loraplus_optimizer
 from transformers import Trainer, get_scheduler
 
+import experts_apart
 from cases import Settings
 
 
@@ -44,9 +45,12 @@ def pad(rows: list[dict]) -> dict[str, torch.Tensor]:
     }
 
 
-def token_losses(model, batch) -> torch.Tensor:
+def outputs(model, batch):
+    return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False)
+
+
+def token_losses(logits, batch) -> torch.Tensor:
     """[rows, length - 1]: cross-entropy of each next token, 0 where it is not supervised."""
-    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).logits
     logits, labels = logits[:, :-1], batch["labels"][:, 1:]
     losses = torch.nn.functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-100, reduction="none"
@@ -55,7 +59,9 @@ def token_losses(model, batch) -> torch.Tensor:
 
 
 def mean_loss(model, batch) -> torch.Tensor:
-    return token_losses(model, batch).sum() / (batch["labels"][:, 1:] != -100).sum()
+    out = outputs(model, batch)
+    mean = token_losses(out.logits, batch).sum() / (batch["labels"][:, 1:] != -100).sum()
+    return mean + experts_apart.balance_loss(model, out, batch["attention_mask"])
 
 
 def example_losses(model, rows) -> list[dict]:
@@ -63,7 +69,7 @@ def example_losses(model, rows) -> list[dict]:
     out = []
     for line, row in enumerate(rows, start=1):
         with torch.no_grad():
-            loss = token_losses(model, pad([row])).double().sum().item()
+            loss = token_losses(outputs(model, pad([row])).logits, pad([row])).double().sum().item()
         supervised = sum(label != -100 for label in row["labels"][1:])
         out.append(
             {"line": line, "tokens": len(row["input_ids"]), "supervised_tokens": supervised, "loss": loss}

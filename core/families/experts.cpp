@@ -1,0 +1,32 @@
+// The sparse MLP of several families: a router, experts of gated MLPs, and in some a shared one that every token goes through.
+#include "core/families/config_spec.h"
+#include "core/families/family.h"
+
+namespace forge {
+
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names) {
+  const Recorder::Routing routing =
+      g.route(g.linear(x, {names.router, m.num_experts}),
+              {.per_token = m.experts_per_token, .normalise = m.normalise_experts, .balance = m.router_loss > 0});
+  const ValueId rows = g.dispatch(x, routing);
+  const ValueId gate = g.expert_linear(rows, routing, names.experts, names.gate, m.expert_size),
+                up = g.expert_linear(rows, routing, names.experts, names.up, m.expert_size);
+  const ValueId down = g.expert_linear(g.glu(gate, up, GateKind::silu), routing, names.experts, names.down, m.hidden_size);
+  return g.combine(down, routing);
+}
+
+void read_router(Settings& settings, ModelSpec& spec, int64_t per_token) {
+  spec.experts_per_token = settings.integer("num_experts_per_tok", 1, kMostExperts, per_token);
+  if (spec.experts_per_token > spec.num_experts)
+    settings.broken("num_experts_per_tok", "is more than the experts there are, " + std::to_string(spec.num_experts));
+  const double coefficient = settings.number("router_aux_loss_coef", 0, 1e6, 0.001);
+  spec.router_loss = settings.flag("output_router_logits", false) ? coefficient : 0;
+}
+
+void write_router(const ModelSpec& spec, Json& config) {
+  config["num_experts_per_tok"] = spec.experts_per_token;
+  config["output_router_logits"] = spec.router_loss > 0;
+  if (spec.router_loss > 0) config["router_aux_loss_coef"] = spec.router_loss;
+}
+
+}  // namespace forge

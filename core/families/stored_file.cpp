@@ -1,0 +1,73 @@
+#include "core/families/stored_file.h"
+
+#include <set>
+
+#include "core/families/family.h"
+
+namespace forge {
+namespace {
+
+// The prefix of everything but the head: "transformer.".
+std::string prefix_of(const Family& family) {
+  const std::string embedding = family.modules.embedding;
+  return embedding.substr(0, embedding.find('.') + 1);
+}
+
+class StoredFile : public TensorFile {
+ public:
+  StoredFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : file_(std::move(file)) {
+    const std::string prefix = prefix_of(family_of(spec));
+    const bool bare = file_->find(embedding_name_without(prefix, spec)) >= 0;
+    std::set<std::string> turned;
+    for (const Parameter& parameter : base_parameters(spec))
+      if (stored_transposed(spec, parameter)) turned.insert(parameter.name);
+    for (TensorInfo tensor : file_->tensors()) {
+      if (bare && tensor.name.rfind("lm_head", 0) != 0) tensor.name = prefix + tensor.name;
+      turned_.push_back(tensor.shape.size() == 2 && turned.count(tensor.name) > 0);
+      if (turned_.back()) std::swap(tensor.shape[0], tensor.shape[1]);
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::string_view bytes(size_t index) const override { return file_->bytes(index); }
+  bool bytes_are_values(size_t index) const override { return !turned_[index] && file_->bytes_are_values(index); }
+  int64_t file_bytes() const override { return file_->file_bytes(); }
+  std::string header_hash() const override { return file_->header_hash(); }
+  bool data_missing() const override { return file_->data_missing(); }
+
+  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
+    if (!turned_[index]) return file_->read_rows_f32(index, begin, count, values);
+    const int64_t rows = tensors_[index].shape[0], columns = tensors_[index].shape[1];
+    std::vector<float> stored(static_cast<size_t>(rows * columns));  // [columns, rows]
+    file_->read_f32(index, stored.data());
+    for (int64_t row = 0; row < count; ++row)
+      for (int64_t column = 0; column < columns; ++column)
+        values[row * columns + column] = stored[static_cast<size_t>(column * rows + begin + row)];
+  }
+
+ private:
+  static std::string embedding_name_without(const std::string& prefix, const ModelSpec& spec) {
+    return std::string(family_of(spec).modules.embedding).substr(prefix.size()) + ".weight";
+  }
+
+  std::unique_ptr<TensorFile> file_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<bool> turned_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
+  std::unique_ptr<TensorFile> file = open_model(path, data);
+  if (!stores_transposed(spec) || model_format(path) == ModelFormat::gguf) return file;
+  return std::make_unique<StoredFile>(spec, std::move(file));
+}
+
+bool stored_transposed(const ModelSpec& spec, const Parameter& parameter) {
+  return stores_transposed(spec) && parameter.role == Role::linear;
+}
+
+bool stores_transposed(const ModelSpec& spec) { return family_of(spec).transposed_linears; }
+
+}  // namespace forge

@@ -1,0 +1,82 @@
+#include "kernels/experts/experts.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "core/base/error.h"
+
+namespace forge {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Where each token's rows lie: [tokens · per_token].
+at::Tensor inverse_of(const at::Tensor& order) {
+  at::Tensor inverse = at::empty_like(order);
+  inverse.index_copy_(0, order, at::arange(order.size(0), order.options()));
+  return inverse;
+}
+
+// rows in the tokens' order. [tokens, per_token, width]
+at::Tensor by_token(const at::Tensor& rows, const at::Tensor& order, int64_t per_token) {
+  return rows.index_select(0, inverse_of(order)).view({-1, per_token, rows.size(1)});
+}
+
+// LibTorch's gradient of index_select adds row by row; a permutation's is the inverse permutation.
+struct Dispatch : torch::autograd::Function<Dispatch> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& order) {
+    context->save_for_backward({order});
+    context->saved_data["tokens"] = x.size(0);
+    return x.index_select(0, order.div(order.size(0) / x.size(0), "floor"));
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const at::Tensor order = context->get_saved_variables()[0];
+    const int64_t per_token = order.size(0) / context->saved_data["tokens"].toInt();
+    return {by_token(grads[0], order, per_token).sum(1), at::Tensor()};
+  }
+};
+
+struct Combine : torch::autograd::Function<Combine> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& order,
+                            const at::Tensor& weights) {
+    context->save_for_backward({rows, order, weights});
+    const at::Tensor each = by_token(rows, order, weights.size(1));
+    return at::bmm(weights.to(rows.scalar_type()).unsqueeze(1), each).squeeze(1);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &rows = saved[0], &order = saved[1], &weights = saved[2], &dy = grads[0];
+    const at::Tensor each = by_token(rows, order, weights.size(1));
+    const at::Tensor d_weights = at::bmm(each, dy.unsqueeze(2)).squeeze(2).to(weights.scalar_type());
+    const at::Tensor d_each = weights.to(rows.scalar_type()).unsqueeze(2) * dy.unsqueeze(1);
+    return {d_each.flatten(0, 1).index_select(0, order), at::Tensor(), d_weights};
+  }
+};
+
+}  // namespace
+
+Routed route(const at::Tensor& logits, const RouterRule& rule) {
+  const at::Tensor scores = at::softmax(logits.to(at::kFloat), 1);
+  const at::Tensor chosen = std::get<1>(scores.detach().topk(rule.per_token, 1));
+  at::Tensor weights = scores.gather(1, chosen);
+  if (rule.normalise) weights = weights / weights.sum(1, true);
+  const at::Tensor flat = chosen.flatten();
+  const at::Tensor counts = at::bincount(flat, {}, logits.size(1));
+  Routed routed{weights, std::get<1>(flat.sort(true, 0, false)), counts.cumsum(0).cpu(), {}};
+  if (rule.balance) routed.probability = scores.sum(0);
+  return routed;
+}
+
+at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order) { return Dispatch::apply(x, order); }
+
+at::Tensor combine(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& weights) {
+  return Combine::apply(rows, order, weights);
+}
+
+double balance_loss(const at::Tensor& counts, const at::Tensor& probability, double rows) {
+  const auto experts = static_cast<double>(counts.size(0));
+  return experts * at::dot(counts.to(at::kDouble), probability.to(at::kDouble)).item<double>() / (rows * rows);
+}
+
+}  // namespace forge

@@ -1,0 +1,43 @@
+#pragma once
+// Mixture of experts (Shazeer et al., 2017; Fedus et al., Switch Transformer, 2021), with the rules of transformers' routers. Rows
+// of experts are the tokens' rows, `per_token` copies of each, sorted by expert: one expert's rows lie one behind the other.
+//
+//   Routed r = route(logits, rule);
+//   at::Tensor rows = dispatch(x, r.order);      // the expert with number e takes rows [ends[e − 1], ends[e])
+//   at::Tensor y = combine(of_experts, r.order, r.weights);
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace forge {
+
+struct RouterRule {
+  enum class Scores { softmax };
+  Scores scores = Scores::softmax;  // of all experts, in fp32
+  int64_t per_token = 0;
+  bool normalise = false;  // the weights of a token's experts have the sum 1
+  bool balance = false;    // `probability` is wanted
+};
+
+struct Routed {
+  at::Tensor weights;      // fp32 [tokens, per_token], the largest first; differentiable in the logits
+  at::Tensor order;        // int64 [tokens · per_token]: row i is that of token order[i] / per_token
+  at::Tensor ends;         // int64 [experts], on the host
+  at::Tensor probability;  // fp32 [experts]: the sum over the tokens, differentiable; undefined without `balance`
+};
+
+// logits [tokens, experts]
+Routed route(const at::Tensor& logits, const RouterRule& rule);
+
+// x [tokens, width] → [tokens · per_token, width]. Differentiable.
+at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order);
+
+// rows [tokens · per_token, width], weights [tokens, per_token] → [tokens, width]: the weighted sums. Differentiable in both.
+at::Tensor combine(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& weights);
+
+// experts · Σ_e f_e p_e: f_e the share of tokens that expert e got, of each layer's choices; p_e the mean probability; both over all
+// layers' tokens (transformers' load_balancing_loss_func). `counts`, `probability`: sums over layers [experts]; `rows`: tokens times layers.
+// Its slope in each probability sum is experts · f_e / rows.
+double balance_loss(const at::Tensor& counts, const at::Tensor& probability, double rows);
+
+}  // namespace forge
