@@ -27,6 +27,9 @@ bool is_product(OpKind kind) {
     case OpKind::linear_input_gradient:
     case OpKind::linear_weight_gradient:
     case OpKind::adapter_gradient:
+    case OpKind::adapter_sums:
+    case OpKind::adapter_sums_gradient:
+    case OpKind::adapter_input_gradient:
     case OpKind::head:
     case OpKind::evaluate:
     case OpKind::dora_ratio:

@@ -1,5 +1,6 @@
 #include "core/families/parameters.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/base/text.h"
@@ -26,13 +27,19 @@ Parameter bias_of(const Module& module) {
   return {module.path + ".bias", {module.out_features}, Role::bias, module.layer, false, false, false};
 }
 
-void add_adapter(const AdapterSite& site, bool dora, std::vector<Parameter>& parameters) {
-  const auto add = [&](const char* name, std::vector<int64_t> shape, Role role) {
+// Of each layer first every A: the gradients of those that read the same input are then one product.
+void add_adapters(const std::vector<AdapterSite>& sites, bool dora, std::vector<Parameter>& parameters) {
+  const auto add = [&](const AdapterSite& site, const char* name, std::vector<int64_t> shape, Role role) {
     parameters.push_back({site.module + name, std::move(shape), role, site.layer, true, false, decays(role)});
   };
-  add(".lora_A.weight", {site.rank, site.in_features}, Role::lora_a);
-  add(".lora_B.weight", {site.out_features, site.rank}, Role::lora_b);
-  if (dora) add(".lora_magnitude_vector", {site.out_features}, Role::dora_magnitude);
+  for (auto begin = sites.begin(); begin != sites.end();) {
+    const auto end = std::find_if(begin, sites.end(), [&](const AdapterSite& site) { return site.layer != begin->layer; });
+    for (auto site = begin; site != end; ++site) add(*site, ".lora_A.weight", {site->rank, site->in_features}, Role::lora_a);
+    for (; begin != end; ++begin) {
+      add(*begin, ".lora_B.weight", {begin->out_features, begin->rank}, Role::lora_b);
+      if (dora) add(*begin, ".lora_magnitude_vector", {begin->out_features}, Role::dora_magnitude);
+    }
+  }
 }
 
 // A module kept whole beside its frozen original: "base_model.model.lm_head.weight".
@@ -66,8 +73,7 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
     parameter.quantized = quantization != Quantization::none && parameter.role == Role::linear;
   }
   if (adapter.type == AdapterType::none) return parameters;
-  for (const AdapterSite& site : adapter_sites(spec, adapter))
-    add_adapter(site, adapter.use_dora, parameters);
+  add_adapters(adapter_sites(spec, adapter), adapter.use_dora, parameters);
   for (const Module& module : saved_modules(spec, adapter)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as it is.
     for (Parameter& parameter : parameters)

@@ -2,6 +2,7 @@
 
 #include "core/families/family.h"
 #include "core/graph/backward.h"
+#include "core/graph/fold_adapters.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -67,6 +68,8 @@ Graph training_step(const StepShape& shape) {
   Graph forward = record(shape, true);
   KeptValues kept = kept_values(forward, shape.recompute);
   Graph step = with_backward(std::move(forward), kept);
+  if (shape.folded_adapters) fold_adapters(step);
+  repeat_in_backward(step);
   fuse_additions(step);
   add_update(step, shape.trained);
   return step;
@@ -76,6 +79,7 @@ Graph forward_list(const StepShape& shape) { return record(shape, false); }
 
 Graph evaluation_step(const StepShape& shape) {
   Graph list = record(shape, false);
+  if (shape.folded_adapters) fold_adapters(list);
   fuse_additions(list);
   list.micro_batch_ops = list.ops.size();
   return list;

@@ -30,6 +30,7 @@ struct StepShape {
   Recomputed recompute;
   TrainedSize trained;      // without elements: no update
   bool fused_head = false;  // no logits: kernels/lm_head
+  bool folded_adapters = false;  // in the products of their frozen weights (core/graph/fold_adapters.h)
 };
 
 // What a fixed choice computes again.

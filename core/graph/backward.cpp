@@ -358,6 +358,49 @@ Graph with_backward(Graph forward, const KeptValues& kept) {
   return Derivation(std::move(forward), kept).derive();
 }
 
+namespace {
+
+bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
+
+// The backward of a norm or a gated activation that is repeated at `at`; 0: none.
+size_t backward_of(const std::vector<Op>& ops, size_t at) {
+  const Op& again = ops[at];
+  for (size_t i = at + 1; i < ops.size(); ++i) {
+    const Op& op = ops[i];
+    if (again.kind == OpKind::norm && op.kind == OpKind::norm_backward && op.modules == again.modules && op.in[1] == again.in[0] &&
+        op.in[2] != again.out[1])
+      return i;
+    if (again.kind == OpKind::glu && op.kind == OpKind::glu_backward && op.in[1] == again.in[0] && op.in[2] == again.in[1]) return i;
+  }
+  return 0;
+}
+
+// Moves it into its backward, if nothing but gradients of weights reads it.
+void repeat_behind(std::vector<Op>& ops, size_t at) {
+  const size_t backward = backward_of(ops, at);
+  if (backward == 0) return;
+  const ValueId again = ops[at].out[0];
+  std::vector<Op> before, readers;
+  for (size_t i = at + 1; i < ops.size(); ++i) {
+    const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient;
+    const bool reader = reads(ops[i], again);
+    if (reader && (!of_weights || i > backward)) return;
+    if (ops[at].out.size() > 1 && reads(ops[i], ops[at].out[1])) return;
+    if (i <= backward) (reader ? readers : before).push_back(ops[i]);
+  }
+  before.back().out.push_back(again);
+  before.insert(before.end(), readers.begin(), readers.end());
+  ops.erase(ops.begin() + static_cast<std::ptrdiff_t>(at));
+  std::move(before.begin(), before.end(), ops.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+}  // namespace
+
+void repeat_in_backward(Graph& graph) {
+  for (size_t i = graph.ops.size(); i-- > graph.forward_ops;)
+    if (graph.ops[i].kind == OpKind::norm || graph.ops[i].kind == OpKind::glu) repeat_behind(graph.ops, i);
+}
+
 void fuse_additions(Graph& graph) {
   std::vector<Op> fused;
   std::vector<Op> ops = std::move(graph.ops);

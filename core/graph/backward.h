@@ -15,6 +15,10 @@ using KeptValues = std::set<ValueId>;
 // Appends the backward list. `forward` ends with the head.
 Graph with_backward(Graph forward, const KeptValues& kept);
 
+// Norms and gated activations that are made again for the gradients of weights alone come out of their own backward, which reads the
+// same values: those gradients are then made behind it. Graph::producers no longer hold after it.
+void repeat_in_backward(Graph& graph);
+
 // An addition and the norm that follows it, as one pass over memory. Graph::producers no longer hold after it.
 void fuse_additions(Graph& graph);
 

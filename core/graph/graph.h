@@ -64,6 +64,8 @@ enum class OpKind {
   add_norm,  // a, b → a + b, y, inverse           both in one pass
   layer_norm,  // x → y, statistics                mean and 1 / deviation of each row
   linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
+           // x, s → y where it is folded       y = [x, s] [W, B]ᵀ + bias
+  adapter_sums,  // x → s[, s once more]            scale x Aᵀ of all adapted modules, behind x; folded only
   dora_ratio,  // → ratio, 1 / norm               ‖W + scale · B A‖ of each column of y, side by side; modules as the linear's
   dora,        // x, ratio → x · ratio + bias
   rope,        // x, y → x, y                        rotated in place; y may be absent
@@ -81,15 +83,17 @@ enum class OpKind {
   scatter,        // d rows → d h                       zeros where nothing is supervised
   add_gradient,   // d x, more → d x                    in the first one's place
   scale_backward,  // d y[, d x] → d x              c d y; added to a given d x
-  norm_backward,  // d y, x, inverse[, d x] → d x       added to the given d x; writes its own without
+  norm_backward,  // d y, x, inverse[, d x] → d x[, y]  added to the given d x; writes its own without
   layer_norm_backward,     // d y, x, statistics[, d x] → d x
-  linear_input_gradient,   // d y → d x                 d y W; added to a given d x
+  linear_input_gradient,   // d y[, d s] → d x          d y W, folded [d y, d s] [W; A]; added to a given d x
   linear_weight_gradient,  // d y, x →                  into the weight's and the bias's gradients
   adapter_gradient,        // d y, x, s[, d x] → [d x]  into those of A and B, and added to d x
+  adapter_sums_gradient,   // d y, s → d s              scale d y B, behind d y, and into B's gradients; folded only
+  adapter_input_gradient,  // d s, x →                  into A's gradients; folded only
   dora_backward,           // d y, x, ratio → d x       into the magnitude's gradient; in the place of d y where nothing else reads it
   rope_backward,           // d x, d y → d x, d y
   attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v
-  glu_backward,            // d y, gate, up → d gate, d up, in the places of gate and up
+  glu_backward,            // d y, gate, up → d gate, d up[, y], in the places of gate and up
   regroup_backward,        // d q, d k, d v as one → d x
   activation_backward,     // d y, x → d x            in the place of x
   embed_backward,          // d h →                     into the embedding's gradient
@@ -125,6 +129,7 @@ struct Attributes {
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
   bool accumulate = false;  // adds to its last input instead of writing
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too
+  bool folded = false;      // linear, linear_input_gradient: its adapters run on in the product (fold_adapters.h)
   int64_t elements = 0, bytes = 0;  // gradient_norm, update: trained numbers, and the bytes read and written
 };
 

@@ -25,8 +25,23 @@ double factors(const Graph& graph, const Op& op) {
   return count;
 }
 
+// What all modules of an op read, make and have as ranks.
+struct Sides {
+  double in = 0, out = 0, ranks = 0;
+};
+Sides sides(const Graph& graph, const Op& op) {
+  Sides all;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    all.in = static_cast<double>(module.in), all.out += static_cast<double>(module.out);
+    all.ranks += static_cast<double>(module.rank);
+  }
+  return all;
+}
+
 double linear(const Graph& graph, const Op& op, double rows, double) {
-  return 2 * rows * (weights(graph, op) + factors(graph, op));
+  const Sides s = sides(graph, op);
+  return 2 * rows * (weights(graph, op) + (op.attributes.folded ? s.ranks * s.out : factors(graph, op)));
 }
 // Every row goes through one of them.
 double experts(const Graph& graph, const Op& op, double rows, double mean_length) {
@@ -34,7 +49,17 @@ double experts(const Graph& graph, const Op& op, double rows, double mean_length
          static_cast<double>(op.modules.size());
 }
 double product(const Graph& graph, const Op& op, double rows, double) {
-  return 2 * rows * weights(graph, op);
+  const Sides s = sides(graph, op);
+  return 2 * rows * (weights(graph, op) + (op.attributes.folded ? s.ranks * s.in : 0));
+}
+double sums(const Graph& graph, const Op& op, double rows, double) {
+  const Sides s = sides(graph, op);
+  return 2 * rows * s.ranks * s.in;
+}
+// d s by all of B, whose blocks lie beside zeros, and the gradient of each block.
+double sums_gradient(const Graph& graph, const Op& op, double rows, double) {
+  const Sides s = sides(graph, op);
+  return 2 * rows * (s.ranks * s.out + factors(graph, op)) - sums(graph, op, rows, 0);
 }
 double adapter(const Graph& graph, const Op& op, double rows, double) {
   return 4 * rows * factors(graph, op);
@@ -85,6 +110,7 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::add_norm, "add+norm", elementwise},
                             Row{OpKind::layer_norm, "layer norm", elementwise},
                             Row{OpKind::linear, "linear", linear},
+                            Row{OpKind::adapter_sums, "adapter sums", sums},
                             Row{OpKind::dora_ratio, "dora ratio", ratio},
                             Row{OpKind::dora, "dora", elementwise},
                             Row{OpKind::rope, "rope", elementwise},
@@ -107,6 +133,8 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::linear_input_gradient, "linear d x", product},
                             Row{OpKind::linear_weight_gradient, "linear d W", product},
                             Row{OpKind::adapter_gradient, "adapter backward", adapter},
+                            Row{OpKind::adapter_sums_gradient, "adapter d s, d B", sums_gradient},
+                            Row{OpKind::adapter_input_gradient, "adapter d A", sums},
                             Row{OpKind::dora_backward, "dora backward", elementwise},
                             Row{OpKind::rope_backward, "rope backward", elementwise},
                             Row{OpKind::attention_backward, "attention backward", attention},
@@ -144,7 +172,9 @@ Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double me
       cost.bytes +=
           static_cast<double>(sizes.rows(buffer.rows) * graph.value(id).width * sizes.element(buffer.type));
     }
-  cost.bytes += weights(graph, op) * static_cast<double>(sizes.compute_bytes);
+  const bool adapters_alone = op.kind == OpKind::adapter_sums || op.kind == OpKind::adapter_sums_gradient ||
+                              op.kind == OpKind::adapter_input_gradient;
+  cost.bytes += (adapters_alone ? factors(graph, op) : weights(graph, op)) * static_cast<double>(sizes.compute_bytes);
   return cost;
 }
 

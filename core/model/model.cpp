@@ -11,6 +11,7 @@
 #include "core/families/step.h"
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
+#include "core/graph/fold_adapters.h"
 #include "core/tensor/dtype.h"
 
 namespace forge {
@@ -69,10 +70,12 @@ Held held_names(const BaseStorage& storage) {
 // The places of weights that one product reads together (see Recorder::linear): one matrix behind the other.
 std::map<std::string, at::Tensor> adjoining_places(const ModelSpec& spec, const Held& held, c10::ScalarType type,
                                                    c10::Device device, const BaseStorage& storage) {
-  const Graph list = forward_list({spec});
+  const Graph list = forward_list({spec, storage.folded.value_or(ModuleTraining())});
   std::map<std::string, at::Tensor> places;
   for (const Op& op : list.ops) {
-    if (op.kind != OpKind::linear || op.modules.size() < 2) continue;
+    if (op.kind != OpKind::linear) continue;
+    const int64_t ranks = storage.folded && folds(list, op) ? ranks_of(list, op) : 0;
+    if (op.modules.size() < 2 && ranks == 0) continue;
     int64_t rows = 0, quantized = 0, frozen = 0;
     for (size_t i = 0; i < op.modules.size(); ++i) {
       const std::string name = list.module(op, i).path + ".weight";
@@ -81,10 +84,13 @@ std::map<std::string, at::Tensor> adjoining_places(const ModelSpec& spec, const 
       frozen += static_cast<int64_t>(held.frozen.count(name));
     }
     if (quantized > 0 || (frozen > 0 && frozen < static_cast<int64_t>(op.modules.size()))) continue;
-    at::Tensor all = at::empty({rows, list.module(op).in},
-                               at::TensorOptions().dtype(frozen > 0 ? *storage.frozen : type).device(device));
+    const int64_t in = list.module(op).in;
+    const auto options = at::TensorOptions().dtype(frozen > 0 ? *storage.frozen : type).device(device);
+    // Beside the adapters' blocks lie zeros.
+    at::Tensor all = ranks > 0 ? at::zeros({rows + ranks, in + spare_columns(ranks)}, options) : at::empty({rows, in}, options);
     for (size_t i = 0, row = 0; i < op.modules.size(); row += static_cast<size_t>(list.module(op, i).out), ++i)
-      places[list.module(op, i).path + ".weight"] = all.narrow(0, static_cast<int64_t>(row), list.module(op, i).out);
+      places[list.module(op, i).path + ".weight"] =
+          all.narrow(0, static_cast<int64_t>(row), list.module(op, i).out).narrow(1, 0, in);
   }
   return places;
 }
@@ -110,7 +116,7 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
   if (index < 0 && parameter.name == std::string(kScoreModule) + ".weight")
     return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
-  const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat;
+  const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat && place->is_contiguous();
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
   file.read_f32(static_cast<size_t>(index), wide.data_ptr<float>());
   if (held.frozen.count(parameter.name)) {

@@ -11,6 +11,7 @@
 #include "core/io/tensor_file.h"
 #include "core/families/model_spec.h"
 #include "core/families/parameters.h"
+#include "core/graph/recorder.h"
 #include "kernels/linear/linear.h"
 
 namespace forge {
@@ -43,6 +44,8 @@ struct BaseStorage {
   bool double_quantization = false;
   std::optional<c10::ScalarType> frozen;  // nothing: the compute type
   std::vector<Parameter> parameters;      // may be empty without either
+  // Adapters that run on in the products of their weights, which then have room for them (core/graph/fold_adapters.h).
+  std::optional<ModuleTraining> folded;
 };
 
 // A score head that a language model's file does not have starts at zero (starts_score_head), so that every text has the score 0.

@@ -41,6 +41,7 @@ void TrainableSet::zero_grad() {
 void TrainableSet::publish() {
   c10::NoGradGuard no_grad;
   if (copy_.defined()) copy_.copy_(master_);
+  note_change();
 }
 
 }  // namespace forge

@@ -36,11 +36,15 @@ class TrainableSet {
   void zero_grad();
   // Copies masters into the leaves where they are separate; after loading. An update does so itself.
   void publish();
+  // Told by whoever writes the leaves, so that copies of them are made anew: see changes().
+  void note_change() { ++changes_; }
+  int64_t changes() const { return changes_; }
 
  private:
   TrainedLayout layout_;
   std::vector<Trainable> items_;  // one for each slice
   at::Tensor master_, grad_, copy_;
+  int64_t changes_ = 0;
 };
 
 }  // namespace forge

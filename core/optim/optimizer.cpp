@@ -150,6 +150,7 @@ void Optimizer::update(double learning_rate, int64_t updates) {
     if (trainables_.copy().defined()) update.copy = trainables_.copy().narrow(0, stretch.begin, count);
     update_by_kernels(device_, rule_, step, update);
   }
+  trainables_.note_change();
 }
 
 }  // namespace forge

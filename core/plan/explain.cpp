@@ -214,7 +214,8 @@ Table model_rows(const Plan& plan) {
                                : "")});
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
                                 name_of(plan.storage) + ", loss scaling " + name_of(plan.loss_scaling) +
-                                (plan.fused_head ? ", head without logits" : "")});
+                                (plan.fused_head ? ", head without logits" : "") +
+                                (plan.folded_adapters ? ", adapters in the products of their weights" : "")});
   for (const AttentionUse& use : plan.attention)
     rows.push_back({"attention", name_of(use.kernel) +
                                      (plan.attention.size() > 1 ? " in layers " + use.layers : std::string()) + ": " + use.reason});

@@ -30,6 +30,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.recompute = plan.recompute;
   shape.trained = inventory.trained;
   shape.fused_head = plan.fused_head;
+  shape.folded_adapters = plan.folded_adapters;
   shape.cuda = plan.device.cuda;
   shape.capability = plan.device.gpu.compute_capability;
   shape.instructions = instructions_of(plan.device.cpu);
@@ -244,6 +245,7 @@ bool narrow(Plan& plan, Search& search) {
   if (cuda ? plan.device.gpu.compute_capability < 80 : plan.profile != "cpu_bf16") return false;
   plan.job.train.precision = plan.storage = Precision::bf16;
   resolve_head(plan);
+  resolve_adapters(plan);
   return true;
 }
 
@@ -424,7 +426,7 @@ Inventory inventory_of(const Plan& plan) {
 
 StepShape step_shape(const Plan& plan, const Inventory& inventory) {
   return {plan.model, module_training(plan.model, plan.job.adapter, inventory.sites), plan.recompute, inventory.trained,
-          plan.fused_head};
+          plan.fused_head, plan.folded_adapters};
 }
 
 namespace {

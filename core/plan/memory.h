@@ -57,6 +57,7 @@ struct ActivationShape {
   Recomputed recompute;
   TrainedSize trained;
   bool fused_head = false;
+  bool folded_adapters = false;
   bool cuda = false;
   int64_t capability = 0;  // of the GPU: 86 is 8.6
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU

@@ -34,6 +34,7 @@ Plan make_plan(const PlanInput& input) {
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_head(plan);
+  resolve_adapters(plan);
   require_judges(plan, provider);
   resolve_limits(plan);
   resolve_objective(plan);

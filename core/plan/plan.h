@@ -66,6 +66,7 @@ struct Plan {
   std::vector<AttentionUse> attention;  // by kernel
   LossScaling loss_scaling = LossScaling::none;
   bool fused_head = false;  // the head holds no logits (kernels/lm_head)
+  bool folded_adapters = false;  // they run on in the products of their frozen weights (core/graph/fold_adapters.h)
   ModelSpec model;
   std::string model_hash;   // TensorFile::header_hash
   int64_t model_bytes = 0;  // TensorFile::file_bytes

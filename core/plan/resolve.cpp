@@ -138,6 +138,15 @@ void resolve_head(Plan& plan) {
                     (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
 }
 
+// Where products are a library's, a pass over y and one over d x are saved. A CPU's own kernel keeps both in cache; what is decoded
+// or converted before each product has no place for the adapter; dropout's mask lies between x and A but not between x and W.
+void resolve_adapters(Plan& plan) {
+  const AdapterConfig& adapter = plan.job.adapter;
+  plan.folded_adapters = plan.device.cuda && plan.provider == "fused" && adapter.type == AdapterType::lora && !adapter.use_dora &&
+                         adapter.dropout == 0 && plan.job.model.quantization == Quantization::none &&
+                         plan.storage == *plan.job.train.precision;
+}
+
 namespace {
 
 void resolve_reference(Plan& plan) {

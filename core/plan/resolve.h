@@ -19,6 +19,7 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
 bool head_without_logits(Precision precision, InstructionSet instructions);
 // Needs precision and provider.
 void resolve_head(Plan& plan);
+void resolve_adapters(Plan& plan);
 // What the job leaves to its objective: weights, the reference and its cost, the learning rate. Needs the limits.
 void resolve_objective(Plan& plan);
 // kto: weight of the desirable answers over that of the undesirable ones.

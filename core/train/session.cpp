@@ -33,7 +33,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, const std::vector<Parameter>& parameters,
-                Precision precision, Precision storage, c10::Device device) {
+                Precision precision, Precision storage, c10::Device device, const std::optional<ModuleTraining>& folded = {}) {
   const bool drawn = config.init == ModelInit::random;
   auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
   if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
@@ -41,7 +41,8 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
                     {.quantization = config.quantization,
                      .double_quantization = config.double_quantization,
                      .frozen = storage == precision ? std::nullopt : std::optional(scalar_type(storage)),
-                     .parameters = parameters});
+                     .parameters = parameters,
+                     .folded = folded});
 }
 
 // Whether the reference differs from the model at the start of training.
@@ -85,8 +86,10 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   emit({{"event", "loading"}, {"what", s.job.model.path}});
   const std::vector<Parameter> parameters =
       run_parameters(plan.model, s.job.adapter, s.job.model.quantization);
-  s.model = load_base(s.job.model, s.job.seed, plan.model, parameters, *s.job.train.precision, plan.storage, s.device);
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
+  std::optional<ModuleTraining> folded;
+  if (plan.folded_adapters) folded = module_training(plan.model, s.job.adapter, s.sites);
+  s.model = load_base(s.job.model, s.job.seed, plan.model, parameters, *s.job.train.precision, plan.storage, s.device, folded);
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
   if (reads_base(s.job)) s.base = s.model;
@@ -105,6 +108,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   s.optimizer = std::make_unique<Optimizer>(s.job.optimizer, s.job.adapter.lora_plus_ratio, *s.trainables);
   StepOptions options = step_options(plan.model, s.job, s.sites, plan.recompute);
   options.shape.fused_head = plan.fused_head;
+  options.shape.folded_adapters = plan.folded_adapters;
   options.training = plan.training_batch;
   options.evaluation = plan.evaluation_batch;
   options.arena = s.arena;

@@ -44,7 +44,7 @@ struct AttentionForward {
   int64_t v_stride = 0;
   void* out = nullptr;
   int64_t out_stride = 0;
-  float* lse = nullptr;  // [tokens, heads] for the backward, or null
+  float* lse = nullptr;  // [heads, tokens] for the backward, as flash attention has it; or null
   void* workspace = nullptr;
 };
 
@@ -58,7 +58,7 @@ struct AttentionBackward {
   int64_t v_stride = 0;
   const void* out = nullptr;
   int64_t out_stride = 0;
-  const float* lse = nullptr;  // [tokens, heads]
+  const float* lse = nullptr;  // [heads, tokens]
   const void* d_out = nullptr;
   int64_t d_out_stride = 0;
   void* d_q = nullptr;  // none of the three may be an input

@@ -37,7 +37,7 @@ at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Setting& s)
   return score.masked_fill(hidden_of(q.size(1), s), -std::numeric_limits<double>::infinity());
 }
 
-// q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [tokens, heads], float64
+// q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [heads, tokens], float64
 Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Setting& s) {
   std::vector<at::Tensor> outs, lses;
   int64_t begin = 0, group = s.heads / s.kv_heads;
@@ -49,10 +49,10 @@ Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, co
     at::Tensor score = scores_of(part(q), keys, s);
     outs.push_back(
         at::bmm(at::softmax(score, 2), values).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
-    lses.push_back(at::logsumexp(score, {2}).t());
+    lses.push_back(at::logsumexp(score, {2}));
     begin += length;
   }
-  return {{"out", at::cat(outs, 0)}, {"lse", at::cat(lses, 0)}};
+  return {{"out", at::cat(outs, 0)}, {"lse", at::cat(lses, 1)}};
 }
 
 at::Tensor offsets(const Setting& s) {
@@ -101,7 +101,7 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
                                   .reason = "one rounding; scores and two sums in fp32",
                                   .between = 1.01}),  // p
                           layout));
-  operands.push_back(output("lse", Store::f32, {s.tokens(), s.heads},
+  operands.push_back(output("lse", Store::f32, {s.heads, s.tokens()},
                             {.roundings = 4, .sums = 4 * score, .reason = "scores in fp32"}));
   auto oracle = [=](const Tensors& in) {
     Tensors out = attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v"), s), s);

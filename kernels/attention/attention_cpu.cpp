@@ -152,11 +152,12 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
     weighted_sum(rows, keys, score, t.values, d, ld, sum, key != start, ahead);
   }
   T* out = at<T>(a.out, a.out_stride, token, offset);
-  float* lse = a.lse ? a.lse + token * s.heads + task.kv_head * rows.group : nullptr;
+  const int64_t tokens = s.cu_seqlens[s.sequences];
+  float* lse = a.lse ? a.lse + task.kv_head * rows.group * tokens + token : nullptr;
   rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
     const int64_t i = position - rows.first;
     store_row(sum + r * ld, d, 1.0f / total[r], out + i * a.out_stride + head * d);
-    if (lse) lse[i * s.heads + head] = largest[r] + std::log(total[r]);
+    if (lse) lse[head * tokens + i] = largest[r] + std::log(total[r]);
   });
 }
 
@@ -187,9 +188,9 @@ void load_query_rows(const AttentionBackward& a, const AttentionTask& task, Atte
   const T* q = at<T>(a.q, a.q_stride, token, offset);
   const T* out = at<T>(a.out, a.out_stride, token, offset);
   const T* d_out = at<T>(a.d_out, a.d_out_stride, token, offset);
-  const float* lse = a.lse + token * a.shape.heads + task.kv_head * rows.group;
-  const int64_t q_stride = a.q_stride, out_stride = a.out_stride, d_out_stride = a.d_out_stride,
-                heads = a.shape.heads;
+  const int64_t tokens = a.shape.cu_seqlens[a.shape.sequences];
+  const float* lse = a.lse + task.kv_head * rows.group * tokens + token;
+  const int64_t q_stride = a.q_stride, out_stride = a.out_stride, d_out_stride = a.d_out_stride;
   float *to_q = t.q, *to_d_out = t.d_out, *delta = t.delta, *largest = t.largest;
   for (int64_t row = 0; row < rows.count; ++row) {
     for (int64_t head = 0, h = 0; head < rows.group; ++head, h += d) {
@@ -204,10 +205,10 @@ void load_query_rows(const AttentionBackward& a, const AttentionTask& task, Atte
         slope_of_sum = fma(load_n(out + h + i, n), slope, slope_of_sum);
       });
       *delta++ = sum(slope_of_sum);
-      *largest++ = lse[head];
+      *largest++ = lse[head * tokens];
       to_q += ld, to_d_out += ld;
     }
-    q += q_stride, out += out_stride, d_out += d_out_stride, lse += heads;
+    q += q_stride, out += out_stride, d_out += d_out_stride, ++lse;
   }
 }
 

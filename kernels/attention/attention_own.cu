@@ -9,7 +9,7 @@ namespace forge {
 namespace {
 
 AttentionNumbers numbers_of(const AttentionShape& s) {
-  return {s.heads, s.kv_heads, s.head_dim, s.window, s.scale, s.softcap, s.softcap == 0 ? 0 : 2 / s.softcap};
+  return {s.heads, s.kv_heads, s.head_dim, s.window, s.tokens, s.scale, s.softcap, s.softcap == 0 ? 0 : 2 / s.softcap};
 }
 
 // Of a block that holds so many matrices' rows of its own.

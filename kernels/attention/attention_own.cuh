@@ -34,7 +34,7 @@ struct Heads {
 __device__ __forceinline__ float nothing() { return __uint_as_float(0xFF800000); }  // −∞
 
 struct AttentionNumbers {
-  int64_t heads, kv_heads, head_dim, window;
+  int64_t heads, kv_heads, head_dim, window, tokens;
   float scale, softcap, twice_inverse_cap;
 };
 
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp)
   for (int r = 0; r < kRows; ++r) {
     if (mine + r >= length) continue;
     store_own<kFeatures>(a.out, begin + mine + r, head, n.head_dim, sums[r], __fdividef(1.0f, total[r]));
-    if (lane == 0 && a.lse != nullptr) a.lse[(begin + mine + r) * n.heads + head] = most[r] + logf(total[r]);
+    if (lane == 0 && a.lse != nullptr) a.lse[head * n.tokens + begin + mine + r] = most[r] + logf(total[r]);
   }
 }
 
@@ -179,7 +179,7 @@ struct AttentionBackwardArgs {
   Global<const int32_t> cu_seqlens;
   Heads<const T> q, k, v, out, d_out;
   Global<const float> lse;
-  Global<float> delta;  // [tokens, heads]
+  Global<float> delta;  // [heads, tokens]
   Heads<T> d_q, d_k, d_v;
   AttentionNumbers numbers;
 };
@@ -209,8 +209,8 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_q_kernel(A
       dot += own_d[r * kWarp * kFeatures + f] *
              widen(static_cast<T>(a.out.data[token * a.out.stride + head * n.head_dim + f]));
     delta[r] = reduce_warp(dot, Sum());
-    lse[r] = there ? static_cast<float>(a.lse[token * n.heads + head]) : 0.0f;
-    if (there && lane == 0) a.delta[token * n.heads + head] = delta[r];
+    lse[r] = there ? static_cast<float>(a.lse[head * n.tokens + token]) : 0.0f;
+    if (there && lane == 0) a.delta[head * n.tokens + token] = delta[r];
   }
   for (int64_t key = n.window > 0 && first >= n.window ? first - n.window + 1 : 0; key < end; key += kTile) {
     load_tile<kFeatures>(tile, a.k, begin, length, key, kv_head, n.head_dim);
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_kv_kernel(
 #pragma unroll 1
     for (int64_t query = first; query < end; query += kTile) {
       const bool there = query + lane < length;
-      const int64_t number = (begin + query + lane) * n.heads + head;
+      const int64_t number = head * n.tokens + begin + query + lane;
       const float lse = there ? static_cast<float>(a.lse[number]) : 0.0f,
                   delta = there ? static_cast<float>(a.delta[number]) : 0.0f;
       load_tile<kFeatures>(tile, a.q, begin, length, query, head, n.head_dim);

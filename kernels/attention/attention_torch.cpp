@@ -29,7 +29,7 @@ struct Pack {
                          {stride, shape.head_dim, 1}, options());
   }
   at::Tensor lse(const float* data) const {
-    return at::from_blob(const_cast<float*>(data), {shape.tokens, shape.heads}, options().dtype(at::kFloat));
+    return at::from_blob(const_cast<float*>(data), {shape.heads, shape.tokens}, options().dtype(at::kFloat));
   }
   at::Tensor cu_seqlens() const {
     return at::from_blob(const_cast<int32_t*>(shape.cu_seqlens), {shape.sequences + 1},
@@ -87,7 +87,7 @@ void flash_forward(const AttentionForward& a, const Pack& pack, const Inputs& in
       at::_flash_attention_forward(in.q, in.k, in.v, cu, cu, pack.flash_longest(), pack.flash_longest(),
                                    kNoDropout, kCausal, /*return_debug_mask=*/false, a.shape.scale);
   put(pack.view(a.out, a.shape.heads, a.out_stride), out);
-  if (a.lse) pack.lse(a.lse).copy_(lse.t());  // [heads, tokens]
+  if (a.lse) pack.lse(a.lse).copy_(lse);
 }
 
 void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs& in) {
@@ -100,7 +100,7 @@ void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs
   put(pack.view(a.out, s.heads, a.out_stride), out.squeeze(0));
   if (!a.lse) return;
   at::Tensor rows = lse.transpose(1, 2).reshape({s.sequences * pack.padded_longest(), s.heads});
-  pack.lse(a.lse).copy_(rows.index_select(0, pack.lse_index()));
+  pack.lse(a.lse).copy_(rows.index_select(0, pack.lse_index()).t());
 }
 
 struct Gradients {
@@ -109,8 +109,9 @@ struct Gradients {
 
 Gradients flash_backward(const AttentionBackward& a, const Pack& pack, const Inputs& in,
                          const at::Tensor& out, const at::Tensor& d_out) {
-  at::Tensor cu = pack.cu_seqlens(), lse = pack.lse(a.lse).t().contiguous();
-  at::Tensor rng = at::zeros({2}, pack.options().dtype(at::kUInt64)),
+  at::Tensor cu = pack.cu_seqlens(), lse = pack.lse(a.lse);
+  // Counters of a dropout that there is not: no result depends on them.
+  at::Tensor rng = at::empty({2}, pack.options().dtype(at::kUInt64)),
              unused = at::empty({}, pack.options().dtype(at::kUInt64));
   auto [d_q, d_k, d_v] =
       at::_flash_attention_backward(d_out, in.q, in.k, in.v, out, lse, cu, cu, pack.flash_longest(),
@@ -125,7 +126,7 @@ Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const
   // The kernel reads whole blocks: what no query owns must be infinite, so that its p is zero.
   at::Tensor lse = at::full({s.sequences * pack.padded_longest(), s.heads},
                             std::numeric_limits<float>::infinity(), pack.options().dtype(at::kFloat));
-  lse.index_copy_(0, pack.lse_index(), pack.lse(a.lse));
+  lse.index_copy_(0, pack.lse_index(), pack.lse(a.lse).t());
   lse = lse.view({s.sequences, pack.padded_longest(), s.heads}).transpose(1, 2).contiguous();
   at::Tensor k = repeated(in.k, s.heads).unsqueeze(0), v = repeated(in.v, s.heads).unsqueeze(0);
   // It knows no stride of out's tokens.

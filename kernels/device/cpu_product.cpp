@@ -8,6 +8,10 @@ namespace forge {
 int64_t product_cpu_workspace(const Gemm& g) { return g.out_type == g.type ? 0 : g.m * g.n * bytes_of(g.type); }
 
 void product_cpu(const Gemm& g) {
+  if (g.batch > 1) {
+    for (int64_t i = 0; i < g.batch; ++i) product_cpu(g.one(i));
+    return;
+  }
   c10::NoGradGuard no_grad;
   GemmTensors t = tensors_of(g, at::kCPU);
   if (g.out_type == g.type) {

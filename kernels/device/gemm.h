@@ -24,6 +24,17 @@ struct Gemm {
   float alpha = 1;
   bool add = false;
   void* workspace = nullptr;  // on a CPU, where out is wider than the factors; a GPU needs none
+  // Several of one shape; elements from one's operand to the next one's.
+  int64_t batch = 1, a_step = 0, b_step = 0, out_step = 0;
+
+  // Number i of them alone.
+  Gemm one(int64_t i) const {
+    const auto moved = [&](const void* data, int64_t step, Element of) { return static_cast<const char*>(data) + i * step * bytes_of(of); };
+    Gemm g = *this;
+    g.a.data = moved(a.data, a_step, type), g.b.data = moved(b.data, b_step, type);
+    g.out = const_cast<char*>(moved(out, out_step, out_type)), g.batch = 1;
+    return g;
+  }
 };
 void device_gemm(const Gemm& args, CudaStream stream);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A Gemm over tensors that borrow the operands' memory, on either device.
+// A Gemm, or one of several, over tensors that borrow the operands' memory, on either device.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -25,6 +25,15 @@ inline GemmTensors tensors_of(const Gemm& g, c10::DeviceType device) {
                         : view(x.data, rows, columns, x.stride, g.type);
   };
   return {operand(g.a, g.m, g.k), operand(g.b, g.k, g.n), view(g.out, g.m, g.n, g.out_stride, g.out_type)};
+}
+
+// All of several, as matrices [batch, rows, columns].
+inline GemmTensors batch_of(const Gemm& g, c10::DeviceType device) {
+  const GemmTensors first = tensors_of(g, device);
+  const auto all = [&](const at::Tensor& x, int64_t step) {
+    return at::from_blob(x.data_ptr(), {g.batch, x.size(0), x.size(1)}, {step, x.stride(0), x.stride(1)}, x.options());
+  };
+  return {all(first.a, g.a_step), all(first.b, g.b_step), all(first.out, g.out_step)};
 }
 
 }  // namespace forge

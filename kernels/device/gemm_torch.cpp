@@ -8,9 +8,22 @@
 
 namespace forge {
 
+namespace {
+
+void several(const Gemm& g) {
+  GemmTensors t = batch_of(g, at::kCUDA);
+  if (g.out_type == g.type)
+    at::baddbmm_out(t.out, t.out, t.a, t.b, g.add ? 1 : 0, g.alpha);
+  else
+    at::baddbmm_out(t.out, t.out, t.a, t.b, scalar_of(g.out_type), g.add ? 1 : 0, g.alpha);
+}
+
+}  // namespace
+
 void device_gemm(const Gemm& g, CudaStream stream) {
   c10::NoGradGuard no_grad;
   c10::StreamGuard on(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
+  if (g.batch > 1) return several(g);
   GemmTensors t = tensors_of(g, at::kCUDA);
   if (g.out_type == g.type)
     at::addmm_out(t.out, t.out, t.a, t.b, g.add ? 1 : 0, g.alpha);

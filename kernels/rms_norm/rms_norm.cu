@@ -43,12 +43,14 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
                              static_cast<const T*>(args.h),
                              static_cast<const T*>(args.weight),
                              static_cast<T*>(args.d_h),
+                             static_cast<T*>(args.y),
                              args.inverse,
                              args.rows,
                              args.width,
                              args.d_y_stride,
                              args.h_stride,
                              args.d_h_stride,
+                             args.y_stride,
                              args.weight_offset,
                              args.accumulate};
     // Before d_h is written: it may be d_y.
@@ -61,8 +63,8 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
       launch("rms_norm_weight_total", column_totals_kernel<1>, {static_cast<unsigned>(ceil_div(args.width, 256)), 256}, stream,
              partial, stretches, args.width, args.d_weight, nullptr);
     }
-    bool wide = sixteen_byte<T>({args.d_y, args.h, args.weight, args.d_h},
-                                {args.width, args.d_y_stride, args.h_stride, args.d_h_stride});
+    bool wide = sixteen_byte<T>({args.d_y, args.h, args.weight, args.d_h, args.y},
+                                {args.width, args.d_y_stride, args.h_stride, args.d_h_stride, args.y_stride});
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows),

@@ -85,9 +85,9 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm_forward_kernel(RmsNormF
 template <class T>
 struct RmsNormBackwardArgs {
   Global<const T> d_y, h, weight;
-  Global<T> d_h;
+  Global<T> d_h, y;
   Global<const float> inverse;
-  int64_t rows, width, d_y_stride, h_stride, d_h_stride;
+  int64_t rows, width, d_y_stride, h_stride, d_h_stride, y_stride;
   float weight_offset;
   int accumulate;
 };
@@ -119,6 +119,11 @@ __device__ __forceinline__ void store_gradient(const RmsNormBackwardArgs<T>& a, 
     d_h[k] = narrow<T>(a.accumulate ? d + widen(d_h[k]) : d);
   }
   store_vector<N>(target, d_h);
+  if (a.y == nullptr) return;
+  Vector<T, N> y;
+#pragma unroll
+  for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(h[k]) * inverse * (widen(weight[k]) + a.weight_offset));
+  store_vector<N>(a.y + row * a.y_stride + column_of(a.width, i), y);
 }
 
 template <class T, int N>

@@ -13,7 +13,7 @@
 // from row to row. With several heads each stretch of `width` in a row is normalised by itself, all by one
 // weight: x, h, y and their gradients are rows of heads · width. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:
 // 4 passes of rows · width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h,
-// d_h; write d_h: 4 passes; the weight gradient reads d y and h once more.
+// d_h; write d_h: 4 passes, 5 with y; the weight gradient reads d y and h once more.
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -54,6 +54,8 @@ struct RmsNormBackward {
   float* d_weight = nullptr;  // [width], added to; or null. Then d_h may not be d_y
   int64_t heads = 1;
   void* workspace = nullptr;  // on a GPU
+  void* y = nullptr;  // the forward's result again, for the gradients of weights that read it; may be d_y, but not d_h; or null
+  int64_t y_stride = 0;
 };
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level = cpu_level());

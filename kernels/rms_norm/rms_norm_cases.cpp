@@ -85,7 +85,7 @@ Case forward_case(Store type, const Setting& s) {
 }
 
 // d h cancels: its error is relative to the two terms that are subtracted.
-Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_grad) {
+Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_grad, bool with_y = false) {
   const int64_t rows = s.x.size(0), all = s.x.size(1), heads = s.heads, width = all / heads;
   at::Tensor h = s.x,
              inverse = (as_type(h, type).view({rows, heads, width}).square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows});
@@ -105,6 +105,7 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
                                .sums = 16,
                                .reason = "an fp32 sum over the rows in parts of 32",
                                .between = 3}));  // h r, its products with d y, their sum
+  if (with_y) operands.push_back(laid(output("y", type, {rows, all}, kOnce), s.layout));
   double offset = s.offset;
   auto oracle = [=](const Tensors& in) {
     const auto each = [=](const at::Tensor& x) { return x.reshape({rows, heads, width}); };
@@ -117,6 +118,8 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
                      r = in.at("inverse").view({heads, rows}).t().unsqueeze(2);
     at::Tensor before = accumulate ? in.at("d_h") : at::zeros_like(in.at("h"));
     Tensors out{{"d_h", grads.at("h") + before}};
+    out["y"] = (h * r * (in.at("weight") + offset)).reshape({rows, all});
+    out["y.between"] = out["y"].abs();
     at::Tensor second = (h * r * (g * h * r).abs().mean(-1, true)).abs();
     out["d_h.size"] = (r * (g.abs() + second)).reshape({rows, all}) + before.abs();
     if (weight_grad) {
@@ -127,7 +130,7 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
   };
   return make_case<RmsNormBackward>(
       "rms_norm",
-      "backward " + s.name + (accumulate ? " accumulate" : "") + (weight_grad ? " weight " : " ") +
+      "backward " + s.name + (accumulate ? " accumulate" : "") + (with_y ? " y" : "") + (weight_grad ? " weight " : " ") +
           name_of(type),
       operands, oracle, [=](Pointers& p) {
         RmsNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
@@ -135,6 +138,7 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
         a.weight = p["weight"], a.weight_offset = static_cast<float>(offset), a.inverse = p["inverse"];
         a.d_h = p["d_h"], a.d_h_stride = p.stride("d_h"), a.accumulate = accumulate;
         if (weight_grad) a.d_weight = p["d_weight"];
+        if (with_y) a.y = p["y"], a.y_stride = p.stride("y");
         return a;
       });
 }
@@ -151,8 +155,10 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
   const Case alone = forward_case(type, {"6x64", x, false, 1, kDense}),
              added = forward_case(type, {"6x64 residual", x, true, 1, kDense}),
              gradient = backward_case(type, {"6x64", x, false, 1, kDense}, false, false),
-             accumulated = backward_case(type, {"6x64", x, false, 1, kDense}, true, true);
-  for (const Case& c : {alone, added, gradient, accumulated}) add_alone(cases, c);
+             accumulated = backward_case(type, {"6x64", x, false, 1, kDense}, true, true),
+             again = backward_case(type, {"6x64", x, false, 1, kDense}, true, true, true);
+  for (const Case& c : {alone, added, gradient, accumulated, again}) add_alone(cases, c);
+  cases.push_back(over(again, "y", "d_y"));
   // More rows than the weight's gradient takes at once.
   cases.push_back(backward_case(type, {"70x48", normal({70, 48}, 2), false, 1, kDense}, false, true));
   // More rows than one stretch of a GPU's sums, and the last one shorter.
@@ -166,7 +172,7 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
       const Setting each{std::to_string(rows) + "x" + std::to_string(heads) + "x" + std::to_string(width) + " " + layout.name,
                          normal({rows, heads * width}, 2), false, 0, layout, heads};
       cases.push_back(forward_case(type, each));
-      cases.push_back(backward_case(type, each, rows == 9, width != 64));
+      cases.push_back(backward_case(type, each, rows == 9, width != 64, true));
       if (rows == 5) cases.push_back(over(forward_case(type, each), "y", "x"));
     }
   cases.push_back(over(alone, "y", "x"));
@@ -190,7 +196,8 @@ void add_long_rows(Store type, std::vector<Case>& cases) {
     cases.push_back(forward_case(type, {name, x, false, 0, layout}));
     cases.push_back(added);
     cases.push_back(over(added, "h", "x"));
-    cases.push_back(backward_case(type, {name, x, false, 0, layout}, true, true));
+    cases.push_back(backward_case(type, {name, x, false, 0, layout}, true, true, true));
+    cases.push_back(over(cases.back(), "y", "d_y"));
     cases.push_back(backward_case(type, {name, x, false, 0, layout}, false, false));
   }
 }

@@ -68,6 +68,7 @@ void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const T *h = row_of<T>(a.h, a.h_stride, row), *d_y = row_of<T>(a.d_y, a.d_y_stride, row);
     T* d_h = row_of<T>(a.d_h, a.d_h_stride, row);
+    T* y = a.y ? row_of<T>(a.y, a.y_stride, row) : nullptr;
     F inverse = set(a.inverse[row]);
     auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA {
       return at.load(d_y + i) * (at.load(weight + i) + set(a.weight_offset));
@@ -79,6 +80,7 @@ void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       auto d = (weighted(i, at) - at.load(h + i) * inverse * mean) * inverse;
       at.store(d_h + i, a.accumulate ? d + at.load(d_h + i) : d);
+      if (y) at.store(y + i, at.load(h + i) * inverse * (at.load(weight + i) + set(a.weight_offset)));
     });
   }
 }
@@ -171,7 +173,8 @@ void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
     if (a.d_weight) parallel_ranges(a.width, 64, [&](int64_t begin, int64_t end) { columns(a, begin, end); });
     parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
     for (const void** in : {&a.d_y, &a.h}) advance(*in, bytes);
-    advance(a.d_h, bytes), advance(a.inverse, 4 * a.rows);
+    for (void** out : {&a.d_h, &a.y}) advance(*out, bytes);
+    advance(a.inverse, 4 * a.rows);
   }
 }
 

@@ -20,6 +20,7 @@ class FusedProvider : public StepProvider {
  public:
   FusedProvider(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
+        trainables_(trainables),
         device_(device_of(model.device)),
         options_(options),
         training_(memory_of(training_step(options.shape))),
@@ -119,6 +120,10 @@ class FusedProvider : public StepProvider {
     }
     training_.arena = evaluation_.arena = arena_->as();
     modules_.refresh();
+    if (options_.shape.folded_adapters && placed_ != trainables_.changes()) {
+      place_adapters(device_, training_, modules_);
+      placed_ = trainables_.changes();
+    }
     batch_ = batch_memory_.load(batch);
   }
 
@@ -142,6 +147,7 @@ class FusedProvider : public StepProvider {
   }
 
   const Model& model_;
+  const TrainableSet& trainables_;
   ComputeDevice& device_;
   StepOptions options_;
   StepMemory training_, evaluation_;
@@ -150,6 +156,7 @@ class FusedProvider : public StepProvider {
   BatchMemory batch_memory_;
   StepBatch batch_;
   StepWatch watch_;
+  int64_t placed_ = -1;  // changes of the weights that the folded adapters have seen
 };
 
 }  // namespace

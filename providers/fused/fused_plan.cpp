@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/families/step.h"
+#include "core/graph/fold_adapters.h"
 #include "core/graph/ops.h"
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
@@ -26,6 +27,7 @@ namespace {
 Element element_of_bytes(int64_t bytes) { return bytes == 4 ? Element::f32 : Element::bf16; }
 
 int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& sizes, bool backward) {
+  if (op.attributes.folded) return 0;
   int64_t most = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
@@ -73,8 +75,14 @@ int64_t most_inputs(const Graph& graph, const Op& op) {
 // In a narrower type than fp32 the product is rounded before it is added to the fp32 gradient.
 int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   int64_t most = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i)
-    if (graph.module(op, i).trained) most = std::max(most, graph.module(op, i).in * graph.module(op, i).out);
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    const int64_t elements = op.kind == OpKind::adapter_sums_gradient    ? module.out * module.rank
+                             : op.kind == OpKind::adapter_input_gradient ? ranks_of(graph, op) * module.in
+                             : module.trained                            ? module.in * module.out
+                                                                         : 0;
+    most = std::max(most, elements);
+  }
   return sizes.compute_bytes < 4 ? sizes.compute_bytes * most : 0;
 }
 
@@ -127,6 +135,18 @@ int64_t converted_head_bytes(const ActivationShape& shape, const Graph& graph) {
   for (const ModuleUse& module : graph.modules)
     if (module.kind == ModuleKind::head) return module.in * module.out * bytes_of(shape.precision);
   return 0;
+}
+
+// Of folded adapters: a copy of A and B where the products read them, zeros beside them and what rounds rows up.
+int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < graph.forward_ops; ++i) {
+    const Op& op = graph.ops[i];
+    if (op.kind != OpKind::linear || !op.attributes.folded) continue;
+    const int64_t ranks = ranks_of(graph, op), outs = outs_of(graph, op), in = graph.module(op).in;
+    elements += (outs + ranks) * (in + spare_columns(ranks)) - outs * in;
+  }
+  return elements * bytes_of(shape.precision);
 }
 
 // What FusedModules holds for weights of another type: one of them in the compute type, and the books of blocks.
@@ -208,6 +228,8 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
     case OpKind::adapter_gradient:
       return adapter_workspace(graph, op, sizes, true);
     case OpKind::linear_weight_gradient:
+    case OpKind::adapter_sums_gradient:
+    case OpKind::adapter_input_gradient:
       return gradient_workspace(graph, op, sizes);
     case OpKind::dora_ratio:
       return dora_ratio_cpu_workspace({.in = most_inputs(graph, op)});
@@ -269,7 +291,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute,
-                       shape.trained, shape.fused_head};
+                       shape.trained, shape.fused_head, shape.folded_adapters};
   const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
   const Layout layout = lay_out(graph, sizes_of(shape), fused_workspace);
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
@@ -282,6 +304,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
           ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
   add("layer workspace", layout.bytes - layout.kept_bytes,
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
+  add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");
   add("products", product_bytes(shape, graph, sizes_of(shape)),

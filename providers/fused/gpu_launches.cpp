@@ -1,5 +1,9 @@
 #include "providers/fused/gpu_launches.h"
 
+#include <algorithm>
+
+#include "core/graph/fold_adapters.h"
+
 namespace forge {
 namespace {
 
@@ -36,6 +40,12 @@ class Lister {
         return norm_backward("layer_norm");
       case OpKind::linear:
         return linear();
+      case OpKind::adapter_sums:
+        return adapter_sums();
+      case OpKind::adapter_sums_gradient:
+        return adapter_sums_gradient();
+      case OpKind::adapter_input_gradient:
+        return product(ranks(), rows_, width(op_.in[1]), true, 4, false, true);
       case OpKind::linear_input_gradient:
         return input_gradient();
       case OpKind::linear_weight_gradient:
@@ -98,12 +108,14 @@ class Lister {
     return add(name, all);
   }
   // a [m, k] b [k, n]; which of the three are weights.
-  void product(double m, double k, double n, bool accumulate, double out_bytes, bool b_is_weight,
+  std::vector<GpuLaunch>& product(double m, double k, double n, bool accumulate, double out_bytes, bool b_is_weight,
                bool out_is_weight = false) {
     const double a = e_ * m * k, b = e_ * k * n, out = out_bytes * m * n * (accumulate ? 2 : 1);
     add("product", a + (b_is_weight ? 0 : b) + (out_is_weight ? 0 : out),
         (b_is_weight ? b : 0) + (out_is_weight ? out : 0));
+    return list_;
   }
+  double ranks() const { return static_cast<double>(ranks_of(graph_, op_)); }
   bool held_otherwise(const ModuleUse& module) const {
     return module.kind == ModuleKind::linear && !module.trained && (step_.in_blocks || step_.converted);
   }
@@ -134,6 +146,11 @@ class Lister {
     bool biased = false;
     for (size_t i = 0; i < op_.modules.size(); ++i)
       biased |= graph_.module(op_, i).bias && !op_.attributes.unscaled;
+    if (op_.attributes.folded) {
+      for (size_t i = 0; biased && i < op_.modules.size(); ++i)
+        add("copy_rows", e_ * rows_ * static_cast<double>(graph_.module(op_, i).out));
+      return product(rows_, in + ranks(), width(op_.out[0]), biased, e_, true);
+    }
     if (merged() && !biased) {
       product(rows_, in, width(op_.out[0]), false, e_, true);
     } else {
@@ -160,8 +177,38 @@ class Lister {
     if (module.dropout) add("dropout", 2 * e_ * rows_ * in);
   }
 
+  // As if all modules had one scale: each other one takes a product of its own.
+  std::vector<GpuLaunch>& adapter_sums() {
+    product(rows_, width(op_.in[0]), ranks(), false, e_, true);
+    if (op_.out.size() > 1) add("copy_rows", 2 * e_ * rows_ * ranks());
+    return list_;
+  }
+  std::vector<GpuLaunch>& adapter_sums_gradient() {
+    double reached = 0;  // rows of W from the first adapted module to the last
+    size_t first = op_.modules.size(), last = 0;
+    for (size_t i = 0; i < op_.modules.size(); ++i)
+      if (graph_.module(op_, i).rank > 0) first = std::min(first, i), last = i;
+    for (size_t i = first; i <= last; ++i) reached += static_cast<double>(graph_.module(op_, i).out);
+    product(rows_, reached, ranks(), false, e_, true);
+    // Neighbours of one shape are one launch.
+    for (size_t i = first; i <= last; ++i) {
+      const ModuleUse& module = graph_.module(op_, i);
+      const auto equal = [&](size_t other) {
+        return graph_.module(op_, other).rank == module.rank && graph_.module(op_, other).out == module.out;
+      };
+      if (module.rank == 0 || (i > first && equal(i - 1))) continue;
+      double members = 1;
+      while (i + static_cast<size_t>(members) <= last && equal(i + static_cast<size_t>(members))) ++members;
+      product(members * static_cast<double>(module.out), rows_, static_cast<double>(module.rank), true, 4, false, true);
+      list_.back().bytes += e_ * rows_ * static_cast<double>(module.rank) * (members - 1);  // each reads its own s
+    }
+    return list_;
+  }
+
   std::vector<GpuLaunch>& input_gradient() {
     const double in = width(op_.out[0]);
+    if (op_.attributes.folded)
+      return product(rows_, width(op_.in[0]) + ranks(), in, op_.attributes.accumulate, e_, true);
     if (merged()) {
       product(rows_, width(op_.in[0]), in, op_.attributes.accumulate, e_, true);
       return list_;
@@ -236,7 +283,7 @@ class Lister {
     list_.back().launches = 3;
     return list_;
   }
-  // lse turned, two random counters, d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
+  // d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
   // groups, and three copies (attention_torch.cpp). How many launches LibTorch makes of it was not counted on a device.
   std::vector<GpuLaunch>& attention_backward() {
     if (own_attention()) {
@@ -247,12 +294,12 @@ class Lister {
     const bool grouped = a.heads != a.kv_heads;
     one("attention backward");
     double copies =
-        2 * bytes(op_.in[4]) + 2 * bytes(op_.out[0]) + 2 * (bytes(op_.out[1]) + bytes(op_.out[2]));
+        2 * bytes(op_.out[0]) + 2 * (bytes(op_.out[1]) + bytes(op_.out[2]));
     copies += 2 * 4 * elements(op_.out[0]) + bytes(op_.in[3]) +
               bytes(op_.in[5]);  // fp32 sums of d q; out and d out once more
     if (grouped) copies += 2 * 2 * bytes(op_.out[0]);
     list_.back().bytes += copies;
-    list_.back().launches = grouped ? 10 : 8;
+    list_.back().launches = grouped ? 8 : 6;
     return list_;
   }
 

@@ -4,61 +4,40 @@
 
 #include "core/base/error.h"
 #include "providers/fused/ops.h"
+#include "providers/fused/parts.h"
 
 namespace forge::fused {
 namespace {
 
-// Some columns of a value.
-struct Part {
-  void* data = nullptr;
-  int64_t stride = 0, width = 0;
-};
-
-Part whole(const FusedRun& r, ValueId id) { return {r.m.data(id), r.m.stride(id), r.m.width(id)}; }
-
-// What belongs to one of the op's modules.
-Part part(const FusedRun& r, ValueId id, size_t module) {
-  int64_t column = 0;
-  for (size_t i = 0; i < module; ++i) column += r.use(i).out;
-  return {static_cast<char*>(r.m.data(id)) + column * r.bytes(), r.m.stride(id), r.use(module).out};
-}
-
 // A weight [rows, in] in the compute type; of all the op's modules, if theirs lie one behind the other.
 struct Weight {
   const void* data = nullptr;  // null: they do not
-  int64_t rows = 0;
+  int64_t rows = 0, stride = 0;
 };
 
 Weight base_together(const FusedRun& r) {
-  Weight all{r.module().weight};
+  Weight all{r.module().weight, 0, r.module().stride};
   const char* next = static_cast<const char*>(all.data);
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const FusedModule& module = r.module(i);
-    if (r.modules.converts(module) || module.weight != next) return {};
-    next += r.use(i).out * r.use(i).in * r.bytes();
+    if (r.modules.converts(module) || module.weight != next || module.stride != all.stride) return {};
+    next += r.use(i).out * all.stride * r.bytes();
     all.rows += r.use(i).out;
   }
   return all;
 }
 
 Weight base(const FusedRun& r, size_t i) {
-  return {r.modules.in_compute_type(r.module(i), r.use(i).in, r.use(i).out), r.use(i).out};
-}
-
-void copy(const FusedRun& r, const Part& from, const Part& to) {
-  r.device.run(CopyRows{.element_bytes = r.bytes(),
-                        .rows = r.m.tokens,
-                        .width = from.width,
-                        .x = from.data,
-                        .x_stride = from.stride,
-                        .y = to.data,
-                        .y_stride = to.stride});
+  const FusedModule& module = r.module(i);
+  const int64_t in = r.use(i).in, out = r.use(i).out;
+  return {r.modules.in_compute_type(module, in, out), out, r.modules.converts(module) ? in : module.stride};
 }
 
 // y = x Wᵀ + bias. In decoding a row does not depend on how many there are: with a library's products it does, and they are taken
 // for prompts in 16 bits alone.
 void product(const FusedRun& r, const Part& y, const Part& x, const Weight& weight, const void* bias) {
   if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.type() == Element::f32)) {
+    FORGE_CHECK(weight.stride == x.width, "decoding with gaps between a weight's rows");
     RowProduct args{r.type(), r.type(), r.m.tokens, x.width, weight.rows, x.data, x.stride, weight.data, bias};
     args.y = y.data, args.y_stride = y.stride;
     return row_product(r.device, args, *cache->scratch);
@@ -69,7 +48,7 @@ void product(const FusedRun& r, const Part& y, const Part& x, const Weight& weig
                     .n = weight.rows,
                     .k = x.width,
                     .a = {x.data, x.stride},
-                    .b = {weight.data, x.width, /*transposed=*/true},
+                    .b = {weight.data, weight.stride, /*transposed=*/true},
                     .out_type = r.type(),
                     .out = y.data,
                     .out_stride = y.stride,
@@ -111,6 +90,7 @@ void each_adapter(const FusedRun& r, Visit visit) {
 }  // namespace
 
 void linear(const FusedRun& r) {
+  if (r.op.attributes.folded) return folded_linear(r);
   const ValueId x = r.in(0), y = r.out(0);
   const Weight all = base_together(r);
   bool biased = false;
@@ -138,6 +118,7 @@ void dora_ratio(const FusedRun& r) {
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const ModuleUse& use = r.use(i);
     const FusedModule& m = r.module(i);
+    FORGE_CHECK(r.modules.converts(m) || m.stride == use.in, "dora on a weight with gaps between its rows");
     if (use.rank > 0)
       r.device.run(DoraRatio{r.type(), use.out, use.in, use.rank, m.scale, base(r, i).data, m.a, m.b, m.magnitude, ratio,
                              inverse, r.workspace});
@@ -199,6 +180,7 @@ void dora_backward(const FusedRun& r) {
 }
 
 void linear_input_gradient(const FusedRun& r) {
+  if (r.op.attributes.folded) return folded_input_gradient(r);
   const Part d_x = whole(r, r.out(0));
   const auto add = [&](const Part& d_y, const Weight& weight, bool accumulate) {
     r.device.run(Gemm{.type = r.type(),
@@ -206,7 +188,7 @@ void linear_input_gradient(const FusedRun& r) {
                       .n = d_x.width,
                       .k = weight.rows,
                       .a = {d_y.data, d_y.stride},
-                      .b = {weight.data, d_x.width},
+                      .b = {weight.data, weight.stride},
                       .out_type = r.type(),
                       .out = d_x.data,
                       .out_stride = d_x.stride,

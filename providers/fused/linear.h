@@ -11,6 +11,17 @@ void linear_input_gradient(const FusedRun& r);
 void linear_weight_gradient(const FusedRun& r);
 void adapter_gradient(const FusedRun& r);
 
+// With adapters in the products of their weights.
+void folded_linear(const FusedRun& r);
+void folded_input_gradient(const FusedRun& r);
+void adapter_sums(const FusedRun& r);
+// Adds to B's gradients.
+void adapter_sums_gradient(const FusedRun& r);
+// Adds to A's gradients.
+void adapter_input_gradient(const FusedRun& r);
+// Copies A and B to where the products read them: after they have changed.
+void place_adapters(const FusedRun& r);
+
 void dora_ratio(const FusedRun& r);
 void dora(const FusedRun& r);
 void dora_backward(const FusedRun& r);

@@ -39,7 +39,7 @@ FusedModule read(const BoundModule& b, const float* books) {
                 .d_b = gradient_of(b.lora_b),
                 .d_magnitude = gradient_of(b.magnitude)};
   const at::Tensor& weight = b.linear ? b.linear->weight : *b.vector;
-  if (weight.defined()) m.weight = weight.const_data_ptr(), m.held = element_of(weight.scalar_type()), m.rows = weight.size(0);
+  if (weight.defined()) m.weight = weight.const_data_ptr(), m.held = element_of(weight.scalar_type()), m.rows = weight.size(0), m.stride = weight.stride(0);
   if (b.vector_bias) m.bias = data_of(*b.vector_bias);
   if (!b.linear) return m;
   const LinearSpec& linear = *b.linear;
@@ -83,6 +83,7 @@ void FusedModules::refresh() {
 const void* FusedModules::in_compute_type(const FusedModule& module, int64_t in, int64_t out) {
   if (!converts(module)) return module.weight;
   if (module.weight) {
+    FORGE_CHECK(module.stride == in, "a weight with gaps between its rows is converted");
     device_.run(ConvertElements{module.held, type_, in * out, module.weight, converted_.as()});
     return converted_.as();
   }

@@ -11,6 +11,7 @@ struct FusedModule {
   // The weight as it is held: of a linear layer [out, in], of the embedding [vocabulary, hidden], of a norm [width].
   const void* weight = nullptr;  // null: in blocks
   Element held = Element::f32;
+  int64_t stride = 0;  // elements between the rows of a matrix; more than its width where adapters have room beside it
   DequantizeBlocks blocks;
   int64_t rows = 0;
   const void *bias = nullptr, *a = nullptr, *b = nullptr, *magnitude = nullptr;  // of the compute type; null: none

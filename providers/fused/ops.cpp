@@ -119,6 +119,7 @@ void norm(const FusedRun& r) {
 
 void norm_backward(const FusedRun& r) {
   const int64_t width = r.op.attributes.head_dim;
+  const bool again = r.op.out.size() > 1;
   r.device.run(RmsNormBackward{.type = r.type(),
                                .rows = r.m.rows(r.in(0)),
                                .width = width,
@@ -134,7 +135,9 @@ void norm_backward(const FusedRun& r) {
                                .accumulate = r.op.attributes.accumulate,
                                .d_weight = r.module().d_weight,
                                .heads = r.m.width(r.in(0)) / width,
-                               .workspace = r.workspace});
+                               .workspace = r.workspace,
+                               .y = again ? r.m.data(r.out(1)) : nullptr,
+                               .y_stride = again ? r.m.stride(r.out(1)) : 0});
 }
 
 void layer_norm(const FusedRun& r) {
@@ -315,6 +318,7 @@ void glu(const FusedRun& r) {
 void glu_backward(const FusedRun& r) {
   auto args = gate_args<SwigluBackward>(r, r.in(1), r.in(2));
   args.d_y = r.m.data(r.in(0)), args.d_y_stride = r.m.stride(r.in(0));
+  if (r.op.out.size() > 2) args.y = r.m.data(r.out(2)), args.y_stride = r.m.stride(r.out(2));
   r.device.run(args);
 }
 
@@ -342,6 +346,12 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
       return norm(r);
     case OpKind::linear:
       return fused::linear(r);
+    case OpKind::adapter_sums:
+      return fused::adapter_sums(r);
+    case OpKind::adapter_sums_gradient:
+      return fused::adapter_sums_gradient(r);
+    case OpKind::adapter_input_gradient:
+      return fused::adapter_input_gradient(r);
     case OpKind::dora_ratio:
       return fused::dora_ratio(r);
     case OpKind::dora:
@@ -395,6 +405,13 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
       return embed_backward(r);
   }
   FORGE_CHECK(false, name_of(op.kind) << " is not an op of a layer");
+}
+
+void place_adapters(ComputeDevice& device, const StepMemory& memory, FusedModules& modules) {
+  const StepBatch none;
+  for (size_t i = 0; i < memory.graph.forward_ops; ++i)
+    if (const Op& op = memory.graph.ops[i]; op.kind == OpKind::linear && op.attributes.folded)
+      fused::place_adapters({device, memory, op, nullptr, modules, none});
 }
 
 }  // namespace forge

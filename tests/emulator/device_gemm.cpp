@@ -59,7 +59,9 @@ void multiply(const Gemm& g) {
 }  // namespace
 
 void device_gemm(const Gemm& g, CudaStream stream) {
-  emulator::queue("product", stream, [=] { multiply(g); });
+  emulator::queue("product", stream, [=] {
+    for (int64_t i = 0; i < g.batch; ++i) multiply(g.one(i));
+  });
 }
 
 }  // namespace forge

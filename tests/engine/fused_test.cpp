@@ -98,11 +98,14 @@ struct Again {
 };
 
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
-          const std::vector<int64_t>& lengths) {
+          const std::vector<int64_t>& lengths, bool folded = false) {
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   job.adapter = setting.adapter;
-  Model model = load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU));
+  auto sites = adapter_sites(spec, job.adapter);
+  BaseStorage storage;
+  if (folded) storage.folded = module_training(spec, job.adapter, sites);
+  Model model = load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU), storage);
   std::vector<Parameter> parameters = run_parameters(spec, job.adapter, Quantization::none);
   c10::NoGradGuard no_grad;
   at::manual_seed(5);
@@ -113,7 +116,6 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
     item.master.copy_(*slot);
     *slot = item.leaf;
   }
-  auto sites = adapter_sites(spec, job.adapter);
   if (job.adapter.type == AdapterType::lora) attach_adapter(model, trainables, sites, job.adapter);
   for (Trainable& item : trainables.items())
     if (item.parameter.role == Role::lora_a || item.parameter.role == Role::lora_b)
@@ -125,6 +127,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
     for (auto& [path, linear] : model.linears)
       linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
   StepOptions options = step_options(spec, job, sites, Checkpointing::none);
+  options.shape.folded_adapters = folded;
   options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
   auto provider = make_step_provider(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
@@ -172,6 +175,22 @@ TEST_CASE("the fused provider gives the reference's loss and gradients") {
         CHECK(error(fused.grads[i].second, reference.grads[i].second) < 2e-5);
       }
     }
+}
+
+TEST_CASE("adapters in the products of their weights give the same loss and gradients") {
+  at::set_num_threads(2);
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  for (const Setting& setting : settings()) {
+    INFO(setting.name << ", recompute " << static_cast<int>(checkpointing));
+    const Step apart = step(setting, at::kFloat, "fused", checkpointing, kLengths),
+               folded = step(setting, at::kFloat, "fused", checkpointing, kLengths, true);
+    CHECK(folded.loss == Approx(apart.loss).epsilon(1e-6));
+    for (size_t i = 0; i < kLengths.size(); ++i) CHECK(folded.evaluated[i] == Approx(apart.evaluated[i]).epsilon(1e-6));
+    for (size_t i = 0; i < folded.grads.size(); ++i) {
+      CAPTURE(folded.grads[i].first);
+      CHECK(error(folded.grads[i].second, apart.grads[i].second) < 5e-6);
+    }
+  }
 }
 
 TEST_CASE("whatever is computed again, a step stays the same to the bit") {

@@ -41,14 +41,21 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
   return adapter;
 }
 
-Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy) {
+Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
   const auto sites =
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
   StepShape shape{spec, module_training(spec, adapter, sites)};
   shape.recompute = recomputed_by(shape, policy);
+  shape.folded_adapters = folded;
   return training_step(shape);
 }
-Graph step(const AdapterConfig& adapter, Checkpointing policy) { return step_of(tiny(), adapter, policy); }
+Graph step(const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
+  return step_of(tiny(), adapter, policy, folded);
+}
+
+size_t ops_of(const Graph& list, OpKind kind) {
+  return static_cast<size_t>(std::count_if(list.ops.begin(), list.ops.end(), [&](const Op& op) { return op.kind == kind; }));
+}
 
 int64_t no_workspace(const Graph&, const Op&, const StepSizes&) { return 0; }
 
@@ -64,8 +71,9 @@ TEST_CASE("a step is sound under every adapter and policy") {
   const auto policy = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
   AdapterConfig dora = lora(), some_dora = upper;
   dora.use_dora = some_dora.use_dora = true;
+  const bool folded = GENERATE(false, true);
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, saved, dora, some_dora}) {
-    const Graph list = step(adapter, policy);
+    const Graph list = step(adapter, policy, folded);
     INFO(print(list));
     CHECK(step_faults(list) == std::vector<std::string>{});
     const Layout layout = lay_out(list, kSizes, no_workspace);
@@ -81,12 +89,38 @@ TEST_CASE("a step of every family is sound under every policy") {
   const std::string name = GENERATE("qwen3", "phi3", "mistral-window", "qwen2-window", "gemma2", "gemma", "gemma3", "smollm3",
                                     "granite", "olmo2", "olmo3", "phi4", "glm", "glm4", "cohere", "cohere2", "starcoder2",
                                     "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel", "gpt2", "gpt2-untied");
+  const bool folded = GENERATE(false, true);
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
-    const Graph list = step_of(variant(name), adapter, policy);
+    const Graph list = step_of(variant(name), adapter, policy, folded);
     INFO(name << "\n" << print(list));
+    if (folded) CHECK(ops_of(list, OpKind::adapter_gradient) == 0);
     CHECK(step_faults(list) == std::vector<std::string>{});
     const Layout layout = lay_out(list, kSizes, no_workspace);
     CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("adapters are folded where nothing lies between them and their weights") {
+  const Graph list = step(lora(), Checkpointing::none, true);
+  for (const Op& op : list.ops)
+    if (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) CHECK(op.attributes.folded);
+  CHECK(ops_of(list, OpKind::adapter_gradient) == 0);
+  CHECK(ops_of(list, OpKind::adapter_input_gradient) == ops_of(list, OpKind::adapter_sums));
+  AdapterConfig dropout = lora(), dora = lora();
+  dropout.dropout = 0.1, dora.use_dora = true;
+  for (const AdapterConfig& other : {dropout, dora}) CHECK(ops_of(step(other, Checkpointing::none, true), OpKind::adapter_sums) == 0);
+}
+
+TEST_CASE("what only gradients of weights read again comes out of the backward") {
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
+    const Graph list = step(adapter, Checkpointing::none, true);
+    const auto repeated = [&](OpKind kind) {
+      return std::count_if(list.ops.begin() + static_cast<std::ptrdiff_t>(list.forward_ops), list.ops.end(),
+                           [&](const Op& op) { return op.kind == kind; });
+    };
+    // Below an adapter of the first layer nothing is trained, so its norm has no backward.
+    CHECK(repeated(OpKind::norm) + repeated(OpKind::add_norm) == (adapter.type == AdapterType::lora));
+    CHECK(repeated(OpKind::glu) == 0);
   }
 }
 

@@ -13,7 +13,6 @@ void add_embedding_cases(std::vector<Case>& cases);
 void add_layer_norm_cases(std::vector<Case>& cases);
 void add_lm_head_cases(std::vector<Case>& cases);
 void add_logits_cases(std::vector<Case>& cases);
-void add_lora_linear_cases(std::vector<Case>& cases);
 void add_lora_cases(std::vector<Case>& cases);
 void add_optimizer_cases(std::vector<Case>& cases);
 void add_product_cases(std::vector<Case>& cases);

@@ -5,7 +5,6 @@
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
-#include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/product_args.h"
 #include "kernels/activation/activation_args.h"
@@ -82,8 +81,6 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<LoraForward>([=](const LoraForward& a) { lora_forward_cpu(a, level); }, lora_forward_cpu_workspace);
   cpu.add<LoraBackward>([=](const LoraBackward& a) { lora_backward_cpu(a, level); },
                         lora_backward_cpu_workspace);
-  cpu.add<LoraLinearForward>(lora_linear_forward_cpu, {}, /*rounds_between=*/true);
-  cpu.add<LoraLinearBackward>(lora_linear_backward_cpu, {}, /*rounds_between=*/true);
   cpu.add<Rope>([=](const Rope& a) { rope_cpu(a, level); });
   cpu.add<Sampling>([=](const Sampling& a) { sampling_cpu(a, level); }, sampling_cpu_workspace);
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });

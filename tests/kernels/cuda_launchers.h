@@ -10,7 +10,6 @@
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/logits_cuda.h"
 #include "kernels/lora/lora_cuda.h"
-#include "kernels/lora/lora_linear_args.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/quantize/quantize_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
@@ -72,8 +71,6 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);
-  add(lora_linear_forward_cuda, {}, /*rounds_between=*/true);
-  add(lora_linear_backward_cuda, {}, /*rounds_between=*/true);
   add(unscale_cuda);
   add(loss_scale_cuda);
 }

@@ -76,8 +76,9 @@ void rms_norm_backward(const RmsNormBackward& a) {
   at::Tensor h = leaf(matrix(a.h, a.rows, a.width, a.h_stride, a.type));
   at::Tensor weight = leaf(vector(a.weight, a.width, scalar_of(a.type)));
   const double eps = eps_of(h.detach(), vector(a.inverse, a.rows, at::kFloat));
-  auto grads =
-      backward(rms_norm(h, weight, eps, a.weight_offset), {h, weight}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+  const at::Tensor y = rms_norm(h, weight, eps, a.weight_offset);
+  auto grads = backward(y, {h, weight}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+  if (a.y) matrix(a.y, a.rows, a.width, a.y_stride, a.type).copy_(y.detach());
   at::Tensor d_h = matrix(a.d_h, a.rows, a.width, a.d_h_stride, a.type);
   if (a.accumulate)
     d_h.add_(grads[0]);

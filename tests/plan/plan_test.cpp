@@ -123,6 +123,21 @@ TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
   CHECK_THAT(explain(plan), Catch::Contains("not in this machine") && Catch::Contains("quantised weights"));
 }
 
+TEST_CASE("adapters run in the products of their weights on a GPU, where nothing lies between") {
+  const auto folded = [](const PlanInput& asked) { return make_plan(asked).folded_adapters; };
+  const PlanInput plain = input("tinyllama-1.1b", card("RTX 4090"));
+  CHECK(folded(plain));
+  CHECK_THAT(explain(make_plan(plain)), Catch::Contains("adapters in the products of their weights"));
+  CHECK_FALSE(folded(input("tinyllama-1.1b", cpu())));
+  CHECK_FALSE(folded(input("tinyllama-1.1b", card("GTX 1080 Ti"))));  // stores fp16, multiplies in fp32
+  CHECK_FALSE(folded(qlora("llama-3.1-8b", card("RTX 4070"))));
+  PlanInput dropout = plain, dora = plain, reference = plain;
+  dropout.job.adapter.dropout = 0.1;
+  dora.job.adapter.use_dora = true;
+  reference.job.provider = "reference";
+  for (const PlanInput& other : {dropout, dora, reference}) CHECK_FALSE(folded(other));
+}
+
 TEST_CASE("TinyLlama on an RTX 2080 Ti computes in fp16 with a dynamic loss scale") {
   const Plan plan = make_plan(input("tinyllama-1.1b", card("RTX 2080 Ti")));
   CHECK(plan.profile == "turing");

@@ -42,8 +42,8 @@ struct Run {
   std::unique_ptr<StepProvider> provider;
   BatchTensors batch;
 
-  Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job)
-      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu)),
+  Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job, bool folded)
+      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu, storage_of(adapter, folded))),
         trainables(trained_layout(run_parameters(spec, adapter, Quantization::none)), type, gpu, true) {
     const auto sites = adapter_sites(spec, adapter);
     for (Trainable& item : trainables.items())
@@ -59,20 +59,26 @@ struct Run {
     trainables.zero_grad();
     StepOptions options = step_options(spec, job, sites, checkpointing);
     options.shape.fused_head = true;
+    options.shape.folded_adapters = folded;
     batch = to_tensors(batch_of(2, 9, spec.vocab_size), spec, type, gpu);
     batch.training = true;
     options.training = {batch.tokens, batch.loss_positions.size(0)};
     provider = make_step_provider("fused", model, trainables, options);
   }
+  BaseStorage storage_of(const AdapterConfig& adapter, bool folded) const {
+    BaseStorage storage;
+    if (folded) storage.folded = module_training(spec, adapter, adapter_sites(spec, adapter));
+    return storage;
+  }
 };
 
 // Ops whose launches are not the listed ones. "op: given …; listed …"
 std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing checkpointing,
-                                     c10::ScalarType type) {
+                                     c10::ScalarType type, bool folded) {
   c10::NoGradGuard no_grad;
   Job job;
   job.adapter = adapter;
-  Run run(adapter, checkpointing, type, job);
+  Run run(adapter, checkpointing, type, job, folded);
   std::vector<std::string> faults;
   size_t seen = 0, ops = 0;
   run.provider->watch([&](const StepSpan& span) {
@@ -105,10 +111,11 @@ std::string said(const std::vector<std::string>& faults) { return join(faults, "
 TEST_CASE("the device is given what is listed, op by op") {
   const auto type = GENERATE(at::kFloat, at::kBFloat16);
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
-  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(4), lora(4, 0.1)}) {
-    INFO("rank " << adapter.rank << ", dropout " << adapter.dropout);
-    CHECK(said(differences(adapter, checkpointing, type)) == "");
-  }
+  for (const AdapterConfig& adapter : {AdapterConfig{}, lora(4), lora(4, 0.1)})
+    for (const bool folded : {false, true}) {
+      INFO("rank " << adapter.rank << ", dropout " << adapter.dropout << (folded ? ", folded" : ""));
+      CHECK(said(differences(adapter, checkpointing, type, folded)) == "");
+    }
 }
 
 // Waits for what the host does not know to be done, from the first micro-batch to the update.
@@ -117,7 +124,7 @@ TEST_CASE("the host waits once in a step") {
   Job job;
   job.adapter = lora(4, 0.1);
   job.train.precision = Precision::bf16;
-  Run run(job.adapter, Checkpointing::none, at::kBFloat16, job);
+  Run run(job.adapter, Checkpointing::none, at::kBFloat16, job, false);
   Network network(run.model, run.trainables, *run.provider, job);
   Optimizer optimizer(job.optimizer, 1, run.trainables);
   const auto step = [&](int64_t number) {
@@ -146,14 +153,26 @@ TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const AdapterConfig adapter = lora(16);
   StepShape shape{spec, module_training(spec, adapter, adapter_sites(spec, adapter))};
   shape.recompute = recomputed_by(shape, Checkpointing::none);
+  shape.folded_adapters = true;
   const StepSizes sizes{4096, 4096, 2, 1, true};
-  const LayerLaunches layer = layer_launches(training_step(shape), 5, sizes);
+  const Graph step = training_step(shape);
+  for (const Op& op : step.ops) {
+    if (op.layer != 5) continue;
+    LayerLaunches one;
+    for (const GpuLaunch& launch : gpu_launches(step, op, sizes))
+      one.launches += launch.launches, one.bytes += launch.bytes - launch.weight_bytes;
+    std::string modules;
+    for (size_t i = 0; i < op.modules.size(); ++i) modules += " " + step.module(op, i).path.substr(sizeof "model.layers.5");
+    std::printf("%3lld launches %6.1f KB  %s%s\n", static_cast<long long>(one.launches), one.bytes / 4096 / 1000, name_of(op.kind),
+                modules.c_str());
+  }
+  const LayerLaunches layer = layer_launches(step, 5, sizes);
   const double kilobytes = (layer.bytes - layer.weight_bytes) / 4096 / 1000;
   std::printf(
       "a layer forward and backward: %lld launches, %.0f KB a token and %.0f MB of weights and their "
       "gradients\n",
       static_cast<long long>(layer.launches), kilobytes, layer.weight_bytes / 1e6);
   // Wanted: 40 launches and 700 KB. What is missing stands in docs/gpu-backlog.md; these may only fall.
-  CHECK(layer.launches <= 74);
-  CHECK(kilobytes <= 1641);
+  CHECK(layer.launches <= 47);
+  CHECK(kilobytes <= 1191);
 }

@@ -1,0 +1,187 @@
+// Linear layers whose adapters run on in their products (core/graph/fold_adapters.h).
+#include "core/base/error.h"
+#include "core/graph/fold_adapters.h"
+#include "providers/fused/linear.h"
+#include "providers/fused/parts.h"
+
+namespace forge::fused {
+namespace {
+
+// [N + R, K + R]: W and B, below them A.
+struct Packed {
+  char* data = nullptr;
+  int64_t stride = 0, outs = 0, ranks = 0, in = 0, element_bytes = 0;
+
+  void* at(int64_t row, int64_t column) const { return data + (row * stride + column) * element_bytes; }
+};
+
+Packed packed_of(const FusedRun& r) {
+  const FusedModule& first = r.module();
+  Packed p{static_cast<char*>(const_cast<void*>(first.weight)), first.stride, outs_of(r.m.graph, r.op), ranks_of(r.m.graph, r.op),
+           r.use().in, r.bytes()};
+  FORGE_CHECK(first.held == r.type() && p.stride >= p.in + p.ranks, r.use().path << " has no room for adapters in its weight");
+  return p;
+}
+
+// Adapted modules that one product may take together.
+struct Run {
+  size_t module = 0;                 // the first
+  int64_t row = 0, rows = 0;         // of W, through which they reach
+  int64_t rank_row = 0, ranks = 0;   // of A
+};
+
+// Runs as long as `joins(module, next module)` of neighbours among the adapted ones.
+template <class Joins>
+std::vector<Run> runs_of(const FusedRun& r, Joins joins) {
+  std::vector<Run> runs;
+  int64_t row = 0, rank_row = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < r.op.modules.size(); row += r.use(i).out, rank_row += r.use(i).rank, ++i) {
+    if (r.use(i).rank == 0) continue;
+    if (runs.empty() || !joins(last, i)) runs.push_back({i, row, 0, rank_row, 0});
+    runs.back().rows = row + r.use(i).out - runs.back().row;
+    runs.back().ranks = rank_row + r.use(i).rank - runs.back().rank_row;
+    last = i;
+  }
+  return runs;
+}
+
+std::vector<Run> runs_of_one_scale(const FusedRun& r) {
+  return runs_of(r, [&](size_t i, size_t next) { return r.module(i).scale == r.module(next).scale; });
+}
+
+// Gradients of A that lie one behind the other.
+std::vector<Run> runs_of_gradients(const FusedRun& r) {
+  return runs_of(r, [&](size_t i, size_t next) { return r.module(i).d_a + r.use(i).rank * r.use(i).in == r.module(next).d_a; });
+}
+
+void* columns_from(const FusedRun& r, const Part& part, int64_t column) {
+  return static_cast<char*>(part.data) + column * r.bytes();
+}
+
+// gradient [rows, columns] += aᵀ b over all tokens
+Gemm gradient_of(const FusedRun& r, float* gradient, const GemmOperand& a, int64_t rows, const GemmOperand& b, int64_t columns) {
+  return {.type = r.type(),
+          .m = rows,
+          .n = columns,
+          .k = r.m.tokens,
+          .a = {a.data, a.stride, /*transposed=*/true},
+          .b = b,
+          .out_type = Element::f32,
+          .out = gradient,
+          .out_stride = columns,
+          .add = true,
+          .workspace = r.workspace};
+}
+
+// Neighbours of one shape whose gradients of B lie at even distances.
+std::vector<Run> runs_of_equals(const FusedRun& r) {
+  return runs_of(r, [&](size_t i, size_t next) {
+    const bool equal = next == i + 1 && r.use(i).out == r.use(next).out && r.use(i).rank == r.use(next).rank;
+    const bool first = i == 0 || r.use(i - 1).rank != r.use(i).rank || r.use(i - 1).out != r.use(i).out;
+    return equal && (first || r.module(i).d_b - r.module(i - 1).d_b == r.module(next).d_b - r.module(i).d_b);
+  });
+}
+
+}  // namespace
+
+void folded_linear(const FusedRun& r) {
+  const Packed w = packed_of(r);
+  const Part x = whole(r, r.in(0)), y = whole(r, r.out(0));
+  bool biased = false;
+  for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= r.module(i).bias != nullptr;
+  for (size_t i = 0; biased && i < r.op.modules.size(); ++i) {
+    const Part to = part(r, r.out(0), i);
+    FORGE_CHECK(r.module(i).bias, "modules of one product with and without a bias");
+    copy(r, {const_cast<void*>(r.module(i).bias), 0, to.width}, to);
+  }
+  r.device.run(Gemm{.type = r.type(),
+                    .m = r.m.tokens,
+                    .n = w.outs,
+                    .k = w.in + w.ranks,
+                    .a = {x.data, x.stride},
+                    .b = {w.data, w.stride, /*transposed=*/true},
+                    .out_type = r.type(),
+                    .out = y.data,
+                    .out_stride = y.stride,
+                    .add = biased});
+}
+
+void folded_input_gradient(const FusedRun& r) {
+  const Packed w = packed_of(r);
+  const Part d_y = whole(r, r.in(0)), d_x = whole(r, r.out(0));
+  r.device.run(Gemm{.type = r.type(),
+                    .m = r.m.tokens,
+                    .n = w.in,
+                    .k = w.outs + w.ranks,
+                    .a = {d_y.data, d_y.stride},
+                    .b = {w.data, w.stride},
+                    .out_type = r.type(),
+                    .out = d_x.data,
+                    .out_stride = d_x.stride,
+                    .add = r.op.attributes.accumulate});
+}
+
+void adapter_sums(const FusedRun& r) {
+  const Packed w = packed_of(r);
+  const Part x = whole(r, r.in(0)), s = whole(r, r.out(0));
+  for (const Run& run : runs_of_one_scale(r))
+    r.device.run(Gemm{.type = r.type(),
+                      .m = r.m.tokens,
+                      .n = run.ranks,
+                      .k = w.in,
+                      .a = {x.data, x.stride},
+                      .b = {w.at(w.outs + run.rank_row, 0), w.stride, /*transposed=*/true},
+                      .out_type = r.type(),
+                      .out = columns_from(r, s, run.rank_row),
+                      .out_stride = s.stride,
+                      .alpha = r.module(run.module).scale});
+  if (r.op.out.size() > 1) copy(r, s, whole(r, r.out(1)));
+}
+
+void adapter_sums_gradient(const FusedRun& r) {
+  const Packed w = packed_of(r);
+  const Part d_y = whole(r, r.in(0)), s = whole(r, r.in(1)), d_s = whole(r, r.out(0));
+  for (const Run& run : runs_of_one_scale(r))
+    r.device.run(Gemm{.type = r.type(),
+                      .m = r.m.tokens,
+                      .n = run.ranks,
+                      .k = run.rows,
+                      .a = {columns_from(r, d_y, run.row), d_y.stride},
+                      .b = {w.at(run.row, w.in + run.rank_row), w.stride},
+                      .out_type = r.type(),
+                      .out = columns_from(r, d_s, run.rank_row),
+                      .out_stride = d_s.stride,
+                      .alpha = r.module(run.module).scale});
+  for (const Run& run : runs_of_equals(r)) {
+    const int64_t out = r.use(run.module).out, rank = r.use(run.module).rank;
+    Gemm product = gradient_of(r, r.module(run.module).d_b, {columns_from(r, d_y, run.row), d_y.stride}, out,
+                               {columns_from(r, s, run.rank_row), s.stride}, rank);
+    product.batch = run.rows / out, product.a_step = out, product.b_step = rank;
+    if (product.batch > 1) product.out_step = r.module(run.module + 1).d_b - r.module(run.module).d_b;
+    r.device.run(product);
+  }
+}
+
+void adapter_input_gradient(const FusedRun& r) {
+  const Part d_s = whole(r, r.in(0)), x = whole(r, r.in(1));
+  for (const Run& run : runs_of_gradients(r))
+    r.device.run(gradient_of(r, r.module(run.module).d_a, {columns_from(r, d_s, run.rank_row), d_s.stride}, run.ranks,
+                             {x.data, x.stride}, x.width));
+}
+
+void place_adapters(const FusedRun& r) {
+  const Packed w = packed_of(r);
+  for (const Run& one : runs_of(r, [](size_t, size_t) { return false; })) {
+    CopyRows a{.element_bytes = r.bytes(), .rows = one.ranks, .width = w.in};
+    a.x = r.module(one.module).a, a.x_stride = w.in;
+    a.y = w.at(w.outs + one.rank_row, 0), a.y_stride = w.stride;
+    r.device.run(a);
+    CopyRows b{.element_bytes = r.bytes(), .rows = one.rows, .width = one.ranks};
+    b.x = r.module(one.module).b, b.x_stride = one.ranks;
+    b.y = w.at(one.row, w.in + one.rank_row), b.y_stride = w.stride;
+    r.device.run(b);
+  }
+}
+
+}  // namespace forge::fused

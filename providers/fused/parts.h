@@ -1,0 +1,32 @@
+#pragma once
+// Columns of values as products read and write them.
+#include "providers/fused/run.h"
+
+namespace forge::fused {
+
+// Some columns of a value.
+struct Part {
+  void* data = nullptr;
+  int64_t stride = 0, width = 0;
+};
+
+inline Part whole(const FusedRun& r, ValueId id) { return {r.m.data(id), r.m.stride(id), r.m.width(id)}; }
+
+// What belongs to one of the op's modules.
+inline Part part(const FusedRun& r, ValueId id, size_t module) {
+  int64_t column = 0;
+  for (size_t i = 0; i < module; ++i) column += r.use(i).out;
+  return {static_cast<char*>(r.m.data(id)) + column * r.bytes(), r.m.stride(id), r.use(module).out};
+}
+
+inline void copy(const FusedRun& r, const Part& from, const Part& to) {
+  r.device.run(CopyRows{.element_bytes = r.bytes(),
+                        .rows = r.m.tokens,
+                        .width = from.width,
+                        .x = from.data,
+                        .x_stride = from.stride,
+                        .y = to.data,
+                        .y_stride = to.stride});
+}
+
+}  // namespace forge::fused
