@@ -209,8 +209,10 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_q_kernel(A
       dot += own_d[r * kWarp * kFeatures + f] *
              widen(static_cast<T>(a.out.data[token * a.out.stride + head * n.head_dim + f]));
     delta[r] = reduce_warp(dot, Sum());
-    lse[r] = there ? static_cast<float>(a.lse[head * n.tokens + token]) : 0.0f;
-    if (there && lane == 0) a.delta[head * n.tokens + token] = delta[r];
+    // Where there is no query stands the sequence's first one, of which nothing is read below: without a branch.
+    const int64_t number = head * n.tokens + (there ? token : begin);
+    lse[r] = a.lse[number];
+    if (there && lane == 0) a.delta[number] = delta[r];
   }
   for (int64_t key = n.window > 0 && first >= n.window ? first - n.window + 1 : 0; key < end; key += kTile) {
     load_tile<kFeatures>(tile, a.k, begin, length, key, kv_head, n.head_dim);

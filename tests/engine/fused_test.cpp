@@ -97,14 +97,17 @@ struct Again {
   std::function<bool(size_t)> picks;
 };
 
+// Beside their products; the same, with room for them in the weights, as another model that shares these has it; or in them.
+enum class Adapters { apart, apart_beside_room, folded };
+
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
-          const std::vector<int64_t>& lengths, bool folded = false) {
+          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart) {
   ModelSpec spec = read_model_spec(kModel);
   Job job;
   job.adapter = setting.adapter;
   auto sites = adapter_sites(spec, job.adapter);
   BaseStorage storage;
-  if (folded) storage.folded = module_training(spec, job.adapter, sites);
+  if (adapters != Adapters::apart) storage.folded = module_training(spec, job.adapter, sites);
   Model model = load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU), storage);
   std::vector<Parameter> parameters = run_parameters(spec, job.adapter, Quantization::none);
   c10::NoGradGuard no_grad;
@@ -127,7 +130,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
     for (auto& [path, linear] : model.linears)
       linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
   StepOptions options = step_options(spec, job, sites, Checkpointing::none);
-  options.shape.folded_adapters = folded;
+  options.shape.folded_adapters = adapters == Adapters::folded;
   options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
   auto provider = make_step_provider(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
@@ -183,12 +186,15 @@ TEST_CASE("adapters in the products of their weights give the same loss and grad
   for (const Setting& setting : settings()) {
     INFO(setting.name << ", recompute " << static_cast<int>(checkpointing));
     const Step apart = step(setting, at::kFloat, "fused", checkpointing, kLengths),
-               folded = step(setting, at::kFloat, "fused", checkpointing, kLengths, true);
+               beside = step(setting, at::kFloat, "fused", checkpointing, kLengths, Adapters::apart_beside_room),
+               folded = step(setting, at::kFloat, "fused", checkpointing, kLengths, Adapters::folded);
+    CHECK(beside.loss == Approx(apart.loss).epsilon(1e-6));
     CHECK(folded.loss == Approx(apart.loss).epsilon(1e-6));
     for (size_t i = 0; i < kLengths.size(); ++i) CHECK(folded.evaluated[i] == Approx(apart.evaluated[i]).epsilon(1e-6));
     for (size_t i = 0; i < folded.grads.size(); ++i) {
       CAPTURE(folded.grads[i].first);
       CHECK(error(folded.grads[i].second, apart.grads[i].second) < 5e-6);
+      CHECK(error(beside.grads[i].second, apart.grads[i].second) < 5e-6);
     }
   }
 }
