@@ -62,8 +62,8 @@ std::string shown_completion(const Json& line) {
   const bool scored = line.contains("reward") && line["reward"].is_number();
   return (scored ? fmt::format("reward {:.4g}", reward_of(line)) : "unscored: " + line.value("unscored", "")) + " (" + join(parts, ", ") +
          "), " + format_count(line.value("tokens", int64_t{0})) + " tokens, " + line.value("finish", "") +
-         (line.value("kept", true) ? "" : ", group not kept") + "\n  prompt: " + shortened(line.value("prompt_text", "")) + "\n  " +
-         printable(line.value("text", "")) + "\n";
+         (line.contains("turns") ? ", " + format_count(line.value("turns", int64_t{0})) + " turns" : "") + (line.value("kept", true) ? "" : ", group not kept") + "\n  prompt: " + shortened(line.value("prompt_text", "")) + "\n  " +
+         printable(line.value("transcript", line.value("text", ""))) + "\n";
 }
 
 int run(const Arguments& args) {

@@ -122,7 +122,7 @@ def learn(forge: str, folder: Path, objective: str, seed: int, steps: int, setti
         "schedule": {"type": "constant"}, "eval": {"at_start": True, "every_steps": 20, "prompts": 20}, "checkpoint": {"keep_best": 0}}, settings))
     rollouts, evals = events(policy, "rollout"), events(policy, "eval")
     return {"objective": objective, "seed": seed, "held_out": [[e["step"], e["eval_reward"]] for e in evals],
-            "reward": [[e["step"], round(e["reward"], 4)] for e in rollouts],
+            "reward": [[e["step"], round(e["reward"], 4)] for e in rollouts if e["reward"] is not None],  # null: no group was kept
             "flat_share": [[e["step"], round(e["flat_groups"] / max(1, e["groups"]), 4)] for e in rollouts],
             "seconds": round(json.loads((policy / "report.json").read_text())["seconds"], 1)}
 

@@ -386,6 +386,15 @@ void warn_of_rate(const Job& job, const Warn& warn) {
        "): the loss will hardly fall");
 }
 
+// The shortest completion with a lambda above 0 has more than 1 / lambda_length tokens (core/reinforce/value.h).
+void warn_of_lambda(const Job& job, const Warn& warn) {
+  const std::optional<double>& by_length = job.objective.lambda_length;
+  if (!by_length || *by_length * static_cast<double>(job.rollout.max_new_tokens) > 1) return;
+  warn("objective.lambda_length " + format_number(*by_length) + " makes lambda 0 for completions of up to " +
+       format_count(static_cast<int64_t>(1 / *by_length)) + " tokens, and none is longer (rollout.max_new_tokens " +
+       format_count(job.rollout.max_new_tokens) + "): a token learns from the next one's value alone; objective.lambda_policy: 0.95 suits short answers");
+}
+
 // A rank above the matrix's own adds nothing; the largest excess is reported for all.
 void warn_of_rank(const Plan& plan, const Warn& warn) {
   const AdapterSite* worst = nullptr;
@@ -422,6 +431,7 @@ void add_warnings(Plan& plan, const PlanInput& input) {
       warn(std::string("the ") + name + " data has keys that nothing reads: " + unread_text(*data));
   warn_of_rate(job, warn);
   warn_of_rank(plan, warn);
+  warn_of_lambda(job, warn);
   if (plan.engine == "cuda12") warn(input.profile.engine.reason);
   if (plan.device.cuda && !plan.device.gpu.probed)
     warn("planned for a " + plan.device.gpu.name + " that is not in this machine");

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from lab import Lab
+from lab import Lab, unfinished
 from policy_cases import policy
 
 
@@ -172,3 +172,22 @@ def a_reward_model_scores_as_it_does_alone(lab: Lab):
     # What is no reward model is refused before anything is drawn.
     sections["rewards"][0]["path"] = lab.job["model"]["path"]
     assert "gives no scores" in lab.run(code=5, name="other", **sections)
+
+
+def a_reward_model_is_known_by_its_content(lab: Lab):
+    sections = by_model(lab) | {"train": {"max_steps": 2, "precision": "fp32"}}
+    lab.run(**sections)
+    done = lab.adapter()
+    unfinished(lab)
+    # The same files elsewhere are the same judge; other files at the same place are another one.
+    shutil.copytree(lab.folder / "judge/adapter", lab.folder / "moved")
+    sections["rewards"][0]["path"] = str(lab.folder / "moved")
+    lab.run(**sections)
+    assert lab.adapter() == done
+    unfinished(lab)
+    weights = lab.folder / "moved/adapter_model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    heard = lab.run(code=3, **sections)
+    assert "was started from other files" in heard and "moved/adapter_model.safetensors changed" in heard, heard

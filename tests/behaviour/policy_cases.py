@@ -99,3 +99,13 @@ def a_killed_run_takes_the_scores_that_it_had(lab: Lab):
     asked = len((lab.folder / "asked").read_text())
     drawn = sum(text.count("\n") for name, text in after.items() if name not in before)
     assert asked == drawn + lab.events("eval")[0]["eval_completions"], (asked, drawn)
+
+
+def lambda_by_length_is_no_use_for_short_answers(lab: Lab):
+    sections = policy(lab) | {"objective": {"type": "vapo", "value": {"pretrain_steps": 1}}}
+    assert "objective.lambda_length 0.05 makes lambda 0 for completions of up to 20 tokens" in lab.run(command="plan", **sections)
+    sections["rollout"] = sections["rollout"] | {"max_new_tokens": 40}
+    assert "makes lambda 0" not in lab.run(command="plan", **sections)
+    sections["rollout"] = sections["rollout"] | {"max_new_tokens": 10}
+    sections["objective"] |= {"lambda_policy": 0.95}
+    assert "makes lambda 0" not in lab.run(command="plan", **sections)

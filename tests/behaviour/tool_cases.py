@@ -1,8 +1,8 @@
 """Completions of several turns, between which a tool answers: what it says is read and never trained."""
 import json
-import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -72,23 +72,13 @@ def a_tool_answers_and_the_model_goes_on(lab: Lab):
         if rollout["flat_groups"] == 0 and rollout["unscored"] == 0:
             assert step["supervised_tokens"] == drawn, (step, drawn)
     assert 0 < inserted <= len(said)
+    shown = subprocess.run([lab.forge, "rollouts", str(lab.folder / "run"), "--rollout", "1", "--limit", "12"], capture_output=True, text=True, check=True)
+    assert ", 3 turns\n" in shown.stdout and said[0] in shown.stdout, shown.stdout
     # Neither slots nor neighbours decide.
     sections = with_tool(lab, eval={"every_steps": 4})
     sections["rollout"]["slots"] = 4
     lab.run(name="narrow", **sections)
     assert lab.adapter("narrow") == lab.adapter() and lines(lab, 3, "narrow") == lines(lab, 3)
-
-
-def what_is_inserted_is_never_trained(lab: Lab):
-    """The same run, but the tool's answers stand in the prompts: other text, the same divisor."""
-    lab.run(**with_tool(lab, turns=2))
-    sections = with_tool(lab, turns=2, mode='reply["content"] = "zzzzzzzzzzzzzzz"')
-    lab.run(name="loud", **sections)
-    quiet, loud = lab.events("step"), lab.events("step", "loud")
-    first = [line for line in lines(lab, 0, "loud") if line.get("inserted")]
-    assert first and all(span[1] - span[0] > 4 for line in first for span in line["inserted"]), first
-    assert loud[0]["supervised_tokens"] <= quiet[0]["supervised_tokens"] + 12 * 40
-    assert loud[0]["supervised_tokens"] <= sum(len(line["sampler_logps"]) for line in lines(lab, 0, "loud"))
 
 
 def conversations_go_on_by_their_template(lab: Lab):
@@ -135,9 +125,9 @@ def a_tool_that_answers_otherwise_is_replayed(lab: Lab):
     flag.touch()
     sections = with_tool(lab, mode='import random; reply["content"] = "=%d;" % random.randrange(10 ** 6)', turns=2)
     judge = (f'time.sleep(60) if os.path.exists({str(flag)!r}) else reply.update(score=len(item["completion"]))')
-    sections["rewards"] = policy(lab, mode=judge)["rewards"] and [
+    policy(lab, mode=judge)  # writes judge.py
+    sections["rewards"] = [
         {"name": "judge", "type": "command", "command": [sys.executable, str(lab.folder / "judge.py")], "timeout": 100}]
-    import subprocess
     job = json.loads(json.dumps(lab.job)) | {"name": "run"} | {key: value for key, value in sections.items()}
     (lab.folder / "run.json").write_text(json.dumps(job))
     process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -59,6 +59,29 @@ TEST_CASE("the template that was trained with is stored beside the result") {
   CHECK(!file_exists(named.path("additional_chat_templates/tool_use.jinja")));
 }
 
+TEST_CASE("between two turns stands what the template writes there, whatever the turn was") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(kTiny + "/tokenizer.json", folder.path("tokenizer.json"));
+  std::filesystem::copy(kTiny + "/tokenizer_config.json", folder.path("tokenizer_config.json"));
+  const auto between = [&](const std::string& source, int32_t ended_by) {
+    folder.write("own.jinja", source);
+    const ModelText text = open_model_text(folder.path(), {folder.path("own.jinja")});
+    const Json messages = {{{"role", "user"}, {"content", "6*7?"}}};
+    return text.tokenizer.decode(between_turns(text, messages, {{"role", "tool"}, {"content", "42"}}, ended_by));
+  };
+  const ModelText tiny = open_model_text(folder.path());
+  const int32_t eos = *tiny.tokenizer.eos_id();
+  const std::string end = tiny.tokenizer.decode(std::vector<int32_t>{eos});
+  const std::string plain = "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{{ eos_token }}{% endfor %}"
+                            "{% if add_generation_prompt %}<assistant>{% endif %}";
+  CHECK(between(plain, -1) == end + "<tool>42" + end + "<assistant>");
+  CHECK(between(plain, eos) == "<tool>42" + end + "<assistant>");  // the model ended its turn itself
+  CHECK_THROWS_WITH(between(plain, eos + 1), Catch::Contains("ends an assistant's turn by another token"));
+  CHECK_THROWS_WITH(between("{% for m in messages %}{% if m.role != 'assistant' %}{{ m.content }}{% endif %}{% endfor %}", -1),
+                    Catch::Contains("leaves an assistant's turn out"));
+  CHECK_THROWS_AS(between("{{ raise_exception('no tools') }}", -1), Error);
+}
+
 TEST_CASE("template variables reach the template, and the stored one keeps them") {
   const Json messages = {{{"role", "user"}, {"content", "hello"}}}, tools = {{{"name", "search"}}};
   const std::string reads = "{{ deep }} {{ 'thinks' if thinking else 'does not' }} {{ messages[0].content }}";

@@ -1,0 +1,66 @@
+// What a job that draws completions may not say, each with its message: servers, tools, and what ppo cannot train with.
+#include "core/config/load.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+struct Case {
+  std::string text, message;  // behind the job that stands below; empty: no fault
+};
+
+std::string fault_of(const std::string& text) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("job.yaml", "model: {path: m}\ndata: {train: rows.jsonl}\nrewards: [{type: exact}]\n" + text);
+  try {
+    load_job(path);
+  } catch (const Error& error) {
+    const std::string all = error.what();
+    return all.substr(all.find(": ") + 2);
+  }
+  return "";
+}
+
+const std::vector<Case> kCases{
+    {"adapter: lora\nobjective: grpo", ""},
+    // A server.
+    {"adapter: lora\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", ""},
+    {"adapter: lora\nobjective: grpo\nrollout: {provider: http}", "rollout.server.url: missing: provider http needs it"},
+    {"adapter: lora\nobjective: grpo\nrollout: {provider: http, server: {url: 'h/v1'}}", "\"h/v1\" is no address"},
+    {"adapter: lora\nobjective: grpo\nrollout: {server: {url: 'http://h/v1'}}", "rollout.server.url: has no effect: rollout.provider is here"},
+    {"adapter: lora\nobjective: grpo\nrollout: {server: {max_gap: 1}}", "rollout.server.max_gap: has no effect"},
+    {"adapter: lora\nobjective: grpo\nrollout: {provider: http, slots: 64, server: {url: 'http://h/v1'}}", "rollout.slots: has no effect"},
+    {"adapter: lora\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1', adapter_folder: here}}", "is not an absolute path"},
+    {"adapter: none\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", "a server is given adapters"},
+    {"adapter: {type: lora, use_dora: true}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", "servers load no DoRA"},
+    {"adapter: {type: lora, modules_to_save: [lm_head]}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}",
+     "servers load no whole modules"},
+    {"adapter: {type: lora, init: pissa}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", "which the server has whole"},
+    // Tools.
+    {"adapter: lora\nobjective: grpo\nrollout: {tools: {command: [python3, tool.py], max_turns: 2, timeout: 5s}}", ""},
+    {"adapter: lora\nobjective: grpo\nrollout: {tools: {max_turns: 2}}", "rollout.tools.max_turns: has no effect: rollout.tools.command is not set"},
+    {"adapter: lora\nobjective: grpo\nrollout: {tools: {on_error: unscored}}", "rollout.tools.on_error: has no effect"},
+    {"adapter: lora\nobjective: grpo\nrollout: {tools: {command: t, max_turns: 1}}", "rollout.tools.max_turns: 1 is out of range"},
+    {"adapter: lora\nobjective: sft\nrollout: {tools: {command: t}}", "rollout.tools.command: has no effect: objective.type sft draws no completions"},
+    // A value network.
+    {"adapter: lora\nobjective: grpo\noptimizer: {type: schedule_free}\nschedule: constant", ""},
+    {"adapter: lora\nobjective: ppo\noptimizer: {type: schedule_free}\nschedule: constant",
+     "optimizer.type: schedule_free keeps an average of the weights, which the value network has none of"},
+    {"adapter: {type: lora, init: pissa}\nobjective: ppo", "which the value network shares"},
+    {"adapter: lora\nobjective: {type: ppo, advantage: {scale: group}}", "a value network compares with no group"},
+};
+
+}  // namespace
+
+TEST_CASE("a job that draws completions is refused for what it could not do") {
+  for (const Case& one : kCases) {
+    INFO(one.text);
+    const std::string fault = fault_of(one.text);
+    if (one.message.empty())
+      CHECK(fault == "");
+    else
+      CHECK_THAT(fault, Catch::Contains(one.message));
+  }
+}
+
+}  // namespace forge
