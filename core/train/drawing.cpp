@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/random.h"
+#include "core/families/stored_file.h"
 #include "core/model/generate.h"
 #include "core/run/run_folder.h"
 #include "core/train/step.h"
