@@ -36,7 +36,8 @@ std::vector<double> log_likelihoods(const Asked& asked, const std::vector<MadeEx
   std::vector<double> sums(examples.size(), 0);
   compute({{"command", "eval"}, {"tokens", data.path()}}, asked.choice, asked.args, [&](const Json& event) {
     if (event["event"] != "example") return asked.progress.show(event);
-    sums.at(event.at("index").get<size_t>()) = event.at("loss").is_number() ? -event["loss"].get<double>() : std::nan("");
+    sums.at(event.at("index").get<size_t>()) =
+        event.at("loss").is_number() ? -event["loss"].get<double>() : std::nan("");
   });
   asked.progress.finish();
   return sums;
@@ -46,8 +47,9 @@ TaskResult answers(const Asked& asked) {
   const std::vector<AnswerRow> rows = read_answer_rows(asked.path);
   std::vector<std::vector<int32_t>> prompts;
   for (const AnswerRow& row : rows) prompts.push_back(prompt_ids(asked.text, row.prompt));
-  const std::vector<GeneratedText> texts = generate_texts(sampling_request(asked.args), prompts, asked.text, asked.choice, asked.args,
-                                                          asked.progress, [](size_t, const std::string&) {});
+  const std::vector<GeneratedText> texts =
+      generate_texts(sampling_request(asked.args), prompts, asked.text, asked.choice, asked.args,
+                     asked.progress, [](size_t, const std::string&) {});
   TextMetrics sum;
   TaskResult result;
   int64_t cut = 0;
@@ -56,14 +58,25 @@ TaskResult answers(const Asked& asked) {
     const TextMetrics one = text_metrics(answer, rows[i].references);
     sum.exact_match += one.exact_match, sum.f1 += one.f1, sum.rouge_l += one.rouge_l;
     cut += texts[i].reason == "length";
-    result.per_example += dump_json({{"line", rows[i].line}, {"answer", answer}, {"references", rows[i].references}, {"reason", texts[i].reason},
-                                     {"exact_match", one.exact_match}, {"f1", one.f1}, {"rouge_l", one.rouge_l}}) + "\n";
+    result.per_example += dump_json({{"line", rows[i].line},
+                                     {"answer", answer},
+                                     {"references", rows[i].references},
+                                     {"reason", texts[i].reason},
+                                     {"exact_match", one.exact_match},
+                                     {"f1", one.f1},
+                                     {"rouge_l", one.rouge_l}}) +
+                          "\n";
   }
   const auto count = static_cast<double>(rows.size());
-  result.summary = {{"exact_match", sum.exact_match / count}, {"f1", sum.f1 / count}, {"rouge_l", sum.rouge_l / count},
-                    {"examples", rows.size()}, {"cut_answers", cut}};
-  result.text = fmt::format("exact match {:.4f}  F1 {:.4f}  ROUGE-L {:.4f}  {} answers, {} of them cut at --max-new-tokens\n",
-                            sum.exact_match / count, sum.f1 / count, sum.rouge_l / count, format_count(static_cast<int64_t>(rows.size())), format_count(cut));
+  result.summary = {{"exact_match", sum.exact_match / count},
+                    {"f1", sum.f1 / count},
+                    {"rouge_l", sum.rouge_l / count},
+                    {"examples", rows.size()},
+                    {"cut_answers", cut}};
+  result.text = fmt::format(
+      "exact match {:.4f}  F1 {:.4f}  ROUGE-L {:.4f}  {} answers, {} of them cut at --max-new-tokens\n",
+      sum.exact_match / count, sum.f1 / count, sum.rouge_l / count,
+      format_count(static_cast<int64_t>(rows.size())), format_count(cut));
   return result;
 }
 
@@ -80,7 +93,8 @@ TaskResult choices(const Asked& asked) {
       Continuation whole = continue_prompt(asked.text, row.prompt, text);
       const auto tokens = static_cast<int64_t>(whole.ids.size());
       if (whole.first >= tokens)
-        throw Error(ErrorKind::data, place(asked, row.line) + ": the choice \"" + text + "\" has no token of its own behind the prompt");
+        throw Error(ErrorKind::data, place(asked, row.line) + ": the choice \"" + text +
+                                         "\" has no token of its own behind the prompt");
       if (whole.first == 0)
         throw Error(ErrorKind::data, place(asked, row.line) + ": the prompt has no token before the choice");
       examples.push_back({std::move(whole.ids), whole.first, row.line});
@@ -94,21 +108,34 @@ TaskResult choices(const Asked& asked) {
     for (const std::string& text : row.choices) {
       const MadeExample& example = examples[next];
       whole.push_back(sums[next++]);
-      per_token.push_back(whole.back() / static_cast<double>(static_cast<int64_t>(example.ids.size()) - example.first));
+      per_token.push_back(whole.back() /
+                          static_cast<double>(static_cast<int64_t>(example.ids.size()) - example.first));
       per_character.push_back(whole.back() / static_cast<double>(count_characters(text)));
       if (std::isnan(whole.back()))
-        throw Error(ErrorKind::diverged, place(asked, row.line) + ": no likelihood is a number").hint("the model's weights are damaged, or its training diverged");
+        throw Error(ErrorKind::diverged, place(asked, row.line) + ": no likelihood is a number")
+            .hint("the model's weights are damaged, or its training diverged");
     }
-    by_sum += best_of(whole) == row.answer, by_token += best_of(per_token) == row.answer, by_character += best_of(per_character) == row.answer;
-    result.per_example += dump_json({{"line", row.line}, {"answer", row.answer}, {"chosen", best_of(whole)}, {"chosen_per_token", best_of(per_token)},
-                                     {"chosen_per_character", best_of(per_character)}, {"log_likelihoods", whole}}) + "\n";
+    by_sum += best_of(whole) == row.answer, by_token += best_of(per_token) == row.answer,
+        by_character += best_of(per_character) == row.answer;
+    result.per_example += dump_json({{"line", row.line},
+                                     {"answer", row.answer},
+                                     {"chosen", best_of(whole)},
+                                     {"chosen_per_token", best_of(per_token)},
+                                     {"chosen_per_character", best_of(per_character)},
+                                     {"log_likelihoods", whole}}) +
+                          "\n";
   }
   const auto count = static_cast<double>(rows.size());
   const auto share = [&](int64_t right) { return static_cast<double>(right) / count; };
-  result.summary = {{"accuracy", share(by_sum)}, {"accuracy_per_token", share(by_token)}, {"accuracy_per_character", share(by_character)},
-                    {"examples", rows.size()}, {"choices", examples.size()}};
-  result.text = fmt::format("accuracy {:.4f}  per token {:.4f}  per character {:.4f}  {} rows, {} choices\n", share(by_sum), share(by_token),
-                            share(by_character), format_count(static_cast<int64_t>(rows.size())), format_count(static_cast<int64_t>(examples.size())));
+  result.summary = {{"accuracy", share(by_sum)},
+                    {"accuracy_per_token", share(by_token)},
+                    {"accuracy_per_character", share(by_character)},
+                    {"examples", rows.size()},
+                    {"choices", examples.size()}};
+  result.text = fmt::format("accuracy {:.4f}  per token {:.4f}  per character {:.4f}  {} rows, {} choices\n",
+                            share(by_sum), share(by_token), share(by_character),
+                            format_count(static_cast<int64_t>(rows.size())),
+                            format_count(static_cast<int64_t>(examples.size())));
   return result;
 }
 
@@ -120,9 +147,12 @@ TaskResult long_text(const Asked& asked) {
   int64_t tokens = 0, characters = 0;
   for (const LongText& row : rows) {
     const std::vector<int32_t> ids = prompt_ids(asked.text, row.text);
-    if (ids.size() < 2) throw Error(ErrorKind::data, place(asked, row.line) + ": has fewer than two tokens, nothing is predicted");
+    if (ids.size() < 2)
+      throw Error(ErrorKind::data,
+                  place(asked, row.line) + ": has fewer than two tokens, nothing is predicted");
     for (const Window& piece : text_windows(static_cast<int64_t>(ids.size()), window, stride)) {
-      examples.push_back({{ids.begin() + piece.begin, ids.begin() + piece.end}, piece.first - piece.begin, row.line});
+      examples.push_back(
+          {{ids.begin() + piece.begin, ids.begin() + piece.end}, piece.first - piece.begin, row.line});
       tokens += piece.end - piece.first;
     }
     characters += count_characters(row.text);
@@ -139,15 +169,23 @@ TaskResult long_text(const Asked& asked) {
       predicted += static_cast<int64_t>(examples[next].ids.size()) - examples[next].first;
     }
     loss += sum;
-    result.per_example += dump_json({{"line", row.line}, {"predicted_tokens", predicted}, {"loss", sum}}) + "\n";
+    result.per_example +=
+        dump_json({{"line", row.line}, {"predicted_tokens", predicted}, {"loss", sum}}) + "\n";
   }
   const double mean = loss / static_cast<double>(tokens);
-  result.summary = {{"loss", mean}, {"perplexity", std::exp(mean)}, {"bits_per_character", loss / std::log(2.0) / static_cast<double>(characters)},
-                    {"predicted_tokens", tokens}, {"characters", characters}, {"examples", rows.size()}, {"windows", examples.size()},
-                    {"window", window}, {"stride", stride}};
-  result.text = fmt::format("loss {:.4f}  perplexity {:.4g}  {} tokens of {} texts, in {} windows of {} by {}\n", mean, std::exp(mean),
-                            format_count(tokens), format_count(static_cast<int64_t>(rows.size())), format_count(static_cast<int64_t>(examples.size())),
-                            format_count(window), format_count(stride));
+  result.summary = {{"loss", mean},
+                    {"perplexity", std::exp(mean)},
+                    {"bits_per_character", loss / std::log(2.0) / static_cast<double>(characters)},
+                    {"predicted_tokens", tokens},
+                    {"characters", characters},
+                    {"examples", rows.size()},
+                    {"windows", examples.size()},
+                    {"window", window},
+                    {"stride", stride}};
+  result.text = fmt::format(
+      "loss {:.4f}  perplexity {:.4g}  {} tokens of {} texts, in {} windows of {} by {}\n", mean,
+      std::exp(mean), format_count(tokens), format_count(static_cast<int64_t>(rows.size())),
+      format_count(static_cast<int64_t>(examples.size())), format_count(window), format_count(stride));
   return result;
 }
 
@@ -158,7 +196,10 @@ struct Task {
 };
 
 const std::vector<Task>& tasks() {
-  static const std::vector<Task> kTasks{{"answers", answers, {"--max-new-tokens", "--temperature", "--top-k", "--top-p", "--min-p", "--repetition-penalty", "--stop", "--seed"}},
+  static const std::vector<Task> kTasks{{"answers",
+                                         answers,
+                                         {"--max-new-tokens", "--temperature", "--top-k", "--top-p",
+                                          "--min-p", "--repetition-penalty", "--stop", "--seed", "--choice", "--json-schema"}},
                                         {"choices", choices, {}},
                                         {"long-text", long_text, {"--window", "--stride"}}};
   return kTasks;
@@ -170,19 +211,28 @@ void check_task_options(const std::string& task, const Arguments& args) {
   std::vector<std::string> names{"loss"};
   for (const Task& row : tasks()) names.emplace_back(row.name);
   if (std::find(names.begin(), names.end(), task) == names.end())
-    throw Error(ErrorKind::usage, "--task " + task + ": expected " + join(names, ", ") + did_you_mean(task, names));
+    throw Error(ErrorKind::usage,
+                "--task " + task + ": expected " + join(names, ", ") + did_you_mean(task, names));
   for (const Task& row : tasks())
     for (const char* option : row.options)
-      if (task != row.name && args.has(option)) throw Error(ErrorKind::usage, std::string(option) + " goes with --task " + row.name);
+      if (task != row.name && args.has(option))
+        throw Error(ErrorKind::usage, std::string(option) + " goes with --task " + row.name);
   for (const char* option : {"--train-on", "--max-length"})
-    if (task != "loss" && args.has(option)) throw Error(ErrorKind::usage, std::string(option) + " does not go with --task " + task);
+    if (task != "loss" && args.has(option))
+      throw Error(ErrorKind::usage, std::string(option) + " does not go with --task " + task);
 }
 
-TaskResult run_task(const std::string& task, const Arguments& args, const ModelChoice& choice, Progress& progress) {
+TaskResult run_task(const std::string& task, const Arguments& args, const ModelChoice& choice,
+                    Progress& progress) {
   const std::optional<std::string> path = args.text("--data");
   if (!path) throw Error(ErrorKind::usage, "expected --data FILE with rows of the task");
   if (!std::filesystem::exists(*path)) throw Error(ErrorKind::data, "--data " + *path + ": no such file");
-  const Asked asked{args, choice, progress, *path, open_model_text(choice.text, choice.chat_template), read_model_spec(choice.model)};
+  const Asked asked{args,
+                    choice,
+                    progress,
+                    *path,
+                    open_model_text(choice.text, choice.chat_template),
+                    read_model_spec(choice.model)};
   for (const Task& row : tasks())
     if (task == row.name) return row.run(asked);
   throw Error(ErrorKind::internal, "no task " + task);

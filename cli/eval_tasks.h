@@ -12,7 +12,9 @@
 namespace forge {
 
 inline constexpr Option kTaskOptions[] = {
-    {"--task", "NAME", "loss (default), answers (beside references), choices (the likeliest is taken) or long-text (in windows)"},
+    {"--task", "NAME",
+     "loss (default), answers (beside references), choices (the likeliest is taken) or long-text (in "
+     "windows)"},
     {"--window", "N", "long-text: tokens that the model sees at once (default: what it was trained on)"},
     {"--stride", "N", "long-text: tokens from one window to the next (default: half a window)"},
 };
@@ -28,6 +30,7 @@ struct TaskResult {
 void check_task_options(const std::string& task, const Arguments& args);
 
 // Every task but loss. Throws Error(data) for rows that it does not read.
-TaskResult run_task(const std::string& task, const Arguments& args, const ModelChoice& choice, Progress& progress);
+TaskResult run_task(const std::string& task, const Arguments& args, const ModelChoice& choice,
+                    Progress& progress);
 
 }  // namespace forge

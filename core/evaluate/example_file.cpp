@@ -6,12 +6,14 @@
 
 namespace forge {
 
-DataSet write_examples(const std::string& path, const std::string& source, const std::vector<MadeExample>& examples) {
+DataSet write_examples(const std::string& path, const std::string& source,
+                       const std::vector<MadeExample>& examples) {
   TokenCacheWriter writer(path);
   DataSummary summary;
   for (const MadeExample& example : examples) {
     const auto tokens = static_cast<int64_t>(example.ids.size());
-    FORGE_CHECK(example.first >= 1 && example.first <= tokens, "the first token of an example has nothing before it");
+    FORGE_CHECK(example.first >= 1 && example.first <= tokens,
+                "the first token of an example has nothing before it");
     std::vector<uint8_t> supervised(example.ids.size(), 0);
     std::fill(supervised.begin() + example.first, supervised.end(), 1);
     writer.add(example.ids, supervised, 0, example.line);

@@ -15,6 +15,7 @@ struct MadeExample {
 };
 
 // Writes `path` whole. Throws Error(environment).
-DataSet write_examples(const std::string& path, const std::string& source, const std::vector<MadeExample>& examples);
+DataSet write_examples(const std::string& path, const std::string& source,
+                       const std::vector<MadeExample>& examples);
 
 }  // namespace forge

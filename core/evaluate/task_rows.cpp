@@ -15,12 +15,14 @@ struct Fault {
 };
 
 bool is_texts(const Json& value) {
-  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); });
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); });
 }
 
 bool is_messages(const Json& value) {
-  return value.is_array() && !value.empty() &&
-         std::all_of(value.begin(), value.end(), [](const Json& m) { return m.is_object() && m.contains("role") && m.contains("content"); });
+  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json& m) {
+           return m.is_object() && m.contains("role") && m.contains("content");
+         });
 }
 
 // Of one row, members that are null counting as absent.
@@ -34,13 +36,16 @@ struct RowReader {
 
   Json prompt() const {
     if (const Json* messages = find("messages")) {
-      if (!is_messages(*messages)) throw Fault{"/messages", "expected a list of messages, each with role and content"};
+      if (!is_messages(*messages))
+        throw Fault{"/messages", "expected a list of messages, each with role and content"};
       return *messages;
     }
     const Json* prompt = find("prompt");
     if (!prompt) throw Fault{"", "has no prompt, expected prompt (a text or a list of messages) or messages"};
-    if (!prompt->is_string() && !is_messages(*prompt)) throw Fault{"/prompt", "expected a text or a list of messages"};
-    if (prompt->is_string() && prompt->get_ref<const std::string&>().empty()) throw Fault{"/prompt", "is empty"};
+    if (!prompt->is_string() && !is_messages(*prompt))
+      throw Fault{"/prompt", "expected a text or a list of messages"};
+    if (prompt->is_string() && prompt->get_ref<const std::string&>().empty())
+      throw Fault{"/prompt", "is empty"};
     return *prompt;
   }
 
@@ -67,7 +72,8 @@ AnswerRow answer_row(const Json& json) {
       row.references = {row.prompt.back()["content"].get<std::string>()};
     row.prompt.erase(row.prompt.end() - 1);
   }
-  if (row.references.empty()) throw Fault{"", "has no reference, expected references (a list of texts), reference or completion"};
+  if (row.references.empty())
+    throw Fault{"", "has no reference, expected references (a list of texts), reference or completion"};
   if (row.prompt.empty()) throw Fault{"/messages", "holds no question"};
   return row;
 }
@@ -91,7 +97,8 @@ ChoiceRow choice_row(const Json& json) {
   } else {
     throw Fault{"/answer", "expected the number of a choice from 0, or its text"};
   }
-  if (row.answer >= row.choices.size()) throw Fault{"/answer", "is none of the " + std::to_string(row.choices.size()) + " choices"};
+  if (row.answer >= row.choices.size())
+    throw Fault{"/answer", "is none of the " + std::to_string(row.choices.size()) + " choices"};
   return row;
 }
 
@@ -119,7 +126,11 @@ std::vector<Row> read_rows(const std::string& path, Row (*convert)(const Json&))
   if (!faults.empty()) {
     const size_t all = faults.size();
     faults.resize(std::min(all, kMostFaults));
-    throw Error(ErrorKind::data, join(faults, "\n") + (all > kMostFaults ? "\nand " + format_count(static_cast<int64_t>(all - kMostFaults)) + " more" : ""))
+    throw Error(
+        ErrorKind::data,
+        join(faults, "\n") + (all > kMostFaults
+                                  ? "\nand " + format_count(static_cast<int64_t>(all - kMostFaults)) + " more"
+                                  : ""))
         .hint("fix them, or leave them out of the file");
   }
   if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows");

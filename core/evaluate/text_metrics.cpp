@@ -24,14 +24,17 @@ std::string lower_case(std::string_view text) {
   std::string lowered;
   for (size_t at = 0; at < text.size();) {
     const uint32_t code = next_char(text, at);
-    append_utf8(lowered, code == kDottedI ? 'i' : static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+    append_utf8(lowered, code == kDottedI
+                             ? 'i'
+                             : static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
     if (code == kDottedI) append_utf8(lowered, kDotAbove);
   }
   return lowered;
 }
 
 bool is_ascii_punctuation(uint32_t code) {
-  return code < 0x80 && std::strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", static_cast<int>(code)) && code != 0;
+  return code < 0x80 && std::strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", static_cast<int>(code)) &&
+         code != 0;
 }
 
 // Python's str.isspace: Unicode's White_Space and four separators of ASCII.
@@ -42,7 +45,8 @@ bool is_word_character(uint32_t code) { return classes_of(code) & (text::kLetter
 
 double f_measure(double common, size_t answer, size_t reference) {
   if (common == 0) return 0;
-  const double precision = common / static_cast<double>(answer), recall = common / static_cast<double>(reference);
+  const double precision = common / static_cast<double>(answer),
+               recall = common / static_cast<double>(reference);
   return 2 * precision * recall / (precision + recall);
 }
 

@@ -7,7 +7,8 @@
 namespace forge {
 
 std::vector<Window> text_windows(int64_t tokens, int64_t window, int64_t stride) {
-  FORGE_CHECK(tokens >= 2 && window >= 2 && stride >= 1 && stride <= window, tokens << " tokens, window " << window << ", stride " << stride);
+  FORGE_CHECK(tokens >= 2 && window >= 2 && stride >= 1 && stride <= window,
+              tokens << " tokens, window " << window << ", stride " << stride);
   std::vector<Window> windows;
   int64_t predicted = 1;
   for (int64_t begin = 0; predicted < tokens; begin += stride) {

@@ -14,7 +14,8 @@ TEST_CASE("metrics of answers are those of torchmetrics and rouge_score") {
   for (const std::string& line : split(read_file(path, 1 << 20, ErrorKind::data), '\n')) {
     if (line.empty()) continue;
     const Json row = parse_json(line, path, ErrorKind::data);
-    const TextMetrics got = text_metrics(row["answer"].get<std::string>(), row["references"].get<std::vector<std::string>>());
+    const TextMetrics got =
+        text_metrics(row["answer"].get<std::string>(), row["references"].get<std::vector<std::string>>());
     INFO(line);
     CHECK(got.exact_match == row["exact_match"].get<double>());
     CHECK(got.f1 == Approx(row["f1"].get<double>()).epsilon(1e-6));
