@@ -1,6 +1,8 @@
 #include "cli/line_editor.h"
 
 #include <dlfcn.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +56,12 @@ std::optional<Libedit> load_libedit() {
   return whole ? std::optional(l) : std::nullopt;
 }
 
+// The library sees characters by the process's locale, and shows no others. Texts are UTF-8 here whatever the user's locale is.
+void read_utf8() {
+  ::setlocale(LC_CTYPE, "");
+  if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") != 0) ::setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 // The library's completion takes functions without a place for their data.
 const LineEditorOptions* completing = nullptr;
 const Libedit* libedit = nullptr;
@@ -85,6 +93,7 @@ LineEditor::LineEditor(LineEditorOptions options)
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return;
   state_->edit = load_libedit();
   if (!state_->edit) return;
+  read_utf8();
   const Libedit& edit = *state_->edit;
   libedit = &edit;
   completing = &state_->options;
