@@ -296,7 +296,8 @@ def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
                     "olmo2", "glm4", "cohere", "starcoder2", "smollm3"):
         # Settings for which GGUF has no key must be what its readers assume.
-        assumed = {"gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6}}
+        assumed = {"gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
+                   "smollm3": {"no_rope_layers": [1, 1, 1]}}
         model = lab.model(variant, **assumed.get(variant, {}))
         report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)

@@ -54,7 +54,8 @@ SHAPES = {
 }
 # f32 differs by the order of sums alone. The others are what 11, 8 and 8 bits do to random weights whose logits reach 25.
 # Types of fewer bits are judged by perplexity: a mean divergence rests on a few positions, such as a text's first.
-# llama.cpp's GELU reads a table of halves, so Gemma's f32 is no more exact than that.
+# llama.cpp's GELU reads a table of halves, so their f32 is no more exact than that.
+WITH_GELU = ("gemma", "gemma2", "gemma3", "starcoder2")
 MOST_DIVERGENCE = {"f32": 1e-9, "f16": 5e-5, "bf16": 1e-2, "q8_0": 1e-2}
 failures, passed = [], 0
 
@@ -147,7 +148,7 @@ def check_types(name: str, source: list, merged: Path, folder: Path, library: Ll
         same = next((i for i, (a, b) in enumerate(zip(greedy, expected)) if a != b), 16)
         plain = kind in ("f32", "f16")
         before, after = perplexity(want, ids), perplexity(got, ids)
-        most = 1e-7 if name == "gemma2" and kind == "f32" else MOST_DIVERGENCE.get(kind)
+        most = 1e-7 if name in WITH_GELU and kind == "f32" else MOST_DIVERGENCE.get(kind)
         good = (kl < most if most else abs(after / before - 1) < 0.25) and (not plain or same == 16)
         check(f"{name} {kind}", good, f"{written['bytes']:,} bytes, divergence {kl:.1e}, logits differ by {worst:.2g}, perplexity "
               f"{before:.4f} → {after:.4f}, greedy equal for {same} of 16")
@@ -168,9 +169,10 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
 
 
 def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: LlamaCpp, ids) -> None:
-    if variant in ("gemma2", "gemma3"):  # what a GGUF has no key for must be what its readers assume
+    if variant in ("gemma2", "gemma3", "smollm3"):  # what a GGUF has no key for must be what its readers assume
         config = json.loads((model_path / "config.json").read_text())
-        assumed = {"query_pre_attn_scalar": config["head_dim"]} | ({"sliding_window_pattern": 6} if variant == "gemma3" else {})
+        assumed = {"no_rope_layers": [1, 1, 1]} if variant == "smollm3" else {"query_pre_attn_scalar": config["head_dim"]}
+        assumed |= {"sliding_window_pattern": 6} if variant == "gemma3" else {}
         (model_path / "config.json").write_text(json.dumps(config | assumed))
     make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules="all-linear"), folder / "adapter")
     source = ["--model", model_path, "--adapter", folder / "adapter"]
