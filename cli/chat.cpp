@@ -1,11 +1,11 @@
 // forge chat: a conversation. Each answer starts the engine anew, which costs the loading of the model and
 // keeps the loop simple.
-#include <unistd.h>
-
-#include <iostream>
+#include <filesystem>
 
 #include "cli/console.h"
 #include "cli/generation.h"
+#include "cli/line_editor.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -16,56 +16,157 @@ constexpr Option kOwnOptions[] = {
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
 
-// The user's next line; nothing at end of input. The prompt sign is shown only on a terminal.
-std::optional<std::string> ask() {
-  if (isatty(STDIN_FILENO)) std::cerr << "> " << std::flush;
-  std::string line;
-  if (!std::getline(std::cin, line)) return std::nullopt;
-  return line;
+class Chat {
+ public:
+  explicit Chat(const Arguments& args)
+      : args_(args),
+        progress_(false, args.quiet()),
+        choice_(choose_model(args, progress_)),
+        sampling_(sampling_request(args)),
+        text_(open_model_text(choice_.text, choice_.chat_template)) {
+    if (std::optional<std::string> system = args.text("--system"))
+      messages_.push_back({{"role", "system"}, {"content", *system}});
+  }
+  int run();
+
+ private:
+  struct CommandRow {
+    const char* name;
+    const char* value;  // "" for none
+    const char* help;
+    void (Chat::*act)(const std::string& value);
+  };
+  static const std::vector<CommandRow>& commands();
+
+  void obey(const std::string& line);
+  void ask();  // for an answer to the last message
+
+  void help(const std::string&) {
+    for (const CommandRow& row : commands())
+      say("  " + std::string(row.name) + (*row.value ? " " + std::string(row.value) : "") + "  " + row.help);
+    say("  a line that ends with \\ goes on in the next");
+  }
+  void quit(const std::string&) { ended_ = true; }
+  void reset(const std::string&) {
+    while (!messages_.empty() && messages_.back()["role"] != "system") messages_.erase(messages_.size() - 1);
+  }
+  void system(const std::string& words) {
+    reset("");
+    messages_ = Json::array();
+    if (!words.empty()) messages_.push_back({{"role", "system"}, {"content", words}});
+  }
+  // Takes back the last question with its answer; returns the question.
+  std::string take_back() {
+    while (!messages_.empty() && messages_.back()["role"] == "assistant")
+      messages_.erase(messages_.size() - 1);
+    if (messages_.empty() || messages_.back()["role"] != "user") return "";
+    std::string question = messages_.back()["content"];
+    messages_.erase(messages_.size() - 1);
+    return question;
+  }
+  void undo(const std::string&) {
+    if (take_back().empty()) say("there is nothing to take back");
+  }
+  // With another seed: at temperature 0 the answer is the same.
+  void retry(const std::string&) {
+    const std::string question = take_back();
+    if (question.empty()) return say("there is no question to ask again");
+    sampling_["seed"] = sampling_["seed"].get<int64_t>() + 1;
+    messages_.push_back({{"role", "user"}, {"content", question}});
+    ask();
+  }
+  void save(const std::string& path) {
+    if (path.empty()) return say("expected /save FILE.jsonl");
+    write_file_durably(path,
+                       (std::filesystem::exists(path) ? read_file(path, int64_t{1} << 30, ErrorKind::environment) : "") +
+                           dump_json({{"messages", messages_}}) + "\n");
+    say("added to " + path + " as a row that forge trains on");
+  }
+
+  const Arguments& args_;
+  Progress progress_;
+  ModelChoice choice_;
+  Json sampling_;
+  ModelText text_;
+  Json messages_ = Json::array();
+  bool ended_ = false;
+};
+
+const std::vector<Chat::CommandRow>& Chat::commands() {
+  static const std::vector<CommandRow> kCommands{
+      {"/help", "", "shows this", &Chat::help},
+      {"/reset", "", "forgets the conversation but for the system message", &Chat::reset},
+      {"/system", "TEXT", "begins anew under another system message, or none", &Chat::system},
+      {"/undo", "", "takes back the last question and its answer", &Chat::undo},
+      {"/retry", "", "asks the last question again, with the next seed", &Chat::retry},
+      {"/save", "FILE", "appends the conversation to a file of rows", &Chat::save},
+      {"/quit", "", "ends the chat, as Ctrl-D does", &Chat::quit}};
+  return kCommands;
 }
 
-// The answer, or nothing if the user interrupted it.
-std::optional<std::string> answer(const Json& messages, const ModelText& text, const ModelChoice& choice,
-                                  const Arguments& args) {
+void Chat::obey(const std::string& line) {
+  const size_t end = std::min(line.find(' '), line.size());
+  const std::string name = line.substr(0, end);
+  std::vector<std::string> names;
+  for (const CommandRow& row : commands()) {
+    if (name == row.name) {
+      try {
+        return (this->*row.act)(std::string(trim(line.substr(end))));
+      } catch (const Error& error) {  // a file that cannot be written ends no conversation
+        if (error.kind() != ErrorKind::environment) throw;
+        return say(error.what());
+      }
+    }
+    names.emplace_back(row.name);
+  }
+  say("there is no " + name + did_you_mean(name, names) + "; /help shows what there is");
+}
+
+void Chat::ask() {
   Progress progress(false, true);
   try {
-    std::vector<GeneratedText> texts =
-        generate_texts(sampling_request(args), {chat_prompt(text, messages)}, text, choice, args, progress,
+    const std::vector<GeneratedText> texts =
+        generate_texts(sampling_, {chat_prompt(text_, messages_)}, text_, choice_, args_, progress,
                        [](size_t, const std::string& piece) { print(piece); });
-    print("\n");
-    return texts[0].text;
+    messages_.push_back({{"role", "assistant"}, {"content", texts[0].text}});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;
-    print("\n");
-    return std::nullopt;
+    messages_.erase(messages_.size() - 1);
   }
+  print("\n");
 }
 
-int run(const Arguments& args) {
-  Progress progress(false, args.quiet());
-  ModelChoice choice = choose_model(args, progress);
-  sampling_request(args);  // so that bad options are reported before the conversation starts
-  ModelText text = open_model_text(choice.text, choice.chat_template);
-  Json messages = Json::array();
-  if (std::optional<std::string> system = args.text("--system"))
-    messages.push_back({{"role", "system"}, {"content", *system}});
-  if (!args.quiet()) say("/reset forgets the conversation, /quit or Ctrl-D ends it");
-  while (std::optional<std::string> line = ask()) {
-    if (trim(*line).empty()) continue;
-    if (trim(*line) == "/quit") break;
-    if (trim(*line) == "/reset") {
-      while (!messages.empty() && messages.back()["role"] != "system") messages.erase(messages.size() - 1);
+int Chat::run() {
+  LineEditorOptions options{.history = chat_history_path()};
+  for (const CommandRow& row : commands()) options.words.emplace_back(row.name);
+  LineEditor editor(std::move(options));
+  if (!args_.quiet()) say("/help shows the commands, /quit or Ctrl-D ends the chat");
+  while (!ended_) {
+    std::optional<std::string> line = editor.read("> ");
+    if (!line) break;
+    while (ends_with(*line, "\\")) {
+      line->back() = '\n';
+      const std::optional<std::string> more = editor.read("… ");
+      if (!more) break;
+      *line += *more;
+    }
+    const std::string words(trim(*line));
+    if (words.empty()) continue;
+    if (!valid_utf8(*line)) {
+      say("that is not UTF-8");
       continue;
     }
-    messages.push_back({{"role", "user"}, {"content", *line}});
-    std::optional<std::string> reply = answer(messages, text, choice, args);
-    if (reply)
-      messages.push_back({{"role", "assistant"}, {"content", *reply}});
-    else
-      messages.erase(messages.size() - 1);
+    if (words[0] == '/') {
+      obey(words);
+      continue;
+    }
+    messages_.push_back({{"role", "user"}, {"content", *line}});
+    ask();
   }
   return 0;
 }
+
+int run(const Arguments& args) { return Chat(args).run(); }
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // forge eval: loss and perplexity of a model on data, of the tokens that objective.train_on names; of a run that compares
-// answers its objective's loss, accuracy and margin.
+// answers its objective's loss, accuracy and margin. Other tasks: eval_tasks.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "cli/console.h"
+#include "cli/eval_tasks.h"
+#include "cli/generation.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/scratch_folder.h"
@@ -24,9 +26,9 @@ constexpr Option kOwnOptions[] = {
     {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
     {"--train-on", "NAME", "which tokens count, as objective.train_on (default: the run's, else assistant)"},
     {"--max-length", "N", "cut longer rows at N tokens (default: nothing is cut)"},
-    {"--per-example", "OUT.jsonl", "write line, tokens, supervised_tokens and loss (summed) of every row"},
+    {"--per-example", "OUT.jsonl", "write what was found for every row: line, tokens, supervised_tokens and loss (summed); or the task's"},
 };
-constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
+constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kTaskOptions, kSamplingOptions);
 
 // A job whose training split is the file, so that the data path of training does the work. A run's losses are of the
 // tokens that it trains on.
@@ -139,9 +141,30 @@ std::string example_line(const DataSet& data, const Json& event) {
   return dump_json(line) + "\n";
 }
 
+int show(Json result, const std::string& text, const std::string& per_example, const ModelChoice& choice, const Arguments& args,
+         const Progress& progress) {
+  if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
+  result["precision"] = name_of(choice.precision);
+  result["precision_reason"] = choice.precision_reason;
+  result["warnings"] = progress.warnings();
+  if (args.json())
+    print_json(result);
+  else
+    print(text);
+  return 0;
+}
+
 int run(const Arguments& args) {
+  const std::string task = args.text("--task").value_or("loss");
+  check_task_options(task, args);
   Progress progress(false, args.quiet() || args.json());
   ModelChoice choice = choose_model(args, progress);
+  if (task != "loss") {
+    TaskResult result = run_task(task, args, choice, progress);
+    Json summary{{"task", task}};
+    summary.update(result.summary);
+    return show(std::move(summary), result.text, result.per_example, choice, args, progress);
+  }
   ScratchFolder scratch;
   ObjectiveConfig objective;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress, objective);
@@ -155,22 +178,14 @@ int run(const Arguments& args) {
     per_example += example_line(*rows.data, event);
   });
   progress.finish();
-  if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
-  Json result = totals(done, rows, objective);
-  result["precision"] = name_of(choice.precision);
-  result["precision_reason"] = choice.precision_reason;
-  result["warnings"] = progress.warnings();
-  if (args.json())
-    print_json(result);
-  else
-    print(text_of(result));
-  return 0;
+  const Json result = totals(done, rows, objective);
+  return show(result, text_of(result), per_example, choice, args, progress);
 }
 
 }  // namespace
 
 extern const Command kEvalCommand;
 constexpr Command kEvalCommand{
-    "eval", "[RUN]", 0, 1, "loss and perplexity of a model, or of a run's result", kOptions, run};
+    "eval", "[RUN]", 0, 1, "loss, perplexity, answers and choices of a model, or of a run's result", kOptions, run};
 
 }  // namespace forge

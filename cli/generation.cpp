@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/constrain/schema_grammar.h"
+#include "core/reward/json_schema.h"
 
 namespace forge {
 namespace {
@@ -23,6 +26,32 @@ std::vector<std::string> stop_texts(const Arguments& args) {
   return args.texts("--stop");
 }
 
+constexpr int64_t kLargestSchema = int64_t{16} << 20;
+
+Json read_schema(const std::string& path) { return parse_json(read_file(path, kLargestSchema, ErrorKind::usage), path, ErrorKind::usage); }
+
+std::optional<Grammar> grammar_of(const Arguments& args) {
+  const std::vector<std::string>& choices = args.texts("--choice");
+  const std::optional<std::string> schema = args.text("--json-schema");
+  if (choices.empty() && !schema) return std::nullopt;
+  if (!choices.empty() && schema) throw Error(ErrorKind::usage, "--choice and --json-schema are given: expected one of them");
+  if (args.has("--stop")) throw Error(ErrorKind::usage, "--stop would cut what " + std::string(schema ? "--json-schema" : "--choice") + " makes whole");
+  if (schema) return schema_grammar(read_schema(*schema), *schema);
+  for (const std::string& choice : choices)
+    if (choice.empty() || !valid_utf8(choice)) throw Error(ErrorKind::usage, "--choice: expected a text");
+  return choice_grammar(choices);
+}
+
+// The grammar says it already; this asks the validator that rewards use.
+void require_valid(const Arguments& args, const std::vector<GeneratedText>& texts) {
+  const std::optional<std::string> path = args.text("--json-schema");
+  if (!path) return;
+  const JsonSchema schema(read_schema(*path), *path);
+  for (const GeneratedText& text : texts)
+    if (const std::string problem = schema.problem(parse_json(text.text, "an answer", ErrorKind::internal)); !problem.empty())
+      throw Error(ErrorKind::internal, "an answer is not valid under " + *path + ": " + problem + "\n" + text.text);
+}
+
 }  // namespace
 
 std::string StopTexts::push(const std::string& piece) {
@@ -40,7 +69,7 @@ std::string StopTexts::push(const std::string& piece) {
 std::string StopTexts::finish() { return met_ ? "" : std::exchange(held_, ""); }
 
 Json sampling_request(const Arguments& args) {
-  return {{"command", "generate"},
+  Json request{{"command", "generate"},
           {"max_new_tokens", args.integer("--max-new-tokens", 256, 1, 1 << 24)},
           {"temperature", args.number("--temperature", 0, 0, 100)},
           {"top_k", args.integer("--top-k", 0, 0, INT32_MAX)},
@@ -48,6 +77,8 @@ Json sampling_request(const Arguments& args) {
           {"min_p", args.number("--min-p", 0, 0, 1)},
           {"repetition_penalty", args.number("--repetition-penalty", 1, 0.01, 100)},
           {"seed", args.integer("--seed", 42, 0, INT64_MAX)}};
+  if (std::optional<Grammar> grammar = grammar_of(args)) request["grammar"] = to_json(*grammar);
+  return request;
 }
 
 std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
@@ -56,6 +87,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
                                           const std::function<void(size_t, const std::string&)>& on_text) {
   const ModelSpec model = read_model_spec(choice.model);
   request["prompts"] = prompts;
+  if (request.contains("grammar")) request["text"] = choice.text;
   request["stop_ids"] = stop_ids(text, model.eos_token_ids);
   std::vector<GeneratedText> texts(prompts.size());
   std::vector<DecodeStream> streams(prompts.size(), DecodeStream(text.tokenizer, true));
@@ -89,6 +121,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
     texts[prompt].reason = stop.met() ? "stop" : event.value("reason", "");
     end(prompt);
   });
+  require_valid(args, texts);
   return texts;
 }
 

@@ -18,6 +18,8 @@ inline constexpr Option kSamplingOptions[] = {
     {"--repetition-penalty", "P", "divides the logits of tokens that were there before (default 1)"},
     {"--stop", "TEXT", "end before this text, which is left out", true},
     {"--seed", "N", "repeats a text (default 42)"},
+    {"--choice", "TEXT", "write one of these texts and nothing else", true},
+    {"--json-schema", "FILE", "write JSON that is valid under this schema, whole within --max-new-tokens"},
 };
 
 // Cuts a stream of text before the first of several texts. What may be the beginning of one is held back until it is none.
@@ -42,7 +44,7 @@ struct GeneratedText {
   int64_t tokens = 0;
 };
 
-// The sampling options as the engine's request has them. Throws Error(usage).
+// The sampling options, and what constrains answers, as the engine's request has them. Throws Error(usage).
 Json sampling_request(const Arguments& args);
 
 // Generates after all prompts together; `on_text` gets the number of the prompt and its text, piece by piece and prompt after

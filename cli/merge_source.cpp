@@ -53,7 +53,7 @@ Chosen choose(const Arguments& args, Progress& progress) {
     if (chosen.choice.adapter) chosen.adapters.push_back({*chosen.choice.adapter, 1});
     return chosen;
   }
-  chosen.choice.model = chosen.choice.text = absolute(*args.text("--model"));
+  chosen.choice.model = chosen.choice.text = model_path(*args.text("--model"));
   for (const std::string& text : args.texts("--adapter")) chosen.adapters.push_back(parse_adapter(text));
   if (chosen.adapters.size() == 1 && chosen.adapters[0].weight == 1) chosen.choice.adapter = chosen.adapters[0].folder;
   return chosen;

@@ -11,7 +11,7 @@
 namespace forge {
 
 inline constexpr Option kSourceOptions[] = {
-    {"--model", "PATH", "a Hugging Face folder or a .gguf file, in place of a run"},
+    {"--model", "PATH", "a Hugging Face folder, a .gguf file, or org/name in the hub's cache, in place of a run"},
     {"--adapter", "DIR[=WEIGHT]", "a PEFT adapter for it; several are added up by their weights", true},
     {"--base", "NAME",
      "of an adapter trained on a quantised base: original (its weights as they are) or quantized (what it was trained on)"},

@@ -1,5 +1,7 @@
 #include "cli/model_choice.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "cli/console.h"
@@ -8,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/hub/hub_cache.h"
 #include "core/plan/adapter_folder.h"
 #include "core/plan/profile.h"
 #include "core/run/run_folder.h"
@@ -23,6 +26,29 @@ std::string absolute(const std::string& path) {
   std::string whole = fs::absolute(path).lexically_normal().string();
   if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
   return whole;
+}
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// "org/name" or "org/name@revision"; nothing for what must be a path.
+std::optional<HubRepository> repository_of(const std::string& name) {
+  const size_t at = std::min(name.find('@'), name.size());
+  HubRepository repository{.name = name.substr(0, at)};
+  if (at < name.size()) repository.revision = name.substr(at + 1);
+  const bool named = repository.name.find('/') != std::string::npos && is_hub_name(repository.name) && is_hub_revision(repository.revision);
+  return named ? std::optional(repository) : std::nullopt;
+}
+
+std::optional<std::string> found_model(const std::string& name) {
+  std::error_code error;
+  if (!name.empty() && fs::exists(name, error)) return absolute(name);
+  const std::optional<HubRepository> repository = repository_of(name);
+  const HubCache cache(environment);
+  if (!repository || cache.commit(*repository).empty()) return std::nullopt;
+  return absolute(cache.snapshot(*repository));
 }
 
 bool holds(const fs::path& folder, const char* file) { return file_exists((folder / file).string()); }
@@ -109,13 +135,13 @@ void take_adapter(ModelChoice& choice, const std::string& folder) {
 // On the base named in its adapter_config.json, if it is on this machine.
 ModelChoice from_adapter(const std::string& folder, const std::string& shown) {
   const std::string base = base_model_of(folder);
-  std::error_code error;
-  if (base.empty() || !fs::exists(base, error))
+  const std::optional<std::string> found = found_model(base);
+  if (!found)
     throw Error(ErrorKind::environment, shown + ": is an adapter of " + (base.empty() ? "a model that it does not name" : base) +
                                             ", which is not on this machine")
         .hint("name its model: --model MODEL --adapter " + shown);
   ModelChoice choice;
-  choice.model = choice.text = absolute(base);
+  choice.model = choice.text = *found;
   take_adapter(choice, folder);
   return choice;
 }
@@ -136,6 +162,13 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
 }
 
 }  // namespace
+
+std::string model_path(const std::string& name) {
+  if (std::optional<std::string> found = found_model(name)) return *found;
+  if (!repository_of(name)) return absolute(name);  // whoever opens it says what is missing
+  throw Error(ErrorKind::environment, name + ": there is no such file or folder, nor is it in the hub's cache")
+      .hint("check the path; a model of the hub is downloaded by: forge fetch " + name.substr(0, name.find('@')));
+}
 
 ModelChoice choose_named(const std::string& name, Progress& progress) {
   const std::optional<Named> named = find_named(name);
@@ -165,7 +198,7 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
   if (names_run) {
     choice = choose_named(*run, progress);
   } else {
-    choice.model = choice.text = absolute(*args.text("--model"));
+    choice.model = choice.text = model_path(*args.text("--model"));
     if (args.has("--adapter")) take_adapter(choice, absolute(*args.text("--adapter")));
   }
   if (std::optional<std::string> name = args.text("--template"))

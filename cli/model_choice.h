@@ -25,9 +25,13 @@ struct ModelChoice {
   bool double_quantization = false;
 };
 
+// The model that a command or an adapter names, as an absolute path: a folder or file, else org/name (org/name@revision) in the
+// hub's cache on this machine. Throws Error(environment) for a name that is neither.
+std::string model_path(const std::string& name);
+
 // The options that these commands share.
 inline constexpr Option kModelOptions[] = {
-    {"--model", "PATH", "a Hugging Face folder or a .gguf file"},
+    {"--model", "PATH", "a Hugging Face folder, a .gguf file, or org/name[@revision] in the hub's cache (forge fetch)"},
     {"--adapter", "DIR", "a PEFT adapter for it"},
     {"--template", "NAME", "auto (the adapter's or the model's own), a bundled chat template or a .jinja file"},
     {"--precision", "NAME", "fp32, bf16 or fp16 (default: fp32, or the run's)"},

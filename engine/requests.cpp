@@ -13,8 +13,10 @@
 #include "core/base/text.h"
 #include "core/model/compare.h"
 #include "core/model/generate.h"
+#include "core/run/model_text.h"
 #include "core/run/request_fields.h"
 #include "core/tensor/device.h"
+#include "core/text/grammar/token_rule.h"
 #include "core/train/divergence.h"
 #include "core/train/judges.h"
 #include "core/train/measure.h"
@@ -206,6 +208,22 @@ void compare_request(const Json& request, const EventSink& emit, const Ask&, Sto
         {"same_likeliest", difference.same_likeliest}});
 }
 
+// What a request's grammar makes of its texts, by their number.
+struct Constraint {
+  TokenRule rule;
+  std::vector<ConstrainedText> texts;
+};
+
+std::optional<Constraint> constraint_of(const Json& request, const SamplingConfig& config, size_t prompts) {
+  if (!request.contains("grammar")) return std::nullopt;
+  Constraint constraint{{open_model_text(request.at("text")).tokenizer, grammar_from_json(request["grammar"]), config.stop_ids}, {}};
+  if (constraint.rule.shortest() > config.max_new_tokens)
+    throw Error(ErrorKind::usage, "the shortest text that is allowed needs up to " + std::to_string(constraint.rule.shortest()) +
+                                      " tokens, more than --max-new-tokens " + std::to_string(config.max_new_tokens));
+  constraint.texts.assign(prompts, constraint.rule.begin());
+  return constraint;
+}
+
 void generate_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {
   LoadedModel loaded = open_for(request, emit);
   if (loaded.model.spec.score_head)
@@ -225,11 +243,14 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
   job.adapter = loaded.adapter;
   const auto decoder = make_decoder(request.at("provider"), loaded.model, *loaded.trainables,
                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
-  const GenerationEvents events{
+  std::optional<Constraint> constraint = constraint_of(request, config, prompts.size());
+  const auto is_whole = [&](int64_t prompt) { return constraint && constraint->rule.must_end(constraint->texts[static_cast<size_t>(prompt)]); };
+  GenerationEvents events{
       .token =
           [&](int64_t prompt, int32_t id, float) {
+            if (constraint) constraint->rule.take(constraint->texts[static_cast<size_t>(prompt)], id);
             emit({{"event", "token"}, {"prompt", prompt}, {"id", id}});
-            return true;
+            return !is_whole(prompt);
           },
       .end =
           [&](int64_t prompt, const GenerationEnd& end) {
@@ -239,10 +260,14 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
                   .hint("the model's weights are damaged, or its training diverged");
             emit({{"event", "text_end"},
                   {"prompt", prompt},
-                  {"reason", end.reason == TextEnd::stop ? "stop" : "length"},
+                  {"reason", end.reason == TextEnd::stop || is_whole(prompt) ? "stop" : "length"},
                   {"tokens", end.tokens},
                   {"seconds", end.seconds}});
           }};
+  if (constraint)
+    events.restrict = [&](int64_t prompt, int64_t left, std::span<float> logits) {
+      constraint->rule.restrict(constraint->texts[static_cast<size_t>(prompt)], left, logits);
+    };
   const GenerationStats stats = generate(*decoder, prompts, config, {}, events);
   emit({{"event", "done"},
         {"tokens", stats.tokens},

@@ -14,7 +14,7 @@ die() { printf 'setup: %s\n' "$1" >&2; [ -z "${2-}" ] || printf '  hint: %s\n' "
 
 packages=(g++ cmake ninja-build ccache mold git python3 python3-pip ca-certificates
   libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libsentencepiece-dev libfmt-dev catch2 libpcre2-dev
-  libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev libssl-dev dict-devil)
+  libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev libssl-dev libedit2 dict-devil)
 
 install_packages() {
   local missing=()

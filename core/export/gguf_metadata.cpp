@@ -72,14 +72,17 @@ double yarn_factor(const RopeSpec& rope) {
   return scale(1);
 }
 
+// Architectures for which llama.cpp implements the window; of others nothing would read the key.
+bool has_windows(std::string_view architecture) { return architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3"; }
+
 // Ignores fields that differ between files of the same model.
 Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
-  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "sliding_window",
-                          "full_layers"})
-    json.erase(key);
+  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id"}) json.erase(key);
+  if (!has_windows(gguf_architecture_of(spec).name))
+    for (const char* key : {"sliding_window", "full_layers"}) json.erase(key);
   Json& rope = json.at("rope");
   for (const char* key : {"attention_factor", "mscale", "mscale_all_dim"}) rope.erase(key);
   const bool scaled = spec.rope.type == RopeType::yarn || spec.rope.type == RopeType::llama3;
@@ -102,7 +105,19 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 5> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma2"};
+constexpr std::array<std::string_view, 13> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+                                                    "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3"};
+
+// What only some architectures say of how a model's numbers are scaled.
+void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
+  if (architecture == "granite") {
+    keys.number("embedding_scale", spec.embedding_scale);
+    keys.number("attention.scale", attention_scale_of(spec));
+    keys.number("residual_scale", spec.residual_scale);
+    keys.number("logit_scale", 1 / spec.logit_scale);  // a divisor there
+  }
+  if (architecture == "command-r") keys.number("logit_scale", spec.logit_scale);
+}
 
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   const std::string architecture(gguf_architecture_of(spec).name);
@@ -120,12 +135,13 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   keys.integer("attention.head_count_kv", spec.num_kv_heads);
   keys.integer("attention.key_length", spec.head_dim);
   keys.integer("attention.value_length", spec.head_dim);
-  keys.number("attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
+  keys.number(spec.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
+  add_scales(spec, architecture, keys);
   if (spec.attention_softcap > 0) keys.number("attn_logit_softcapping", spec.attention_softcap);
   if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);
-  // Architectures for which llama.cpp implements the window; for others nothing would read the key.
-  if (spec.sliding_window > 0 && (architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3"))
+  if (spec.sliding_window > 0 && has_windows(architecture))
     keys.integer("attention.sliding_window", spec.sliding_window);
+  if (spec.window_rope_theta > 0) keys.number("rope.freq_base_swa", spec.window_rope_theta);
   add_rope(spec, keys);
 }
 

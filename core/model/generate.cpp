@@ -126,13 +126,16 @@ class Generation {
   bool penalises() const { return config_.repetition_penalty != 1; }
 
   // One row for each text from `first` on.
-  at::Tensor penalised(const at::Tensor& logits, size_t first) const {
-    if (!penalises()) return logits;
+  at::Tensor adjusted(const at::Tensor& logits, size_t first) const {
+    if (!penalises() && !events_.restrict) return logits;
     at::Tensor rows = logits.to(at::kCPU).clone();
     const auto penalty = static_cast<float>(config_.repetition_penalty);
     for (size_t i = first; i < texts_.size(); ++i) {
+      const Text& text = texts_[i].second;
       float* row = rows.data_ptr<float>() + static_cast<int64_t>(i - first) * rows.stride(0);
-      for (const int32_t id : texts_[i].second.seen) row[id] = row[id] > 0 ? row[id] / penalty : row[id] * penalty;
+      for (const int32_t id : text.seen) row[id] = row[id] > 0 ? row[id] / penalty : row[id] * penalty;
+      if (events_.restrict)
+        events_.restrict(text.number, config_.max_new_tokens - text.end.tokens, {row, static_cast<size_t>(rows.size(1))});
     }
     return rows;
   }
@@ -145,7 +148,7 @@ class Generation {
       streams.push_back(config_.streams.empty() ? number : config_.streams[number]);
       indices.push_back(static_cast<uint64_t>(texts_[i].second.end.tokens));
     }
-    const std::vector<int64_t>& tokens = sampler_.draw(penalised(logits, first), streams, indices);
+    const std::vector<int64_t>& tokens = sampler_.draw(adjusted(logits, first), streams, indices);
     size_t kept = first;
     for (size_t i = first; i < texts_.size(); ++i) {
       auto& [slot, text] = texts_[i];

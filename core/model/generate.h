@@ -2,6 +2,7 @@
 // Text from a model: prompts are read packed, their sequences go on together, and one that ends makes room for the next prompt.
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "core/model/decoder.h"
@@ -48,6 +49,8 @@ struct GenerationStats {
 // `samples` of prompt t / `samples`. `logp` is of the token at the temperature, among all tokens.
 struct GenerationEvents {
   std::function<bool(int64_t text, int32_t id, float logp)> token;
+  // If set: gives −∞ to tokens that must not come next. `left`: tokens that the text may still have, this one counted.
+  std::function<void(int64_t text, int64_t left, std::span<float> logits)> restrict = nullptr;
   std::function<void(int64_t text, const GenerationEnd& end)> end;
 };
 

@@ -243,11 +243,31 @@ ModelText open_model_text(const std::string& model_path, const TemplateChoice& c
   return text;
 }
 
-std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) {
-  std::vector<int32_t> ids;
-  for (const TokenSpan& token : encode(text, template_of(text).render(messages, nullptr, true)))
-    ids.push_back(token.id);
-  return ids;
+std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) { return prompt_ids(text, messages); }
+
+std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt) { return continue_prompt(text, prompt, "").ids; }
+
+Continuation continue_prompt(const ModelText& text, const Json& prompt, const std::string& continuation) {
+  const bool is_chat = prompt.is_array();
+  std::vector<TextSegment> parts;
+  std::vector<RenderedSegment> rendered;  // what the parts look at
+  if (is_chat) {
+    rendered = template_of(text).render(prompt, nullptr, true);
+    for (const RenderedSegment& segment : rendered) parts.push_back({segment.text, segment.from_template});
+  } else {
+    parts.push_back({prompt.get_ref<const std::string&>(), true});
+  }
+  size_t border = 0;
+  for (const TextSegment& part : parts) border += part.text.size();
+  if (!continuation.empty()) parts.push_back({continuation, false});
+  std::vector<TokenSpan> tokens = text.tokenizer.encode_segments(parts, /*add_special_tokens=*/!is_chat);
+  if (!is_chat && text.tokenizer.adds_eos() && !tokens.empty()) tokens.pop_back();  // the text goes on
+  Continuation whole;
+  for (const TokenSpan& token : tokens) {
+    if (continuation.empty() || token.begin < static_cast<int64_t>(border)) whole.first = static_cast<int64_t>(whole.ids.size()) + 1;
+    whole.ids.push_back(token.id);
+  }
+  return whole;
 }
 
 std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by) {

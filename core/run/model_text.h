@@ -61,6 +61,16 @@ std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages);
 // drawn stays as it was. Throws Error(data) when the template raises, leaves the turn out or ends it by another token.
 std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by);
 
+// A prompt of a row: a text, which is continued as it is, or a list of messages, which go through the chat template.
+std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt);
+// The same with a text behind it, tokenised in one piece. `first` is the first token that begins inside the text: what the
+// model is asked for. A token that reaches from the prompt into the text is part of the prompt.
+struct Continuation {
+  std::vector<int32_t> ids;
+  int64_t first = 0;  // ids.size() when the text has no token of its own
+};
+Continuation continue_prompt(const ModelText& text, const Json& prompt, const std::string& continuation);
+
 // The tokens that end an answer: the tokenizer's end of text, `more`, and the control token that the chat
 // template writes behind an assistant's turn.
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more);

@@ -73,6 +73,8 @@ constexpr EventField kDrawn[] = {
     {"repetition_penalty", number, false, "1 (default): none"},
     {"seed", integer, false, "of the draws (default 42)"},
     {"stop_ids", list, false, "tokens that end a text"},
+    {"grammar", object, false, "what every text must be: root and rules, as core/text/grammar/grammar.h writes them"},
+    {"text", text, false, "of a grammar: where the tokenizer is"},
 };
 constexpr EventField kJudged[] = {{"texts", list, true, "lists of token ids"}};
 constexpr EventField kCompared[] = {

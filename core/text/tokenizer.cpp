@@ -187,6 +187,17 @@ std::optional<std::string> Tokenizer::token_of(int32_t id) const {
   return token == nullptr ? std::nullopt : std::optional(*token);
 }
 
+std::optional<std::string> Tokenizer::bytes_of(int32_t id) const {
+  const std::string* token = parts_->decoded_token(id);
+  if (token == nullptr) return std::nullopt;
+  if (parts_->byte_decoder) return text::byte_level_bytes(*token);
+  const int byte = text::byte_token(*token);
+  if (byte < 0 || !parts_->decoder) return std::nullopt;
+  std::vector<std::string> alone{*token};
+  parts_->decoder->apply(alone);  // without a byte fallback it is the text that it looks like
+  return join(alone, "") == *token ? std::nullopt : std::optional(std::string(1, static_cast<char>(byte)));
+}
+
 int64_t Tokenizer::vocab_size() const { return parts_->max_id() + 1; }
 
 bool Tokenizer::is_special(int32_t id) const {

@@ -63,6 +63,9 @@ class Tokenizer {
 
   std::optional<int32_t> id_of(std::string_view token) const;
   std::optional<std::string> token_of(int32_t id) const;
+  // The bytes that a token writes whatever stands beside it: any of a byte-level tokenizer, and byte tokens (<0x41>). Nothing
+  // for others, and for ids outside the vocabulary.
+  std::optional<std::string> bytes_of(int32_t id) const;
   // One more than the largest id: the least number of embedding rows that fits.
   int64_t vocab_size() const;
   bool is_special(int32_t id) const;

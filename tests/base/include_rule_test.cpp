@@ -32,9 +32,11 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/plan",
      {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/graph", "core/families"}},
     {"core/run", {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan"}},
+    {"core/constrain", {"core/base", "core/io", "core/text", "core/reward"}},
+    {"core/evaluate", {"core/base", "core/io", "core/text", "core/data", "core/run"}},
     {"core/export", {"core/base", "core/config", "core/io", "core/text", "core/families", "core/plan", "core/run", "kernels"}},
     {"cli",
-     {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/export", "core/hub", "core/net",
+     {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/constrain", "core/evaluate", "core/export", "core/hub", "core/net",
       "core/reward", "core/rollout", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
@@ -51,7 +53,7 @@ const std::map<std::string, std::set<std::string>> kMay{
      {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
       "core/model", "core/adapter", "core/objective", "core/rollout", "core/reinforce", "core/optim", "providers", "kernels"}},
     {"engine",
-     {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
+     {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
       "core/model", "core/train", "providers"}},
 };
 
@@ -64,7 +66,7 @@ std::string folder_of(const std::string& path) {
 
 bool torch_free(const std::string& path) {
   static const std::set<std::string> kFree{"core/base", "core/net", "core/hub", "core/config", "core/objective", "core/io",  "core/text",
-                                           "core/data", "core/reward", "core/reinforce", "core/rollout", "core/graph", "core/families", "core/plan", "core/run", "core/export", "cli"};
+                                           "core/data", "core/reward", "core/reinforce", "core/rollout", "core/graph", "core/families", "core/plan", "core/run", "core/constrain", "core/evaluate", "core/export", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 

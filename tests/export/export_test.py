@@ -293,9 +293,12 @@ def an_adapter_alone_knows_its_base(lab: Lab):
 
 
 def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
-    for variant in ("base", "tied", "qwen3", "bias", "gemma2", "phi3", "head-dim", "rope-linear"):
+    for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
+                    "olmo2", "glm4", "cohere", "starcoder2", "smollm3"):
         # Settings for which GGUF has no key must be what its readers assume.
-        model = lab.model(variant, **({"query_pre_attn_scalar": 12} if variant == "gemma2" else {}))
+        assumed = {"gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
+                   "smollm3": {"no_rope_layers": [1, 1, 1]}}
+        model = lab.model(variant, **assumed.get(variant, {}))
         report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)
         lab.call("merge", "--model", report["file"], "--dtype", "fp32", "--output", f"back-{variant}", "--no-check")
@@ -318,6 +321,8 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
     assert "dynamic" in said and not (lab.folder / "x").exists(), said
     said = lab.call("export", "--model", lab.model("gemma2"), "--gguf", "--output", "x", code=3)
     assert "attention_scale" in said and not (lab.folder / "x").exists(), said
+    said = lab.call("export", "--model", lab.model("gemma3", query_pre_attn_scalar=12), "--gguf", "--output", "x", code=3)
+    assert "full_layers" in said and not (lab.folder / "x").exists(), said
     run = lab.run("m-dora", adapter=SHAPES["dora"])
     said = lab.call("export", run, "--gguf-lora", code=5)
     assert "DoRA" in said, said

@@ -31,6 +31,7 @@ from variants import write_variant  # noqa: E402
 TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean(values):\n    return sum(values) / len(values)",
          "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
+VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3"]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
 
@@ -53,7 +54,8 @@ SHAPES = {
 }
 # f32 differs by the order of sums alone. The others are what 11, 8 and 8 bits do to random weights whose logits reach 25.
 # Types of fewer bits are judged by perplexity: a mean divergence rests on a few positions, such as a text's first.
-# llama.cpp's GELU reads a table of halves, so Gemma's f32 is no more exact than that.
+# llama.cpp's GELU reads a table of halves, so their f32 is no more exact than that.
+WITH_GELU = ("gemma", "gemma2", "gemma3", "starcoder2")
 MOST_DIVERGENCE = {"f32": 1e-9, "f16": 5e-5, "bf16": 1e-2, "q8_0": 1e-2}
 failures, passed = [], 0
 
@@ -146,7 +148,7 @@ def check_types(name: str, source: list, merged: Path, folder: Path, library: Ll
         same = next((i for i, (a, b) in enumerate(zip(greedy, expected)) if a != b), 16)
         plain = kind in ("f32", "f16")
         before, after = perplexity(want, ids), perplexity(got, ids)
-        most = 1e-7 if name == "gemma2" and kind == "f32" else MOST_DIVERGENCE.get(kind)
+        most = 1e-7 if name in WITH_GELU and kind == "f32" else MOST_DIVERGENCE.get(kind)
         good = (kl < most if most else abs(after / before - 1) < 0.25) and (not plain or same == 16)
         check(f"{name} {kind}", good, f"{written['bytes']:,} bytes, divergence {kl:.1e}, logits differ by {worst:.2g}, perplexity "
               f"{before:.4f} → {after:.4f}, greedy equal for {same} of 16")
@@ -167,9 +169,11 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
 
 
 def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: LlamaCpp, ids) -> None:
-    if variant == "gemma2":  # what a GGUF has no key for must be what its readers assume
+    if variant in ("gemma2", "gemma3", "smollm3"):  # what a GGUF has no key for must be what its readers assume
         config = json.loads((model_path / "config.json").read_text())
-        (model_path / "config.json").write_text(json.dumps(config | {"query_pre_attn_scalar": config["head_dim"]}))
+        assumed = {"no_rope_layers": [1, 1, 1]} if variant == "smollm3" else {"query_pre_attn_scalar": config["head_dim"]}
+        assumed |= {"sliding_window_pattern": 6} if variant == "gemma3" else {}
+        (model_path / "config.json").write_text(json.dumps(config | assumed))
     make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules="all-linear"), folder / "adapter")
     source = ["--model", model_path, "--adapter", folder / "adapter"]
     forge("merge", *source, "--dtype", "fp32", "--output", folder / "merged", "--no-check")
@@ -213,7 +217,7 @@ def tiny(folder: Path, library: LlamaCpp) -> None:
     ids = [[5 + (7 * i * i + 3 * k) % 370 for i in range(24)] for k in range(3)]
     if "snippets" in arguments.what:
         check_snippets(write_variant("base", folder / "models" / "base"), folder / "snippets")
-    for variant in ("base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim"):
+    for variant in arguments.variants.split(","):
         model_path = write_variant(variant, folder / "models" / variant)
         for shape, settings in SHAPES.items():
             settings = dict(settings)
@@ -232,7 +236,10 @@ def real(path: Path, folder: Path, library: LlamaCpp) -> None:
         return check_snippets(path, folder / "snippets")
 
     def texts_ids(model):
-        return [model.tokenize(text) for text in TEXTS]
+        if not arguments.text:
+            return [model.tokenize(text) for text in TEXTS]
+        ids = model.tokenize(arguments.text.read_text())[:1024]
+        return [ids[at:at + 256] for at in range(0, len(ids), 256)]
 
     settings = dict(r=8, lora_alpha=16, target_modules=ALL)
     make_adapter(load(path), settings, folder / "adapter")
@@ -257,6 +264,8 @@ parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
 parser.add_argument("--what", default="merge,gguf,snippets" if "--model" not in sys.argv else "gguf", help="of the tiny model's variants; of a real one snippets alone, if named")
 parser.add_argument("--types", default=",".join(TYPES))
+parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")
+parser.add_argument("--text", type=Path, help="of a real model: the text whose perplexity the types are compared by; its first 1,024 tokens")
 arguments = parser.parse_args()
 with tempfile.TemporaryDirectory(prefix="forge-export-") as name:
     llama = LlamaCpp(arguments.llama)

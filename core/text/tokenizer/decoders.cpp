@@ -43,17 +43,6 @@ Step byte_level(const Json&, const std::string&) {
   };
 }
 
-// The byte value of a token like <0x41>; -1 for others.
-int byte_of(const std::string& token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-  };
-  // Rust's number parser also accepts a sign.
-  if (token[3] == '+' && digit(token[4]) >= 0) return digit(token[4]);
-  return digit(token[3]) < 0 || digit(token[4]) < 0 ? -1 : digit(token[3]) * 16 + digit(token[4]);
-}
-
 // A run of byte tokens is one text if it is UTF-8, else each byte is U+FFFD.
 Step byte_fallback(const Json&, const std::string&) {
   return [](Tokens& tokens) {
@@ -68,7 +57,7 @@ Step byte_fallback(const Json&, const std::string&) {
       bytes.clear();
     };
     for (std::string& token : tokens) {
-      if (const int byte = byte_of(token); byte >= 0) {
+      if (const int byte = byte_token(token); byte >= 0) {
         bytes += static_cast<char>(byte);
         continue;
       }
@@ -202,6 +191,16 @@ constexpr Entry kDecoders[] = {
 };
 
 }  // namespace
+
+int byte_token(const std::string& token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+  };
+  // Rust's number parser also accepts a sign.
+  if (token[3] == '+' && digit(token[4]) >= 0) return digit(token[4]);
+  return digit(token[3]) < 0 || digit(token[4]) < 0 ? -1 : digit(token[3]) * 16 + digit(token[4]);
+}
 
 std::unique_ptr<Decoder> make_decoder(const Json& spec, const std::string& where) {
   const std::string type = string_member(spec, "type", where);

@@ -20,5 +20,7 @@ std::unique_ptr<Decoder> make_decoder(const Json& spec, const std::string& where
 bool is_byte_level_decoder(const Json& spec);
 // The bytes of a token of a ByteLevel vocabulary; a token outside the alphabet stands for itself.
 std::string byte_level_bytes(const std::string& token);
+// The value of a byte token like <0x41>; -1 for others.
+int byte_token(const std::string& token);
 
 }  // namespace forge::text

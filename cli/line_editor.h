@@ -1,0 +1,38 @@
+#pragma once
+// Lines that a user types at a terminal, with editing, history and completion of /commands by libedit. The library is looked for
+// when it is needed; without it, and where stdin is no terminal, lines are read as they come.
+//
+//   LineEditor editor({.history = chat_history_path(), .words = {"/help", "/quit"}});
+//   while (std::optional<std::string> line = editor.read("> ")) …
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+struct LineEditorOptions {
+  std::string history;             // a file that lines are kept in; empty: none
+  std::vector<std::string> words;  // what Tab completes at the beginning of a line
+};
+
+class LineEditor {
+ public:
+  explicit LineEditor(LineEditorOptions options);
+  ~LineEditor();  // writes the history; that it cannot is no error
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  // The next line without its end; nothing at the end of input. The sign is shown on a terminal only.
+  std::optional<std::string> read(const std::string& sign);
+  bool edits() const;  // whether libedit reads the lines
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// FORGE_HISTORY, or forge/chat-history in XDG_STATE_HOME or ~/.local/state; empty where FORGE_HISTORY is, or no home is known.
+std::string chat_history_path();
+
+}  // namespace forge
