@@ -107,15 +107,25 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
   };
   compute(std::move(request), choice, args, [&](const Json& event) {
     const std::string name = event["event"];
-    if (name != "token" && name != "text_end") return progress.show(event);
-    size_t prompt = event.at("prompt").get<size_t>();
-    FORGE_CHECK(prompt < texts.size(), "the engine answers prompt " << prompt << " of " << texts.size());
-    StopTexts& stop = stops[prompt];
-    if (name == "token") {
+    const auto checked = [&](size_t prompt) {
+      FORGE_CHECK(prompt < texts.size(), "the engine answers prompt " << prompt << " of " << texts.size());
+      return prompt;
+    };
+    if (name == "tokens") {
       progress.finish();
-      texts[prompt].tokens += !stop.met();
-      return add(prompt, stop.push(streams[prompt].push(event.at("id").get<int32_t>())));
+      const auto of = event.at("prompts").get<std::vector<size_t>>();
+      const auto ids = event.at("ids").get<std::vector<int32_t>>();
+      FORGE_CHECK(of.size() == ids.size(), "the engine gives " << ids.size() << " tokens of " << of.size() << " prompts");
+      for (size_t i = 0; i < ids.size(); ++i) {
+        StopTexts& stop = stops[checked(of[i])];
+        texts[of[i]].tokens += !stop.met();
+        add(of[i], stop.push(streams[of[i]].push(ids[i])));
+      }
+      return;
     }
+    if (name != "text_end") return progress.show(event);
+    const size_t prompt = checked(event.at("prompt").get<size_t>());
+    StopTexts& stop = stops[prompt];
     add(prompt, stop.push(streams[prompt].finish()));
     add(prompt, stop.finish());
     texts[prompt].reason = stop.met() ? "stop" : event.value("reason", "");

@@ -245,15 +245,23 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   std::optional<Constraint> constraint = constraint_of(request, config, prompts.size());
   const auto is_whole = [&](int64_t prompt) { return constraint && constraint->rule.must_end(constraint->texts[static_cast<size_t>(prompt)]); };
+  // One line for the tokens of a step: a reader that wakes for each of them takes a processor from the next step.
+  std::vector<int64_t> of;
+  std::vector<int32_t> ids;
+  const auto emit_tokens = [&] {
+    if (!ids.empty()) emit({{"event", "tokens"}, {"prompts", of}, {"ids", ids}});
+    of.clear(), ids.clear();
+  };
   GenerationEvents events{
       .token =
           [&](int64_t prompt, int32_t id, float) {
             if (constraint) constraint->rule.take(constraint->texts[static_cast<size_t>(prompt)], id);
-            emit({{"event", "token"}, {"prompt", prompt}, {"id", id}});
+            of.push_back(prompt), ids.push_back(id);
             return !is_whole(prompt);
           },
       .end =
           [&](int64_t prompt, const GenerationEnd& end) {
+            emit_tokens();
             if (end.reason == TextEnd::not_finite)
               throw Error(ErrorKind::diverged, "prompt " + std::to_string(prompt + 1) + ", token " +
                                                    std::to_string(end.tokens + 1) + ": no logit is a number")
@@ -263,7 +271,8 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
                   {"reason", end.reason == TextEnd::stop || is_whole(prompt) ? "stop" : "length"},
                   {"tokens", end.tokens},
                   {"seconds", end.seconds}});
-          }};
+          },
+      .step = emit_tokens};
   if (constraint)
     events.restrict = [&](int64_t prompt, int64_t left, std::span<float> logits) {
       constraint->rule.restrict(constraint->texts[static_cast<size_t>(prompt)], left, logits);

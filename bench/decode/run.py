@@ -45,8 +45,9 @@ def forge(args, prompts, precision) -> tuple[float, list[list[int]]]:
         event = json.loads(line)
         if event["event"] == "error":
             sys.exit(event["message"])
-        if event["event"] == "token":
-            texts[event["prompt"]].append(event["id"])
+        if event["event"] == "tokens":
+            for prompt, token in zip(event["prompts"], event["ids"]):
+                texts[prompt].append(token)
         if event["event"] == "done":
             seconds = event["prompt_seconds"] + event["token_seconds"]
     engine.wait()

@@ -163,6 +163,7 @@ class Generation {
       free_.push_back(slot);
     }
     texts_.resize(kept);
+    if (events_.step) events_.step();
   }
 
   bool goes_on(Text& text, int64_t token, float logp) {

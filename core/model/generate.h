@@ -52,6 +52,7 @@ struct GenerationEvents {
   // If set: gives −∞ to tokens that must not come next. `left`: tokens that the text may still have, this one counted.
   std::function<void(int64_t text, int64_t left, std::span<float> logits)> restrict = nullptr;
   std::function<void(int64_t text, const GenerationEnd& end)> end;
+  std::function<void()> step = nullptr;  // if set: all unfinished texts have their next token
 };
 
 // A draw is a function of (seed, the text's stream, number of the new token): the same in whatever company. All texts of a

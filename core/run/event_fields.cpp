@@ -191,9 +191,9 @@ constexpr EventField kNotice[] = {
     {"level", text, true, "info or warning"},
     {"text", text, true, "one sentence"},
 };
-constexpr EventField kToken[] = {
-    {"prompt", integer, true, "number of the prompt, from 0"},
-    {"id", integer, true, "the token"},
+constexpr EventField kTokens[] = {
+    {"prompts", list, true, "of each token the number of its prompt, from 0"},
+    {"ids", list, true, "the tokens"},
 };
 constexpr EventField kTextEnd[] = {
     {"prompt", integer, true, "number of the prompt, from 0"},
@@ -249,7 +249,7 @@ constexpr EventShape kShapes[] = {
     {"example", "one example of `forge eval`", kExample},
     {"checkpoint", "a checkpoint is whole", kCheckpoint},
     {"notice", "something worth a line", kNotice},
-    {"token", "one generated token", kToken},
+    {"tokens", "the next token of every text that is being generated", kTokens},
     {"text_end", "one generated text is complete", kTextEnd},
     {"done", "the work is done", kDone},
     {"error", "the work failed", kError},

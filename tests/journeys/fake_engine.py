@@ -99,7 +99,7 @@ def generate(request):
             if stop.is_set() and FAKE != "deaf":
                 fail("interrupted", 130, "interrupted")
             if step < len(text):
-                send("token", prompt=number, id=text[step])
+                send("tokens", prompts=[number], ids=[text[step]])
             if step == len(text):
                 send("text_end", prompt=number, reason="length", tokens=len(text), seconds=0.1)
     send("done", tokens=1, seconds=0.1)
