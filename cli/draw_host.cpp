@@ -1,8 +1,20 @@
 #include "cli/draw_host.h"
 
+#include <filesystem>
+
+#include "core/base/hash.h"
 #include "core/reward/score.h"
 
 namespace forge {
+namespace {
+
+// The adapter's name on the server: two runs of one job, which begin with the same weights, do not drop each other's.
+std::string served_name(const std::string& job, const std::string& folder, const std::string& adapter) {
+  const std::string run = std::filesystem::absolute(folder).parent_path().string();
+  return job + "-" + hash_hex(run).substr(0, 6) + "-" + adapter;
+}
+
+}  // namespace
 
 DrawHost::DrawHost(const Plan& plan)
     : plan_(plan),
@@ -13,8 +25,9 @@ DrawHost::DrawHost(const Plan& plan)
 
 Json DrawHost::answer(const Json& event, const AnswerPort& engine) {
   const std::string adapter = event.at("adapter");
+  const std::string folder = event.at("folder");
   const auto& elsewhere = plan_.job.rollout.server.adapter_folder;
-  server_.use(plan_.job.name + "-" + adapter, elsewhere ? *elsewhere + "/" + adapter : event.at("folder").get<std::string>(), engine.stopped);
+  server_.use(served_name(plan_.job.name, folder, adapter), elsewhere ? *elsewhere + "/" + adapter : folder, engine.stopped);
   std::vector<AskedCompletion> asked;
   for (const Json& item : event.at("items"))
     asked.push_back({item.at("ids").get<std::vector<int32_t>>(), item.at("max_tokens"), item.at("seed")});

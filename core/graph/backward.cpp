@@ -362,10 +362,10 @@ namespace {
 
 bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
 
-// The backward of a norm or a gated activation that is repeated at `at`; 0: none.
+// The backward of a norm or a gated activation that is repeated at `at`; 0: none. A layer's values are read in its own ops alone.
 size_t backward_of(const std::vector<Op>& ops, size_t at) {
   const Op& again = ops[at];
-  for (size_t i = at + 1; i < ops.size(); ++i) {
+  for (size_t i = at + 1; i < ops.size() && ops[i].layer == again.layer; ++i) {
     const Op& op = ops[i];
     if (again.kind == OpKind::norm && op.kind == OpKind::norm_backward && op.modules == again.modules && op.in[1] == again.in[0] &&
         op.in[2] != again.out[1])
@@ -381,7 +381,7 @@ void repeat_behind(std::vector<Op>& ops, size_t at) {
   if (backward == 0) return;
   const ValueId again = ops[at].out[0];
   std::vector<Op> before, readers;
-  for (size_t i = at + 1; i < ops.size(); ++i) {
+  for (size_t i = at + 1; i < ops.size() && ops[i].layer == ops[at].layer; ++i) {
     const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient;
     const bool reader = reads(ops[i], again);
     if (reader && (!of_weights || i > backward)) return;

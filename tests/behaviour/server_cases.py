@@ -27,7 +27,7 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
         assert [e["step"] for e in rollouts] == [1, 2, 3, 4] and all(e["completions"] == 12 for e in rollouts)
         # The server's own arithmetic is of other code, in double precision.
         assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
-        assert len(server.names) == len(set(server.names)) == 5 and all(name.startswith("run-step-") for name in server.names), server.names
+        assert len(server.names) == len(set(server.names)) == 5 and all(re.fullmatch("run-[0-9a-f]{6}-step-.*", name) for name in server.names), server.names
         assert server.adapters == {}, server.adapters.keys()  # the last one is dropped, too
         asked = server.asked[-1]
         assert asked["top_k"] == -1 and asked["n"] == 1 and asked["logprobs"] == 0 and asked["ignore_eos"] is True, asked
