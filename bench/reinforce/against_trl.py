@@ -33,7 +33,8 @@ def write_job(folder: Path, args) -> Path:
         "data": {"train": str(ROOT / "examples" / "plain-questions.jsonl"), "max_length": 128},
         "rollout": {"prompts_per_step": 4, "samples_per_prompt": 8, "max_new_tokens": 32},
         "rewards": [{"type": "length", "max": 1, "slack": 400, "unit": "characters"}],  # hardly two texts are of one length
-        "train": {"max_steps": args.steps, "precision": args.precision, "threads": os.cpu_count()},
+        # About eight completions with their prompts, as TRL's micro-batches.
+        "train": {"max_steps": args.steps, "micro_batch_tokens": 576, "precision": args.precision, "threads": os.cpu_count()},
         "optimizer": {"learning_rate": 1e-6}, "schedule": {"type": "constant"},
     }
     path = folder / "job.json"
