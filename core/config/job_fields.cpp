@@ -66,7 +66,7 @@ std::vector<Field> adapter_fields() {
           .also({"qlora"})
           .later({"loha", "lokr", "ia3", "oft", "vera", "prefix", "prompt"}),
       key("rank", &AdapterConfig::rank, "Rank of the low-rank update.").range(1, 65536),
-      key("alpha", &AdapterConfig::alpha, "LoRA alpha. The update is scaled by alpha / rank.").above(0),
+      key("alpha", &AdapterConfig::alpha, "LoRA alpha, above 0. The update is scaled by alpha / rank."),
       key("dropout", &AdapterConfig::dropout, "Dropout on the input of the adapter during training.")
           .at_least(0)
           .below(1),

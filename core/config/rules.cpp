@@ -170,6 +170,9 @@ class Rules {
   }
   void patterns() {
     const AdapterConfig& adapter = job_.adapter;
+    // An adapter that somebody trained has the sign that it has.
+    if (adapter.alpha <= 0 && !adapter.init_from)
+      fault("adapter.alpha", format_number(adapter.alpha) + " is out of range, expected above 0");
     if (adapter.target_is_regex)
       check_target_regex(adapter.target_modules.at(0));
     else if (adapter.target_modules != std::vector<std::string>{"all-linear"}) {

@@ -5,6 +5,7 @@
 
 Without libedit the part that needs it says so and fails: scripts/setup.sh installs it.
 """
+import fcntl
 import json
 import os
 import pty
@@ -29,6 +30,12 @@ def check(name, good, said):
     print(f"{'ok  ' if good else 'FAIL'}  {name}" + ("" if good else f": {said!r}"), flush=True)
 
 
+def own_terminal() -> None:
+    """In the child: its stdin is the terminal whose Ctrl-C it gets, also where a shell in the background ignores interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """forge chat on a pseudo-terminal."""
 
@@ -40,7 +47,7 @@ class Terminal:
                      "FORGE_TORCH_DIR": str(folder / "torch")} | environment
         self.process = subprocess.Popen([FORGE, "chat", "--model", str(folder / "model"), "--template", "chatml", "--device", "cpu", *words],
                                         stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True,
-                                        preexec_fn=lambda: __import__("fcntl").ioctl(0, termios.TIOCSCTTY, 0))
+                                        preexec_fn=own_terminal)
         self.seen = ""
 
     def wait(self, text: str, seconds: float = 30) -> str:
@@ -53,11 +60,24 @@ class Terminal:
         before, _, self.seen = self.seen.partition(text)
         return before + text
 
+    def prompt(self, sign: str = "> ") -> None:
+        """Waits until a line is edited: libedit shows the sign first, and what a key means changes after it."""
+        self.wait(sign)
+        deadline = time.monotonic() + 30
+        while termios.tcgetattr(self.slave)[3] & termios.ICANON and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
     def end(self) -> int:
-        code = self.process.wait(30)
+        try:
+            code = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            while select.select([self.master], [], [], 0.2)[0]:
+                self.seen += os.read(self.master, 65536).decode(errors="replace")
+            raise AssertionError(f"the chat does not end; last seen: {self.seen[-300:]!r}") from None
         self.echoes = bool(termios.tcgetattr(self.slave)[3] & termios.ECHO) and termios.tcgetattr(self.slave)[3] & termios.ICANON != 0
         os.close(self.master)
         os.close(self.slave)
@@ -73,39 +93,39 @@ def set_up(folder: Path) -> None:
 
 def conversation(folder: Path) -> None:
     terminal = Terminal(folder)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("helo there\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[Dl\n")  # seven to the left
     said = terminal.wait("assistant")
     check("the line was edited", "hello there" in said, said)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("\x1b[A again\n")  # the line before, and more
     check("history comes back with the arrow", "hello there again" in terminal.wait("assistant"), terminal.seen)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/undo\n")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/sa\t" + str(folder / "kept.jsonl") + "\n")
     check("Tab completes a command", "added to" in terminal.wait("trains on"), terminal.seen)
-    terminal.wait("> ")
+    terminal.prompt()
     row = json.loads((folder / "kept.jsonl").read_text())
     check("what was taken back is gone", [m["content"] for m in row["messages"] if m["role"] == "user"] == ["hello there"], row)
     terminal.type("/reset\n")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/undo\n")
     terminal.wait("there is nothing to take back")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("two\\\n")
-    terminal.wait("… ")
+    terminal.prompt("… ")
     terminal.type("línes…x\x7f\x7f\n")  # a character is taken away, not a byte
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/rest\n")
     check("a command is corrected", 'did you mean "/reset"' in terminal.wait("/help shows"), terminal.seen)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/help\n")
     said = terminal.wait("goes on in the next")
     check("help names all", all(f"/{name}" in said for name in ("reset", "system", "undo", "retry", "save", "quit")), said)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/save " + str(folder / "kept.jsonl") + "\n")
-    terminal.wait("> ")
+    terminal.prompt()
     row = json.loads((folder / "kept.jsonl").read_text().splitlines()[1])
     check("a row of two lines", row["messages"][0]["content"] == "two\nlínes", row)
     terminal.type("\x04")
@@ -118,16 +138,16 @@ def history(folder: Path) -> None:
     check("the history is kept", path.exists() and "hello there again" in path.read_text().replace("\\040", " "), path.exists() and path.read_text())
     check("and nobody else's", path.stat().st_mode & 0o077 == 0, oct(path.stat().st_mode))
     terminal = Terminal(folder, "--quiet")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("\x1b[A\n")
     check("the next chat knows it", "/save" in terminal.wait("trains on"), terminal.seen)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/quit\n")
     check("/quit ends it", terminal.end() == 0, "")
     terminal = Terminal(folder, FORGE_HISTORY="")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("secret\n")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("\x04")
     terminal.end()
     check("FORGE_HISTORY= keeps nothing", "secret" not in path.read_text(), path.read_text())
@@ -135,18 +155,18 @@ def history(folder: Path) -> None:
 
 def signals(folder: Path) -> None:
     terminal = Terminal(folder)
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("half a li\x03")
     check("Ctrl-C at the prompt leaves", terminal.end() in (130, -signal.SIGINT), terminal.process.returncode)
     check("and the terminal is as it was", terminal.echoes, "no echo")
     terminal = Terminal(folder, FAKE="slow")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("one\n")
     time.sleep(1.5)
     terminal.type("\x03")
-    terminal.wait("> ")
+    terminal.prompt()
     terminal.type("/save " + str(folder / "interrupted.jsonl") + "\n")
-    terminal.wait("> ")
+    terminal.prompt()
     check("Ctrl-C in an answer takes the question back", json.loads((folder / "interrupted.jsonl").read_text())["messages"] == [], "")
     terminal.type("\x04")
     check("and the chat goes on", terminal.end() == 0, "")
@@ -166,7 +186,7 @@ with tempfile.TemporaryDirectory(prefix="forge-chat-") as name:
     for test in (conversation, history, signals, without_terminal):
         try:
             test(Path(name))
-        except (AssertionError, OSError, ValueError) as error:
+        except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
             check(test.__name__, False, str(error))
 print(f"{len(failures)} failed")
 sys.exit(bool(failures))
