@@ -4,9 +4,12 @@ import os
 import subprocess
 from pathlib import Path
 
+from completion_server import Server
 from judge_cases import by_model
 from lab import Lab, MODEL, ROOT
 from policy_cases import policy
+from server_cases import served
+from tool_cases import with_tool
 
 
 def every_request_and_event_is_documented(lab: Lab):
@@ -30,6 +33,9 @@ def every_request_and_event_is_documented(lab: Lab):
         lab.run(name="other", model={"path": str(MODEL)}, train={"on_nan": "stop"}, optimizer={"learning_rate": 1e30}, code=7)
         lab.run(name="drawn", **policy(lab, objective={"type": "grpo", "kl": 0.1, "epochs_per_rollout": 2}))
         lab.run(**{"name": "judged"} | by_model(lab))
+        with Server(MODEL) as server:
+            lab.run(**{"name": "served"} | served(lab, server))
+        lab.run(**{"name": "called"} | with_tool(lab))
     finally:
         del os.environ["FORGE_ENGINE"]
     shapes = {one["title"]: one for one in json.loads((ROOT / "schemas/event.schema.json").read_text())["oneOf"]}

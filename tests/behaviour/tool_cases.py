@@ -42,8 +42,8 @@ def lines(lab: Lab, number: int, name: str = "run") -> list:
     return [json.loads(line) for line in (lab.folder / name / f"rollouts/rollout-{number:06}.jsonl").read_text().splitlines()]
 
 
-def answers(lab: Lab) -> list:
-    return [json.loads(line) for line in (lab.folder / "answers").read_text().splitlines()]
+def answers(of: Lab) -> list:
+    return [json.loads(line) for line in (of.folder / "answers").read_text().splitlines()]
 
 
 def a_tool_answers_and_the_model_goes_on(lab: Lab):

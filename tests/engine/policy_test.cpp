@@ -81,6 +81,7 @@ struct Drawn {
     for (int64_t i = 0; i < 4; ++i) {
       Completion c{.prompt = i / 2, .group = i / 2, .sample = i % 2};
       for (int64_t t = 0; t < lengths[i]; ++t) c.ids.push_back(static_cast<int32_t>((37 * i + 11 * t * t + 9) % 380));
+      c.sampler_logps.resize(c.ids.size());
       c.reward = rewards[i];
       for (int64_t t = 0; t < lengths[i]; ++t) c.old_logps.push_back(-5.0F - 0.3F * static_cast<float>((t + i) % 5)),
                                                c.base_logps.push_back(-5.5F);
@@ -195,6 +196,7 @@ TEST_CASE("a whole step of a tiny Llama is TRL's") {
       for (size_t i = 0; i < golden["ids"][g].size(); ++i) {
         Completion c{.group = static_cast<int64_t>(g), .sample = static_cast<int64_t>(i)};
         c.ids = golden["ids"][g][i].get<std::vector<int32_t>>();
+        c.sampler_logps.resize(c.ids.size());
         c.reward = goldens["rewards"][g][i].get<double>();
         for (const Json& value : golden["old_logps"][drawn.rollout.completions.size()]) c.old_logps.push_back(static_cast<float>(value.get<double>()));
         Example example{0, golden["prompts"][g].get<std::vector<int32_t>>(), {}};
@@ -438,6 +440,7 @@ TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {
                 [&](int64_t text, int32_t id, float) {
                   Completion c{.group = text / kSamples, .sample = text % kSamples};
                   c.ids = {id};
+                  c.sampler_logps = {0};
                   c.reward = reward(id);
                   all.completions.push_back(std::move(c));
                   return true;
