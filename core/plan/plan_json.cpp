@@ -90,7 +90,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner("bytes", plan.disk_bytes, "everything, at its fullest moment", at_least(0));
   });
   member("storage", plan.storage, "type of frozen weights that are not quantised");
-  member("attention", plan.attention, "what computes attention, and in which layers");
+  member.later("attention_kernels", plan.attention, "what computes attention, and in which layers");
   member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
   member.later("fused_head", plan.fused_head, "whether the head holds no logits");
   member.later("folded_adapters", plan.folded_adapters, "whether adapters run on in the products of their frozen weights");
