@@ -222,7 +222,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     for (const std::string& name : changed_files(before.start_files, wanted.start_files))
       decision.notes.push_back(changed_file_text(before, wanted, name) + "; what is trained did not");
   std::string machine = other_machine(before.device, wanted.device);
-  bool plan_again = !machine.empty() || before.execution != wanted.execution;
+  bool plan_again = !machine.empty() || !differing_keys(before.execution, wanted.execution).empty();
   Json changes = changed_values(before.job, wanted.job, KeyRole::settings);
   if (extends) {
     changes.update(changed_values(before.job, wanted.job, KeyRole::limit));

@@ -68,7 +68,15 @@ Job job_from_json(const Json& value, const std::string& name) {
   return job;
 }
 
-Json value_of(const Job& job, const std::string& dotted_key) {
+namespace {
+
+// A key's entry, and the struct that its table describes.
+struct Place {
+  const Field* field = nullptr;
+  const void* object = nullptr;
+};
+
+Place place_of(const Job& job, const std::string& dotted_key) {
   const std::vector<Field>* fields = &job_fields();
   const void* object = &job;
   std::vector<std::string> parts = split(dotted_key, '.');
@@ -77,12 +85,36 @@ Json value_of(const Job& job, const std::string& dotted_key) {
     for (const Field& field : *fields)
       if (field.key == parts[i]) found = &field;
     FORGE_CHECK(found, "no key " << dotted_key);
-    if (i + 1 == parts.size()) return value_of(*found, object);
+    if (i + 1 == parts.size()) return {found, object};
     FORGE_CHECK(found->kind == FieldKind::section, dotted_key << " goes through a list");
     object = found->member_of(object);
     fields = &found->fields;
   }
-  return nullptr;
+  return {};
+}
+
+}  // namespace
+
+Json value_of(const Job& job, const std::string& dotted_key) {
+  const Place place = place_of(job, dotted_key);
+  return value_of(*place.field, place.object);
+}
+
+Json beside_default(const std::string& dotted_key, const Json& value) {
+  if (!find_field(dotted_key) || inside_list(dotted_key)) return value;
+  Job job;
+  const Place place = place_of(job, dotted_key);
+  if (value == value_of(*place.field, place.object)) return nullptr;
+  if (place.field->kind != FieldKind::sections || !value.is_array()) return value;
+  place.field->resize(const_cast<void*>(place.object), 1);
+  const Json item_default = value_of(*place.field, place.object)[0];
+  Json items = value;
+  for (Json& item : items) {
+    if (!item.is_object()) continue;
+    for (const auto& [member, usual] : item_default.items())
+      if (item.contains(member) && item[member] == usual) item.erase(member);
+  }
+  return items;
 }
 
 }  // namespace forge

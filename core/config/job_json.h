@@ -14,6 +14,10 @@ Job job_from_json(const Json& value, const std::string& name);
 // unknown key.
 Json value_of(const Job& job, const std::string& dotted_key);
 Json json_of(const std::map<std::string, Scalar>& scalars);
+// What a value of a key says that its default does not: null for the default itself; items of a list of structs keep
+// the members that are not at theirs. So a key that came later, at its default, changes nothing. A key without an entry
+// says its value.
+Json beside_default(const std::string& dotted_key, const Json& value);
 
 struct Field;
 // The value of one table entry in the struct that its table describes.

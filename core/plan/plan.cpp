@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/hash.h"
+#include "core/config/job_json.h"
 #include "core/data/batch/order.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/fit.h"
@@ -63,19 +63,26 @@ int64_t evaluation_tokens(const Plan& plan) {
 
 std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
 
-std::string Plan::identity_hash() const {
-  Hasher hasher;
-  for (const auto& [key, value] : identity) hasher.add(key).add(value);
-  return hasher.hex();
+using Stated = std::map<std::string, std::string>;
+
+// Keys and values without what is at its default: what an older forge, whose plan lacks keys of today, said as well.
+static Stated beside_defaults(const Stated& all) {
+  Stated said;
+  for (const auto& [key, text] : all) {
+    const Json value = Json::parse(text, nullptr, false);  // a hash is no JSON
+    const Json rest = value.is_discarded() ? Json(text) : beside_default(key, value);
+    if (!rest.is_null()) said[key] = dump_json(rest);
+  }
+  return said;
 }
 
-std::vector<std::string> differing_keys(const std::map<std::string, std::string>& before,
-                                        const std::map<std::string, std::string>& after) {
-  std::map<std::string, std::string> all = before;
-  all.insert(after.begin(), after.end());
+std::vector<std::string> differing_keys(const Stated& before, const Stated& after) {
+  const Stated there = beside_defaults(before), here = beside_defaults(after);
+  Stated all = there;
+  all.insert(here.begin(), here.end());
   std::vector<std::string> keys;
   for (const auto& [key, unused] : all)
-    if (!before.contains(key) || !after.contains(key) || before.at(key) != after.at(key)) keys.push_back(key);
+    if (!there.contains(key) || !here.contains(key) || there.at(key) != here.at(key)) keys.push_back(key);
   return keys;
 }
 

@@ -95,7 +95,6 @@ struct Plan {
   std::string device_name() const;  // "cpu" or "cuda:N"
   const std::string& provider_name() const { return provider; }
   int64_t memory_limit() const { return available_bytes; }  // that the engine's allocator may hand out
-  std::string identity_hash() const;
 };
 
 struct PlanInput {
@@ -134,10 +133,12 @@ void set_plan_hash(Json& plan);
 // Takes "hash" out of a plan that was read. Throws Error(environment) where it is not that of the rest: somebody edited
 // the file. Plans of older versions state none.
 void take_plan_hash(Json& plan, const std::string& name);
+// The hash that a plan's JSON states; empty without one.
+std::string stated_plan_hash(const Json& plan);
 // JSON Schema 2020-12 of that: schemas/plan.schema.json.
 Json plan_schema();
 
-// The keys of which two maps have different values, or one has none.
+// The keys of which two maps have different values, or one has none and the other not the key's default.
 std::vector<std::string> differing_keys(const std::map<std::string, std::string>& before,
                                         const std::map<std::string, std::string>& after);
 

@@ -244,6 +244,10 @@ void take_plan_hash(Json& plan, const std::string& name) {
       .hint("a run's plan is never edited: undo that and change the job file instead, or start over with --fresh");
 }
 
+std::string stated_plan_hash(const Json& plan) {
+  return plan.is_object() && plan.contains(kHash) && plan[kHash].is_string() ? plan[kHash].get<std::string>() : "";
+}
+
 Plan plan_from_json(const Json& json, const std::string& name) {
   const auto refuse = [&](const std::string& what) -> Error {
     return Error(ErrorKind::environment, name + ": not a plan of this forge: " + what)

@@ -37,9 +37,9 @@ constexpr auto kCompletionMembers = [](auto& c, auto&& member) {
   member("counts", c.counts, "in the divisor");
   member("old_logps", c.old_logps, "of each id, before the rollout's first step");
   member("base_logps", c.base_logps, "of each id, under the base model");
-  member("values", c.values, "of each id, by the value network");
-  member("advantages", c.advantages, "of each id, where they differ");
-  member("returns", c.returns, "of each id: what the value network learns");
+  member.later("values", c.values, "of each id, by the value network");
+  member.later("advantages", c.advantages, "of each id, where they differ");
+  member.later("returns", c.returns, "of each id: what the value network learns");
 };
 
 constexpr auto kRolloutMembers = [](auto& r, auto&& member) {

@@ -63,6 +63,7 @@ struct ManifestFile {
 
 struct Manifest {
   int64_t format = 0, step = 0;
+  std::string plan;  // hash of the run's plan.json; empty in those of older versions
   std::vector<ManifestFile> files;
 };
 
@@ -75,6 +76,7 @@ constexpr auto kManifestFileMembers = [](auto& file, auto&& member) {
 constexpr auto kManifestMembers = [](auto& manifest, auto&& member) {
   member("format", manifest.format, "of this file", between(kFormat, kFormat));
   member("step", manifest.step, "last step that it holds", at_least(0));
+  member.later("plan", manifest.plan, "hash that the run's plan states");
   member("files", manifest.files, "all files but the manifest");
 };
 
@@ -90,13 +92,23 @@ void read_checked(const Json& json, const std::string& name, Read read) {
   }
 }
 
-// The manifest of a checkpoint whose files all exist at full length. Throws Error(environment).
+// The hash of the plan beside a checkpoint's run; empty where there is none to be read.
+std::string plan_hash_of(const std::string& run_folder) {
+  const std::string plan = RunPaths{run_folder}.plan();
+  return file_exists(plan) ? stated_plan_hash(read_json(plan)) : "";
+}
+
+// The manifest of a checkpoint of the run whose folder it lies in, with all files at full length. Throws
+// Error(environment).
 Manifest whole_manifest(const std::string& path) {
   const std::string name = path + "/manifest.json";
   Manifest manifest;
   read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
   if (step_of(fs::path(path).filename().string()) != manifest.step)
     throw Error(ErrorKind::environment, name + ": step: is " + std::to_string(manifest.step) + ", not the folder's");
+  const std::string plan = plan_hash_of(fs::path(path).parent_path().parent_path().string());
+  if (!manifest.plan.empty() && !plan.empty() && manifest.plan != plan)
+    throw Error(ErrorKind::environment, path + ": is a checkpoint of another run");
   for (const ManifestFile& file : manifest.files) {
     const std::string full = path + "/" + file.name;
     if (!safe_file_name(file.name))
@@ -301,7 +313,7 @@ std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std
       whole_manifest(paths.checkpoints() + "/" + name);
       steps.push_back(*step);
     } catch (const Error& error) {
-      if (damaged) damaged->push_back(std::string(error.what()) + "; this checkpoint is damaged and passed over");
+      if (damaged) damaged->push_back(std::string(error.what()) + "; this checkpoint is passed over");
     }
   }
   std::sort(steps.begin(), steps.end());
@@ -331,11 +343,9 @@ CheckpointWriter::~CheckpointWriter() {
   if (!committed_) remove_tree(temporary_);
 }
 
-int64_t CheckpointWriter::commit(const Json& facts) {
-  Json manifest = facts;
-  manifest["format"] = kFormat;
-  manifest["step"] = step_;
-  manifest["files"] = Json::array();
+int64_t CheckpointWriter::commit() {
+  Json manifest{{"format", kFormat}, {"step", step_}, {"files", Json::array()}};
+  if (const std::string plan = plan_hash_of(folder_); !plan.empty()) manifest["plan"] = plan;
   int64_t total = 0;
   for (const std::string& name : names_in(temporary_)) {
     std::string full = temporary_ + "/" + name;

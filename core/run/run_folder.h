@@ -78,8 +78,8 @@ constexpr const char* kDiscarded = ".discarded";
 
 // --- checkpoints ---
 
-// Steps of the checkpoints whose manifest parses and whose files have the listed sizes, ascending. `damaged` gets a
-// sentence for each of the others.
+// Steps of the run's own checkpoints whose manifest parses and whose files have the listed sizes, ascending. `damaged`
+// gets a sentence for each of the others.
 std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged = nullptr);
 // Whether every file of a checkpoint also has its listed hash; `fault` says what is wrong with the first that has not.
 bool verify_checkpoint(const std::string& path, std::string* fault);
@@ -92,8 +92,8 @@ class CheckpointWriter {
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   const std::string& path() const { return temporary_; }
-  // `facts` go into manifest.json beside the list of files. → bytes written.
-  int64_t commit(const Json& facts);
+  // → bytes written.
+  int64_t commit();
 
  private:
   std::string folder_, temporary_, final_;

@@ -122,7 +122,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   }
   write_file_durably(writer.path() + "/state.json", Json(whole).dump(2));
   if (!rollout.is_null()) write_file_durably(writer.path() + "/" + kRollout, dump_json(rollout));
-  return writer.commit({{"run", session.plan.identity_hash()}});
+  return writer.commit();
 }
 
 void load_checkpoint_weights(Session& session, const std::string& path) {

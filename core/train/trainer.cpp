@@ -175,7 +175,7 @@ class Trainer {
         resume_step_ = *step;
         return;
       }
-      notice("warning", fault + "; this checkpoint is damaged and passed over, kept as " +
+      notice("warning", fault + "; this checkpoint is passed over, kept as " +
                             set_checkpoint_aside(request_.run_folder, *step));
     }
     if ((!steps.empty() || !damaged.empty()) && file_exists(paths_.metrics()))

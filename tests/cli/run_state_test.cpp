@@ -2,10 +2,13 @@
 // with a bug.
 #include "cli/run_decision.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "core/base/file.h"
+#include "core/config/job_json.h"
 #include "core/io/members.h"
+#include "core/plan/resolve.h"
 #include "core/train/state.h"
 #include "providers/providers.h"
 #include "tests/test.h"
@@ -67,7 +70,7 @@ void write_run(const TemporaryFolder& folder, const Plan& plan, bool finished) {
     state.best = {{step, 1.5}};
     CheckpointWriter writer(folder.path(), step);
     write_file_durably(writer.path() + "/state.json", Json(state).dump(2));
-    writer.commit({{"run", plan.identity_hash()}});
+    writer.commit();
   }
 }
 
@@ -255,8 +258,34 @@ TEST_CASE("checkpoints that are passed over are named with what is wrong") {
   CHECK(list_checkpoints(folder.path(), &damaged) == std::vector<int64_t>{6});
   REQUIRE(damaged.size() == 2);
   CHECK(damaged[0] ==
-        paths.checkpoint(9) + "/state.json: is missing; this checkpoint is damaged and passed over");
+        paths.checkpoint(9) + "/state.json: is missing; this checkpoint is passed over");
   CHECK_THAT(damaged[1], Catch::Contains("step-000012/manifest.json") && Catch::Contains("passed over"));
+}
+
+// What forge wrote before it knew a value network, attention by layer, and several keys. Members that come later are
+// optional, keys that come later count as their defaults: a run that was begun then goes on now.
+TEST_CASE("a run that an older forge began goes on") {
+  const std::string older = FORGE_SOURCE_DIR "/tests/run/goldens/older";
+  const auto read = [&](const std::string& name) {
+    return parse_json(read_file(older + "/" + name, 1 << 20, ErrorKind::environment), name, ErrorKind::environment);
+  };
+  CHECK(read("state.json").get<TrainState>().step == 3);
+  const Plan before = plan_from_json(read("plan.json"));
+  Json said = to_json(Job());
+  for (const auto& [key, value] : before.identity) {
+    if (key == "model" || key == "data.train") continue;  // hashes
+    std::string pointer = "/" + key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    said[Json::json_pointer(pointer)] = parse_json(value, key, ErrorKind::environment);
+  }
+  for (const char* required : {"/name", "/model/path", "/data/train"})
+    said[Json::json_pointer(required)] = to_json(before.job)[Json::json_pointer(required)];
+  Plan today = before;
+  today.identity.clear();
+  fill_identity(today, job_from_json(said, "the job"));
+  CHECK(today.identity.size() > before.identity.size());
+  for (const char* hash : {"model", "data.train"}) today.identity[hash] = before.identity.at(hash);
+  CHECK(identity_differences(before, today).empty());
 }
 
 TEST_CASE("a run on another processor says what was and what is") {

@@ -385,7 +385,7 @@ TEST_CASE("plan.json is an exact round trip") {
     const Json json = to_json(plan);
     const Plan read = plan_from_json(parse_json(json.dump(2), "plan.json", ErrorKind::environment));
     CHECK(to_json(read) == json);
-    CHECK(read.identity_hash() == plan.identity_hash());
+    CHECK(read.identity == plan.identity);
     CHECK(json["parameters"]["trainable"] == plan.parameters.trainable);
     CHECK(json["memory"]["lines"][0]["formula"].is_string());
   }
@@ -445,6 +445,27 @@ TEST_CASE("identity names what makes another job") {
   asked.train.content_hash = "other";
   CHECK(identity_differences(plan, make_plan(asked)) ==
         std::vector<std::string>{"adapter.rank", "data.train", "optimizer.learning_rate"});
+}
+
+TEST_CASE("a key that an older plan lacks counts as its default") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.rewards.resize(2);
+  Plan old_plan = make_plan(asked);
+  const auto forget_in_items = [&](const char* list, const char* member) {
+    Json items = Json::parse(old_plan.identity.at(list));
+    for (Json& item : items) REQUIRE(item.erase(member) == 1);
+    old_plan.identity[list] = dump_json(items);
+  };
+  for (const char* key : {"optimizer.betas", "adapter.use_dora", "train.max_steps"}) {
+    REQUIRE(old_plan.identity.erase(key) == 1);
+  }
+  REQUIRE(old_plan.execution.erase("train.activation_checkpointing") == 1);
+  forget_in_items("rewards", "weight");
+  CHECK(identity_differences(old_plan, make_plan(asked)).empty());
+  CHECK(differing_keys(old_plan.execution, make_plan(asked).execution).empty());
+  asked.job.optimizer.betas = std::vector<double>{0.8, 0.9};
+  asked.job.rewards[1].weight = 0.5;
+  CHECK(identity_differences(old_plan, make_plan(asked)) == std::vector<std::string>{"optimizer.betas", "rewards"});
 }
 
 TEST_CASE("another content of the files that a run starts from is another job, a chat template's is not") {

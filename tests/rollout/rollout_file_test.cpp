@@ -1,4 +1,5 @@
 // A rollout in a checkpoint comes back to the bit, and its file gives scores back to the same completions alone.
+#include "core/base/file.h"
 #include "core/io/members.h"
 #include "core/rollout/recorded.h"
 #include "core/rollout/rollout_metrics.h"
@@ -124,4 +125,11 @@ TEST_CASE("what a rollout says of itself") {
   CHECK(facts["truncated_share"] == 0.25);
   CHECK(facts["completion_tokens"]["mean"] == 2);
   CHECK(facts["distinct_2"] == Approx(0.25));  // of four pairs all are (7, 7)
+}
+
+TEST_CASE("a rollout that an older forge wrote is read") {
+  const std::string path = FORGE_SOURCE_DIR "/tests/run/goldens/older/rollout.json";
+  const auto rollout = parse_json(read_file(path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment).get<Rollout>();
+  REQUIRE(rollout.completions.size() == 2);
+  CHECK(rollout.completions[1].ids.size() == rollout.completions[1].old_logps.size());
 }

@@ -13,7 +13,7 @@ namespace {
 void save(const std::string& folder, int64_t step) {
   CheckpointWriter writer(folder, step);
   write_file_durably(writer.path() + "/state.json", std::to_string(step));
-  writer.commit(Json::object());
+  writer.commit();
 }
 
 bool is_locked(const std::string& folder) {
