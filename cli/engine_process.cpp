@@ -157,7 +157,6 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
   sigemptyset(&defaults);
-  sigaddset(&defaults, SIGPIPE);
   for (int number : {SIGINT, SIGTERM}) sigaddset(&defaults, number);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   // Blocked until the engine has installed its handlers: it loads libraries for most of a second first.

@@ -23,9 +23,18 @@
 #include "core/plan/plan.h"
 
 namespace forge {
-namespace {
 
 namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
 
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kDamaged = ".damaged";
@@ -42,14 +51,6 @@ std::optional<int64_t> step_of(const std::string& name) {
     step = step * 10 + (c - '0');
   }
   return name.size() > kStepPrefix.size() ? std::optional(step) : std::nullopt;
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 Json read_json(const std::string& path) {
@@ -128,15 +129,27 @@ Json read_plan(const std::string& path) {
   return plan;
 }
 
+struct Exported {
+  std::vector<std::string> files;  // none in reports of older versions
+};
+
+constexpr auto kExportedMembers = [](auto& exported, auto&& member) {
+  member.later("files", exported.files, "of the result");
+};
+
+void from_json(const Json& json, Exported& exported) { read_members(json, exported, kExportedMembers); }
+
 // What report.json says about the end of a run, as far as it can be read.
 struct ReportEnd {
   std::string state;
   int64_t planned_steps = 0;
+  Exported exported;
 };
 
 constexpr auto kReportEndMembers = [](auto& end, auto&& member) {
   member("state", end.state, "finished or stopped");
   member.later("planned_steps", end.planned_steps, "optimizer steps planned");
+  member.later("exported", end.exported, "the result");
 };
 
 // Nothing if there is no report. A damaged one is a fault, and is rewritten when the run is completed.
@@ -279,9 +292,12 @@ RunState inspect_run(const std::string& folder) {
   const auto adapter_type = "/job/adapter/type"_json_pointer;
   const bool full = state.plan.contains(adapter_type) && state.plan.at(adapter_type) == "none";
   state.result = full ? "model" : "adapter";
-  const std::string result = folder + "/" + state.result;
-  state.result_whole = !state.finished || (file_exists(result + (full ? "/config.json" : "/adapter_config.json")) &&
-                                           file_exists(result + (full ? "/model.safetensors" : "/adapter_model.safetensors")));
+  std::vector<std::string> files = full ? std::vector<std::string>{"config.json", "model.safetensors"}
+                                        : std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"};
+  if (report) files.insert(files.end(), report->exported.files.begin(), report->exported.files.end());
+  state.result_whole = !state.finished || std::all_of(files.begin(), files.end(), [&](const std::string& name) {
+    return file_exists(folder + "/" + state.result + "/" + name);
+  });
   return state;
 }
 

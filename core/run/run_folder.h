@@ -76,6 +76,9 @@ void discard_run(const std::string& folder);
 std::string discarded_path(const std::string& folder);
 constexpr const char* kDiscarded = ".discarded";
 
+// Sorted names of what lies in a folder; none where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder);
+
 // --- checkpoints ---
 
 // Steps of the run's own checkpoints whose manifest parses and whose files have the listed sizes, ascending. `damaged`

@@ -479,7 +479,7 @@ class Trainer {
     report["step"] = state_.step;
     report["planned_steps"] = steps();  // a run may end before them, by early stopping or train.max_time
     report["stopped_early"] = state_.stopped_early;
-    report["exported"] = {{"path", result}, {"step", exported}};
+    report["exported"] = {{"path", result}, {"step", exported}, {"files", names_in(result)}};
     report = hide_secrets(report, request_.secrets);
     write_report(request_.run_folder, report, metrics);
     emit_({{"event", "done"}, {"report", report}});

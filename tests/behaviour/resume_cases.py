@@ -160,6 +160,9 @@ def a_finished_run_makes_again_what_was_removed(lab: Lab):
     shutil.rmtree(lab.folder / "run/adapter")
     assert "writing it again" in lab.run()
     assert lab.adapter() == adapter
+    for file in sorted((lab.folder / "run/adapter").iterdir()):
+        file.unlink()
+        assert "writing it again" in lab.run() and file.exists(), file
     assert (lab.folder / "run/metrics.jsonl").read_bytes() == metrics
     page = (lab.folder / "run/report.html").read_bytes()
     (lab.folder / "run/report.html").unlink()
