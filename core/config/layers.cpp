@@ -40,6 +40,18 @@ void merge(Node& base, Node over, bool top = true) {
   }
 }
 
+// Data or a model where a job is asked for: parsing it would only say where it is no job.
+void require_job(const std::string& path) {
+  const auto ends = [&](std::initializer_list<const char*> endings) {
+    return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return lower(path).ends_with(ending); });
+  };
+  const bool data = ends({".jsonl", ".csv", ".tsv", ".parquet", ".txt", ".gz", ".zst"});
+  if (!data && !ends({".gguf", ".safetensors"})) return;
+  throw Error(ErrorKind::job, path + (data ? ": is data" : ": is a model") + ", expected a job in JSON or YAML")
+      .hint("forge init job.yaml writes one to start from; this file goes under " +
+            std::string(data ? "data.train" : "model.path"));
+}
+
 class Reader {
  public:
   Reader(const std::string& cwd, const Environment& environment, Diagnostics& faults, Layers& layers)
@@ -59,6 +71,7 @@ class Reader {
       layers_.complete = false;
       return result;
     }
+    if (open.empty()) require_job(path);
     std::string text;
     try {
       text = read_file(whole, kNodeTextLimit, ErrorKind::job);

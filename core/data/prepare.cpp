@@ -230,13 +230,15 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
     if (objective.coupling == Coupling::policy)
       throw KeyError(ErrorKind::job, key, rows + "bring an answer, and " + name_of(type) + " draws its own",
                      "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
-    if (format == RowFormat::preference)
-      throw KeyError(ErrorKind::job, key, rows + name_of(type) + " does not train on",
-                     "write objective: dpo to learn what is preferred; for sft, map the answers: columns: "
-                     "{instruction: …, output: …}, or {prompt: …, completion: …} with format: prompt_completion");
-    throw KeyError(ErrorKind::job, key, rows + "no objective of this version trains on",
-                   "`forge data` shows them; for sft, map the answers: columns: {instruction: …, output: …}, or "
-                   "{prompt: …, completion: …} with format: prompt_completion");
+    const std::string learner = format == RowFormat::preference ? "objective: dpo to learn what is preferred"
+                                : format == RowFormat::kto      ? "objective: kto to learn from good and bad answers"
+                                : format == RowFormat::prompt   ? "objective: grpo to learn from rewarded answers of its own"
+                                                                : "";
+    throw KeyError(ErrorKind::job, key,
+                   rows + (learner.empty() ? "no objective of this version trains on" : name_of(type) + std::string(" does not train on")),
+                   (learner.empty() ? "`forge data` shows them" : "write " + learner) +
+                       "; for " + name_of(type) + ", map the answers: columns: {instruction: …, output: …}, or "
+                       "{prompt: …, completion: …} with format: prompt_completion");
   }
 }
 

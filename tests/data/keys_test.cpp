@@ -88,6 +88,10 @@ TEST_CASE("what another shape would train on is refused unless the job states th
       "messages rows");
   CHECK(chat_with(R"("score": 0.5)", Stated::format) == "score");
   CHECK(pair_with(R"("label": 7)") == "label");
+  CHECK(chat_with(R"("ranks": [2, 1])") == " | ranks is not read in messages rows");
+  CHECK(pair_with(R"("weight": 0.5)") == " | weight is not read in prompt_completion rows");
+  CHECK(pair_with(R"("train": false)") == " | train is not read in prompt_completion rows");
+  CHECK(pair_with(R"("weight": 1, "train": true, "loss_weight": "heavy")") == "weight, train, loss_weight");
 }
 
 TEST_CASE("text that is read elsewhere, or that repeats it, changes nothing") {

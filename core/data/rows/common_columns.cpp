@@ -40,15 +40,14 @@ bool has_any(const Rows& rows, const char* key) {
   return all_are(rows, key, [](const Json&) { return true; });
 }
 
-template <class Has>
-std::vector<std::string> found(Names names, Has has) {
-  std::vector<std::string> all;
-  for (const char* name : names)
-    if (has(name)) all.emplace_back(name);
-  return all;
-}
+// The columns of texts that have one of these names, in capitals or not, in the order of the names.
 std::vector<std::string> texts(const Rows& rows, Names names) {
-  return found(names, [&](const char* name) { return has_text(rows, name); });
+  std::vector<std::string> found;
+  if (rows.empty() || !rows[0].row.is_object()) return found;
+  for (const char* name : names)
+    for (const auto& [key, unused] : rows[0].row.items())
+      if (lower(key) == name && has_text(rows, key.c_str())) found.push_back(key);
+  return found;
 }
 
 void add(std::map<std::string, std::string>& columns, const std::string& field, const std::string& name) {

@@ -21,7 +21,10 @@ constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "qu
                                       "completion",  "response", "answer",   "answers",       "output",
                                       "summary",     "text",     "messages", "conversations", "chosen",
                                       "rejected",    "role"};
-constexpr std::string_view kJudged[] = {"score", "rank", "rating", "reward"};
+constexpr std::string_view kJudged[] = {"score",  "rank",  "rating",  "reward",
+                                        "scores", "ranks", "ratings", "rewards"};
+// How much a row counts, where it is not 1 or true.
+constexpr std::string_view kWeights[] = {"weight", "weights", "loss_weight", "sample_weight", "train"};
 constexpr std::string_view kLists[] = {"messages",   "conversations", "conversation", "prompt",
                                        "completion", "chosen",        "rejected",     "rejected_messages"};
 // Of a turn. A call's id only links it, and `unsaid` finds thoughts that a template leaves out.
@@ -142,6 +145,10 @@ bool is_number(const Json& value) {
   return text.find_first_not_of("0123456789.+-eE") == text.npos;
 }
 
+bool is_numbers(const Json& value) {
+  return is_number(value) || (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), is_number));
+}
+
 class KeyCheck {
  public:
   KeyCheck(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults)
@@ -190,9 +197,11 @@ class KeyCheck {
              "prompt and completion" +
              format;
     const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference;
-    if (answers && (key == "label" ? value.is_boolean() : holds(kJudged, key) && is_number(value)))
+    if (answers && (key == "label" ? value.is_boolean() : holds(kJudged, key) && is_numbers(value)))
       return rows + ", and answers would be learned alike, good or bad: choose rows by it beforehand" +
              format;
+    if (holds(kWeights, key) && (value.is_boolean() ? !value.get<bool>() : !value.is_string() && is_numbers(value) && value != 1))
+      return rows + ", and all rows would count alike: leave out or repeat rows beforehand" + format;
     return "";
   }
   static std::string media_problem(const std::string& ignore) {
