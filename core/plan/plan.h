@@ -131,7 +131,7 @@ Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
 // Sets the hash again: to_json does, and so must any caller that changes its result.
 void set_plan_hash(Json& plan);
 // Takes "hash" out of a plan that was read. Throws Error(environment) where it is not that of the rest: somebody edited
-// the file. Plans of older versions state none.
+// the file.
 void take_plan_hash(Json& plan, const std::string& name);
 // The hash that a plan's JSON states; empty without one.
 std::string stated_plan_hash(const Json& plan);

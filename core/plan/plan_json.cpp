@@ -236,8 +236,8 @@ void set_plan_hash(Json& plan) {
 }
 
 void take_plan_hash(Json& plan, const std::string& name) {
-  if (!plan.is_object() || !plan.contains(kHash)) return;
-  const Json stated = plan[kHash];
+  if (!plan.is_object()) return;  // plan_from_json says so
+  const Json stated = plan.value(kHash, Json());
   plan.erase(kHash);
   if (stated == hash_hex(dump_json(plan))) return;
   throw Error(ErrorKind::environment, name + ": was edited: its content does not have the hash that it states")

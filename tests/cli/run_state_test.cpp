@@ -162,9 +162,8 @@ TEST_CASE("no value in a plan is more than a fault of the file") {
 TEST_CASE("an edited plan is noticed by its hash") {
   const Json json = to_json(plan_of());
   int64_t unnoticed = 0;
-  for_each_mutation(json, [&](const std::string& where, Json changed) {
-    const bool edited = changed.is_object() && changed.contains("hash") && changed != json;
-    if (!edited || where.starts_with("/hash")) return;
+  for_each_mutation(json, [&](const std::string&, Json changed) {
+    if (!changed.is_object() || changed == json) return;
     const std::string text = error_of([&] { take_plan_hash(changed, "plan.json"); });
     unnoticed += text.find("plan.json: was edited") == std::string::npos;
   });
