@@ -78,9 +78,17 @@ constexpr NoCommand kNoCommands[] = {
 
 // ` (did you mean "run"?)`, or nothing.
 std::string meant_command(const std::string& name, const std::vector<std::string>& names) {
-  for (const OtherName& other : kOtherNames)
-    if (lower(name) == other.word) return std::string(" (did you mean \"") + other.command + "\"?)";
-  return did_you_mean(name, names);
+  const auto command_of = [](const std::string& word) {
+    for (const OtherName& other : kOtherNames)
+      if (word == other.word) return std::string(" (did you mean \"") + other.command + "\"?)";
+    return std::string();
+  };
+  std::string meant = command_of(lower(name));
+  if (meant.empty()) meant = did_you_mean(name, names);
+  if (!meant.empty()) return meant;
+  std::vector<std::string> words;
+  for (const OtherName& other : kOtherNames) words.push_back(other.word);
+  return command_of(nearest(lower(name), words));
 }
 
 std::string where_to_go(const std::string& name) {
