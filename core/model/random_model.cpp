@@ -27,8 +27,11 @@ Model random_model(const ModelSpec& spec, c10::ScalarType type) {
     for (size_t i = 0; i < op.modules.size(); ++i) rows += list.module(op, i).out;
     const at::Tensor all = random({rows, list.module(op).in}, type);
     int64_t row = 0;
-    for (size_t i = 0; i < op.modules.size(); row += list.module(op, i).out, ++i)
-      model.linears[list.module(op, i).path].weight = all.narrow(0, row, list.module(op, i).out);
+    for (size_t i = 0; i < op.modules.size(); row += list.module(op, i).out, ++i) {
+      const ModuleUse& module = list.module(op, i);
+      model.linears[module.path].weight = all.narrow(0, row, module.out);
+      if (module.bias) model.linears[module.path].bias = at::zeros({module.out}).to(type);
+    }
   }
   return model;
 }

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-// Weights of one product lie side by side, as the loader has them. Without biases; the head is the embedding.
+// Weights of one product lie side by side, as the loader has them. The head is the embedding.
 Model random_model(const ModelSpec& spec, c10::ScalarType type);
 
 }  // namespace forge

@@ -12,7 +12,7 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 constexpr int64_t kLargestFile = int64_t{16} << 20;
 
 struct Product {
@@ -36,6 +36,17 @@ void add_adapters(std::vector<Work>& work, const char* kind, double rows, const 
     const auto rank = static_cast<double>(module.rank), width = static_cast<double>(module.in + module.out);
     if (module.rank > 0) work.push_back({kind, {rows, width, rank}, 2 * rows * width * rank});
   }
+}
+
+// An op's name, and what else decides how long its elements take.
+std::string kind_of(const Op& op) {
+  std::string kind = name_of(op.kind);
+  if (op.attributes.softcap > 0) kind += " capped";
+  const bool gated = op.kind == OpKind::glu || op.kind == OpKind::glu_backward;
+  if (gated && op.attributes.gate == GateKind::gelu_tanh) kind += " gelu_tanh";
+  const bool active = op.kind == OpKind::activation || op.kind == OpKind::activation_backward;
+  if (active && op.attributes.activation == ActivationKind::gelu_tanh) kind += " gelu_tanh";
+  return kind;
 }
 
 double distance(const Work& a, const Work& b) {
@@ -73,7 +84,8 @@ RatePoint point_from_json(const Json& json) {
 std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
   const auto rows = static_cast<double>(rows_of(graph, op, sizes));
   std::vector<Work> work;
-  const auto product = [&](const char* kind, double times, bool trained_only = false) {
+  const auto product = [&](std::string kind, double times, bool trained_only = false) {
+    if (op.attributes.softcap > 0) kind += " capped";
     const Product p = together(graph, op, trained_only);
     if (rows * p.out > 0) work.push_back({kind, {rows, p.in, p.out}, times * 2 * rows * p.in * p.out});
   };
@@ -104,10 +116,10 @@ std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& siz
       break;
     case OpKind::attention:
     case OpKind::attention_backward:
-      work.push_back({name_of(op.kind), {rows, mean_length, static_cast<double>(op.attributes.head_dim)}, cost.flops});
+      work.push_back({kind_of(op), {rows, mean_length, static_cast<double>(op.attributes.head_dim)}, cost.flops});
       break;
     default:
-      work.push_back({name_of(op.kind), {cost.bytes, 1, 1}, cost.bytes});
+      work.push_back({kind_of(op), {cost.bytes, 1, 1}, cost.bytes});
   }
   std::erase_if(work, [](const Work& w) { return w.amount <= 0; });
   return work;

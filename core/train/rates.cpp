@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/adapter/lora.h"
 #include "core/base/error.h"
@@ -12,6 +13,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/model/random_model.h"
 #include "core/plan/hardware.h"
+#include "core/plan/rate_models.h"
 #include "core/plan/resolve.h"
 #include "core/tensor/dtype.h"
 #include "providers/engine_providers.h"
@@ -21,36 +23,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One Llama layer, and the number and length of the sequences to run through it.
-struct Shape {
-  int64_t hidden, intermediate, heads, kv_heads, head_dim, vocabulary, tokens, length;
-};
-// These span the models one trains on a CPU: rows of 128 to 2,048, widths of 256 to 2,048, lengths of 32 to 1,024.
-constexpr Shape kShapes[] = {
-    {256, 704, 4, 2, 64, 8192, 256, 32},        {256, 704, 4, 2, 64, 32000, 2048, 256},
-    {576, 1536, 9, 3, 64, 49152, 256, 64},      {576, 1536, 9, 3, 64, 49152, 1024, 128},
-    {576, 1536, 9, 3, 64, 8192, 2048, 1024},    {1024, 2816, 16, 8, 64, 32000, 512, 256},
-    {1024, 3072, 8, 2, 128, 8192, 1024, 512},   {2048, 5632, 16, 4, 128, 8192, 256, 128},
-    {896, 4864, 14, 2, 64, 32000, 1024, 64},    {128, 344, 4, 4, 32, 2048, 1024, 64},
-};
-
-ModelSpec spec_of(const Shape& s) {
-  ModelSpec spec{.family = "llama", .architecture = "LlamaForCausalLM"};
-  spec.vocab_size = s.vocabulary, spec.hidden_size = s.hidden, spec.intermediate_size = s.intermediate;
-  spec.num_layers = 2;  // with one layer, the backward computes no gradient of its input
-  spec.num_heads = s.heads, spec.num_kv_heads = s.kv_heads, spec.head_dim = s.head_dim;
-  spec.max_position_embeddings = 2048;
-  spec.tie_word_embeddings = true;
-  return spec;
-}
-
-Batch random_batch(const Shape& s) {
+Batch random_batch(const RateModel& m) {
   Batch batch;
-  for (int64_t id = 0, tokens = 0; tokens < s.tokens; ++id, tokens += s.length) {
+  for (int64_t id = 0, tokens = 0; tokens < m.tokens; ++id, tokens += m.length) {
     Example example{.id = id};
-    for (int64_t t = 0; t < s.length; ++t) {
-      example.ids.push_back(static_cast<int32_t>((id * 7919 + t * 104729) % s.vocabulary));
-      example.supervised.push_back(t >= s.length / 2);
+    for (int64_t t = 0; t < m.length; ++t) {
+      example.ids.push_back(static_cast<int32_t>((id * 7919 + t * 104729) % m.spec.vocab_size));
+      example.supervised.push_back(t >= m.length / 2);
     }
     batch.append(example);
   }
@@ -98,16 +77,15 @@ class Points {
 
 class Measurement {
  public:
-  Measurement(const Shape& shape, Precision precision, bool lora, bool fused_head, Points& points)
-      : shape_(shape), precision_(precision), spec_(spec_of(shape)), points_(points) {
+  Measurement(const RateModel& model, Precision precision, RateAdapter adapter, bool fused_head, Points& points)
+      : rate_model_(model), precision_(precision), spec_(model.spec), points_(points) {
     c10::NoGradGuard no_grad;
-    job_.adapter.type = lora ? AdapterType::lora : AdapterType::none;
-    job_.adapter.rank = 16;
+    job_.adapter = adapter_config(adapter);
     const c10::ScalarType type = scalar_type(precision);
     model_ = random_model(spec_, type);
     trainables_ = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec_, job_.adapter, Quantization::none)), type,
                                                  model_.device, true);
-    if (lora) {
+    if (adapter != RateAdapter::none) {
       sites_ = adapter_sites(spec_, job_.adapter);
       attach_adapter(model_, *trainables_, sites_, job_.adapter);
       initialize_adapter(model_, *trainables_, sites_, job_.adapter, 1);
@@ -126,7 +104,7 @@ class Measurement {
   double step(bool note) {
     spans_.clear();
     const auto start = Clock::now();
-    const Batch batch = random_batch(shape_);
+    const Batch batch = random_batch(rate_model_);
     const auto prepared = Clock::now();
     BatchTensors tensors = to_tensors(batch, spec_, model_.type, model_.device);
     tensors.training = true;
@@ -163,7 +141,7 @@ class Measurement {
 
   // A product with adapters is timed together with them; the time of the product alone comes from the model without adapters.
   void note_op(const StepSpan& span, const StepSizes& sizes) {
-    const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(shape_.length));
+    const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(rate_model_.length));
     if (work.empty()) return;
     const bool product = work[0].kind == "linear";
     if (work.size() == 1) return points_.add(precision_, work[0], span.seconds());
@@ -174,9 +152,9 @@ class Measurement {
       points_.add(precision_, work[i], std::max(left, 0.02 * span.seconds()) * work[i].amount / amount);
   }
 
-  Shape shape_;
+  const RateModel& rate_model_;
   Precision precision_;
-  ModelSpec spec_;
+  const ModelSpec& spec_;
   Points& points_;
   Job job_;
   Model model_;
@@ -192,23 +170,30 @@ class Measurement {
 
 void measure_rates(const RatesRequest& request, const EventSink& emit, const StopFlag& stop) {
   constexpr int64_t kLeast = 2, kMost = 9;  // steps
-  const double each = request.seconds / static_cast<double>(2 * std::size(kShapes) * request.precisions.size());
+  int64_t measurements = 0, done = 0;
+  for (const RateModel& model : rate_models())
+    measurements += static_cast<int64_t>((1 + rate_adapters(model).size()) * request.precisions.size());
+  const double each = request.seconds / static_cast<double>(measurements);
   Points points;
-  int64_t done = 0;
   const auto start = Clock::now();
   const auto late = [&] { return std::chrono::duration<double>(Clock::now() - start).count() > 3 * request.seconds; };
+  const auto measure = [&](const RateModel& model, Precision precision, RateAdapter adapter) {
+    Measurement measurement(model, precision, adapter, head_without_logits(precision, instructions_of(probe_cpu())), points);
+    double spent = measurement.step(false);
+    for (int64_t i = 0; i < kMost && (i < kLeast || spent < each); ++i) {
+      if (stop.requested) throw Error(ErrorKind::interrupted, "interrupted");
+      spent += measurement.step(true);
+    }
+    emit({{"event", "progress"}, {"done", ++done}, {"of", measurements}});
+  };
+  std::set<std::pair<Precision, std::string>> families;
   for (const Precision precision : request.precisions)
-    for (const Shape& shape : kShapes)
-      for (const bool lora : {false, true}) {
-        if (&shape != kShapes && late()) continue;
-        Measurement measurement(shape, precision, lora, head_without_logits(precision, instructions_of(probe_cpu())), points);
-        double spent = measurement.step(false);
-        for (int64_t i = 0; i < kMost && (i < kLeast || spent < each); ++i) {
-          if (stop.requested) throw Error(ErrorKind::interrupted, "interrupted");
-          spent += measurement.step(true);
-        }
-        emit({{"event", "progress"}, {"done", ++done}, {"of", 2 * std::size(kShapes) * request.precisions.size()}});
-      }
+    for (const RateModel& model : rate_models()) {
+      const bool first = families.insert({precision, model.spec.family}).second;
+      if (!first && late()) continue;
+      measure(model, precision, RateAdapter::none);
+      for (const RateAdapter adapter : rate_adapters(model)) measure(model, precision, adapter);
+    }
   points.send(emit);
   emit({{"event", "done"}});
 }

@@ -9,7 +9,7 @@ namespace forge {
 
 struct RatesRequest {
   std::vector<Precision> precisions;
-  double seconds = 120;  // about. Past three times that only the first, smallest shape of a precision is still measured
+  double seconds = 120;  // about. Past three times that, a family's first model alone is measured, the smallest
 };
 
 // Emits a `rate` event a point and `done`. Throws Error(interrupted) after a stop.

@@ -1,9 +1,15 @@
 // Rates of a machine: the work of an op, how its time follows from measured ones, and files that are rejected.
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "core/base/file.h"
+#include "core/families/adapter_sites.h"
+#include "core/families/config_spec.h"
+#include "core/families/parameters.h"
 #include "core/families/step.h"
+#include "core/families/trained_layout.h"
+#include "core/plan/rate_models.h"
 #include "core/plan/rates.h"
 #include "core/plan/step_time.h"
 #include "tests/test.h"
@@ -103,4 +109,48 @@ TEST_CASE("a token attends to its own sequence") {
   CHECK(mean_attended_length({10, 10}) == 10);
   CHECK(mean_attended_length({30, 10}) == Approx(25));
   CHECK(mean_attended_length({}) == 1);
+}
+
+// A rate model that a new op needs is one line in rate_models.cpp.
+TEST_CASE("every op of every family under fused has a rate, with and without an adapter") {
+  const auto kinds_of = [](const ModelSpec& spec, RateAdapter adapter, std::set<std::string>& kinds) {
+    const AdapterConfig config = adapter_config(adapter);
+    std::vector<AdapterSite> sites;
+    if (config.type == AdapterType::lora) sites = adapter_sites(spec, config);
+    const TrainedLayout layout = trained_layout(run_parameters(spec, config, Quantization::none));
+    const Graph step = training_step({spec, module_training(spec, config, sites), {}, trained_size(layout, Precision::fp32)});
+    for (const Op& op : step.ops)
+      for (const Work& work : work_of(step, op, {64, 32}, 16)) kinds.insert(work.kind);
+  };
+  std::set<std::string> measured;
+  for (const RateModel& model : rate_models()) {
+    kinds_of(model.spec, RateAdapter::none, measured);
+    for (const RateAdapter adapter : rate_adapters(model)) kinds_of(model.spec, adapter, measured);
+  }
+  const std::string fixtures = FORGE_SOURCE_DIR "/tests/fixtures/";
+  const Json base = parse_json(read_file(fixtures + "tiny-llama/config.json", 1 << 20, ErrorKind::environment), "base", ErrorKind::internal);
+  int64_t seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(fixtures + "tiny-variants")) {
+    if (entry.path().extension() != ".json") continue;
+    const std::string text = read_file(entry.path().string(), 1 << 20, ErrorKind::environment);
+    const Json recipe = parse_json(text, entry.path().string(), ErrorKind::internal);
+    Json config = base;
+    for (const auto& [key, value] : recipe.at("config").items())
+      if (value.is_null())
+        config.erase(key);
+      else
+        config[key] = value;
+    const ModelSpec spec = model_spec_from_config(config, entry.path().string());
+    if (spec.num_experts > 0) continue;  // trains under reference
+    ++seen;
+    for (const RateAdapter adapter : {RateAdapter::none, RateAdapter::lora, RateAdapter::dora}) {
+      std::set<std::string> kinds;
+      kinds_of(spec, adapter, kinds);
+      for (const std::string& kind : kinds) {
+        INFO(entry.path().stem().string() << " has " << kind);
+        CHECK(measured.contains(kind));
+      }
+    }
+  }
+  CHECK(seen > 20);
 }
