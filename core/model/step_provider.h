@@ -33,7 +33,7 @@ class StepProvider {
   virtual HeadRows forward(const BatchTensors& batch, bool keep) = 0;
 
   // d rows [targets, hidden] of the last forward with `keep`; adds the gradients of all that is trained to their fp32 buffers.
-  virtual void backward(const at::Tensor& d_rows, const BatchTensors& batch) = 0;
+  virtual void backward(at::Tensor d_rows, const BatchTensors& batch) = 0;
 
   // Of the last forward with `keep`: the loss that balances the experts of a model (kernels/experts), whose gradient times `factor` the
   // next backward adds. 0 for a model without.

@@ -24,9 +24,9 @@ BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& 
                                     const std::vector<double>& reference) {
   BatchLoss loss;
   // The head's rows are freed before the backward pass begins.
-  const at::Tensor d_rows = head_backward(provider_.forward(batch, true), batch, scale, reference, &loss);
+  at::Tensor d_rows = head_backward(provider_.forward(batch, true), batch, scale, reference, &loss);
   if (model_.spec.router_loss > 0) balance_experts(batch, scale, loss);
-  provider_.backward(d_rows, batch);
+  provider_.backward(std::move(d_rows), batch);
   return loss;
 }
 
@@ -63,10 +63,13 @@ at::Tensor Network::score_weight() const { return (head_ ? head_->master : model
 
 PolicyRows Network::policy_forward_backward(const BatchTensors& batch, const PolicyTask& task) {
   PolicyRows rows;
-  const HeadRows head = provider_.forward(batch, true);
-  const at::Tensor d_rows = policy_head_backward(
-      {head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(), model_.spec.logit_softcap}, batch, task, rows);
-  provider_.backward(d_rows, batch);
+  at::Tensor d_rows;
+  {
+    const HeadRows head = provider_.forward(batch, true);
+    d_rows = policy_head_backward(
+        {head, head_weight(model_).detach(), head_ ? head_->grad : at::Tensor(), model_.spec.logit_softcap}, batch, task, rows);
+  }
+  provider_.backward(std::move(d_rows), batch);
   return rows;
 }
 
@@ -86,9 +89,9 @@ std::vector<double> Network::values(const BatchTensors& batch) {
 
 void Network::value_forward_backward(const BatchTensors& batch, double loss_scale,
                                      const std::function<std::vector<double>(const std::vector<double>&)>& ask) {
-  const HeadRows head = provider_.forward(batch, true);
-  const at::Tensor d_rows = score_rows_backward({head, score_weight(), head_ ? head_->grad : at::Tensor()}, loss_scale, ask);
-  provider_.backward(d_rows, batch);
+  at::Tensor d_rows =
+      score_rows_backward({provider_.forward(batch, true), score_weight(), head_ ? head_->grad : at::Tensor()}, loss_scale, ask);
+  provider_.backward(std::move(d_rows), batch);
 }
 
 FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }

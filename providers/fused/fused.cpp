@@ -52,7 +52,7 @@ class FusedProvider : public StepProvider {
     return rows;
   }
 
-  void backward(const at::Tensor& d_rows, const BatchTensors&) override {
+  void backward(at::Tensor d_rows, const BatchTensors&) override {
     c10::NoGradGuard no_grad;
     const size_t head = head_of(training_.graph);
     at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);

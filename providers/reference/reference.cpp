@@ -82,8 +82,8 @@ class ReferenceProvider : public StepProvider {
     return balance_loss(balance_.counts, balance_.probability, balance_.rows);
   }
 
-  void backward(const at::Tensor& d_rows, const BatchTensors& batch) override {
-    at::Tensor grad = tail_backward(d_rows, batch);
+  void backward(at::Tensor d_rows, const BatchTensors& batch) override {
+    at::Tensor grad = tail_backward(std::move(d_rows), batch);
     for (size_t i = segments_.size(); i-- > lowest_;) {
       compute_again(i, batch);
       grad = pull(i, grad, i > lowest_ || !embeddings_.empty());
@@ -199,7 +199,7 @@ class ReferenceProvider : public StepProvider {
   }
 
   // d rows of the head → d of the last layer's result, zero where nothing is supervised. [tokens, hidden]
-  at::Tensor tail_backward(const at::Tensor& d_rows, const BatchTensors& batch) {
+  at::Tensor tail_backward(at::Tensor d_rows, const BatchTensors& batch) {
     std::vector<at::Tensor> inputs{rows_};
     const std::vector<Trainable*> trained = trained_of(tail_);
     for (Trainable* item : trained) inputs.push_back(item->leaf);
