@@ -257,6 +257,13 @@ TEST_CASE("answers to judge are shown and not trained on") {
   CHECK(refusal(ObjectiveType::kto) == "no error");
 }
 
+TEST_CASE("a file whose name has a line break is refused") {
+  Prepare set;
+  set.folder.write("a\nb.jsonl", "{\"text\": \"x\"}\n");
+  set.source("*.jsonl");
+  CHECK(set.problem() == "a…: a line break in the file's name, expected none");
+}
+
 // This program does not find the component even if it is built.
 TEST_CASE("Parquet is told from what is not, and the way out is named") {
   Prepare set;

@@ -121,13 +121,23 @@ std::vector<std::string> files_of(const std::string& path) {
   return files;
 }
 
+// Other control characters are shown as escapes; a line break would end the message's line.
+void require_one_line(const std::string& path) {
+  const size_t at = path.find_first_of("\n\r");
+  if (at == std::string::npos) return;
+  throw Error(ErrorKind::data, seen_path(path.substr(0, at)) + "…: a line break in the file's name, expected none")
+      .hint("rename the file");
+}
+
 }  // namespace
 
 std::vector<SourceFile> expand_sources(const std::vector<DataSource>& sources) {
   std::vector<SourceFile> files;
   for (size_t entry = 0; entry < sources.size(); ++entry)
-    for (const std::string& path : files_of(sources[entry].path))
+    for (const std::string& path : files_of(sources[entry].path)) {
+      require_one_line(path);
       files.push_back({seen_path(path), sources[entry], entry});
+    }
   return files;
 }
 
