@@ -32,8 +32,8 @@ std::pair<at::Tensor, at::Tensor> principal_factors(const at::Tensor& weight, co
 }
 
 Trainable& part(TrainableSet& trainables, const AdapterSite& site, const char* suffix) {
-  Trainable* item = trainables.find(site.module + suffix);
-  FORGE_CHECK(item, "the parameter list lacks " << site.module << suffix);
+  Trainable* item = trainables.find(site.adapter + suffix);
+  FORGE_CHECK(item, "the parameter list lacks " << site.adapter << suffix);
   return *item;
 }
 

@@ -79,6 +79,8 @@ struct AdapterConfig {
   // "all-linear", names (suffixes of module paths), or one regex that must match the whole path. As PEFT.
   std::vector<std::string> target_modules{"all-linear"};
   bool target_is_regex = false;  // the file gave one string that is not all-linear
+  // Parameters that are no linear layer to PEFT: a layer's experts in one tensor ("mlp.experts.down_proj").
+  std::vector<std::string> target_parameters;
   std::vector<std::string> exclude_modules;
   std::vector<std::string> modules_to_save;
   bool use_rslora = false;

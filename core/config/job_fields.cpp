@@ -71,6 +71,9 @@ std::vector<Field> adapter_fields() {
           .at_least(0)
           .below(1),
       target_modules(),
+      key("target_parameters", &AdapterConfig::target_parameters,
+          "Tensors that hold all experts of a layer, to adapt expert by expert beside target_modules: "
+          "mlp.experts.gate_up_proj (gpt-oss). As PEFT's key of this name."),
       key("exclude_modules", &AdapterConfig::exclude_modules,
           "Module name suffixes to leave out of target_modules."),
       key("modules_to_save", &AdapterConfig::modules_to_save,

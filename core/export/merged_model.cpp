@@ -135,6 +135,7 @@ void MergedModel::add_adapter(size_t number) {
     if (name == embedding_name(spec_) || name == head_name(spec_)) untie();
     replace(static_cast<size_t>(find(name)), number, index_of(parameter.name));
   }
+  refuse_joined_experts(adapter.sites, folder);
   for (const AdapterSite& site : adapter.sites) {
     Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
     if (source.replaced || (!source.deltas.empty() && (adapter.file.config.use_dora || source.deltas[0].magnitude >= 0)))

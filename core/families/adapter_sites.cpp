@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
@@ -57,7 +58,7 @@ class Targets {
 
   int64_t match(const Module& module) const {
     if (all_linear(adapter_))
-      return module.role == Role::linear && layer_wanted(adapter_, module.layer) ? 0 : -1;
+      return adaptable(module) && layer_wanted(adapter_, module.layer) ? 0 : -1;
     for (size_t i = 0; i < patterns_.size(); ++i)
       if (patterns_[i].matches(module.path)) return static_cast<int64_t>(i);
     for (size_t i = 0; i < adapter_.target_modules.size() && patterns_.empty(); ++i) {
@@ -111,7 +112,7 @@ std::string known_modules(const ModelSpec& spec) {
   const size_t prefix = std::string(family_of(spec).modules.layers).size() + 2;  // and "0."
   std::vector<std::string> known;
   for (const Module& module : modules_of(spec))
-    if (module.role == Role::linear && module.layer == 0) known.push_back(module.path.substr(prefix));
+    if (adaptable(module) && module.layer == 0) known.push_back(module.path.substr(prefix));
   return join(known, ", ");
 }
 
@@ -123,6 +124,38 @@ void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::ve
                                                            std::to_string(spec.num_layers - 1)});
 }
 
+// PEFT wraps the module that holds a targeted parameter, and the wrapper once more for its next one: of "mlp.experts" with gate_up_proj
+// and down_proj, in that order, the outer adapter is down_proj's and gate_up_proj's is that of "mlp.experts.base_layer".
+void name_joined_adapters(std::vector<AdapterSite>& sites) {
+  std::map<std::string, std::string> next;  // by the module that holds them
+  for (size_t i = sites.size(); i-- > 0;) {
+    if (sites[i].experts == 0) continue;
+    const std::string holder = sites[i].module.substr(0, sites[i].module.rfind('.'));
+    std::string& name = next.try_emplace(holder, holder).first->second;
+    sites[i].adapter = name;
+    name += ".base_layer";
+  }
+}
+
+bool targets_parameter(const AdapterConfig& adapter, const std::string& path, std::vector<bool>& used) {
+  bool wanted = false;
+  for (size_t i = 0; i < adapter.target_parameters.size(); ++i)
+    if (names(adapter.target_parameters[i], path)) wanted = used[i] = true;
+  return wanted;
+}
+
+void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bool>& used, std::vector<KeyFault>& faults) {
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i])
+      faults.push_back({"adapter.target_parameters", '"' + adapter.target_parameters[i] +
+                                                         "\" names no tensor that holds all experts of a layer (as gpt-oss's mlp.experts.down_proj)"});
+  // As PEFT: A's input cannot be masked where A and B are added to the weight.
+  if (adapter.target_parameters.empty()) return;
+  if (adapter.dropout > 0) faults.push_back({"adapter.dropout", "cannot be combined with target_parameters"});
+  if (adapter.use_dora) faults.push_back({"adapter.use_dora", "cannot be combined with target_parameters"});
+  if (adapter.init == LoraInit::pissa) faults.push_back({"adapter.init", "pissa cannot be combined with target_parameters"});
+}
+
 struct Selection {
   std::vector<AdapterSite> sites;
   std::vector<int64_t> matches;  // sites of each target
@@ -132,11 +165,11 @@ struct Selection {
 void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, const Selection& selection,
                            std::vector<KeyFault>& faults) {
   std::vector<std::string> leaves;
-  for (const Module& module : modules_of(spec))
-    leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
   for (size_t i = 0; i < adapter.target_modules.size(); ++i) {
     if (selection.matches[i] > 0 || (selection.used[i] && !selection.sites.empty())) continue;
     const std::string& target = adapter.target_modules[i];
+    if (leaves.empty())
+      for (const Module& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
     faults.push_back(
         {"adapter.target_modules",
          "\"" + target + "\" matches no linear layer" +
@@ -165,13 +198,15 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   Overrides<double> alphas(adapter.alpha_pattern, "adapter.alpha_pattern");
   std::vector<KeyFault> faults;
   require_layers(spec, adapter, faults);
+  std::vector<bool> used_parameters(adapter.target_parameters.size(), false);
   for (const Module& module : modules_of(spec)) {
     if (kept_whole(adapter, module.path)) continue;
-    const int64_t target = targets.match(module);
-    if (target < 0) continue;
-    selection.used[target] = true;
-    if (excluded(adapter, module.path)) continue;
-    if (module.role != Role::linear) {
+    const bool joined = module.role == Role::experts && targets_parameter(adapter, module.path, used_parameters);
+    const int64_t target = joined ? -1 : targets.match(module);
+    if (!joined && target < 0) continue;
+    if (!joined) selection.used[target] = true;
+    if (!joined && excluded(adapter, module.path)) continue;
+    if (!joined && !adaptable(module)) {
       faults.push_back(
           {"adapter.target_modules",
            "" + module.path +
@@ -180,16 +215,19 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
       selection.matches[target] += 1;
       continue;
     }
-    AdapterSite site{module.path, module.layer, module.in_features, module.out_features};
+    AdapterSite site{module.path, module.path, module.layer, module.in_features, module.out_features};
+    site.experts = module.experts;
     site.rank = ranks.find(module.path, adapter.rank);
     site.alpha = alphas.find(module.path, adapter.alpha);
     const double rank = static_cast<double>(site.rank);
     site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
     if (site.rank < 1)
       faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
-    selection.matches[target] += 1;
+    if (!joined) selection.matches[target] += 1;
     selection.sites.push_back(std::move(site));
   }
+  name_joined_adapters(selection.sites);
+  refuse_unused_parameters(adapter, used_parameters, faults);
   if (adapter.init == LoraInit::pissa && !adapter.init_from)
     require_singular_vectors(selection.sites, faults);
   refuse_unused_targets(spec, adapter, selection, faults);
@@ -204,6 +242,13 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
 
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
   return select(spec, adapter).sites;
+}
+
+void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder) {
+  for (const AdapterSite& site : sites)
+    if (site.experts > 0)
+      throw Error(ErrorKind::job, folder + ": adapts all experts of " + site.module + " in one tensor (target_parameters), which forge neither merges nor writes as GGUF")
+          .hint("load base and adapter with PEFT, and write what merge_and_unload() gives");
 }
 
 std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter) {

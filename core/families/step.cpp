@@ -54,7 +54,7 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   ModuleTraining training{.all = adapter.type == AdapterType::none};
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;
-  for (const AdapterSite& site : sites) training.ranks[site.module] = site.rank;
+  for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
   if (!training.all)
     for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
   return training;

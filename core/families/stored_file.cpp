@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/families/dequantised_file.h"
 #include "core/families/family.h"
 
 namespace forge {
@@ -59,7 +60,7 @@ class StoredFile : public TensorFile {
 }  // namespace
 
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
-  std::unique_ptr<TensorFile> file = open_model(path, data);
+  std::unique_ptr<TensorFile> file = dequantised(open_model(path, data));
   if (!stores_transposed(spec) || model_format(path) == ModelFormat::gguf) return file;
   return std::make_unique<StoredFile>(spec, std::move(file));
 }

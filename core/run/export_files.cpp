@@ -116,7 +116,7 @@ void write_model_config(const ModelConfig& model, const ModelSpec& spec, const s
   Json config;
   if (is_directory(model.path)) {
     config = model_config(model);
-    config.erase("torch_dtype");
+    for (const char* of_the_base : {"torch_dtype", "quantization_config"}) config.erase(of_the_base);
     config["dtype"] = hub_dtype(dtype);
     config["tie_word_embeddings"] = spec.tie_word_embeddings;
     if (model.init == ModelInit::file) copy_if_there(model.path, folder, "generation_config.json");
