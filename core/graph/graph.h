@@ -50,6 +50,7 @@ struct ModuleUse {
   int64_t rank = 0;      // of its adapter; 0: none
   bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
+  bool bias_trained = false;  // the bias beside an adapter
 
   // Whether its backward reads its input.
   bool learns() const { return trained || rank > 0; }

@@ -25,7 +25,7 @@ int32_t Recorder::module_at(const std::string& name, ModuleKind kind, int64_t in
   ModuleUse use{.path = path, .kind = kind, .layer = layer_, .in = in, .out = out, .bias = bias};
   use.trained = training_.all || training_.whole.count(path) > 0;
   if (auto rank = training_.ranks.find(path); rank != training_.ranks.end())
-    use.rank = rank->second, use.dropout = training_.dropout;
+    use.rank = rank->second, use.dropout = training_.dropout, use.bias_trained = training_.biases && bias;
   graph_.modules.push_back(std::move(use));
   return found->second;
 }

@@ -20,6 +20,7 @@ namespace forge {
 struct ModuleTraining {
   bool all = false;                      // every weight
   std::set<std::string> whole;           // these weights
+  bool biases = false;                   // of modules with adapters
   std::map<std::string, int64_t> ranks;  // adapters
   bool dora = false;                     // which have a magnitude too
   bool dropout = false;                  // and a mask before them
