@@ -1,6 +1,7 @@
 #include "cli/engine_location.h"
 
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -139,7 +140,19 @@ EngineSearch search_engine(const std::string& name) {
   return search;
 }
 
+// With less than this LibTorch's libraries crash or hang while they start, without a word.
+static void require_address_space() {
+  constexpr rlim_t kNeeded = rlim_t{1} << 30;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kNeeded) return;
+  throw Error(ErrorKind::fit, "the address space is limited to " + format_bytes(static_cast<int64_t>(limit.rlim_cur)) +
+                                  " (ulimit -v), and the engine with its libraries needs " +
+                                  format_bytes(static_cast<int64_t>(kNeeded)) + " or more")
+      .hint("ulimit -v unlimited; hardware.memory_limit bounds what a run may use");
+}
+
 EngineLocation find_engine(const std::string& name) {
+  require_address_space();
   EngineSearch search = search_engine(name);
   if (!search.engine_fault.empty())
     throw Error(ErrorKind::environment, search.engine_fault).hint(search.engine_hint);

@@ -168,6 +168,10 @@ int run(const Arguments& args) {
   ScratchFolder scratch;
   ObjectiveConfig objective;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress, objective);
+  if (draws_completions(objective.type))
+    throw Error(ErrorKind::usage, "the run learned from completions that it drew: its rows hold no answers to compute a loss of")
+        .hint("its report has the held-out reward; for other prompts, forge generate RUN --prompts FILE writes completions and "
+              "forge score FILE --rewards JOB scores them; --task answers --data FILE compares answers with references");
   require_trainable(rows.summary, objective.type, "--data");
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");

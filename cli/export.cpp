@@ -126,7 +126,7 @@ int export_lora(const Arguments& args, Progress& progress) {
   const MergeSource source = merge_source(args, progress, BaseChoice::any);
   if (!source.choice.adapter) throw Error(ErrorKind::usage, "--gguf-lora exports one adapter, and there is none, or more");
   const std::string output = output_of(args, "gguf-lora"), file = "adapter-" + type + ".gguf";
-  StagedFolder staged(output, args.has("--fresh"));
+  StagedFolder staged(output, args.has("--fresh"), source.read);
   write_gguf_lora(read_adapter_config(*source.choice.adapter), read_model_spec(source.choice.model), format.dtype,
                   model_name(args, source.choice), staged.path() + "/" + file);
   write_file_durably(staged.path() + "/README.md", gguf_card(source.choice.model, file, type, /*adapter=*/true, ""));
@@ -145,7 +145,7 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   const std::string output = output_of(args, kind), file = std::string("model-") + format.name + ".gguf";
   const int64_t bytes = bytes_of_gguf(*source.model, format);
   const Templates templates = templates_of(args, source.choice);
-  StagedFolder staged(output, args.has("--fresh"));
+  StagedFolder staged(output, args.has("--fresh"), source.read);
   require_free_bytes(staged.path(), bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);
   const std::string path = staged.path() + "/" + file;

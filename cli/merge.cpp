@@ -57,7 +57,7 @@ int run(const Arguments& args) {
   const WriteOptions options{.dtype = dtype_of(args, model), .shard_bytes = static_cast<int64_t>(shard * 1e9)};
   const std::string output = output_of(args);
   const int64_t bytes = bytes_of_model(model, options.dtype);
-  StagedFolder staged(output, args.has("--fresh"));
+  StagedFolder staged(output, args.has("--fresh"), source.read);
   require_free_bytes(staged.path(), bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);
   write_weights(model, options, staged.path(), [&](double share) {

@@ -104,7 +104,8 @@ MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice a
   if (quantised)
     base = quantised_base(std::move(base), spec, adapters.empty() ? AdapterConfig{} : adapters[0].file.config,
                           choice.run->job.model);
-  MergeSource source{.choice = choice};
+  MergeSource source{.choice = choice, .read = {choice.model, choice.text}};
+  for (const NamedAdapter& adapter : chosen.adapters) source.read.push_back(adapter.folder);
   source.model = std::make_shared<MergedModel>(std::move(base), spec, std::move(adapters));
   source.comparable = chosen.adapters.empty() || choice.adapter;
   source.same_as_choice = quantised || choice.quantization == Quantization::none;

@@ -24,6 +24,7 @@ struct MergeSource {
   bool comparable = true;
   // Whether the two compute the same up to rounding: not if the original base replaces the quantised one.
   bool same_as_choice = true;
+  std::vector<std::string> read;  // the files and folders that it comes from
   std::string base_note;  // in which form a quantised base was taken; else empty
 };
 

@@ -155,7 +155,11 @@ int main() {
     code = fail(Error(ErrorKind::fit, std::string("out of memory: ") + error.what_without_backtrace())
                     .hint("lower train.micro_batch_tokens or data.max_length"));
   } catch (const std::exception& error) {
-    code = fail(as_error(error));
+    // oneDNN says no more than this where memory for a product's code is refused.
+    const bool starved = std::string_view(error.what()).find("could not create a primitive") != std::string_view::npos;
+    code = fail(starved ? Error(ErrorKind::fit, "out of memory: oneDNN could not make a product's kernel")
+                              .hint("lift the limits on this process's memory (ulimit -v), or lower train.micro_batch_tokens")
+                        : as_error(error));
   }
   // LibTorch's destructors take long and have nothing left to do.
   fflush(nullptr);

@@ -20,7 +20,8 @@ namespace {
 
 std::vector<std::string> last_components(const std::vector<AdapterSite>& sites) {
   std::set<std::string> names;
-  for (const AdapterSite& site : sites) names.insert(site.module.substr(site.module.rfind('.') + 1));
+  for (const AdapterSite& site : sites)
+    if (site.experts == 0) names.insert(site.module.substr(site.module.rfind('.') + 1));
   return {names.begin(), names.end()};
 }
 
@@ -66,6 +67,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["rank_pattern"] = rank_pattern;
   json["revision"] = nullptr;
   json["target_modules"] = target_json(sites, adapter);
+  if (!adapter.target_parameters.empty()) json["target_parameters"] = adapter.target_parameters;
   json["task_type"] = scores ? "SEQ_CLS" : "CAUSAL_LM";
   if (!adapter.trainable_token_indices.empty()) json["trainable_token_indices"] = tokens_json(adapter);
   json["use_dora"] = adapter.use_dora;

@@ -37,8 +37,8 @@ at::Tensor quantisation_error(const LinearSpec& linear, const AdapterSite& site,
 }
 
 Trainable& part(TrainableSet& trainables, const AdapterSite& site, const char* suffix) {
-  Trainable* item = trainables.find(site.module + suffix);
-  FORGE_CHECK(item, "the parameter list lacks " << site.module << suffix);
+  Trainable* item = trainables.find(site.adapter + suffix);
+  FORGE_CHECK(item, "the parameter list lacks " << site.adapter << suffix);
   return *item;
 }
 

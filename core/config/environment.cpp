@@ -5,6 +5,8 @@
 namespace forge {
 namespace {
 
+constexpr size_t kShortestSecret = 4;  // hiding a shorter one would hide half of every text
+
 bool is_variable_name(const std::string& name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
   for (char c : name)
@@ -15,8 +17,9 @@ bool is_variable_name(const std::string& name) {
 
 class Substitution {
  public:
-  Substitution(Node& node, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults)
-      : node_(node), environment_(environment), secrets_(secrets), faults_(faults) {}
+  // `sealed`: every variable is a secret here, whatever it is called.
+  Substitution(Node& node, bool sealed, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults)
+      : node_(node), sealed_(sealed), environment_(environment), secrets_(secrets), faults_(faults) {}
 
   void run() {
     const std::string text = node_.scalar;
@@ -71,11 +74,12 @@ class Substitution {
       faults_.add(node_.at, "", "the environment variable " + name + " is not valid UTF-8");
       return "";
     }
-    if (looks_secret(name, *value)) secrets_.push_back({name, *value});
+    if (looks_secret(name, *value) || (sealed_ && value->size() >= kShortestSecret)) secrets_.push_back({name, *value});
     return *value;
   }
 
   Node& node_;
+  bool sealed_;
   const Environment& environment_;
   std::vector<Secret>& secrets_;
   Diagnostics& faults_;
@@ -84,7 +88,7 @@ class Substitution {
 }  // namespace
 
 bool looks_secret(const std::string& variable, const std::string& value) {
-  if (value.size() < 4) return false;  // hiding it would hide half of every text
+  if (value.size() < kShortestSecret) return false;
   std::string name = lower(variable);
   for (const char* word : {"token", "secret", "password", "passwd", "credential", "api_key", "apikey",
                            "private_key", "access_key", "auth"})
@@ -96,12 +100,22 @@ bool looks_secret(const std::string& variable, const std::string& value) {
   return false;
 }
 
-void substitute_environment(Node& node, const Environment& environment, std::vector<Secret>& secrets,
-                            Diagnostics& faults) {
+namespace {
+
+// Headers hold credentials, and so does a URL in front of its @.
+void substitute(Node& node, bool header, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults) {
+  const bool named_in_url = node.scalar.find("://") != std::string::npos && node.scalar.find('@') != std::string::npos;
   if (node.is_scalar() && node.scalar.find("${") != std::string::npos)
-    Substitution(node, environment, secrets, faults).run();
-  for (Node& item : node.items) substitute_environment(item, environment, secrets, faults);
-  for (Member& member : node.members) substitute_environment(member.value, environment, secrets, faults);
+    Substitution(node, header || named_in_url, environment, secrets, faults).run();
+  for (Node& item : node.items) substitute(item, header, environment, secrets, faults);
+  for (Member& member : node.members)
+    substitute(member.value, header || member.key == "headers", environment, secrets, faults);
+}
+
+}  // namespace
+
+void substitute_environment(Node& node, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults) {
+  substitute(node, false, environment, secrets, faults);
 }
 
 }  // namespace forge

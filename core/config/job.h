@@ -82,6 +82,8 @@ struct AdapterConfig {
   // "all-linear", names (suffixes of module paths), or one regex that must match the whole path. As PEFT.
   std::vector<std::string> target_modules{"all-linear"};
   bool target_is_regex = false;  // the file gave one string that is not all-linear
+  // Parameters that are no linear layer to PEFT: a layer's experts in one tensor ("mlp.experts.down_proj").
+  std::vector<std::string> target_parameters;
   std::vector<std::string> exclude_modules;
   bool exclude_is_regex = false;  // the file gave one string that is a regex
   std::vector<std::string> modules_to_save;

@@ -77,6 +77,9 @@ std::vector<Field> adapter_fields() {
       modules_key("target_modules", &AdapterConfig::target_modules, &AdapterConfig::target_is_regex, {"all-linear"},
                   "Layers to adapt: all-linear (every linear layer but the head), a list of module name suffixes, or a regex that "
                   "matches the full module path. embed_tokens and lm_head by name."),
+      key("target_parameters", &AdapterConfig::target_parameters,
+          "Tensors that hold all experts of a layer, to adapt expert by expert beside target_modules: "
+          "mlp.experts.gate_up_proj (gpt-oss). As PEFT's key of this name."),
       modules_key("exclude_modules", &AdapterConfig::exclude_modules, &AdapterConfig::exclude_is_regex, {},
                   "What to leave out of target_modules: module name suffixes, or a regex that matches the full module path."),
       key("modules_to_save", &AdapterConfig::modules_to_save,

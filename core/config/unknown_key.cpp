@@ -37,6 +37,7 @@ bool every_peft_method_has(const std::string& key) {
                                           "revision",
                                           "inference_mode",
                                           "target_modules",
+                                          "target_parameters",
                                           "exclude_modules",
                                           "modules_to_save",
                                           "layers_to_transform",

@@ -150,6 +150,7 @@ void MergedModel::add_adapter(size_t number) {
     if (name == embedding_name(spec_) || name == head_name(spec_)) untie();
     replace(static_cast<size_t>(find(name)), number, index_of(parameter.name));
   }
+  refuse_joined_experts(adapter.sites, folder);
   for (const VocabularySite& site : vocabulary_sites_of(adapter.file, original)) add_vocabulary(number, site);
   for (const AdapterSite& site : adapter.sites) {
     Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];

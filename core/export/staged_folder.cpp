@@ -1,5 +1,6 @@
 #include "core/export/staged_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/file.h"
@@ -11,11 +12,45 @@ namespace forge {
 
 namespace fs = std::filesystem;
 
-StagedFolder::StagedFolder(const std::string& target, bool replace) : target_(fs::absolute(target).lexically_normal().string()) {
-  if (ends_with(target_, "/")) target_.pop_back();
+namespace {
+
+bool is_within(const std::string& path, const fs::path& folder) {
+  const fs::path inner = fs::weakly_canonical(path), outer = fs::weakly_canonical(folder);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// Merges and exports are flat folders with a card of ours; adapters and whole runs are neither.
+bool is_ours(const fs::path& folder) {
+  constexpr int64_t kLargestCard = 1 << 20;
+  const std::string card = (folder / "README.md").string();
+  if (fs::exists(folder / "adapter_config.json") || !file_exists(card)) return false;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) return false;
+  return read_file(card, kLargestCard, ErrorKind::environment).find("\ntags:\n- forge\n") != std::string::npos;
+}
+
+// Why --fresh must not replace it; empty if it may.
+std::string precious(const fs::path& target, const std::vector<std::string>& inputs) {
+  if (!fs::is_directory(target)) return "is a file, expected a folder";
+  for (const std::string& input : inputs)
+    if (is_within(input, target)) return "holds " + input + ", which is read here";
+  const bool of_run = target.filename() == "model" && fs::exists(target.parent_path() / "plan.json");
+  if (of_run || fs::exists(target / "plan.json")) return "belongs to a run";
+  return is_ours(target) ? "" : "holds files that neither forge merge nor forge export wrote";
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(const std::string& target, bool replace, const std::vector<std::string>& inputs)
+    : target_(fs::absolute(target).lexically_normal().string()) {
+  if (target_.size() > 1 && ends_with(target_, "/")) target_.pop_back();
   std::error_code error;
-  if (fs::exists(target_, error) && !replace)
-    throw Error(ErrorKind::usage, target + ": is there already").hint("name another --output, or replace it with --fresh");
+  if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
+    const std::string reason = precious(target_, inputs);
+    if (!reason.empty()) throw Error(ErrorKind::usage, target + ": is there already, and " + reason).hint("name another --output");
+    if (!replace)
+      throw Error(ErrorKind::usage, target + ": is there already").hint("name another --output, or replace it with --fresh");
+  }
   const std::string parent = fs::path(target_).parent_path().string();
   make_directories(parent);
   remove_abandoned(parent);

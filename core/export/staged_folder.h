@@ -1,18 +1,20 @@
 #pragma once
 // A folder that appears whole or not at all: filled under a temporary name beside its place, then renamed.
 //
-//   StagedFolder staged("out/model", /*replace=*/false);
+//   StagedFolder staged("out/model", /*replace=*/false, {"models/base"});
 //   write_file_durably(staged.path() + "/config.json", …);
 //   staged.commit();                                       // without it the destructor removes everything
 #include <string>
+#include <vector>
 
 namespace forge {
 
 class StagedFolder {
  public:
-  // Removes what killed processes left beside `target`. Throws Error(usage) when `target` is there and `replace` is not set,
-  // Error(environment) when nothing can be written there.
-  StagedFolder(const std::string& target, bool replace);
+  // Removes what killed processes left beside `target`. Throws Error(usage) when `target` is there and is not empty, unless
+  // `replace` is set and it is what a StagedFolder wrote before: never files of others, what a run consists of, or one of
+  // the `inputs`. Error(environment) when nothing can be written there.
+  StagedFolder(const std::string& target, bool replace, const std::vector<std::string>& inputs);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   const std::string& path() const { return temporary_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
@@ -59,7 +60,7 @@ class Targets {
 
   int64_t match(const Module& module) const {
     if (all_linear(adapter_))
-      return module.role == Role::linear && layer_wanted(adapter_, module.layer) ? 0 : -1;
+      return adaptable(module) && layer_wanted(adapter_, module.layer) ? 0 : -1;
     for (size_t i = 0; i < patterns_.size(); ++i)
       if (patterns_[i].matches(module.path)) return static_cast<int64_t>(i);
     for (size_t i = 0; i < adapter_.target_modules.size() && patterns_.empty(); ++i) {
@@ -113,7 +114,7 @@ std::string known_modules(const ModelSpec& spec) {
   const size_t prefix = std::string(family_of(spec).modules.layers).size() + 2;  // and "0."
   std::vector<std::string> known;
   for (const Module& module : modules_of(spec))
-    if (module.role == Role::linear && module.layer == 0) known.push_back(module.path.substr(prefix));
+    if (adaptable(module) && module.layer == 0) known.push_back(module.path.substr(prefix));
   return join(known, ", ");
 }
 
@@ -123,6 +124,39 @@ void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::ve
       faults.push_back({"adapter.layers_to_transform", "layer " + std::to_string(layer) +
                                                            " does not exist, the model has 0 to " +
                                                            std::to_string(spec.num_layers - 1)});
+}
+
+// PEFT wraps the module that holds a targeted parameter, and the wrapper once more for its next one: of "mlp.experts" with gate_up_proj
+// and down_proj, in that order, the outer adapter is down_proj's and gate_up_proj's is that of "mlp.experts.base_layer".
+void name_joined_adapters(std::vector<AdapterSite>& sites) {
+  std::map<std::string, std::string> next;  // by the module that holds them
+  for (size_t i = sites.size(); i-- > 0;) {
+    if (sites[i].experts == 0) continue;
+    const std::string holder = sites[i].module.substr(0, sites[i].module.rfind('.'));
+    std::string& name = next.try_emplace(holder, holder).first->second;
+    sites[i].adapter = name;
+    name += ".base_layer";
+  }
+}
+
+bool targets_parameter(const AdapterConfig& adapter, const std::string& path, std::vector<bool>& used) {
+  bool wanted = false;
+  for (size_t i = 0; i < adapter.target_parameters.size(); ++i)
+    if (names(adapter.target_parameters[i], path)) wanted = used[i] = true;
+  return wanted;
+}
+
+void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bool>& used, std::vector<KeyFault>& faults) {
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i])
+      faults.push_back({"adapter.target_parameters", '"' + adapter.target_parameters[i] +
+                                                         "\" names no tensor that holds all experts of a layer (as gpt-oss's mlp.experts.down_proj)"});
+  // As PEFT: A's input cannot be masked where A and B are added to the weight.
+  if (adapter.target_parameters.empty()) return;
+  if (adapter.dropout > 0) faults.push_back({"adapter.dropout", "cannot be combined with target_parameters"});
+  if (adapter.use_dora) faults.push_back({"adapter.use_dora", "cannot be combined with target_parameters"});
+  if (adapter.init != LoraInit::standard && adapter.init != LoraInit::gaussian)
+    faults.push_back({"adapter.init", name_of(adapter.init) + " cannot be combined with target_parameters"});
 }
 
 struct Selection {
@@ -135,11 +169,11 @@ struct Selection {
 void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, const Selection& selection,
                            std::vector<KeyFault>& faults) {
   std::vector<std::string> leaves;
-  for (const Module& module : modules_of(spec))
-    leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
   for (size_t i = 0; i < adapter.target_modules.size(); ++i) {
     if (selection.matches[i] > 0 || (selection.used[i] && !(selection.sites.empty() && selection.vocabulary.empty()))) continue;
     const std::string& target = adapter.target_modules[i];
+    if (leaves.empty())
+      for (const Module& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
     faults.push_back(
         {"adapter.target_modules",
          "\"" + target + "\" matches no linear layer" +
@@ -179,31 +213,36 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   Overrides<double> alphas(adapter.alpha_pattern, "adapter.alpha_pattern");
   std::vector<KeyFault> faults;
   require_layers(spec, adapter, faults);
+  std::vector<bool> used_parameters(adapter.target_parameters.size(), false);
   for (const Module& module : modules_of(spec)) {
     if (kept_whole(adapter, module.path)) continue;
-    const int64_t target = targets.match(module);
-    if (target < 0) continue;
-    selection.used[target] = true;
-    if (excluded(adapter, module.path)) continue;
+    const bool joined = module.role == Role::experts && targets_parameter(adapter, module.path, used_parameters);
+    const int64_t target = joined ? -1 : targets.match(module);
+    if (!joined && target < 0) continue;
+    if (!joined) selection.used[target] = true;
+    if (!joined && excluded(adapter, module.path)) continue;
     const bool vocabulary = module.role == Role::head || module.path + ".weight" == embedding_name(spec);
-    if ((module.role != Role::linear && !vocabulary) || module.path == kScoreModule) {
+    if (!joined && ((module.role != Role::linear && !vocabulary) || module.path == kScoreModule)) {
       faults.push_back({"adapter.target_modules", module.path + " is not a linear layer (modules_to_save trains it whole)"});
       selection.matches[target] += 1;
       continue;
     }
-    AdapterSite site{module.path, module.layer, module.in_features, module.out_features};
+    AdapterSite site{module.path, module.path, module.layer, module.in_features, module.out_features};
+    site.experts = module.experts;
     site.rank = ranks.find(module.path, adapter.rank);
     site.alpha = alphas.find(module.path, adapter.alpha);
     const double rank = static_cast<double>(site.rank);
     site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
     if (site.rank < 1)
       faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
-    selection.matches[target] += 1;
+    if (!joined) selection.matches[target] += 1;
     if (vocabulary)
       selection.vocabulary.push_back({module.path, module.role != Role::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
     else
       selection.sites.push_back(std::move(site));
   }
+  name_joined_adapters(selection.sites);
+  refuse_unused_parameters(adapter, used_parameters, faults);
   if (changes_base(adapter) || (adapter.init == LoraInit::loftq && !adapter.init_from))
     require_directions(selection.sites, adapter.init, faults);
   refuse_unused_targets(spec, adapter, selection, faults);
@@ -278,6 +317,13 @@ std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const Adapte
   }
   if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
   return sites;
+}
+
+void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder) {
+  for (const AdapterSite& site : sites)
+    if (site.experts > 0)
+      throw Error(ErrorKind::job, folder + ": adapts all experts of " + site.module + " in one tensor (target_parameters), which forge neither merges nor writes as GGUF")
+          .hint("load base and adapter with PEFT, and write what merge_and_unload() gives");
 }
 
 std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter) {

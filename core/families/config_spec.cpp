@@ -44,6 +44,12 @@ void read_score_head(Settings& settings, ModelSpec& spec) {
   spec = with_score_head(spec);
 }
 
+// Checkpoints that are converted when they are read (dequantised_file.h).
+bool reads_stored(const Json& quantization) {
+  const Json method = quantization.is_object() ? quantization.value("quant_method", Json()) : Json();
+  return method == "mxfp4" || (method == "fp8" && quantization.contains("weight_block_size"));
+}
+
 // What every family here shares; anything else would need another decoder.
 void refuse_other_decoders(Settings& settings, const Family& family) {
   const std::string activation = settings.text("hidden_act", family.activation);
@@ -54,10 +60,10 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
   settings.must_be("is_decoder", true, "a decoder");
   settings.must_be("is_encoder_decoder", false, "a decoder");
   settings.must_be("add_cross_attention", false, "a decoder");
-  if (settings.find("quantization_config"))
+  if (const Json* stored = settings.find("quantization_config"); stored && !reads_stored(*stored))
     settings.unsupported("quantization_config",
-                         "says that the weights are already quantised; use the original weights and set "
-                         "model.quantization");
+                         "says that the weights are already quantised, in a way that forge does not read (mxfp4, and fp8 in "
+                         "blocks); use the original weights and set model.quantization");
 }
 
 // "LlamaForSequenceClassification" → "LlamaForCausalLM"

@@ -4,10 +4,22 @@
 
 namespace forge {
 
+RouteRule route_rule(const ModelSpec& m) {
+  return {.per_token = m.experts_per_token,
+          .normalise = m.normalise_experts,
+          .scale = m.expert_scale,
+          .groups = m.expert_groups,
+          .groups_per_token = m.groups_per_token,
+          .balance = m.router_loss > 0};
+}
+
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names) {
+  return sparse_mlp(g, m, x, names, route_rule(m));
+}
+
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule) {
   const Recorder::Routing routing =
-      g.route(g.linear(x, {names.router, m.num_experts}),
-              {.per_token = m.experts_per_token, .normalise = m.normalise_experts, .balance = m.router_loss > 0});
+      g.route(g.linear(x, {names.router, m.num_experts, false, names.router_use}), rule, names.correction);
   const ValueId rows = g.dispatch(x, routing);
   const ValueId gate = g.expert_linear(rows, routing, names.experts, names.gate, m.expert_size),
                 up = g.expert_linear(rows, routing, names.experts, names.up, m.expert_size);

@@ -37,6 +37,7 @@ struct Family {
   std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
   OuterModules modules = {};
   bool transposed_linears = false;  // in files: transformers' Conv1D
+  bool further_layers = false;      // files hold layers behind the last, which predict further tokens
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
   // Writes the same settings.
@@ -72,6 +73,9 @@ Family gpt2_family();
 Family mixtral_family();
 Family qwen2_moe_family();
 Family qwen3_moe_family();
+Family gpt_oss_family();
+Family deepseek_v2_family();
+Family deepseek_v3_family();
 
 const std::vector<Family>& families();
 
@@ -103,9 +107,14 @@ ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
 // What a family calls its router, and what stands before and behind an expert's number.
 struct ExpertNames {
   const char *router, *experts, *gate, *up, *down;
+  LinearUse router_use = LinearUse::router;
+  const char* correction = "";  // of the scores that experts are chosen by
 };
+// How a model's spec says that experts are chosen, by softmax over all.
+RouteRule route_rule(const ModelSpec& m);
 // x → a router, f(gate) · up and down of each token's experts, their weighted sum
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names);
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule);
 // num_experts_per_tok, and the router's loss where transformers computes it; num_experts is read.
 void read_router(Settings& settings, ModelSpec& spec, int64_t per_token);
 void write_router(const ModelSpec& spec, Json& config);

@@ -67,6 +67,16 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("shared_expert_size", spec.shared_expert_size, "of one that every token goes through; 0: none", between(0, kMostIntermediate));
   member.later("dense_layers", spec.dense_layers, "layers with an MLP beside those with experts");
   member.later("normalise_experts", spec.normalise_experts, "the weights of a token's experts have the sum 1");
+  member.later("expert_groups", spec.expert_groups, "that experts are chosen within", between(1, kMostExperts));
+  member.later("groups_per_token", spec.groups_per_token, "of those, for a token", between(1, kMostExperts));
+  member.later("expert_scale", spec.expert_scale, "multiplies the weights of a token's experts", between(1e-9, 1e9));
+  member.later("attention_sinks", spec.attention_sinks, "a logit for each head takes its share of the softmax");
+  member.later("gate_limit", spec.gate_limit, "of a clamped gate; 0: none", between(0, 1e9));
+  member.later("gate_alpha", spec.gate_alpha, "of a clamped gate", between(-1e9, 1e9));
+  member.later("q_latent", spec.q_latent, "width that q is made from; 0: the stream", between(0, kMostHidden));
+  member.later("kv_latent", spec.kv_latent, "width that k and v are made from; 0: the stream", between(0, kMostHidden));
+  member.later("rope_head_dim", spec.rope_head_dim, "features of a head that are turned, of latent attention", between(0, kMostHeadDim));
+  member.later("value_head_dim", spec.value_head_dim, "width of a head's values, of latent attention", between(0, kMostHeadDim));
   member.later("router_loss", spec.router_loss, "times the loss that balances the experts; 0: none", between(0, 1e6));
   member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
   member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));

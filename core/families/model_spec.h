@@ -65,12 +65,20 @@ struct ModelSpec {
   int64_t shared_expert_size = 0;                  // of one that every token goes through; 0: none
   std::vector<int64_t> dense_layers;               // with an MLP all the same
   bool normalise_experts = false;                  // the weights of a token's experts have the sum 1
+  int64_t expert_groups = 1, groups_per_token = 1;  // experts are chosen within the best groups
+  double expert_scale = 1;                          // of the weights of a token's experts
   double router_loss = 0;                          // times the loss that balances the experts; 0: none
   double norm_offset = 0;      // added to the weights of norms
   double embedding_scale = 1;  // rounded to the compute type
   double residual_scale = 1;   // of what a layer adds to the stream
   double logit_scale = 1;
   double attention_scale = 0;  // of q·k; 0: 1 / sqrt(head_dim)
+  bool attention_sinks = false;       // a logit for each head takes its share of the softmax
+  double gate_limit = 0, gate_alpha = 1;  // of a clamped gate (gpt-oss); 0: none
+  // Latent attention (DeepSeek-V2): 0 where q, or q, k and v, are made from the stream at once.
+  int64_t q_latent = 0, kv_latent = 0;
+  int64_t rope_head_dim = 0, value_head_dim = 0;  // features of a head that are turned, and of its values
+  bool latent() const { return kv_latent > 0; }
   double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
@@ -81,7 +89,7 @@ struct ModelSpec {
   std::vector<AddedRow> added_rows;
 
   // Features of a head that are turned.
-  int64_t rotary_dim() const { return rotary_dim_of(head_dim, rope.partial_rotary_factor); }
+  int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
   // Cosines and sines of a token.
   int64_t angles() const { return rotary_dim() * (window_rope_theta > 0 ? 2 : 1); }
   RopeSpec window_rope() const {

@@ -20,6 +20,10 @@ Role role_of(ModuleKind kind) {
       return Role::linear;
     case ModuleKind::head:
       return Role::head;
+    case ModuleKind::vector:
+      return Role::vector;
+    case ModuleKind::experts:
+      return Role::experts;
   }
   return Role::linear;
 }
@@ -32,13 +36,21 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
 std::vector<Module> modules_of(const ModelSpec& spec) {
   std::vector<Module> modules;
   for (const ModuleUse& use : forward_list({spec}).modules)
-    modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias});
+    modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias, use.use, use.experts, use.constant});
   // A state_dict names a layer's linear layers before its norms.
   std::stable_sort(modules.begin(), modules.end(), [](const Module& a, const Module& b) {
     return a.layer >= 0 && a.layer == b.layer && a.role == Role::linear && b.role == Role::norm;
   });
   return modules;
 }
+
+std::string weight_name(ModuleKind kind, const std::string& path) {
+  return kind == ModuleKind::vector || kind == ModuleKind::experts ? path : path + ".weight";
+}
+std::string bias_name(ModuleKind kind, const std::string& path) {
+  return path + (kind == ModuleKind::experts ? "_bias" : ".bias");
+}
+bool adaptable(const Module& module) { return module.role == Role::linear && module.use != LinearUse::bare_router; }
 
 std::string embedding_name(const ModelSpec& spec) {
   return std::string(family_of(spec).modules.embedding) + ".weight";

@@ -5,17 +5,27 @@
 #include <vector>
 
 #include "core/families/parameters.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 
 struct Module {
   std::string path;          // "model.layers.0.self_attn.q_proj"
-  Role role = Role::linear;  // embedding, norm, linear or head
+  Role role = Role::linear;  // embedding, norm, linear, head, vector or experts
   int64_t layer = -1;
   int64_t in_features = 0,
           out_features = 0;  // norm: out_features is its width; embedding: hidden, vocabulary
   bool bias = false;
+  LinearUse use = LinearUse::layer;
+  int64_t experts = 0;    // in one tensor [experts, in_features, out_features]
+  bool constant = false;  // never trained
 };
+
+// What files call a module's tensors: vectors and experts are parameters under the module's own name.
+std::string weight_name(ModuleKind kind, const std::string& path);
+std::string bias_name(ModuleKind kind, const std::string& path);
+// A linear layer to PEFT: what all-linear and target_modules choose among.
+bool adaptable(const Module& module);
 
 // In the order of a Hugging Face state_dict. The head is there also when its weight is the embedding's.
 std::vector<Module> modules_of(const ModelSpec& spec);

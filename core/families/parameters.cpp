@@ -21,26 +21,39 @@ constexpr std::string_view kWrappedBias = ".base_layer.bias";
 
 bool decays(Role role) { return role != Role::norm && role != Role::bias; }
 
+ModuleKind kind_of(const Module& module) {
+  return module.role == Role::vector ? ModuleKind::vector : module.role == Role::experts ? ModuleKind::experts : ModuleKind::linear;
+}
+
 Parameter weight_of(const Module& module) {
   std::vector<int64_t> shape{module.out_features};
-  if (module.role != Role::norm) shape.push_back(module.in_features);
-  return {module.path + ".weight", shape, module.role, module.layer, false, false, decays(module.role)};
+  if (module.role == Role::experts)
+    shape = {module.experts, module.in_features, module.out_features};
+  else if (module.role != Role::norm && module.role != Role::vector)
+    shape.push_back(module.in_features);
+  Parameter weight{weight_name(kind_of(module), module.path), shape, module.role, module.layer, false, false, decays(module.role)};
+  weight.quantizable = module.role == Role::linear && module.use == LinearUse::layer;
+  weight.constant = module.constant;
+  return weight;
 }
 
 Parameter bias_of(const Module& module) {
-  return {module.path + ".bias", {module.out_features}, Role::bias, module.layer, false, false, false};
+  Parameter bias{bias_name(kind_of(module), module.path), {module.out_features}, Role::bias, module.layer, false, false, false};
+  if (module.experts > 0) bias.shape.insert(bias.shape.begin(), module.experts);
+  return bias;
 }
 
 // Of each layer first every A: the gradients of those that read the same input are then one product.
 void add_adapters(const std::vector<AdapterSite>& sites, bool dora, std::vector<Parameter>& parameters) {
   const auto add = [&](const AdapterSite& site, const char* name, std::vector<int64_t> shape, Role role) {
-    parameters.push_back({site.module + name, std::move(shape), role, site.layer, true, false, decays(role)});
+    parameters.push_back({site.adapter + name, std::move(shape), role, site.layer, true, false, decays(role)});
   };
   for (auto begin = sites.begin(); begin != sites.end();) {
     const auto end = std::find_if(begin, sites.end(), [&](const AdapterSite& site) { return site.layer != begin->layer; });
-    for (auto site = begin; site != end; ++site) add(*site, ".lora_A.weight", {site->rank, site->in_features}, Role::lora_a);
+    const auto ranks = [](const AdapterSite& site) { return site.rank * std::max<int64_t>(site.experts, 1); };
+    for (auto site = begin; site != end; ++site) add(*site, ".lora_A.weight", {ranks(*site), site->in_features}, Role::lora_a);
     for (; begin != end; ++begin) {
-      add(*begin, ".lora_B.weight", {begin->out_features, begin->rank}, Role::lora_b);
+      add(*begin, ".lora_B.weight", {begin->out_features, ranks(*begin)}, Role::lora_b);
       if (dora) add(*begin, ".lora_magnitude_vector", {begin->out_features}, Role::dora_magnitude);
     }
   }
@@ -98,8 +111,8 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
                                       Quantization quantization) {
   std::vector<Parameter> parameters = base_parameters(spec);
   for (Parameter& parameter : parameters) {
-    parameter.trainable = adapter.type == AdapterType::none;
-    parameter.quantized = quantization != Quantization::none && parameter.role == Role::linear;
+    parameter.trainable = adapter.type == AdapterType::none && !parameter.constant;
+    parameter.quantized = quantization != Quantization::none && parameter.quantizable;
   }
   if (adapter.type == AdapterType::none) return parameters;
   const std::vector<AdapterSite> sites = adapter_sites(spec, adapter);

@@ -10,7 +10,7 @@
 
 namespace forge {
 
-enum class Role { embedding, norm, linear, bias, head, lora_a, lora_b, dora_magnitude, token_rows };
+enum class Role { embedding, norm, linear, bias, head, vector, experts, lora_a, lora_b, dora_magnitude, token_rows };
 
 struct Parameter {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
@@ -20,6 +20,8 @@ struct Parameter {
   bool trainable = false;
   bool quantized = false;     // stored in blocks of 4 or 8 bits
   bool weight_decay = false;  // norms and biases never decay
+  bool quantizable = false;   // the matrix of a linear layer that is no router
+  bool constant = false;      // a buffer of transformers: never trained
   int64_t count() const;
 };
 

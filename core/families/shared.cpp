@@ -11,7 +11,7 @@ Recorder::Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_hea
 Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
   const double scale =
       m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
-  return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer)};
+  return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer), .sinks = m.attention_sinks ? "self_attn.sinks" : ""};
 }
 
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {

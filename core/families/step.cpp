@@ -55,7 +55,7 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;
   training.biases = adapter.bias == LoraBias::lora_only;
-  for (const AdapterSite& site : sites) training.ranks[site.module] = site.rank;
+  for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
   if (training.all) return training;
   for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
   // Their gradient is that of the matrix, of which the adapter takes its part.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/families/dequantised_file.h"
 #include "core/families/family.h"
 #include "core/families/modules.h"
 
@@ -117,7 +118,7 @@ class ExtendedFile : public TensorFile {
 }  // namespace
 
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
-  std::unique_ptr<TensorFile> file = open_model(path, data);
+  std::unique_ptr<TensorFile> file = dequantised(open_model(path, data));
   if (stores_transposed(spec) && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));
   if (spec.base_vocab_size == 0) return file;
   return std::make_unique<ExtendedFile>(spec, std::move(file));

@@ -33,6 +33,9 @@ Json rope_json(const RopeSpec& rope) {
       json["beta_fast"] = rope.beta_fast;
       json["beta_slow"] = rope.beta_slow;
       if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+      if (rope.mscale > 0) json["mscale"] = rope.mscale;
+      if (rope.mscale_all_dim > 0) json["mscale_all_dim"] = rope.mscale_all_dim;
+      if (!rope.truncate) json["truncate"] = false;
       break;
   }
   if (rope.type != RopeType::standard) json["factor"] = rope.factor;

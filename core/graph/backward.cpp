@@ -375,7 +375,8 @@ size_t backward_of(const std::vector<Op>& ops, size_t at) {
   return 0;
 }
 
-// Moves it into its backward, if nothing but gradients of weights reads it.
+// Moves it into its backward, if nothing but gradients of weights reads it. What is left of it is empty: taking one op out of a list of
+// thousands moves all behind it.
 void repeat_behind(std::vector<Op>& ops, size_t at) {
   const size_t backward = backward_of(ops, at);
   if (backward == 0) return;
@@ -390,15 +391,18 @@ void repeat_behind(std::vector<Op>& ops, size_t at) {
   }
   before.back().out.push_back(again);
   before.insert(before.end(), readers.begin(), readers.end());
-  ops.erase(ops.begin() + static_cast<std::ptrdiff_t>(at));
-  std::move(before.begin(), before.end(), ops.begin() + static_cast<std::ptrdiff_t>(at));
+  ops[at] = Op{.kind = ops[at].kind, .layer = ops[at].layer};
+  std::move(before.begin(), before.end(), ops.begin() + static_cast<std::ptrdiff_t>(at) + 1);
 }
+
+bool emptied(const Op& op) { return op.out.empty() && (op.kind == OpKind::norm || op.kind == OpKind::glu); }
 
 }  // namespace
 
 void repeat_in_backward(Graph& graph) {
   for (size_t i = graph.ops.size(); i-- > graph.forward_ops;)
-    if (graph.ops[i].kind == OpKind::norm || graph.ops[i].kind == OpKind::glu) repeat_behind(graph.ops, i);
+    if ((graph.ops[i].kind == OpKind::norm || graph.ops[i].kind == OpKind::glu) && !emptied(graph.ops[i])) repeat_behind(graph.ops, i);
+  std::erase_if(graph.ops, emptied);
 }
 
 void fuse_additions(Graph& graph) {

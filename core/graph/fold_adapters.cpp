@@ -17,6 +17,8 @@ class Folding {
   explicit Folding(Graph& graph) : graph_(graph), before_(graph) {
     for (const Op& op : graph.ops)
       if (op.kind == OpKind::linear && folds(graph, op)) ++readers_[graph.value(op.in[0]).buffer];
+    for (size_t i = 0; i < before_.ops.size(); ++i)
+      if (before_.ops[i].kind == OpKind::adapter_gradient) gradients_.try_emplace(before_.ops[i].in[2], i);
   }
 
   void fold() {
@@ -39,7 +41,7 @@ class Folding {
   }
 
   void visit(size_t at, Op op) {
-    if (op.kind == OpKind::linear && folds(before_, op)) return linear(at, std::move(op));
+    if (op.kind == OpKind::linear && folds(before_, op)) return linear(std::move(op));
     if (op.kind == OpKind::linear_input_gradient)
       if (const Op* adapter = gradient_behind(at)) return input_gradient(std::move(op), *adapter);
     if (op.kind == OpKind::adapter_gradient && sums_.count(op.in[2])) return adapter_gradient(std::move(op));
@@ -63,11 +65,11 @@ class Folding {
     return graph_.add_value(value.name + ".s", value.buffer, value.width, ranks);
   }
 
-  void linear(size_t at, Op op) {
+  void linear(Op op) {
     const int64_t ranks = ranks_of(before_, op);
     const ValueId x = op.in[0], s = behind(x, ranks);
     std::vector<ValueId> made{s};
-    if (const Op* gradient = reader_of(op.out[1], at)) {
+    if (const Op* gradient = reader_of(op.out[1])) {
       // Where x is kept and nothing else comes behind it, s stays there.
       const bool stays = gradient->in[1] == x && readers_[graph_.value(x).buffer] == 1;
       if (!stays) made.push_back(graph_.new_value(graph_.value(s).name + ".kept", graph_.buffer_of(x).rows, ranks));
@@ -79,12 +81,9 @@ class Folding {
     op.attributes.folded = true;
     graph_.ops.push_back(std::move(op));
   }
-  const Op* reader_of(ValueId sums, size_t at) const {
-    for (size_t i = at + 1; i < before_.ops.size(); ++i) {
-      const Op& op = before_.ops[i];
-      if (op.kind == OpKind::adapter_gradient && op.in[2] == sums) return &op;
-    }
-    return nullptr;
+  const Op* reader_of(ValueId sums) const {
+    auto found = gradients_.find(sums);
+    return found == gradients_.end() ? nullptr : &before_.ops[found->second];
   }
 
   // The gradient of the adapters of an input's gradient that is folded: within the same linear's.
@@ -120,6 +119,7 @@ class Folding {
 
   Graph& graph_;
   const Graph before_;
+  std::map<ValueId, size_t> gradients_;                 // ops that make those of adapters, by the sums they read
   std::map<int32_t, int64_t> readers_;                  // folded linears, by their input's buffer
   std::map<ValueId, ValueId> sums_, d_sums_, renamed_;  // by the first s of the linear as it was
 };

@@ -38,7 +38,12 @@ struct Value {
   std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
 };
 
-enum class ModuleKind { embedding, norm, linear, head };
+// A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices [experts, in, out] in one tensor of
+// that name, with biases [experts, out].
+enum class ModuleKind { embedding, norm, linear, head, vector, experts };
+
+// What a linear layer is for. Routers keep their precision; one that is a bare parameter in transformers is no layer to PEFT.
+enum class LinearUse { layer, router, bare_router };
 
 // A module with weights, and what of it is trained.
 struct ModuleUse {
@@ -47,7 +52,11 @@ struct ModuleUse {
   int64_t layer = -1;
   int64_t in = 0, out = 0;  // a norm: out is its width; the embedding: in hidden, out vocabulary
   bool bias = false;
+  LinearUse use = LinearUse::layer;
+  int64_t experts = 0;    // in one tensor
+  bool constant = false;  // never trained
   int64_t rank = 0;      // of its adapter; 0: none
+  std::string adapter;   // what that is called; empty: as the path
   bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
   bool bias_trained = false;  // the bias beside an adapter
@@ -71,13 +80,16 @@ enum class OpKind {
   dora,        // x, ratio → x · ratio + bias
   rope,        // x, y → x, y                        rotated in place; y may be absent
   attention,   // q, k, v → mixed, lse
+               // of a layer with sinks: modules[0] is a logit a head, which takes its share of the softmax and adds nothing
   regroup,     // x → q, k, v                       of groups of heads: some of q, one of k, one of v
-  glu,         // gate, up → f(gate) · up
+  latent_heads,  // q, kv, key → q, k, v            of latent attention: the key's turned part is shared by all heads, and stands first
+  trim_heads,    // x → y                           the first value_dim features of each head
+  glu,         // gate, up → f(gate) · up; or of one input whose columns 2i and 2i + 1 are a pair
   activation,  // x → f(x)
   gate_rows,   // x, gate [·, 1] → sigmoid(gate) · x
   route,          // logits → weights, order, ends[, probability]   the experts of each token; order: their rows, expert by expert
   dispatch,       // x, order → rows                  a row for each expert of a token, [tokens, experts per token · width]
-  expert_linear,  // rows, ends, order → y            each expert's rows by its own module
+  expert_linear,  // rows, ends, order → y            each expert's rows by its own module, or by its part of the one module
   combine,        // rows, order, weights → y         the weighted sum of a token's rows
   head,  // rows → d rows                      logits, objective and its gradient; modules[0] is the head
   evaluate,       // rows →                             logits and the log-probabilities of targets
@@ -102,15 +114,19 @@ enum class OpKind {
   update,         // of weights and optimizer state
 };
 
-enum class GateKind { silu, gelu_tanh };
+// clamped: gpt-oss's, (min(max(up, −limit), limit) + 1) · g σ(alpha g) with g = min(gate, limit)
+enum class GateKind { silu, gelu_tanh, clamped };
 enum class ActivationKind { gelu, gelu_tanh };
 
 // How a router chooses experts (transformers' names in comments).
 struct RouteRule {
-  enum class Scores { softmax };
-  Scores scores = Scores::softmax;  // of all experts
+  enum class Scores { softmax, chosen_softmax, sigmoid };
+  Scores scores = Scores::softmax;  // of all experts; chosen_softmax: of those that were chosen by their logits
   int64_t per_token = 0;            // num_experts_per_tok
   bool normalise = false;           // norm_topk_prob: the weights of a token's experts have the sum 1
+  double scale = 1;                 // routed_scaling_factor, behind that
+  int64_t groups = 1, groups_per_token = 1;  // n_group, topk_group: experts are chosen within the best groups
+  int64_t group_best = 1;                    // a group is as good as the sum of its so many best experts
   bool balance = false;             // the sum of each expert's probability is wanted too
 };
 
@@ -118,13 +134,15 @@ struct RouteRule {
 struct Attributes {
   double eps = 0, weight_offset = 0;              // norm; layer_norm: eps
   double scale = 1, softcap = 0;                  // attention, embed, scale (scale), head (softcap)
-  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope, regroup; norm: head_dim
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope, regroup, latent_heads, trim_heads; norm: head_dim
+  int64_t rope_dim = 0, value_dim = 0;            // latent_heads, trim_heads: features of a head that are turned, and of its values
   int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
   bool by_position = false;                       // embed: a row for each position, not for each token
   int64_t window = 0;                             // attention: tokens back that are seen; 0: all
   bool interleaved = false;                       // rope: features 2i and 2i + 1 are a pair, not the halves' i-th
   bool window_angles = false;                     // rope: by ModelSpec::window_rope
   GateKind gate = GateKind::silu;
+  double gate_limit = 0, gate_alpha = 1;          // glu, clamped
   ActivationKind activation = ActivationKind::gelu;
   RouteRule route;                                // route, dispatch, expert_linear, combine
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits

@@ -1,5 +1,6 @@
 #include "core/graph/ops.h"
 
+#include <algorithm>
 #include <array>
 
 namespace forge {
@@ -10,17 +11,20 @@ using Flops = double (*)(const Graph&, const Op&, double rows, double mean_lengt
 
 double none(const Graph&, const Op&, double, double) { return 0; }
 
+// Matrices in one module.
+double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
+
 double weights(const Graph& graph, const Op& op) {
   double count = 0;
   for (size_t i = 0; i < op.modules.size(); ++i)
-    count += static_cast<double>(graph.module(op, i).in) * static_cast<double>(graph.module(op, i).out);
+    count += held(graph.module(op, i)) * static_cast<double>(graph.module(op, i).in) * static_cast<double>(graph.module(op, i).out);
   return count;
 }
 double factors(const Graph& graph, const Op& op) {
   double count = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
-    count += static_cast<double>(module.rank) * static_cast<double>(module.in + module.out);
+    count += held(module) * static_cast<double>(module.rank) * static_cast<double>(module.in + module.out);
   }
   return count;
 }
@@ -45,8 +49,9 @@ double linear(const Graph& graph, const Op& op, double rows, double) {
 }
 // Every row goes through one of them.
 double experts(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return linear(graph, op, rows, mean_length) * static_cast<double>(op.attributes.route.per_token) /
-         static_cast<double>(op.modules.size());
+  double matrices = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) matrices += held(graph.module(op, i));
+  return linear(graph, op, rows, mean_length) * static_cast<double>(op.attributes.route.per_token) / matrices;
 }
 double product(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
@@ -123,6 +128,8 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::rope, "rope", elementwise},
                             Row{OpKind::attention, "attention", attention},
                             Row{OpKind::regroup, "regroup", none},
+                            Row{OpKind::latent_heads, "latent heads", none},
+                            Row{OpKind::trim_heads, "trim heads", none},
                             Row{OpKind::glu, "glu", elementwise},
                             Row{OpKind::activation, "activation", elementwise},
                             Row{OpKind::gate_rows, "gate rows", elementwise},

@@ -15,6 +15,7 @@ Recorder::Recorder(ModuleTraining training) : training_(std::move(training)) {}
 void Recorder::enter_layer(int64_t layer, const std::string& prefix) {
   layer_ = layer;
   prefix_ = prefix;
+  index_.clear();
 }
 void Recorder::leave_layer() { enter_layer(-1, ""); }
 
@@ -24,8 +25,10 @@ int32_t Recorder::module_at(const std::string& name, ModuleKind kind, int64_t in
   if (!is_new) return found->second;
   ModuleUse use{.path = path, .kind = kind, .layer = layer_, .in = in, .out = out, .bias = bias};
   use.trained = training_.all || training_.whole.count(path) > 0;
-  if (auto rank = training_.ranks.find(path); rank != training_.ranks.end())
-    use.rank = rank->second, use.dropout = training_.dropout, use.bias_trained = training_.biases && bias;
+  if (auto adapter = training_.adapters.find(path); adapter != training_.adapters.end()) {
+    use.rank = adapter->second.rank, use.adapter = adapter->second.name, use.dropout = training_.dropout;
+    use.bias_trained = training_.biases && bias;
+  }
   graph_.modules.push_back(std::move(use));
   return found->second;
 }
@@ -120,9 +123,11 @@ std::vector<ValueId> Recorder::split_all(ValueId x, const std::vector<int64_t>& 
 
 std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearShape>& shapes) {
   std::vector<int32_t> modules;
-  for (const LinearShape& shape : shapes)
+  for (const LinearShape& shape : shapes) {
     modules.push_back(
         module_at(shape.module, ModuleKind::linear, graph_.value(x).width, shape.out, shape.bias));
+    use_at(modules.back()).use = shape.use;
+  }
   std::string all;
   int64_t width = 0;
   for (int32_t at : modules) {
@@ -189,7 +194,9 @@ ValueId Recorder::attention(ValueId q, ValueId k, ValueId v, const Heads& heads,
                             const AttentionOptions& options) {
   ValueId mixed = like("mixed", q, heads.heads * heads.head_dim);
   ValueId lse = like("lse", q, heads.heads, ValueType::fp32);
-  Attributes& a = push(OpKind::attention, {q, k, v}, {mixed, lse}).attributes;
+  std::vector<int32_t> modules;
+  if (*options.sinks) modules.push_back(module_at(options.sinks, ModuleKind::vector, 0, heads.heads));
+  Attributes& a = push(OpKind::attention, {q, k, v}, {mixed, lse}, modules).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   a.scale = options.scale, a.softcap = options.softcap, a.window = options.window;
   return mixed;
@@ -201,6 +208,29 @@ std::array<ValueId, 3> Recorder::regroup(ValueId x, const Heads& heads) {
   Attributes& a = push(OpKind::regroup, {x}, {y}).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   return split(y, {q, kv, kv});
+}
+
+std::array<ValueId, 3> Recorder::latent_heads(ValueId q, ValueId kv, ValueId key, const LatentHeads& heads) {
+  const int64_t width = heads.heads * heads.head_dim;
+  ValueId y = like("qkv", q, 3 * width);
+  Attributes& a = push(OpKind::latent_heads, {q, kv, key}, {y}).attributes;
+  a.heads = a.kv_heads = heads.heads, a.head_dim = heads.head_dim;
+  a.rope_dim = heads.rope_dim, a.value_dim = heads.value_dim;
+  return split(y, {width, width, width});
+}
+
+ValueId Recorder::trim_heads(ValueId x, const LatentHeads& heads) {
+  ValueId y = like("trimmed", x, heads.heads * heads.value_dim);
+  Attributes& a = push(OpKind::trim_heads, {x}, {y}).attributes;
+  a.heads = a.kv_heads = heads.heads, a.head_dim = heads.head_dim, a.value_dim = heads.value_dim;
+  return y;
+}
+
+ValueId Recorder::clamped_glu(ValueId pairs, double limit, double alpha) {
+  ValueId y = like("glu", pairs, graph_.value(pairs).width / 2);
+  Attributes& a = push(OpKind::glu, {pairs}, {y}).attributes;
+  a.gate = GateKind::clamped, a.gate_limit = limit, a.gate_alpha = alpha;
+  return y;
 }
 
 ValueId Recorder::glu(ValueId gate, ValueId up, GateKind kind) {
@@ -221,14 +251,19 @@ ValueId Recorder::gate_rows(ValueId x, ValueId gate) {
   return y;
 }
 
-Recorder::Routing Recorder::route(ValueId logits, const RouteRule& rule) {
+Recorder::Routing Recorder::route(ValueId logits, const RouteRule& rule, const char* correction) {
   const int64_t experts = graph_.value(logits).width;
   ValueId weights = like("expert weights", logits, rule.per_token, ValueType::fp32);
   ValueId order = like("expert order", logits, rule.per_token, ValueType::fp32);
   ValueId ends = graph_.new_value(name("expert ends"), Rows::one, experts, ValueType::fp32);
   std::vector<ValueId> out{weights, order, ends};
   if (rule.balance) out.push_back(graph_.new_value(name("expert probability"), Rows::one, experts, ValueType::fp32));
-  push(OpKind::route, {logits}, out).attributes.route = rule;
+  std::vector<int32_t> modules;
+  if (*correction) {
+    modules.push_back(module_at(correction, ModuleKind::vector, 0, experts));
+    use_at(modules.back()).constant = true, use_at(modules.back()).trained = false;
+  }
+  push(OpKind::route, {logits}, out, modules).attributes.route = rule;
   return {weights, order, ends, experts, rule};
 }
 
@@ -246,6 +281,15 @@ ValueId Recorder::expert_linear(ValueId rows, const Routing& routing, const std:
     modules.push_back(module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
   ValueId y = like("experts" + after, rows, per_token * out);
   push(OpKind::expert_linear, {rows, routing.ends, routing.order}, {y}, modules).attributes.route = routing.rule;
+  return y;
+}
+
+ValueId Recorder::joined_expert_linear(ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {
+  const int64_t per_token = routing.rule.per_token, in = graph_.value(rows).width / per_token;
+  const int32_t at = module_at(module, ModuleKind::experts, in, out, bias);
+  use_at(at).experts = routing.experts;
+  ValueId y = like(last_part(module), rows, per_token * out);
+  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, {y}, {at}).attributes.route = routing.rule;
   return y;
 }
 

@@ -7,9 +7,9 @@
 // Module names are those of the checkpoint, below the prefix in force ("model.layers.3."); the modules of the model are those that
 // its list names, with these sizes. Values are [tokens, width] until `gather` leaves the supervised positions.
 #include <array>
-#include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -21,7 +21,11 @@ struct ModuleTraining {
   bool all = false;                      // every weight
   std::set<std::string> whole;           // these weights
   bool biases = false;                   // of modules with adapters
-  std::map<std::string, int64_t> ranks;  // adapters
+  struct Adapter {
+    int64_t rank = 0;
+    std::string name;  // of its module, in files; empty: the path
+  };
+  std::unordered_map<std::string, Adapter> adapters;
   bool dora = false;                     // which have a magnitude too
   bool dropout = false;                  // and a mask before them
 };
@@ -31,6 +35,7 @@ struct LinearShape {
   const char* module;
   int64_t out = 0;
   bool bias = false;
+  LinearUse use = LinearUse::layer;
 };
 
 class Recorder {
@@ -78,11 +83,22 @@ class Recorder {
   struct AttentionOptions {
     double scale = 1, softcap = 0;
     int64_t window = 0;
+    const char* sinks = "";  // the vector with a logit for each head
   };
   ValueId attention(ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options);
   // Heads of q, of k and of v, out of x where they lie group by group: the heads of q that share one of k and v, then those two.
   std::array<ValueId, 3> regroup(ValueId x, const Heads& heads);
+  // Of latent attention (DeepSeek-V2): q [·, heads · head_dim], kv [·, heads · (head_dim − rope_dim + value_dim)] as features that are not
+  // turned and values, key [·, rope_dim]. → heads of head_dim features, those to turn first; values are filled up with zeros.
+  struct LatentHeads {
+    int64_t heads = 0, head_dim = 0, rope_dim = 0, value_dim = 0;
+  };
+  std::array<ValueId, 3> latent_heads(ValueId q, ValueId kv, ValueId key, const LatentHeads& heads);
+  // Without what values were filled up with.
+  ValueId trim_heads(ValueId x, const LatentHeads& heads);
   ValueId glu(ValueId gate, ValueId up, GateKind kind);
+  // Columns 2i of `pairs` are gates, 2i + 1 what they let through.
+  ValueId clamped_glu(ValueId pairs, double limit, double alpha);
   ValueId activation(ValueId x, ActivationKind kind);
   // sigmoid(gate) · x, one gate [·, 1] for a whole row.
   ValueId gate_rows(ValueId x, ValueId gate);
@@ -94,10 +110,13 @@ class Recorder {
     int64_t experts = 0;
     RouteRule rule;
   };
-  Routing route(ValueId logits, const RouteRule& rule);
+  // `correction`: a constant vector [experts] that is added to the scores where experts are chosen; "": none.
+  Routing route(ValueId logits, const RouteRule& rule, const char* correction = "");
   ValueId dispatch(ValueId x, const Routing& routing);
   // Modules "before" + expert + "after"; rows of experts → rows of experts.
   ValueId expert_linear(ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out);
+  // The same by one module that holds all experts.
+  ValueId joined_expert_linear(ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias);
   ValueId combine(ValueId rows, const Routing& routing);
   ValueId gather(ValueId h);
   // Ends a step: what objectives take from the head, with the gradient of its input; or for an evaluation without.
@@ -118,13 +137,14 @@ class Recorder {
   ValueId rescaled(ValueId x, const std::string& name, const std::vector<int32_t>& modules);
   std::vector<ValueId> split_all(ValueId x, const std::vector<int64_t>& widths);
   int32_t module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias = false);
+  ModuleUse& use_at(int32_t module) { return graph_.modules[static_cast<size_t>(module)]; }
   std::string name(const std::string& part) const;
   ValueId like(const std::string& part, ValueId other, int64_t width, ValueType type = ValueType::compute);
   Op& push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<int32_t> modules = {});
 
   ModuleTraining training_;
   Graph graph_;
-  std::map<std::string, int32_t> index_;  // of modules, by path
+  std::unordered_map<std::string, int32_t> index_;  // of the layer's modules, by path
   std::string prefix_;
   int64_t layer_ = -1;
 };

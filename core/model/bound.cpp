@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/families/modules.h"
 
 namespace forge {
 
@@ -24,14 +25,16 @@ std::vector<BoundModule> bind_modules(const std::vector<ModuleUse>& modules, con
   std::vector<BoundModule> bound;
   for (const ModuleUse& module : modules) {
     BoundModule b{.linear = find_linear(const_cast<Model&>(model), module.path)};
-    if (!b.linear) b.vector = find_weight(const_cast<Model&>(model), module.path + ".weight");
-    if (b.vector && module.bias) b.vector_bias = find_weight(const_cast<Model&>(model), module.path + ".bias");
+    const std::string weight = weight_name(module.kind, module.path), bias = bias_name(module.kind, module.path);
+    if (!b.linear) b.vector = find_weight(const_cast<Model&>(model), weight);
+    if (b.vector && module.bias) b.vector_bias = find_weight(const_cast<Model&>(model), bias);
     FORGE_CHECK(b.linear || b.vector, "the model has no weights for " << module.path);
-    b.weight = owner(module.path + ".weight");
-    b.bias = owner(module.path + ".bias");
-    b.lora_a = owner(module.path + ".lora_A.weight");
-    b.lora_b = owner(module.path + ".lora_B.weight");
-    b.magnitude = owner(module.path + ".lora_magnitude_vector");
+    b.weight = owner(weight);
+    b.bias = owner(bias);
+    const std::string& adapter = module.adapter.empty() ? module.path : module.adapter;
+    b.lora_a = owner(adapter + ".lora_A.weight");
+    b.lora_b = owner(adapter + ".lora_B.weight");
+    b.magnitude = owner(adapter + ".lora_magnitude_vector");
     bound.push_back(b);
   }
   return bound;

@@ -85,10 +85,35 @@ void regroup(const Run& r) {
     r.run.values[static_cast<size_t>(r.op.parts[i])] = groups.narrow(2, first[i], count[i]).flatten(1);
 }
 
+void attention(const Run& r) {
+  const Attributes& a = r.op.attributes;
+  AttentionRule rule{.scale = a.scale, .softcap = a.softcap, .window = a.window};
+  if (!r.op.modules.empty()) rule.sinks = *r.module().vector;
+  r.out(0) = r.run.attend(r.op, rule, r.heads(0), r.heads(1), r.heads(2));
+}
+
+void latent_heads(const Run& r) {
+  const Attributes& a = r.op.attributes;
+  const int64_t tokens = r.in(0).size(0), still = a.head_dim - a.rope_dim;  // features that are not turned
+  const std::vector<at::Tensor> q = r.heads(0).split_with_sizes({still, a.rope_dim}, 2);
+  const std::vector<at::Tensor> kv = r.in(1).view({tokens, a.heads, -1}).split_with_sizes({still, a.value_dim}, 2);
+  const at::Tensor key = r.in(2).unsqueeze(1).expand({tokens, a.heads, a.rope_dim});
+  const at::Tensor heads[] = {at::cat({q[1], q[0]}, 2), at::cat({key, kv[0]}, 2),
+                              at::constant_pad_nd(kv[1], {0, a.head_dim - a.value_dim})};
+  for (size_t i = 0; i < 3; ++i) r.run.values[static_cast<size_t>(r.op.parts[i])] = heads[i].flatten(1);
+}
+
 void route(const Run& r) {
-  Routed routed = forge::route(r.in(0), rule_of(r.op.attributes.route));
+  const at::Tensor correction = r.op.modules.empty() ? at::Tensor() : *r.module().vector;
+  Routed routed = forge::route(r.in(0), rule_of(r.op.attributes.route), correction);
   r.out(0) = routed.weights, r.out(1) = routed.order, r.out(2) = routed.ends;
   if (r.op.out.size() > 3) r.out(3) = routed.probability;
+}
+
+void glu(const Run& r) {
+  const Attributes& a = r.op.attributes;
+  r.out(0) = a.gate == GateKind::clamped ? clamped_swiglu(r.in(0), a.gate_limit, a.gate_alpha)
+                                         : swiglu(r.in(0), r.in(1), function_of(a.gate));
 }
 
 // Keys of dropout of rows that tokens were copied to. `tokens` on the host.
@@ -101,8 +126,17 @@ RowKeys keys_of(const RowKeys& all, const int64_t* tokens, int64_t count) {
   return keys;
 }
 
+// All experts' weights in one tensor.
+void joined_expert_linear(const Run& r) {
+  const int64_t* ends = r.in(1).data_ptr<int64_t>();
+  std::vector<int64_t> counts;
+  for (int64_t expert = 0; expert < r.in(1).size(0); ++expert) counts.push_back(ends[expert] - (expert == 0 ? 0 : ends[expert - 1]));
+  r.out(0) = forge::joined_linear(*r.module().linear, r.in(0), counts);
+}
+
 // Each expert's rows by its own weights. An expert without rows takes no part, in the backward neither.
 void expert_linear(const Run& r) {
+  if (r.run.graph.module(r.op).experts > 0) return joined_expert_linear(r);
   const int64_t* ends = r.in(1).data_ptr<int64_t>();
   bool drops = false;
   for (size_t expert = 0; expert < r.op.modules.size(); ++expert) drops |= r.module(expert).linear->dropout > 0;
@@ -155,7 +189,11 @@ void run_op(const Run& r) {
     case OpKind::rope:
       return rope(r);
     case OpKind::attention:
-      r.out(0) = r.run.attend(r.op, r.heads(0), r.heads(1), r.heads(2));
+      return attention(r);
+    case OpKind::latent_heads:
+      return latent_heads(r);
+    case OpKind::trim_heads:
+      r.out(0) = r.heads(0).narrow(2, 0, r.op.attributes.value_dim).flatten(1);
       return;
     case OpKind::regroup:
       return regroup(r);
@@ -176,8 +214,7 @@ void run_op(const Run& r) {
       r.out(0) = forge::combine(r.in(0), r.in(1), r.in(2));
       return;
     case OpKind::glu:
-      r.out(0) = swiglu(r.in(0), r.in(1), function_of(r.op.attributes.gate));
-      return;
+      return glu(r);
     default:
       FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a forward list");
   }
@@ -189,12 +226,15 @@ const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch) {
   return embed.attributes.by_position ? batch.position_ids : batch.token_ids;
 }
 
-AttentionRule rule_of(const Attributes& attention) {
-  return {.scale = attention.scale, .softcap = attention.softcap, .window = attention.window};
-}
-
 RouterRule rule_of(const RouteRule& route) {
-  return {.per_token = route.per_token, .normalise = route.normalise, .balance = route.balance};
+  return {.scores = static_cast<RouterRule::Scores>(route.scores),
+          .per_token = route.per_token,
+          .normalise = route.normalise,
+          .scale = route.scale,
+          .groups = route.groups,
+          .groups_per_token = route.groups_per_token,
+          .group_best = route.group_best,
+          .balance = route.balance};
 }
 
 GateFunction function_of(GateKind kind) {
@@ -213,8 +253,8 @@ double rounded(double scale, c10::ScalarType type) {
 }
 
 Attend packed_attend(const BatchTensors& batch) {
-  return [&batch](const Op& op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return packed_attention(q, k, v, batch.cu_seqlens, rule_of(op.attributes));
+  return [&batch](const Op&, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return packed_attention(q, k, v, batch.cu_seqlens, rule);
   };
 }
 

@@ -15,9 +15,10 @@
 
 namespace forge {
 
-// Who computes attention: q [tokens, heads, head_dim], k and v [tokens, kv_heads, head_dim] → [tokens, heads · head_dim].
-using Attend =
-    std::function<at::Tensor(const Op&, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+// Who computes attention of an op by its rule: q [tokens, heads, head_dim], k and v [tokens, kv_heads, head_dim] →
+// [tokens, heads · head_dim].
+using Attend = std::function<at::Tensor(const Op&, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k,
+                                        const at::Tensor& v)>;
 
 struct ForwardRun {
   const Graph& graph;
@@ -30,7 +31,6 @@ struct ForwardRun {
 
 // Of the table, by the op that looks them up. int64 [tokens]
 const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch);
-AttentionRule rule_of(const Attributes& attention);
 RouterRule rule_of(const RouteRule& route);
 GateFunction function_of(GateKind kind);
 Activation function_of(ActivationKind kind);

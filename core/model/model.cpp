@@ -27,6 +27,11 @@ at::Tensor* find_weight(Model& model, const std::string& name) {
   if (name == embedding_name(model.spec)) return &model.embedding;
   if (name == head_name(model.spec)) return &model.head;
   if (model.spec.learned_positions && name == positions_name(model.spec)) return &model.positions;
+  if (auto vector = model.norms.find(name); vector != model.norms.end()) return &vector->second;
+  if (LinearSpec* experts = find_linear(model, name)) return &experts->weight;
+  constexpr std::string_view kExpertsBias = "_bias";
+  if (ends_with(name, kExpertsBias))
+    if (LinearSpec* experts = find_linear(model, name.substr(0, name.size() - kExpertsBias.size()))) return &experts->bias;
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return nullptr;
   const std::string module = name.substr(0, dot), part = name.substr(dot + 1);
@@ -37,6 +42,13 @@ at::Tensor* find_weight(Model& model, const std::string& name) {
   LinearSpec* linear = find_linear(model, module);
   if (!linear) return nullptr;
   return part == "weight" ? &linear->weight : part == "bias" ? &linear->bias : nullptr;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> constant_weights(const Model& model) {
+  std::vector<std::pair<std::string, at::Tensor>> constants;
+  for (const Parameter& parameter : base_parameters(model.spec))
+    if (parameter.constant) constants.emplace_back(parameter.name, *find_weight(const_cast<Model&>(model), parameter.name));
+  return constants;
 }
 
 namespace {
@@ -58,7 +70,7 @@ Held held_names(const BaseStorage& storage) {
   for (const Parameter& parameter : storage.parameters) {
     if (parameter.quantized && storage.quantization != Quantization::none)
       held.quantized.insert(parameter.name);
-    else if (storage.frozen && !parameter.trainable && parameter.shape.size() == 2)
+    else if (storage.frozen && !parameter.trainable && parameter.shape.size() >= 2)
       held.frozen.insert(parameter.name);
   }
   // A trained copy starts from the exact values.
@@ -138,8 +150,8 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
                  const BaseStorage& storage) {
   Model model{.spec = spec, .type = type, .device = device};
   for (const Module& module : modules_of(spec)) {
-    if (module.role == Role::linear) model.linears[module.path];
-    if (module.role == Role::norm) model.norms[module.path];
+    if (module.role == Role::linear || module.role == Role::experts) model.linears[module.path];
+    if (module.role == Role::norm || module.role == Role::vector) model.norms[module.path];
     if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
   }
   const std::vector<Parameter> parameters = base_parameters(spec);

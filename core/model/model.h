@@ -23,8 +23,8 @@ struct Model {
   at::Tensor embedding;                      // [vocab, hidden]
   at::Tensor positions;                      // [max_position_embeddings, hidden], where they are learned
   at::Tensor head;                           // [vocab, hidden]; the embedding itself when tied
-  std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"
-  std::map<std::string, at::Tensor> norms;   // weights, by module path; [width]
+  std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"; joined experts too
+  std::map<std::string, at::Tensor> norms;   // weights and other vectors, by module path; [width]
   std::map<std::string, at::Tensor> norm_biases;  // of those that have one
 };
 
@@ -36,6 +36,9 @@ at::Tensor head_weight(const Model& model);
 at::Tensor* find_weight(Model& model, const std::string& name);
 // The linear layer of a module path, or null.
 LinearSpec* find_linear(Model& model, const std::string& module);
+
+// What training never changes and files of the model hold all the same, by name.
+std::vector<std::pair<std::string, at::Tensor>> constant_weights(const Model& model);
 
 // How the base is held in memory: the matrices that are marked quantized in the run's parameter list
 // (run_parameters) in blocks, other frozen matrices in `frozen` (Profile::storage), all else in the compute type.

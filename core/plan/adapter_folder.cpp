@@ -50,7 +50,7 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
   static const std::set<std::string> known{
       // read below
       "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern",
-      "alpha_pattern", "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules",
+      "alpha_pattern", "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules", "target_parameters",
       "init_lora_weights", "bias", "trainable_token_indices",
       // provenance, and settings that only affected initialisation
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
@@ -96,6 +96,7 @@ void read_targets(const Json& json, const std::string& path, AdapterConfig& conf
     config.exclude_modules = {json["exclude_modules"].get<std::string>()};
   else
     config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
+  config.target_parameters = get<std::vector<std::string>>(json, "target_parameters", {}, path);
 }
 
 // A list is that of the input embedding.
@@ -133,6 +134,8 @@ constexpr Decided kDecided[] = {
        to.target_modules = from.target_modules;
        to.target_is_regex = from.target_is_regex;
      }},
+    {"adapter.target_parameters",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.target_parameters = from.target_parameters; }},
     {"adapter.exclude_modules",
      [](const AdapterConfig& from, AdapterConfig& to) {
        to.exclude_modules = from.exclude_modules;

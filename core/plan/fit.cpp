@@ -23,7 +23,8 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   ActivationShape shape;
   shape.spec = plan.model;
   shape.adapter = job.adapter;
-  shape.sites = inventory.sites;
+  shape.trains = inventory.trains;
+  shape.forward = inventory.forward;
   shape.precision = *job.train.precision;
   shape.storage = plan.storage;
   shape.quantization = job.model.quantization;
@@ -99,15 +100,18 @@ class Recomputation {
  public:
   Recomputation(Plan& plan, const Search& search, const Inventory& inventory)
       : plan_(plan), search_(search), inventory_(inventory) {
-    const StepShape shape = step_shape(plan, inventory);
-    forward_ = forward_list(shape);
     const double length = static_cast<double>(plan.train.tokens) /
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const StepSizes sizes{
         .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision)};
-    units_ = recompute_units(forward_, sizes, length, search.provider->recomputes_halves);
-    for (const Op& op : forward_.ops) forward_flops_ += cost_of(forward_, op, sizes, length).flops;
+    units_ = recompute_units(forward(), sizes, length, search.provider->recomputes_halves);
+    for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
+    // Nothing of these depends on the micro-batch.
+    fixed_ = fixed_memory(plan, inventory);
   }
+
+  // Whether what is held in any case leaves room for a micro-batch.
+  bool has_room() const { return total_bytes(fixed_.held) < plan_.available_bytes; }
 
   // The plan's micro-batch, from now on: its fullest ones are looked up once, whatever is computed again.
   void take_micro_batch() {
@@ -120,7 +124,7 @@ class Recomputation {
   // With a fixed choice. True where the plan fits.
   bool fits(Checkpointing policy) {
     plan_.job.train.activation_checkpointing = policy;
-    plan_.recompute = recomputed_by(forward_, policy);
+    plan_.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
     return fits();
   }
   // With the least that fits, where something must be computed again: at most this share of a step's arithmetic. What was enough
@@ -147,6 +151,7 @@ class Recomputation {
   }
 
  private:
+  const Graph& forward() const { return *inventory_.forward; }
   // The units that together are at most this share of a step's arithmetic.
   size_t within(double share) const {
     double flops = 0;
@@ -155,7 +160,7 @@ class Recomputation {
     return units_.size();
   }
   bool fits() {
-    plan_.memory = memory_lines(plan_, *search_.provider, inventory_, train_, eval_);
+    plan_.memory = memory_lines(plan_, *search_.provider, inventory_, fixed_, train_, eval_);
     plan_.predicted_peak_bytes = total_bytes(plan_.memory);
     return plan_.predicted_peak_bytes <= plan_.available_bytes;
   }
@@ -170,7 +175,7 @@ class Recomputation {
   const Search& search_;
   const Inventory& inventory_;
   Fullest train_, eval_;
-  Graph forward_;
+  FixedMemory fixed_;
   std::vector<RecomputeUnit> units_;
   double forward_flops_ = 0;
   size_t enough_ = 0;  // units with which the last micro-batch fit that needed any; 0: none did
@@ -196,7 +201,7 @@ bool fits(Plan& plan, const Search& search) {
   const auto floor_of = [&](int64_t tokens) { return tokens > 0 ? 1 + overhead_tokens(search) / static_cast<double>(tokens) : 1; };
   // The largest that fits with nothing computed again: what the others must undercut.
   auto whole = all.end();
-  if (!search.fixed_checkpointing)
+  if (!search.fixed_checkpointing && recomputation.has_room())
     whole = std::find_if(all.begin(), all.end(), [&](int64_t tokens) { return take(tokens), recomputation.fits(Checkpointing::none); });
   for (auto size = all.begin(); size != all.end(); ++size) {
     const double floor = floor_of(*size), limit = whole == all.end() ? best : std::min(best, floor_of(*whole));
@@ -345,6 +350,7 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
     Search search = original;
     if (!remedy.change(plan, search)) continue;
     if (remedy.change == shorten) search.counts = &unknown;
+    if (total_bytes(fixed_memory(plan, inventory_of(plan)).held) >= plan.available_bytes) continue;  // whatever else is tried
     if (fits(plan, search)) return {remedy.settings(plan), plan.predicted_peak_bytes};
   }
   return {};
@@ -416,16 +422,23 @@ void complete_fixed_batch(Plan& plan) {
 
 }  // namespace
 
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter) {
+  ActivationShape shape{.spec = model, .adapter = adapter};
+  record_modules(shape, inventory.sites);
+  inventory.trains = shape.trains, inventory.forward = shape.forward;
+}
+
 Inventory inventory_of(const Plan& plan) {
   const Job& job = plan.job;
   Inventory inventory{run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
+  record_modules(inventory, plan.model, job.adapter);
   return inventory;
 }
 
 StepShape step_shape(const Plan& plan, const Inventory& inventory) {
-  return {plan.model, module_training(plan.model, plan.job.adapter, inventory.sites), plan.recompute, inventory.trained,
+  return {plan.model, *inventory.trains, plan.recompute, inventory.trained,
           plan.fused_head, plan.folded_adapters};
 }
 
@@ -438,10 +451,12 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
                                         const Fullest& train, const Fullest& eval) {
   const Fullest most{std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised),
                      std::max(train.longest, eval.longest), train.several || eval.several};
-  ActivationShape shape = shape_of(plan, {inventory.parameters, {}}, most, false);
+  ActivationShape shape = shape_of(plan, inventory, most, false);
+  shape.trained = {};
   shape.adapter.use_dora = false;
   shape.adapter.modules_to_save.clear();
   shape.recompute = {};
+  record_modules(shape, {});
   std::vector<MemoryLine> lines = provider.activation_lines(shape);
   std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
   for (MemoryLine& line : lines) line.name = "reference: " + line.name;
@@ -460,10 +475,19 @@ bool computes_reference(const Plan& plan) {
   return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
 }
 
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
+FixedMemory fixed_memory(const Plan& plan, const Inventory& inventory) {
+  const Precision precision = *plan.job.train.precision;
+  const bool tied = plan.model.tie_word_embeddings;
+  FixedMemory fixed{fixed_lines(inventory.parameters, plan.job, precision, plan.storage, tied),
+                    update_lines(inventory.parameters, plan.job, precision, tied), {}};
+  // A GPU's tensors are converted in the host's memory.
+  if (!plan.device.cuda) fixed.loading = loading_lines(inventory.parameters, plan.job, precision, tied, *plan.job.train.threads);
+  return fixed;
+}
+
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,
                                      const Fullest& train, const Fullest& eval) {
-  std::vector<MemoryLine> lines = fixed_lines(inventory.parameters, plan.job, *plan.job.train.precision,
-                                              plan.storage, plan.model.tie_word_embeddings);
+  std::vector<MemoryLine> lines = fixed.held;
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
   if (eval.tokens > 0)
     moving = fuller(std::move(moving), provider.activation_lines(shape_of(plan, inventory, eval, false)));
@@ -493,8 +517,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     reference.erase(own);
   }
   if (provider.workspace && !reference.empty()) moving = fuller(std::move(moving), reference);
-  std::vector<MemoryLine> update =
-      update_lines(inventory.parameters, plan.job, *plan.job.train.precision, plan.model.tie_word_embeddings);
+  std::vector<MemoryLine> update = fixed.update;
   if (provider.workspace)
     moving.insert(moving.end(), update.begin(), update.end());
   else
@@ -507,10 +530,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     else
       consider(std::move(drawing));
   }
-  // A GPU's tensors are converted in the host's memory.
-  if (!plan.device.cuda)
-    consider(loading_lines(inventory.parameters, plan.job, *plan.job.train.precision,
-                           plan.model.tie_word_embeddings, *plan.job.train.threads));
+  consider(fixed.loading);
   for (MemoryLine& line : moving) lines.push_back(std::move(line));
   return lines;
 }

@@ -182,6 +182,11 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   return lines;
 }
 
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites) {
+  shape.trains = std::make_shared<const ModuleTraining>(module_training(shape.spec, shape.adapter, sites));
+  shape.forward = std::make_shared<const Graph>(forward_list({shape.spec, *shape.trains}));
+}
+
 MemoryLine answer_line(const ActivationShape& shape) {
   const int64_t positions = shape.supervised_tokens, hidden = shape.spec.hidden_size;
   if (!shape.sums_answers || !shape.training) return {"answers", 0, ""};

@@ -1,6 +1,7 @@
 #pragma once
 // The memory of a run as named lines, each with the formula that gave its bytes.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,9 @@ constexpr int64_t kHeadChunk = 512;
 struct ActivationShape {
   ModelSpec spec;
   AdapterConfig adapter;
-  std::vector<AdapterSite> sites;
+  // Set by record_modules; a plan tries many micro-batches, and a model may have thousands of modules.
+  std::shared_ptr<const ModuleTraining> trains;
+  std::shared_ptr<const Graph> forward;  // of `spec`, with those adapters
   Precision precision = Precision::fp32;
   Precision storage = Precision::fp32;
   Quantization quantization = Quantization::none;
@@ -71,6 +74,9 @@ struct ActivationShape {
   bool training = true;  // dropout applies
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
+
+// What `shape.spec` and `shape.adapter` train, and the forward list, both as they are now.
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites);
 
 // Rows whose gradient is multiplied by its cotangent at once, where answers are compared.
 constexpr int64_t kScaledRows = 64;

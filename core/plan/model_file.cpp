@@ -1,8 +1,10 @@
 #include "core/plan/model_file.h"
 
+#include <cstdlib>
 #include <map>
 
 #include "core/base/text.h"
+#include "core/families/family.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -18,6 +20,13 @@ bool computed_anyway(const std::string& name) {
   return ends_with(name, ".rotary_emb.inv_freq") || name == "rope_freqs.weight" ||
          ends_with(name, ".attn.masked_bias") || ends_with(name, ".attn.bias") ||  // GPT-2's causal mask
          name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
+
+// DeepSeek-V3's prediction of the token after the next, which training leaves out as transformers does.
+bool of_further_layer(const ModelSpec& spec, const std::string& name) {
+  const std::string prefix = family_of(spec).modules.layers;
+  if (!family_of(spec).further_layers || !starts_with(name, prefix)) return false;
+  return std::atoll(name.c_str() + prefix.size()) >= spec.num_layers;
 }
 
 // The first few of many similar faults, so that the report for a file of another model stays readable.
@@ -39,7 +48,7 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
       const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
-      if (!other_head && !computed_anyway(tensor.name))
+      if (!other_head && !computed_anyway(tensor.name) && !of_further_layer(spec, tensor.name))
         extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
                         " with these settings");
       continue;

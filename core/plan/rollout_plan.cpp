@@ -46,7 +46,8 @@ ActivationShape decoding_activations(const Plan& plan, const Inventory& inventor
   ActivationShape shape;
   shape.spec = plan.model;
   shape.adapter = plan.job.adapter;
-  shape.sites = inventory.sites;
+  shape.trains = inventory.trains;
+  shape.forward = inventory.forward;
   shape.precision = *plan.job.train.precision;
   shape.storage = plan.storage;
   shape.quantization = plan.job.model.quantization;

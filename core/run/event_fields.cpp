@@ -266,7 +266,7 @@ constexpr EventField kReport[] = {
     {"steps", integer, true, "optimizer steps done"},
     {"step", integer, false, "the last step that metrics may not tell of"},
     {"stopped_early", flag, false, "evaluation no longer improved"},
-    {"exported", object, false, "path of the result, its files, and the step it is of"},
+    {"exported", object, false, "path of the result, the bytes of its files by name, and the step it is of"},
     {"planned_steps", integer, false, "optimizer steps planned"},
     {"epochs", number, true, "epochs done"},
     {"examples", integer, true, "examples trained on, repetitions counted"},

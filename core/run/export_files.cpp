@@ -136,7 +136,7 @@ void write_model_config(const ModelConfig& model, const ModelSpec& spec, const s
   Json config;
   if (is_directory(model.path)) {
     config = model_config(model);
-    config.erase("torch_dtype");
+    for (const char* of_the_base : {"torch_dtype", "quantization_config"}) config.erase(of_the_base);
     config["dtype"] = hub_dtype(dtype);
     config["tie_word_embeddings"] = spec.tie_word_embeddings;
     if (spec.base_vocab_size > 0) config["vocab_size"] = spec.vocab_size;

@@ -96,13 +96,23 @@ void RunMetrics::take_answers(const Json& event, const std::string& prefix) {
     if (event.contains(prefix + name)) answers[prefix + name].push_back(number(event, (prefix + name).c_str(), std::nan("")));
 }
 
+bool is_event(const Json& line) {
+  if (!line.is_object() || !line.contains("event") || !line["event"].is_string()) return false;
+  const auto good = [&](const char* key, bool whole) {
+    return !line.contains(key) || (whole ? line[key].is_number_integer() : line[key].is_number());
+  };
+  return good("step", true) && good("time", false);
+}
+
 namespace {
 
 Json parse_event(const std::string& line, const std::string& path, int64_t number) {
   if (line.size() > kLongestLine)
     throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": a line of " +
                                             format_bytes(static_cast<int64_t>(line.size())) + " is no event");
-  return parse_json(line, path, ErrorKind::environment, {}, number);
+  Json event = parse_json(line, path, ErrorKind::environment, {}, number);
+  if (!is_event(event)) throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": is no event of a run");
+  return event;
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ struct RunMetrics {
   RolloutCurves rollouts;  // empty where none were drawn
 };
 
+// Whether a line of metrics is an event: an object with its name, and step and time as numbers where it has them.
+bool is_event(const Json& line);
 // The events of a metrics.jsonl, one after the other. A last line that was cut short by a crash is left out; any other
 // fault is an Error(environment), or, with `fault`, left out and the first named there. A missing file has no events.
 void for_each_event(const std::string& path, const std::function<void(const Json&)>& use, std::string* fault = nullptr);

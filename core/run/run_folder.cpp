@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <fmt/format.h>
 #include <fstream>
 #include <thread>
@@ -130,11 +131,11 @@ Json read_plan(const std::string& path) {
 }
 
 struct Exported {
-  std::vector<std::string> files;  // none in reports of older versions
+  std::map<std::string, int64_t> files;  // bytes by name; none in reports of older versions
 };
 
 constexpr auto kExportedMembers = [](auto& exported, auto&& member) {
-  member.later("files", exported.files, "of the result");
+  member.later("files", exported.files, "of the result: bytes by name", at_least(0));
 };
 
 void from_json(const Json& json, Exported& exported) { read_members(json, exported, kExportedMembers); }
@@ -174,8 +175,10 @@ bool is_unstarted(const std::string& folder) {
 
 // The names that a run writes, final or temporary.
 bool is_of_a_run(const std::string& name) {
-  constexpr std::array kNames{"job.yaml",    "plan.json", "amendments.jsonl", "metrics.jsonl", "report.json",
-                              "report.html", "log.txt",   "checkpoints",      "adapter",       "model"};
+  constexpr std::array kNames{"job.yaml",    "plan.json",    "amendments.jsonl",      "metrics.jsonl", "report.json",
+                              "report.html", "samples.json", "reference.safetensors", "log.txt",       "checkpoints",
+                              "adapter",     "model",        "rollouts",              "merged",        "gguf",
+                              "gguf-lora",   "ollama"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || name.find(".tmp-") != std::string::npos ||
          starts_with(name, ".trash-") || starts_with(name, "events.out.tfevents.") ||
          starts_with(name, "metrics.jsonl.");
@@ -292,11 +295,13 @@ RunState inspect_run(const std::string& folder) {
   const auto adapter_type = "/job/adapter/type"_json_pointer;
   const bool full = state.plan.contains(adapter_type) && state.plan.at(adapter_type) == "none";
   state.result = full ? "model" : "adapter";
-  std::vector<std::string> files = full ? std::vector<std::string>{"config.json", "model.safetensors"}
-                                        : std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"};
-  if (report) files.insert(files.end(), report->exported.files.begin(), report->exported.files.end());
-  state.result_whole = !state.finished || std::all_of(files.begin(), files.end(), [&](const std::string& name) {
-    return file_exists(folder + "/" + state.result + "/" + name);
+  std::map<std::string, int64_t> files = report ? report->exported.files : std::map<std::string, int64_t>{};
+  files.try_emplace(full ? "config.json" : "adapter_config.json", -1);
+  files.try_emplace(full ? "model.safetensors" : "adapter_model.safetensors", -1);
+  // People may edit cards and settings; weights that are cut off are damage.
+  state.result_whole = !state.finished || std::all_of(files.begin(), files.end(), [&](const auto& file) {
+    const std::string path = folder + "/" + state.result + "/" + file.first;
+    return file_exists(path) && (file.second < 0 || !ends_with(path, ".safetensors") || file_size(path) == file.second);
   });
   return state;
 }

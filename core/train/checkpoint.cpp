@@ -74,6 +74,7 @@ NamedTensors model_weights(const Session& session) {
   NamedTensors weights = weights_of(*session.trainables);
   for (size_t i = 0; i < weights.size(); ++i)
     if (stored_transposed(session.plan.model, session.trainables->items()[i].parameter)) weights[i].second = weights[i].second.t();
+  for (const auto& constant : constant_weights(session.model)) weights.push_back(constant);
   return weights;
 }
 NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {

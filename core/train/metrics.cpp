@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/run/report.h"
 
 namespace forge {
 namespace {
@@ -20,10 +21,9 @@ namespace {
   throw Error(ErrorKind::environment, path + ": cannot " + action + ": " + std::strerror(errno));
 }
 
-bool is_event(const std::string& line) {
+bool holds_event(const std::string& line) {
   try {
-    const Json event = parse_json(line, "metrics", ErrorKind::environment);
-    return event.is_object() && event.contains("event");
+    return is_event(parse_json(line, "metrics", ErrorKind::environment));
   } catch (const Error&) {
     return false;
   }
@@ -42,7 +42,7 @@ std::string fault_in(const std::string& path, int64_t bytes) {
   int64_t read = 0, number = 1;
   for (std::string line; read < bytes && std::getline(file, line); ++number) {
     read += static_cast<int64_t>(line.size()) + 1;
-    if (read > bytes || !is_event(line)) return "is damaged at line " + std::to_string(number);
+    if (read > bytes || !holds_event(line)) return "is damaged at line " + std::to_string(number);
   }
   return "";
 }
@@ -58,7 +58,7 @@ std::string readable_part(const std::string& path, const TrainState& state) {
   std::string text;
   std::ifstream file(path, std::ios::binary);
   for (std::string line; std::getline(file, line);)
-    if (is_event(line) && belongs_to(parse_json(line, path, ErrorKind::environment), state))
+    if (holds_event(line) && belongs_to(parse_json(line, path, ErrorKind::environment), state))
       text += line + "\n";
   return text;
 }

@@ -47,7 +47,8 @@ RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), metrics
   if (!tensorboard) return;
   double now = seconds_since_1970();
   tensorboard_ = std::make_unique<TensorBoardWriter>(paths.folder + "/" + tensorboard_file_name(now), now);
-  for_each_event(paths.metrics(), [this](const Json& event) { show(event); });
+  std::string unreadable;  // the report names it
+  for_each_event(paths.metrics(), [this](const Json& event) { show(event); }, &unreadable);
 }
 
 void RunLog::record(Json& event) {

@@ -170,6 +170,10 @@ void export_full_model(const Session& session, const std::string& folder) {
     entries.push_back(
         {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
+  for (const auto& [name, constant] : constant_weights(session.model)) {
+    host.push_back(constant.to(at::kCPU, type).contiguous());
+    entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+  }
   write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
   write_model_config(session.job.model, session.plan.model, name_of(dtype_of(type)), folder);
 }

@@ -178,6 +178,13 @@ class Trainer {
       notice("warning", fault + "; this checkpoint is passed over, kept as " +
                             set_checkpoint_aside(request_.run_folder, *step));
     }
+    // Starting over would replace what the run had reached.
+    const bool full = request_.plan.job.adapter.type == AdapterType::none;
+    const std::string result = request_.run_folder + (full ? "/model" : "/adapter");
+    if (file_exists(result + (full ? "/model.safetensors" : "/adapter_model.safetensors")))
+      throw Error(ErrorKind::environment, request_.run_folder + ": none of its checkpoints can be read, so nothing continues it")
+          .hint("its result, " + result + ", is untouched; another job may begin with it (adapter.init_from, or model.path), and "
+                "--fresh starts this one over");
     if ((!steps.empty() || !damaged.empty()) && file_exists(paths_.metrics()))
       notice("warning", "no checkpoint can be read: starting over; the metrics so far are kept as " +
                             keep_metrics_aside(paths_.metrics()));
@@ -479,7 +486,8 @@ class Trainer {
     report["step"] = state_.step;
     report["planned_steps"] = steps();  // a run may end before them, by early stopping or train.max_time
     report["stopped_early"] = state_.stopped_early;
-    report["exported"] = {{"path", result}, {"step", exported}, {"files", names_in(result)}};
+    report["exported"] = {{"path", result}, {"step", exported}, {"files", Json::object()}};
+    for (const std::string& name : names_in(result)) report["exported"]["files"][name] = file_size(result + "/" + name);
     report = hide_secrets(report, request_.secrets);
     write_report(request_.run_folder, report, metrics);
     emit_({{"event", "done"}, {"report", report}});

@@ -23,13 +23,18 @@ at::Tensor sight(int64_t queries, int64_t keys, int64_t window, const at::Tensor
   return window > 0 ? seen.triu(past + 1 - window) : seen;
 }
 
-// Step by step, as transformers' eager attention: LibTorch's kernels know no cap. [1, heads, length, head_dim]
-at::Tensor capped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const at::Tensor& seen, const AttentionRule& rule) {
+// Step by step, as transformers' eager attention: LibTorch's kernels know no cap and no sinks. [1, heads, length, head_dim]
+at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const at::Tensor& seen, const AttentionRule& rule) {
   at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * rule.scale;
-  scores = (scores / rule.softcap).tanh() * rule.softcap;
+  if (rule.softcap != 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
   scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
-  return at::matmul(at::softmax(scores, -1, at::kFloat).to(q.scalar_type()), v);
+  if (rule.sinks.defined()) {
+    const at::Tensor sinks = rule.sinks.to(q.scalar_type()).view({1, -1, 1, 1}).expand({1, q.size(1), q.size(2), 1});
+    scores = at::cat({scores, sinks}, -1);
+  }
+  at::Tensor shares = at::softmax(scores, -1, at::kFloat).to(q.scalar_type());
+  return at::matmul(shares.narrow(-1, 0, k.size(2)), v);
 }
 
 // The last q.size(0) tokens of a sequence of k.size(0). q [queries, heads, head_dim], k and v [keys, heads, head_dim] →
@@ -38,14 +43,14 @@ at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::
                             const AttentionRule& rule) {
   const int64_t queries = q.size(0), keys = k.size(0);
   const bool all = rule.window == 0 || rule.window >= keys,
-             plain = all && rule.softcap == 0 && queries == keys;
+             eager = rule.softcap != 0 || rule.sinks.defined(), plain = all && !eager && queries == keys;
   const bool last = all && queries == 1;  // sees every key
   const at::Tensor seen =
-      plain || (last && rule.softcap == 0) ? at::Tensor() : sight(queries, keys, rule.window, q);
+      plain || (last && !eager) ? at::Tensor() : sight(queries, keys, rule.window, q);
   const auto mask = seen.defined() ? std::optional<at::Tensor>(seen) : std::nullopt;
   at::Tensor out =
-      rule.softcap != 0
-          ? capped_attention(heads_first(q), heads_first(k), heads_first(v), seen, rule)
+      eager
+          ? eager_attention(heads_first(q), heads_first(k), heads_first(v), seen, rule)
           : at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,
                                              /*dropout_p=*/0.0, /*is_causal=*/plain, rule.scale);
   return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});

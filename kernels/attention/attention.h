@@ -11,6 +11,8 @@ namespace forge {
 struct AttentionRule {
   double scale = 1, softcap = 0;  // no cap: 0
   int64_t window = 0;             // tokens that a query looks back on, itself included; 0: all
+  // A logit for each head (gpt-oss), [heads]: exp(sink) is added to the softmax's denominator. Undefined: none. Differentiable.
+  at::Tensor sinks = {};
 };
 
 // q [tokens, heads, head_dim]; k, v [tokens, kv_heads, head_dim]; heads is a multiple of kv_heads (query head h reads

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <limits>
+
 #include "core/base/error.h"
 
 namespace forge {
@@ -56,15 +58,41 @@ struct Combine : torch::autograd::Function<Combine> {
 
 }  // namespace
 
-Routed route(const at::Tensor& logits, const RouterRule& rule) {
-  const at::Tensor scores = at::softmax(logits.to(at::kFloat), 1);
-  const at::Tensor chosen = std::get<1>(scores.detach().topk(rule.per_token, 1));
+namespace {
+
+using Scores = RouterRule::Scores;
+
+at::Tensor scores_of(const at::Tensor& logits, Scores scores) {
+  if (scores == Scores::chosen_softmax) return logits;
+  return scores == Scores::sigmoid ? at::sigmoid(logits.to(at::kFloat)) : at::softmax(logits.to(at::kFloat), 1);
+}
+
+// Those of worse groups cannot be chosen.
+at::Tensor within_groups(const at::Tensor& scores, const RouterRule& rule) {
+  const at::Tensor groups = scores.unflatten(1, {rule.groups, -1});  // [tokens, groups, experts of a group]
+  const at::Tensor best = std::get<0>(groups.topk(rule.group_best, 2)).sum(2);
+  const at::Tensor out = at::ones_like(best, at::kBool).scatter(1, std::get<1>(best.topk(rule.groups_per_token, 1)), false);
+  return groups.masked_fill(out.unsqueeze(2), -std::numeric_limits<float>::infinity()).flatten(1);
+}
+
+at::Tensor chosen_by(const at::Tensor& scores, const RouterRule& rule, const at::Tensor& correction) {
+  at::Tensor best = correction.defined() ? scores.detach() + correction : scores.detach();
+  if (rule.groups_per_token < rule.groups) best = within_groups(best, rule);
+  return std::get<1>(best.topk(rule.per_token, 1));
+}
+
+}  // namespace
+
+Routed route(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& correction) {
+  const at::Tensor scores = scores_of(logits, rule.scores), chosen = chosen_by(scores, rule, correction);
   at::Tensor weights = scores.gather(1, chosen);
+  if (rule.scores == Scores::chosen_softmax) weights = at::softmax(weights, 1).to(at::kFloat);
   if (rule.normalise) weights = weights / weights.sum(1, true);
+  if (rule.scale != 1) weights = weights * rule.scale;
   const at::Tensor flat = chosen.flatten();
   const at::Tensor counts = at::bincount(flat, {}, logits.size(1));
   Routed routed{weights, std::get<1>(flat.sort(true, 0, false)), counts.cumsum(0).cpu(), {}};
-  if (rule.balance) routed.probability = scores.sum(0);
+  if (rule.balance) routed.probability = (rule.scores == Scores::softmax ? scores : at::softmax(logits.to(at::kFloat), 1)).sum(0);
   return routed;
 }
 

@@ -12,10 +12,12 @@
 namespace forge {
 
 struct RouterRule {
-  enum class Scores { softmax };
-  Scores scores = Scores::softmax;  // of all experts, in fp32
+  enum class Scores { softmax, chosen_softmax, sigmoid };
+  Scores scores = Scores::softmax;  // of all experts, in fp32; chosen_softmax: of the chosen ones' logits, in their own type
   int64_t per_token = 0;
   bool normalise = false;  // the weights of a token's experts have the sum 1
+  double scale = 1;        // of those weights
+  int64_t groups = 1, groups_per_token = 1, group_best = 1;  // experts of the groups whose `group_best` best have the largest sum
   bool balance = false;    // `probability` is wanted
 };
 
@@ -26,8 +28,8 @@ struct Routed {
   at::Tensor probability;  // fp32 [experts]: the sum over the tokens, differentiable; undefined without `balance`
 };
 
-// logits [tokens, experts]
-Routed route(const at::Tensor& logits, const RouterRule& rule);
+// logits [tokens, experts]. `correction` [experts] is added to the scores that experts are chosen by; undefined: none.
+Routed route(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& correction = {});
 
 // x [tokens, width] → [tokens · per_token, width]. Differentiable.
 at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order);

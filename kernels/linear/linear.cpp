@@ -81,6 +81,22 @@ at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* ro
   return rescaled(spec, unscaled_linear(spec, x, rows));
 }
 
+at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std::vector<int64_t>& counts) {
+  const auto experts = static_cast<int64_t>(counts.size());
+  const auto parts = [](const at::Tensor& all, int64_t dim) { return all.defined() ? all.unbind(dim) : std::vector<at::Tensor>(); };
+  const std::vector<at::Tensor> rows = x.split_with_sizes(counts), weights = spec.weight.unbind(0), biases = parts(spec.bias, 0);
+  std::vector<at::Tensor> a, b, results;
+  if (spec.adapted()) a = spec.lora_a.unflatten(0, {experts, -1}).unbind(0), b = spec.lora_b.unflatten(1, {-1, experts}).unbind(2);
+  for (size_t expert = 0; expert < counts.size(); ++expert) {
+    if (counts[expert] == 0) continue;
+    LinearSpec own{.weight = weights[expert].t()};
+    if (spec.bias.defined()) own.bias = biases[expert];
+    if (spec.adapted()) own.lora_a = a[expert], own.lora_b = b[expert], own.scale = spec.scale;
+    results.push_back(unscaled_linear(own, rows[expert], nullptr));
+  }
+  return at::cat(results);
+}
+
 at::Tensor merged_weight(const LinearSpec& spec) {
   c10::NoGradGuard no_grad;
   at::Tensor weight = base_weight(spec, at::kFloat);

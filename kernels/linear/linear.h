@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/dropout/dropout.h"
 #include "kernels/quantize/quantize.h"
@@ -36,6 +37,11 @@ at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* ro
 // The same in two steps: without DoRA's rescaling, which the bias waits for; and that, of y [tokens, out_features].
 at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 at::Tensor rescaled(const LinearSpec& spec, at::Tensor y);
+
+// The experts of a layer whose matrices are one tensor: weight [experts, in, out], bias [experts, out], A [experts · rank, in] and
+// B [out, rank · experts], in which expert e has A's rows e · rank … and B's columns e, e + experts, … as PEFT's target_parameters lay
+// them. x [rows, in], one expert's `counts` rows behind the other's → [rows, out]. Differentiable as `linear` is.
+at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std::vector<int64_t>& counts);
 
 // The weight without its adapter, in `type`: what is multiplied when x is of that type. [out_features,
 // in_features]

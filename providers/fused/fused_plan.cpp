@@ -290,7 +290,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
-  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), shape.recompute,
+  const StepShape step{shape.spec, *shape.trains, shape.recompute,
                        shape.trained, shape.fused_head, shape.folded_adapters};
   const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
   const Layout layout = lay_out(graph, sizes_of(shape), fused_workspace);
@@ -324,7 +324,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  const StepShape step{shape.spec, module_training(shape.spec, shape.adapter, shape.sites), {}, {}, false};
+  const StepShape step{shape.spec, *shape.trains, {}, {}, false};
   const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
   const Graph graph = evaluation_step(step);
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;

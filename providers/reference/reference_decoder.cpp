@@ -58,14 +58,14 @@ class ReferenceDecoder : public Decoder {
     for (const NewTokens& t : tokens) before.push_back(at(t.sequence).length);
     const BatchTensors batch =
         to_tensors(decoding_batch(tokens, before), model_.spec, model_.type, model_.device);
-    const auto attend = [&](const Op& op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    const auto attend = [&](const Op& op, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       std::vector<at::Tensor> mixed;
       for (size_t i = 0; i < tokens.size(); ++i) {
         Sequence& s = at(tokens[i].sequence);
         const int64_t first = batch.cu_seqlens[i], count = batch.cu_seqlens[i + 1] - first;
         const auto layer = static_cast<size_t>(op.layer);
         mixed.push_back(cached_attention(q.narrow(0, first, count), s.keys[layer].append(k.narrow(0, first, count)),
-                                         s.values[layer].append(v.narrow(0, first, count)), rule_of(op.attributes)));
+                                         s.values[layer].append(v.narrow(0, first, count)), rule));
       }
       return at::cat(mixed, 0);
     };

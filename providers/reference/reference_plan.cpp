@@ -22,7 +22,7 @@ class Step {
   Step(const ActivationShape& shape, Ledger& ledger)
       : shape_(shape),
         ledger_(ledger),
-        list_(forward_list({shape.spec, module_training(shape.spec, shape.adapter, shape.sites)})),
+        list_(*shape.forward),
         segments_(segments_of(list_, shape.recompute)),
         lowest_(lowest_segment(list_, segments_)),
         ops_(shape, list_, ledger) {}
@@ -136,7 +136,7 @@ class Step {
 
   const ActivationShape& shape_;
   Ledger& ledger_;
-  Graph list_;
+  const Graph& list_;
   std::vector<Segment> segments_;
   size_t lowest_;
   RehearsedOps ops_;
@@ -146,7 +146,8 @@ class Step {
 
 std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
 
-Choice<Attention> reference_attention(const ActivationShape&, const Attributes& of) {
+Choice<Attention> reference_attention(const ActivationShape& shape, const Attributes& of) {
+  if (shape.spec.attention_sinks) return {Attention::eager, "LibTorch's kernels have no sinks"};
   if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
   return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one sequence after the other"};
 }

@@ -11,6 +11,9 @@ int64_t query_block(int64_t length) {
   return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
 }
 
+// Attention that LibTorch's kernels do not know: with a cap, or with sinks.
+bool by_steps(const Op& attention) { return attention.attributes.softcap != 0 || !attention.modules.empty(); }
+
 }  // namespace
 
 Held RehearsedOps::product(Use use, int64_t in, int64_t out) {
@@ -86,7 +89,12 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       return;
     case OpKind::attention:
       return attention(op, use, node);
+    case OpKind::latent_heads: {
+      for (ValueId part : op.parts) value(part) = wide(use, width(part));
+      return;
+    }
     case OpKind::glu: {
+      if (op.in.size() == 1) return clamped_glu(op, use, node);
       Held activated = wide(use, width(op.in[0]));
       value(op.out[0]) = wide(use, width(op.in[0]));
       if (node) node->saved = {value(op.in[0]), activated, value(op.in[1])};
@@ -205,7 +213,19 @@ void RehearsedOps::backward(SavedOp& node) {
       return;
     case OpKind::attention:
       return attention_backward(node);
+    case OpKind::latent_heads: {
+      for (ValueId part : op.parts) take(part);
+      for (size_t i = 0; i < op.in.size(); ++i) gradients_[op.in[i]] = {wide(Use::layer, width(op.in[i]))};
+      wide(Use::layer, width(op.parts[1]));  // the shared key's, of each head before their sum
+      return;
+    }
+    case OpKind::trim_heads: {
+      const Held grad = take(op.out[0]);
+      gradients_[op.in[0]] = {wide(Use::layer, width(op.in[0]))};
+      return;
+    }
     case OpKind::glu: {
+      if (op.in.size() == 1) return clamped_glu_backward(node);
       const int64_t inner = width(op.in[0]);
       Held grad = take(op.out[0]), activated = wide(Use::layer, inner), up = wide(Use::layer, inner);
       grad.reset();
@@ -222,6 +242,31 @@ void RehearsedOps::backward(SavedOp& node) {
       for (ValueId in : op.in) gradients_[in] = {grad, true};
     }
   }
+}
+
+// Step by step in kernels/swiglu: gates and what they let through clamped, alpha times the former, its sigmoid, their product, 1 more than
+// the latter.
+void RehearsedOps::clamped_glu(const Op& op, Use use, SavedOp* node) {
+  const int64_t inner = width(op.out[0]);
+  Held gate = wide(use, inner), up = wide(use, inner), more = wide(use, inner), sharp = wide(use, inner), open = wide(use, inner);
+  sharp.reset();
+  Held gated = wide(use, inner);
+  value(op.out[0]) = wide(use, inner);
+  if (node) node->saved = {value(op.in[0]), gate, more, open, gated};
+}
+
+void RehearsedOps::clamped_glu_backward(SavedOp& node) {
+  const Op& op = *node.op;
+  const int64_t inner = width(op.out[0]);
+  Held grad = take(op.out[0]), up = wide(Use::layer, inner), gated = wide(Use::layer, inner);
+  grad.reset();
+  node.saved[2].reset(), node.saved[4].reset();
+  Held gate = wide(Use::layer, inner), open = wide(Use::layer, inner), more = wide(Use::layer, inner);
+  gated.reset();
+  // Each one's gradient in a zeroed tensor of both.
+  Held first = wide(Use::layer, 2 * inner), second = wide(Use::layer, 2 * inner);
+  node.saved.clear();
+  gradients_[op.in[0]] = {wide(Use::layer, 2 * inner)};
 }
 
 // kernels/rms_norm
@@ -366,11 +411,13 @@ void RehearsedOps::expert_linear_backward(SavedOp& node) {
   multiply({tokens(), module.out, module.in});
   // All experts' as one, since none is freed before the last.
   const int64_t trained = (module.trained ? module.in * module.out : 0) + module.rank * (module.in + module.out);
-  weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * static_cast<int64_t>(op.modules.size())));
+  const int64_t experts = module.experts > 0 ? module.experts : static_cast<int64_t>(op.modules.size());
+  weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * experts));
+  if (module.experts > 0) weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * experts));  // joined
   if (module.trained) multiply({module.out, tokens(), module.in, true});
   // Of one expert at a time: d s, unscaled and scaled, and its product with A.
   if (module.rank > 0)
-    ledger_.hold(Use::layer, element() * tokens() * per_token * (2 * module.rank + module.in) / static_cast<int64_t>(op.modules.size()));
+    ledger_.hold(Use::layer, element() * tokens() * per_token * (2 * module.rank + module.in) / experts);
   Held joined = wide(Use::layer, per_token * module.in);
   each.reset();
   grad.reset();
@@ -477,13 +524,13 @@ void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
 RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* node) {
   const Attributes& a = op.attributes;
   const int64_t length = shape_.longest_sequence, e = element();
-  const bool masked = a.softcap != 0 || (a.window > 0 && a.window < length);
+  const bool eager = by_steps(op), masked = eager || (a.window > 0 && a.window < length);
   if (!masked) return {};
-  const int64_t mask = a.softcap != 0 ? 1 : e, kept = a.softcap == 0 ? 0 : a.heads * (4 + e);
+  const int64_t mask = eager ? 1 : e, kept = eager ? a.heads * (4 + e) : 0;
   Pairs all;
   if (node) all.scores = ledger_.hold(use, tokens() * length * (mask + kept));
-  if (node && a.softcap != 0 && narrow()) all.narrow = ledger_.hold(use, tokens() * length * a.heads * e);
-  if (a.softcap != 0) ledger_.hold(Use::layer, length * length * a.heads * (2 * e + (node ? 0 : 4)));
+  if (node && eager && narrow()) all.narrow = ledger_.hold(use, tokens() * length * a.heads * e);
+  if (eager) ledger_.hold(Use::layer, length * length * a.heads * (2 * e + (node ? 0 : 4)));
   return all;
 }
 
@@ -492,7 +539,7 @@ void RehearsedOps::attention_backward(SavedOp& node) {
   const int64_t q = width(op.in[0]), kv = width(op.in[1]);
   Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = wide(Use::layer, q), dv = wide(Use::layer, q);
   ledger_.hold(Use::layer, backward_scratch());
-  if (op.attributes.softcap != 0) {
+  if (by_steps(op)) {
     // The softmax's two gradients, both in fp32.
     node.saved.back().reset();
     ledger_.hold(Use::layer, shape_.longest_sequence * shape_.longest_sequence * op.attributes.heads * 8);

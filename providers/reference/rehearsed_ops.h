@@ -69,6 +69,8 @@ class RehearsedOps {
   void linear(const Op& op, Use use, SavedOp* node);
   Held adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved);
   void linear_backward(SavedOp& node);
+  void clamped_glu(const Op& op, Use use, SavedOp* node);
+  void clamped_glu_backward(SavedOp& node);
   void route(const Op& op, Use use, SavedOp* node);
   void expert_linear(const Op& op, Use use, SavedOp* node);
   void expert_linear_backward(SavedOp& node);

@@ -232,6 +232,7 @@ KEYS = {
 
 # Keys whose effect cannot be seen here, and why.
 UNSEEN = {
+    "adapter.target_parameters": "of models whose experts lie in one tensor: tests/parity/check_tiny.py",
     "version": "there is one version",
     "data.eval.weight": "refused: every row is evaluated once",
     "$schema": "for editors",

@@ -96,11 +96,13 @@ def a_refused_resource_is_a_sentence(lab: Lab):
     lab.job["train"]["threads"] = 1
     path = lab.folder / "run.json"
     path.write_text(json.dumps(lab.job))
-    for limit in ("-v 40000", "-v 100000", "-v 400000", "-v 900000", "-n 6", "-f 1"):
+    starved = [f"-v {kib}" for kib in (300000, 420000, 450000, 480000, 500000, 520000, 600000, 900000)]
+    for limit in ("-v 40000", "-v 100000", *starved, "-v 1100000", "-n 6", "-f 1"):
         done = subprocess.run(["bash", "-c", f"ulimit {limit}; exec {lab.forge} run {path}"], capture_output=True,
                               text=True, timeout=60)
         assert done.returncode in (0, 4, 5), (limit, done.returncode, done.stderr[-800:])
         assert done.returncode == 0 or done.stderr.strip(), limit
+        assert limit not in starved or (done.returncode == 4 and "ulimit -v" in done.stderr), (limit, done.stderr)
         shutil.rmtree(lab.folder / "run", ignore_errors=True)
 
 

@@ -1,5 +1,6 @@
 """Continuing after a stop: with other settings, other weights, damaged or missing files."""
 import json
+import re
 import shutil
 import subprocess
 
@@ -117,6 +118,9 @@ def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
         "shorter": (half, 5), "torn": (half + b'{"event":"st', 5), "missing": (None, 0), "empty": (b"", 0),
         "lengthened with zeros": (half + bytes(len(text) - len(half)), 5),
         "a line of another kind": (text.replace(lines[2], b"x" * (len(lines[2]) - 1) + b"\n"), 11),
+        "a time that is none": (text.replace(lines[2], re.sub(rb'"time":[0-9.]+', b'"time":null', lines[2])), 11),
+        "a name that is none": (text.replace(lines[2], lines[2].replace(b'"event":"step"', b'"event":[]')), 11),
+        "a step that is none": (text.replace(lines[2], re.sub(rb'"step":[0-9]+', b'"step":{}', lines[2], count=1)), 11),
     }.values()):
         unfinished(lab)
         path.unlink() if damage is None else path.write_bytes(damage)
@@ -153,6 +157,23 @@ def metrics_outlive_checkpoints_that_do_not(lab: Lab):
     assert lab.checkpoints() and not list(lab.folder.glob("run/checkpoints/*.damaged")), lab.checkpoints()
 
 
+def a_result_is_never_replaced_by_starting_over(lab: Lab):
+    lab.run()
+    adapter = lab.adapter()
+    for step in (lab.folder / "run/checkpoints").iterdir():
+        (step / "state.json").write_bytes(b"{}" + b" " * ((step / "state.json").stat().st_size - 2))
+    lab.job["train"]["max_steps"] = 14
+    said = lab.run("--extend", code=5)
+    assert "none of its checkpoints can be read" in said and "adapter.init_from" in said, said
+    shutil.rmtree(lab.folder / "run/checkpoints")
+    assert "none of its checkpoints" in lab.run("--extend", code=5)
+    assert lab.adapter() == adapter
+    # Without its plan it is still known as what a run left.
+    (lab.folder / "run/plan.json").unlink()
+    assert "without its plan.json" in lab.run(code=5)
+    lab.run("--fresh")
+
+
 def a_finished_run_makes_again_what_was_removed(lab: Lab):
     lab.job["train"]["threads"] = 1
     lab.run()
@@ -160,6 +181,9 @@ def a_finished_run_makes_again_what_was_removed(lab: Lab):
     shutil.rmtree(lab.folder / "run/adapter")
     assert "writing it again" in lab.run()
     assert lab.adapter() == adapter
+    weights = lab.folder / "run/adapter/adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-50])
+    assert "writing it again" in lab.run() and lab.adapter() == adapter
     for file in sorted((lab.folder / "run/adapter").iterdir()):
         file.unlink()
         assert "writing it again" in lab.run() and file.exists(), file

@@ -166,6 +166,7 @@ TEST_CASE("the environment fills in, and secrets are never shown") {
     if (name == "RANK") return "8";
     if (name == "MY_TOKEN") return "abcd1234";
     if (name == "EMPTY") return "";
+    if (name == "PLACE") return "warehouse";
     return std::nullopt;
   };
   auto read = [&](const std::string& text) {
@@ -175,6 +176,11 @@ TEST_CASE("the environment fills in, and secrets are never shown") {
   CHECK(read("seed: ${env:SEED:-7}\n").job.seed == 7);
   CHECK(read("seed: ${env:EMPTY:-7}\n").job.seed == 7);
   CHECK(read("name: run-${env:RANK}-$${x}\n").job.name == "run-8-${x}");
+  // Whatever the variable is called: headers, and a URL's user and password.
+  LoadedJob sent = read("objective: grpo\nrewards: [{type: http, url: \"http://ada:${env:PLACE}@host/${env:PLACE}\"}]\n");
+  CHECK(sent.secrets.size() == 2);
+  CHECK(read("objective: grpo\nrewards: [{type: http, url: \"http://${env:PLACE}/x\", headers: {X-Key: \"Bearer ${env:PLACE}\"}}]\n").secrets.size() == 1);
+  CHECK(read("objective: grpo\nrewards: [{type: http, url: \"http://${env:PLACE}/x\"}]\n").secrets.empty());
   LoadedJob secret = read("name: a-${env:MY_TOKEN}\n");
   REQUIRE(secret.secrets.size() == 1);
   CHECK(hide_secrets("name: a-abcd1234", secret) == "name: a-***");

@@ -41,12 +41,15 @@ struct Run {
   std::vector<char> workspace;
 
   explicit Run(OptimizerType type)
-      : config{.type = type, .learning_rate = kRate, .weight_decay = 0.1},
+      : config{.type = type, .learning_rate = kRate, .weight_decay = 0.1, .momentum = momentum_of(type)},
         set(trained_layout(parameters(), config), at::kFloat, c10::Device(c10::DeviceType::CPU), true),
         optimizer(config, 1, set),
         workspace(static_cast<size_t>(optimizer.norm_workspace())) {
     set.zero_grad();
     for (Trainable& item : set.items()) item.master.copy_(golden("start." + item.parameter.name));
+  }
+  static std::optional<double> momentum_of(OptimizerType type) {
+    return type == OptimizerType::sgd ? std::optional(0.9) : std::nullopt;
   }
   void step(int64_t number) {
     for (Trainable& item : set.items()) item.grad.copy_(golden("grads." + item.parameter.name)[number]);
@@ -80,6 +83,12 @@ struct Run {
 
 }  // namespace
 
+TEST_CASE("adamw, sgd and lion follow torch.optim and lion-pytorch for fifty updates") {
+  CHECK(Run(OptimizerType::adamw).follow("adamw") < 2e-5);
+  CHECK(Run(OptimizerType::sgd).follow("sgd") < 2e-5);
+  CHECK(Run(OptimizerType::lion).follow("lion") < 2e-5);
+}
+
 TEST_CASE("adafactor follows transformers for fifty updates") { CHECK(Run(OptimizerType::adafactor).follow("adafactor") < 2e-5); }
 
 TEST_CASE("muon follows torch.optim.Muon, and AdamW for what is no hidden matrix") {
@@ -102,7 +111,8 @@ TEST_CASE("schedule_free follows schedulefree, and shows the average and hides i
 }
 
 TEST_CASE("an optimizer's state has the bytes of its layout") {
-  for (const OptimizerType type : {OptimizerType::adafactor, OptimizerType::muon, OptimizerType::schedule_free}) {
+  for (const OptimizerType type : {OptimizerType::adamw, OptimizerType::adamw_8bit, OptimizerType::lion, OptimizerType::sgd,
+                                   OptimizerType::adafactor, OptimizerType::muon, OptimizerType::schedule_free}) {
     Run run(type);
     int64_t bytes = 0;
     for (const at::Tensor& state : run.optimizer.states()) bytes += static_cast<int64_t>(state.nbytes());

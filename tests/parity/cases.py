@@ -5,6 +5,7 @@ Standard library only: make_model_goldens.py trains each case with transformers 
 from dataclasses import dataclass, field
 from pathlib import Path
 
+JOINED = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]  # gpt-oss's experts, all of a layer in one tensor
 ALL_LINEAR = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.0, "target_modules": "all-linear"}
 
 
@@ -143,6 +144,14 @@ CASES = [
     *family_cases("qwen2-moe-window"),
     *family_cases("qwen3-moe", cuts=True),
     *family_cases("qwen3-moe-sparse"),
+    *family_cases("gpt-oss", cuts=True),
+    *family_cases("gpt-oss-balanced", recomputed=True),
+    *[lora_case(f"experts-{variant}", {"target_parameters": JOINED}, {"target_parameters": JOINED}, variant=variant,
+                settings=Settings(5e-3, 10, eps=1e-4), worst=1e-4) for variant in ("gpt-oss", "gpt-oss-balanced")],
+    *family_cases("deepseek-v2", cuts=True),
+    *family_cases("deepseek-v2-groups"),
+    *family_cases("deepseek-v3", cuts=True),
+    *family_cases("deepseek-v3-halves"),
     *family_cases("gpt2", cuts=True),
     *family_cases("gpt2-untied"),
 ]

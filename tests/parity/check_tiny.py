@@ -102,8 +102,8 @@ def check_case(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
 
 
 # What a reader of an adapter acts on. Lists are sets; absent and null mean the default, which is falsy.
-CONFIG_KEYS = ("peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "target_modules", "exclude_modules",
-               "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora",
+CONFIG_KEYS = ("peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "target_modules", "target_parameters",
+               "exclude_modules", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora",
                "fan_in_fan_out", "bias", "trainable_token_indices", "init_lora_weights", "inference_mode", "base_model_name_or_path")
 
 

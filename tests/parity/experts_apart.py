@@ -13,7 +13,10 @@ NAMES = {
     "mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
     "qwen2_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
     "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
+    "deepseek_v2": ("mlp", "gate_proj", "up_proj", "down_proj"),
+    "deepseek_v3": ("mlp", "gate_proj", "up_proj", "down_proj"),
 }
+BARE_ROUTERS = ("deepseek_v2", "deepseek_v3")  # a parameter in transformers 4 too: no adapter of all linear layers sits on it
 
 
 def stored(weights: dict[str, torch.Tensor], model_type: str) -> dict[str, torch.Tensor]:
@@ -43,25 +46,28 @@ def linear(weight: torch.Tensor) -> nn.Linear:
 class SparseMlp(nn.Module):
     """transformers 4's block over the weights of transformers 5's."""
 
-    def __init__(self, block, projections, normalise: bool):
+    def __init__(self, block, projections, normalise: bool, bare_router: bool):
         super().__init__()
         self.projections, self.top_k, self.normalise = projections, block.gate.top_k, normalise
-        self.gate = linear(block.gate.weight)
+        self.gate = block.gate if bare_router else linear(block.gate.weight)
         self.experts = nn.ModuleList()
         for gate_up, down in zip(block.experts.gate_up_proj, block.experts.down_proj):
             gate, up = gate_up.chunk(2)
             self.experts.append(nn.ModuleDict(dict(zip(projections, map(linear, (gate, up, down))))))
-        for name in ("shared_expert", "shared_expert_gate"):
+        for name in ("shared_expert", "shared_expert_gate", "shared_experts"):
             if hasattr(block, name):
                 setattr(self, name, getattr(block, name))
 
     def forward(self, x):
         shape = x.shape
         x = x.reshape(-1, shape[-1])
-        self.logits = self.gate(x)
-        weights, chosen = torch.topk(self.logits.float().softmax(-1), self.top_k)
-        if self.normalise:
-            weights = weights / weights.sum(-1, keepdim=True)
+        if isinstance(self.gate, nn.Linear):
+            self.logits = self.gate(x)
+            weights, chosen = torch.topk(self.logits.float().softmax(-1), self.top_k)
+            if self.normalise:
+                weights = weights / weights.sum(-1, keepdim=True)
+        else:
+            self.logits, weights, chosen = self.gate(x)
         y = torch.zeros_like(x)
         for number, expert in enumerate(self.experts):
             rows, slot = torch.where(chosen == number)
@@ -70,6 +76,8 @@ class SparseMlp(nn.Module):
             y = y.index_add(0, rows, own * weights[rows, slot, None])
         if hasattr(self, "shared_expert"):
             y = y + torch.sigmoid(self.shared_expert_gate(x)) * self.shared_expert(x)
+        if hasattr(self, "shared_experts"):
+            y = y + self.shared_experts(x)
         return y.reshape(shape)
 
 
@@ -83,14 +91,28 @@ def apart(model) -> None:
     for layer in model.model.layers:
         if not hasattr(layer.mlp, "experts"):
             continue
-        own = SparseMlp(layer.mlp, projections, normalise)
+        own = SparseMlp(layer.mlp, projections, normalise, model_type in BARE_ROUTERS)
         if block != "mlp":
             del layer.mlp
             object.__setattr__(layer, "mlp", own)  # who calls it; its parameters have the other name
         setattr(layer, block, own)
     # transformers would look for its own routers; balance_loss does it for these.
-    model.config.router_weight = model.config.router_aux_loss_coef if model.config.output_router_logits else 0
+    balanced = model_type not in BARE_ROUTERS and model.config.output_router_logits
+    model.config.router_weight = model.config.router_aux_loss_coef if balanced else 0
     model.config.output_router_logits = False
+
+
+def scores_of(router, logits) -> tuple[torch.Tensor, tuple[torch.Tensor, int]]:
+    """What a router ranks experts by, those of groups that are out at -inf; and the scores of groups and how many are chosen."""
+    correction = getattr(router, "e_score_correction_bias", None)
+    scores = logits.softmax(-1) if correction is None else logits.sigmoid() + correction
+    groups = getattr(router, "num_group", None) or 1
+    if groups == 1:
+        return scores, (scores.new_zeros(len(scores), 1), 1)
+    apart_ = scores.unflatten(1, (groups, -1))
+    best = apart_.topk(1 if correction is None else 2, -1)[0].sum(-1)
+    out = torch.ones_like(best, dtype=torch.bool).scatter(1, best.topk(router.topk_group, -1)[1], False)
+    return apart_.masked_fill(out.unsqueeze(-1), -torch.inf).flatten(1), (best, router.topk_group)
 
 
 def check_margins(model, batch) -> None:
@@ -98,10 +120,14 @@ def check_margins(model, batch) -> None:
     margins = []
 
     def look(router, _, out):
-        scores = out[0].float().softmax(-1).sort(-1, descending=True)[0]
-        margins.append((scores[:, router.top_k - 1] - scores[:, router.top_k]).min().item())
+        scores, groups = scores_of(router, out[0].float())
+        for ranked, chosen in ((scores, router.top_k), groups):
+            if chosen < ranked.shape[1]:
+                ranked = ranked.sort(-1, descending=True)[0]
+                margins.append((ranked[:, chosen - 1] - ranked[:, chosen]).min().item())
 
-    hooks = [layer.mlp.gate.register_forward_hook(look) for layer in model.model.layers if hasattr(layer.mlp, "experts")]
+    blocks = [layer.mlp for layer in model.model.layers if hasattr(layer.mlp, "experts")]
+    hooks = [(block.router if hasattr(block, "router") else block.gate).register_forward_hook(look) for block in blocks]
     with torch.no_grad():
         for row in batch:
             model(input_ids=torch.tensor([row["input_ids"]]), use_cache=False)

@@ -167,7 +167,7 @@ def check_joined(case: cases.Case, model, root: Path) -> None:
 
 def train_case(case: cases.Case, batches, root: Path) -> dict:
     model = build(case, root)
-    if model.config.model_type in experts_apart.NAMES:
+    if model.config.model_type in (*experts_apart.NAMES, "gpt_oss"):
         experts_apart.check_margins(load(case.variant, root), batches[0])
     if case.init_from and case.lora:
         save_initial_adapter(case, model)
@@ -217,6 +217,7 @@ def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
         neox = model.config.model_type == "gpt_neox"  # whose files have another name for the head
         names = {n: n.replace("lm_head.", "embed_out.") if neox else n for n, _ in model.named_parameters()}
         weights = {names[n]: p.detach().clone() for n, p in model.named_parameters()}
+        weights |= {n: b.clone() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias")}
         return experts_apart.stored(weights, model.config.model_type)
     return effective_weights(model) if case.compare_effective else adapter_tensors(model)
 

@@ -1,7 +1,7 @@
 """Fifty updates of each optimizer by its reference implementation, and fifty rates of each schedule, for
 tests/engine/optimizer_reference_test.cpp.
 
-    python tests/parity/make_optimizer_goldens.py    # needs torch 2.11, transformers and schedulefree==1.4.1
+    python tests/parity/make_optimizer_goldens.py    # needs torch 2.11, transformers, schedulefree==1.4.1 and lion-pytorch==0.2.5
 
 torch.optim.Muon orthogonalizes in bf16; here it does so in fp32 as forge does on a CPU ("muon"), and once as it is
 ("muon_bf16"), which shows how far that rounding leads.
@@ -10,6 +10,7 @@ import pathlib
 
 import schedulefree
 import torch
+from lion_pytorch import Lion
 from safetensors.torch import save_file
 from transformers import get_scheduler
 from transformers.optimization import Adafactor
@@ -74,12 +75,27 @@ def schedule_free(weights):
     return [optimizer]
 
 
+def adamw(weights):
+    return [torch.optim.AdamW(groups(weights, SHAPES), lr=RATE)]
+
+
+def sgd(weights):
+    return [torch.optim.SGD(groups(weights, SHAPES), lr=RATE, momentum=0.9)]
+
+
+def lion(weights):
+    return [Lion(groups(weights, SHAPES), lr=RATE, betas=(0.9, 0.99))]
+
+
 run("adafactor", adafactor)
 run("schedule_free", schedule_free)
 run("muon_bf16", muon)
 in_bf16, torch.Tensor.bfloat16 = torch.Tensor.bfloat16, torch.Tensor.float
 run("muon", muon)
 torch.Tensor.bfloat16 = in_bf16
+
+for name, make in (("adamw", adamw), ("sgd", sgd), ("lion", lion)):
+    run(name, make)
 
 SCHEDULES = {
     "constant_with_warmup": (5, {}),

@@ -79,6 +79,8 @@ def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: floa
     noise = torch.randn(tensor.shape, generator=generator)
     if name.endswith("bias"):
         return 0.3 * noise
+    if name.endswith("sinks"):
+        return noise
     if "norm" in name or ".ln_" in name:
         return norm + 0.2 * noise
     if any(table in name for table in ("embed_tokens", "embed_in", "word_embeddings", "wte", "wpe")):
@@ -157,6 +159,14 @@ GPT2 = (
        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 )
 EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+GPT_OSS = (
+    LLAMAS_OWN
+    | family("gpt_oss", "GptOssForCausalLM")
+    # A limit that gates and what they let through reach.
+    | {"num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 24, "sliding_window": 8, "swiglu_limit": 1.0}
+)
+LATENT = {"num_key_value_heads": 4, "head_dim": None, "kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6,
+          "v_head_dim": 8, "moe_intermediate_size": 24, "num_experts_per_tok": 2}
 STABLELM = LAYER_NORM | family("stablelm", "StableLmForCausalLM")
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
@@ -358,7 +368,102 @@ VARIANT_CONFIGS = {
     | {"num_key_value_heads": 1, "decoder_sparse_step": 2, "tie_word_embeddings": True},
     "gpt2": GPT2 | {"n_inner": 88, "tie_word_embeddings": True},
     "gpt2-untied": GPT2 | {"n_inner": 56, "tie_word_embeddings": False, "activation_function": "gelu_pytorch_tanh"},
+    "gpt-oss": GPT_OSS
+    | {
+        "attention_bias": True,
+        "head_dim": 12,
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "original_max_position_embeddings": 16,
+            "truncate": False,
+        },
+    },
+    "gpt-oss-balanced": GPT_OSS
+    | OLD
+    | {
+        "attention_bias": False,
+        "num_key_value_heads": 1,
+        "num_experts_per_tok": 3,
+        "swiglu_alpha": 1.3,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+        "tie_word_embeddings": True,
+        "output_router_logits": True,
+        "router_aux_loss_coef": 0.3,
+    },
+    "deepseek-v2": LLAMAS_OWN
+    | family("deepseek_v2", "DeepseekV2ForCausalLM")
+    | LATENT
+    | {"q_lora_rank": None, "n_routed_experts": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 1.3},
+    "deepseek-v2-groups": LLAMAS_OWN
+    | family("deepseek_v2", "DeepseekV2ForCausalLM")
+    | LATENT
+    | {
+        "q_lora_rank": 14,
+        "attention_bias": True,
+        "n_routed_experts": 6,
+        "n_shared_experts": 1,
+        "n_group": 3,
+        "topk_group": 2,
+        "topk_method": "group_limited_greedy",
+        "v_head_dim": 16,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "mscale": 0.7,
+            "mscale_all_dim": 0.7,
+            "original_max_position_embeddings": 16,
+        },
+    },
+    "deepseek-v3": LLAMAS_OWN
+    | family("deepseek_v3", "DeepseekV3ForCausalLM")
+    | LATENT
+    | {
+        "q_lora_rank": 14,
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "n_group": 4,
+        "topk_group": 2,
+        "routed_scaling_factor": 2.5,
+        "norm_topk_prob": True,
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 16,
+        },
+    },
+    "deepseek-v3-halves": LLAMAS_OWN
+    | family("deepseek_v3", "DeepseekV3ForCausalLM")
+    | LATENT
+    | {
+        "q_lora_rank": 14,
+        "attention_bias": True,
+        "rope_interleave": False,
+        "n_routed_experts": 4,
+        "n_shared_experts": 2,
+        "first_k_dense_replace": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "norm_topk_prob": False,
+        "tie_word_embeddings": True,
+    },
 }
+
+
+# Of variants whose experts' scores come too close with the seed of their place (experts_apart.check_margins).
+SEEDS = {"gpt-oss": 300}
 
 
 def write_variants() -> None:
@@ -368,7 +473,7 @@ def write_variants() -> None:
     base_json = json.loads((BASE / "config.json").read_text())
     for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
-        weights = random_weights(AutoConfig.for_model(**merged), seed)
+        weights = random_weights(AutoConfig.for_model(**merged), SEEDS.get(name, seed))
         if merged["model_type"] == "gpt_neox":  # as its files say, which transformers 5 renames when it reads them
             weights = {n.replace("lm_head.", "embed_out."): t for n, t in weights.items()}
         own_norms = "gemma" in merged["model_type"]

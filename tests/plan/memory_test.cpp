@@ -44,8 +44,8 @@ ActivationShape tiny_shape(Checkpointing checkpointing) {
   shape.spec.head_dim = 4;
   shape.adapter.type = AdapterType::lora;
   shape.adapter.rank = 2;
-  shape.sites = adapter_sites(shape.spec, shape.adapter);
-  shape.recompute = recomputed_by({shape.spec, module_training(shape.spec, shape.adapter, shape.sites)}, checkpointing);
+  record_modules(shape, adapter_sites(shape.spec, shape.adapter));
+  shape.recompute = recomputed_by({shape.spec, *shape.trains}, checkpointing);
   shape.micro_batch_tokens = 10;
   shape.supervised_tokens = 5;
   return shape;
@@ -119,12 +119,12 @@ TEST_CASE("saved activations of the reference provider by checkpointing") {
 TEST_CASE("nothing is saved below the lowest trained layer, and frozen linears do not save their input") {
   ActivationShape shape = tiny_shape(Checkpointing::full);
   shape.adapter.layers_to_transform = {1};
-  shape.sites = adapter_sites(shape.spec, shape.adapter);
+  record_modules(shape, adapter_sites(shape.spec, shape.adapter));
   CHECK(line(reference_activation_lines(shape), "saved activations") == 10 * 4 * 8);
   ActivationShape some = tiny_shape(Checkpointing::none);
   const int64_t all = line(reference_activation_lines(some), "saved activations");
   some.adapter.target_modules = {"q_proj"};
-  some.sites = adapter_sites(some.spec, some.adapter);
+  record_modules(some, adapter_sites(some.spec, some.adapter));
   // gone: S of six linears, the MLP's input 8 and product 24, the joined attention output 8
   CHECK(all - line(reference_activation_lines(some), "saved activations") ==
         10 * 2 * 4 * (6 * 2 + 8 + 24 + 8));
@@ -147,6 +147,7 @@ TEST_CASE("other types, dropout and grouped heads keep more") {
 TEST_CASE("the logits chunk is bounded") {
   ActivationShape shape = tiny_shape(Checkpointing::none);
   shape.spec.vocab_size = 1 << 20;
+  record_modules(shape, adapter_sites(shape.spec, shape.adapter));
   shape.supervised_tokens = shape.micro_batch_tokens = 2000;
   const int64_t chunk = line(reference_activation_lines(shape), "logits chunk");
   CHECK(chunk > kHeadChunk * 4 * (1 << 20));

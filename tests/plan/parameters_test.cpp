@@ -53,6 +53,53 @@ TEST_CASE("parameter counts equal those of transformers and PEFT") {
   }
 }
 
+// By transformers 5.23 and peft 0.21; V3's e_score_correction_bias, a buffer there, is a parameter that is never trained here.
+TEST_CASE("models with experts and latent attention have transformers' and PEFT's counts") {
+  struct Row {
+    const char* name;
+    int64_t total, constant, o16;
+  };
+  const Row rows[] = {{"gpt-oss-20b", 20914757184, 0, 2678784},
+                      {"deepseek-v3", 671026404352, 14848, 22986752},
+                      {"deepseek-v2-lite", 15706484224, 0, 1769472}};
+  for (const Row& row : rows) {
+    INFO(row.name);
+    const ModelSpec spec = model(row.name);
+    CHECK(count_parameters(base_parameters(spec)).total == row.total + row.constant);
+    CHECK(trainable(spec, {}) == row.total);
+    CHECK(trainable(spec, lora(16, {"o_proj"})) == row.o16);
+    for (const Parameter& p : run_parameters(spec, lora(16), Quantization::nf4)) {
+      INFO(p.name);
+      if (p.name.find("mlp.gate.") != p.name.npos || p.name.find("router") != p.name.npos) CHECK_FALSE(p.quantized);
+    }
+  }
+  const ModelSpec oss = model("gpt-oss-20b");
+  CHECK(trainable(oss, lora(16)) == 7962624);
+  AdapterConfig joined = lora(16);
+  joined.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  CHECK(trainable(oss, joined) == 184909824);
+}
+
+TEST_CASE("adapters of joined experts are named and refused as PEFT does") {
+  const ModelSpec spec = model("gpt-oss-20b");
+  AdapterConfig adapter = lora(4, {"q_proj"});
+  const auto names_of = [&](std::vector<std::string> targets) {
+    adapter.target_parameters = std::move(targets);
+    std::vector<std::string> names;
+    for (const AdapterSite& site : adapter_sites(spec, adapter))
+      if (site.layer == 0 && site.experts > 0) names.push_back(site.adapter);
+    return names;
+  };
+  const std::string holder = "model.layers.0.mlp.experts";
+  CHECK(names_of({"experts.down_proj", "experts.gate_up_proj"}) == std::vector<std::string>{holder + ".base_layer", holder});
+  CHECK(names_of({"mlp.experts.gate_up_proj"}) == std::vector<std::string>{holder});
+  adapter.target_parameters = {"mlp.experts.up_proj"};
+  CHECK(error_of([&] { adapter_sites(spec, adapter); }).find("names no tensor that holds all experts") != std::string::npos);
+  adapter.target_parameters = {"mlp.experts.down_proj"};
+  adapter.dropout = 0.1;
+  CHECK(error_of([&] { adapter_sites(spec, adapter); }).find("adapter.dropout") != std::string::npos);
+}
+
 TEST_CASE("the linear weights of an 8B decoder are those that quantise") {
   int64_t quantized = 0;
   for (const Parameter& p : run_parameters(model("llama-3.1-8b"), lora(16), Quantization::nf4))

@@ -77,6 +77,7 @@ TEST_CASE("what was not measured on such a processor is marked in the plan") {
   shape.trains_base = true;
   shape.precision = shape.storage = Precision::bf16;
   shape.micro_batch_tokens = shape.supervised_tokens = shape.longest_sequence = 64;
+  record_modules(shape, {});
   const auto formula = [&](InstructionSet set) {
     shape.instructions = set;
     for (const MemoryLine& line : fused_activation_lines(shape))

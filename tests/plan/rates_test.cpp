@@ -88,7 +88,7 @@ TEST_CASE("the work of a step's list is every product once, and an adapter's bes
   spec.vocab_size = 100, spec.hidden_size = 32, spec.intermediate_size = 80, spec.num_layers = 2;
   spec.num_heads = 4, spec.num_kv_heads = 2, spec.head_dim = 8;
   ModuleTraining training;
-  training.ranks["model.layers.1.self_attn.q_proj"] = 3;
+  training.adapters["model.layers.1.self_attn.q_proj"] = {3, ""};
   const Graph step = training_step({spec, training});
   const StepSizes sizes{10, 5};
   double linear = 0, adapters = 0, head = 0;
