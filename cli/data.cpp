@@ -103,7 +103,8 @@ int look(const Arguments& args, LoadedJob& loaded) {
   const Job& job = loaded.job;
   int64_t embedding_rows = 0;
   try {
-    const ModelSpec model = read_model_spec(job.model);
+    ModelSpec model = read_model_spec(job.model);
+    add_job_tokens(loaded, model);
     limit_length(loaded, model);
     embedding_rows = model.vocab_size;
   } catch (const Error&) {

@@ -54,7 +54,7 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, const Argum
 Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
                       Progress& progress, ObjectiveConfig& objective) {
   ModelText text = open_model_text(choice.text, choice.chat_template);
-  const ModelSpec model = read_model_spec(choice.model);
+  const ModelSpec model = spec_of(choice);
   text.embedding_rows = model.vocab_size;
   std::optional<std::string> file = args.text("--data");
   if (!file) {

@@ -139,6 +139,9 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   const MergeSource source = merge_source(args, progress);
   const ModelSpec& spec = source.model->spec();
   warn_of_window(spec, progress);
+  if (!source.choice.chat_template.added_tokens.empty() && source.choice.text == source.choice.run->job.model.path)
+    throw Error(ErrorKind::environment, "the run's tokens are added to its tokenizer when it ends")
+        .hint("finish the run, or merge the checkpoint (forge merge) and export that model");
   const std::string output = output_of(args, kind), file = std::string("model-") + format.name + ".gguf";
   const int64_t bytes = bytes_of_gguf(*source.model, format);
   const Templates templates = templates_of(args, source.choice);

@@ -8,6 +8,7 @@
 #include "core/families/stored_file.h"
 #include "core/objective/objective.h"
 #include "core/plan/adapter_folder.h"
+#include "core/plan/added_tokens.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/model_file.h"
 #include "core/run/output_dir.h"
@@ -146,6 +147,15 @@ void limit_length(LoadedJob& loaded, const ModelSpec& model) {
   if (model.rope.type != RopeType::dynamic) limit(model.max_position_embeddings, "max_position_embeddings");
 }
 
+void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {
+  if (loaded.job.model.add_tokens.empty() && loaded.job.model.add_tokens_from.empty()) return;
+  const TemplateChoice with = template_choice(loaded.job);
+  TemplateChoice without = with;
+  without.added_tokens.clear();
+  const std::string& path = loaded.job.model.path;
+  add_tokens(loaded, open_model_text(path, without).tokenizer, open_model_text(path, with).tokenizer, model);
+}
+
 namespace {
 
 // The inputs of a plan. If one cannot be read the others still are, so that all faults are reported.
@@ -163,6 +173,7 @@ class PlanParts {
       require_model();
       input_.model = read_model_spec(job().model);
       if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
+      add_job_tokens(line_.loaded, input_.model);
     });
     if (model) read_model(machine);
     // Otherwise a bad path or a broken file would be reported twice.

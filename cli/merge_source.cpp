@@ -76,19 +76,31 @@ bool takes_quantised(const Arguments& args, const ModelChoice& choice, BaseChoic
             " and back: what was trained); the difference of logits is measured and shown");
 }
 
+// The base with room for the tokens that adapters have besides.
+ModelSpec with_rows_of(const std::vector<WeightedAdapter>& adapters, const ModelSpec& base) {
+  ModelSpec most = base;
+  for (const WeightedAdapter& adapter : adapters)
+    if (ModelSpec own = spec_for(adapter.file, base); own.vocab_size > most.vocab_size) {
+      own.score_head = base.score_head;
+      own.tie_word_embeddings = base.tie_word_embeddings;
+      most = own;
+    }
+  return most;
+}
+
 }  // namespace
 
 MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice asked) {
   Chosen chosen = choose(args, progress);
   ModelChoice& choice = chosen.choice;
   const bool quantised = takes_quantised(args, choice, asked);
-  const ModelSpec spec = read_model_spec(choice.model);
-  std::unique_ptr<TensorFile> base = open_weights(spec, choice.model);
-  check_model_file(spec, *base, choice.model);
-  refuse_another_head(spec, *base, choice.model);
   std::vector<WeightedAdapter> adapters;
   for (const NamedAdapter& adapter : chosen.adapters)
     adapters.push_back({read_adapter_config(adapter.folder), adapter.weight});
+  const ModelSpec spec = with_rows_of(adapters, read_model_spec(choice.model));
+  std::unique_ptr<TensorFile> base = open_weights(spec, choice.model);
+  check_model_file(spec, *base, choice.model);
+  refuse_another_head(spec, *base, choice.model);
   if (quantised)
     base = quantised_base(std::move(base), spec, adapters.empty() ? AdapterConfig{} : adapters[0].file.config,
                           choice.run->job.model);

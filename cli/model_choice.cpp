@@ -17,6 +17,11 @@
 #include "providers/providers.h"
 
 namespace forge {
+ModelSpec spec_of(const ModelChoice& choice) {
+  const ModelSpec spec = read_model_spec(choice.model);
+  return choice.adapter ? spec_for(read_adapter_config(*choice.adapter), spec) : spec;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,6 +126,9 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
     choice.double_quantization = job.model.double_quantization;
   }
   choice.chat_template = template_choice(job);
+  // Its tokenizer has the tokens that were added.
+  const std::string finished = absolute(folder) + "/adapter";
+  if (!full && !job.model.add_tokens.empty() && file_exists(finished + "/tokenizer.json")) choice.text = finished;
   choice.precision = job.train.precision.value_or(Precision::fp32);
   choice.precision_reason = "as the run was trained";
   return choice;
@@ -129,6 +137,8 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
 // An adapter was trained on conversations as its own template writes them.
 void take_adapter(ModelChoice& choice, const std::string& folder) {
   choice.adapter = folder;
+  if (file_exists(folder + "/adapter_config.json") && spec_of(choice).base_vocab_size > 0 && file_exists(folder + "/tokenizer.json"))
+    choice.text = folder;
   if (find_chat_template(folder, /*with_tools=*/false)) choice.chat_template.folder = folder;
 }
 
@@ -202,7 +212,7 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
     if (args.has("--adapter")) take_adapter(choice, absolute(*args.text("--adapter")));
   }
   if (std::optional<std::string> name = args.text("--template"))
-    choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}, ""};
+    choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}, choice.chat_template.added_tokens, ""};
   if (std::optional<std::string> name = args.text("--precision")) {
     std::optional<Precision> precision = enum_of<Precision>(*name);
     if (!precision)
@@ -217,7 +227,7 @@ namespace {
 
 // The run's own provider; without one, or on another device, the first that can.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
-  ActivationShape shape{.spec = read_model_spec(choice.model), .cuda = device.cuda, .capability = device.gpu.compute_capability};
+  ActivationShape shape{.spec = spec_of(choice), .cuda = device.cuda, .capability = device.gpu.compute_capability};
   if (choice.adapter) shape.adapter = read_adapter_config(*choice.adapter).config;
   return able_provider(choice.run ? choice.run->provider : "", shape).name;
 }

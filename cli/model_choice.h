@@ -29,6 +29,9 @@ struct ModelChoice {
 // hub's cache on this machine. Throws Error(environment) for a name that is neither.
 std::string model_path(const std::string& name);
 
+// The model with what its adapter adds: a score head, or rows of tokens.
+ModelSpec spec_of(const ModelChoice& choice);
+
 // The options that these commands share.
 inline constexpr Option kModelOptions[] = {
     {"--model", "PATH", "a Hugging Face folder, a .gguf file, or org/name[@revision] in the hub's cache (forge fetch)"},

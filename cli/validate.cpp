@@ -49,7 +49,11 @@ void check_start(const LoadedJob& loaded) {
   if (!loaded.job.adapter.init_from) return;
   const bool there = file_exists(*loaded.job.adapter.init_from + "/adapter_config.json") &&
                      (file_exists(loaded.job.model.path) || is_directory(loaded.job.model.path));
-  if (there) check_start_adapter(loaded.job, read_model_spec(loaded.job.model), Data::optional);
+  if (!there) return;
+  ModelSpec model = read_model_spec(loaded.job.model);
+  LoadedJob with = loaded;
+  add_job_tokens(with, model);
+  check_start_adapter(with.job, model, Data::optional);
 }
 
 Verdict examine(const std::string& file, const std::vector<std::string>& sets) {

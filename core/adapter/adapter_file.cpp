@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/config/names.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/plan/adapter_folder.h"
@@ -31,6 +32,12 @@ Json target_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   return all ? last_components(sites) : adapter.target_modules;
 }
 
+// As PEFT reads it: a list is that of the input embedding.
+Json tokens_json(const AdapterConfig& adapter) {
+  const auto& tokens = adapter.trainable_token_indices;
+  return tokens.size() == 1 && tokens.count("") ? Json(tokens.at("")) : Json(tokens);
+}
+
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
                  const std::string& model_name, int64_t widen, bool scores, bool transposed) {
   // This set of keys in alphabetical order, as PEFT writes them: older versions refuse unknown keys.
@@ -43,8 +50,10 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["alpha_pattern"] = alpha_pattern;
   json["auto_mapping"] = nullptr;
   json["base_model_name_or_path"] = model_name;
-  json["bias"] = "none";
-  json["exclude_modules"] = adapter.exclude_modules.empty() ? Json(nullptr) : Json(adapter.exclude_modules);
+  json["bias"] = name_of(adapter.bias);
+  json["exclude_modules"] = adapter.exclude_modules.empty() ? Json(nullptr)
+                            : adapter.exclude_is_regex      ? Json(adapter.exclude_modules.at(0))
+                                                            : Json(adapter.exclude_modules);
   json["fan_in_fan_out"] = transposed;
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;
@@ -60,6 +69,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["target_modules"] = target_json(sites, adapter);
   if (!adapter.target_parameters.empty()) json["target_parameters"] = adapter.target_parameters;
   json["task_type"] = scores ? "SEQ_CLS" : "CAUSAL_LM";
+  if (!adapter.trainable_token_indices.empty()) json["trainable_token_indices"] = tokens_json(adapter);
   json["use_dora"] = adapter.use_dora;
   json["use_rslora"] = adapter.use_rslora;
   return json;
@@ -113,7 +123,7 @@ void load_adapter(const std::string& folder, TrainableSet& trainables) {
 void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables, const AdapterConfig& adapter,
                              ResidualInit* residual) {
   c10::NoGradGuard no_grad;
-  if (adapter.init != LoraInit::pissa || adapter.init_from) return load_adapter(folder, trainables);
+  if (!changes_base(adapter)) return load_adapter(folder, trainables);
   read_adapter_tensors(folder, trainables, 2, [&](Trainable& item, const at::Tensor& value) {
     if (item.parameter.role != Role::lora_a && item.parameter.role != Role::lora_b) {
       item.master.copy_(value);

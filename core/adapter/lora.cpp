@@ -1,26 +1,16 @@
 #include "core/adapter/lora.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <cmath>
 
+#include "core/adapter/first_values.h"
 #include "core/base/error.h"
 #include "core/base/random.h"
 
 namespace forge {
 namespace {
-
-template <class Draw>
-void fill(at::Tensor master, Draw draw) {
-  at::Tensor values = at::empty(master.sizes(), at::kFloat);
-  float* out = values.data_ptr<float>();
-  at::parallel_for(0, values.numel(), 4096, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<float>(draw(static_cast<uint64_t>(i)));
-  });
-  master.copy_(values);
-}
 
 // A = √S Vᵀ, B = U √S / scale of the first `rank` singular triples, so that scale · B A is the principal
 // part.
@@ -29,6 +19,21 @@ std::pair<at::Tensor, at::Tensor> principal_factors(const at::Tensor& weight, co
   at::Tensor root = (s.narrow(0, 0, site.rank) / site.scale).sqrt();
   return {(root.unsqueeze(1) * vt.narrow(0, 0, site.rank)).contiguous(),
           (u.narrow(1, 0, site.rank) * root).contiguous()};
+}
+
+// The first `rank` columns of Q and rows of R, W = Q R. The scale is not divided out, so that scale · B A is what leaves the base.
+std::pair<at::Tensor, at::Tensor> orthogonal_factors(const at::Tensor& weight, const AdapterSite& site) {
+  auto [q, r] = at::linalg_qr(weight.to(at::kFloat));
+  return {r.narrow(0, 0, site.rank).contiguous(), q.narrow(1, 0, site.rank).contiguous()};
+}
+
+// What the blocks of a weight do not hold of it. [out, in], fp32
+at::Tensor quantisation_error(const LinearSpec& linear, const AdapterSite& site, const TensorFile& original) {
+  const int64_t index = original.find(site.module + ".weight");
+  FORGE_CHECK(index >= 0 && linear.quantized.defined(), "no quantised weight " << site.module);
+  at::Tensor exact = at::empty({site.out_features, site.in_features}, at::kFloat);
+  original.read_f32(static_cast<size_t>(index), exact.data_ptr<float>());
+  return exact.sub_(base_weight(linear, at::kFloat).to(at::kCPU, at::kFloat));
 }
 
 Trainable& part(TrainableSet& trainables, const AdapterSite& site, const char* suffix) {
@@ -54,35 +59,39 @@ void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<Ad
 }
 
 ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
-                                const AdapterConfig& adapter, int64_t seed) {
+                                const AdapterConfig& adapter, int64_t seed, const TensorFile* original) {
   c10::NoGradGuard no_grad;
   ResidualInit residual;
-  uint64_t key = static_cast<uint64_t>(seed);
   for (const AdapterSite& site : sites) {
     at::Tensor a = part(trainables, site, ".lora_A.weight").master,
                b = part(trainables, site, ".lora_B.weight").master;
     const LinearSpec& linear = *find_linear(model, site.module);
-    uint64_t stream = stream_of("lora_A/" + site.module);
+    const std::string stream = "lora_A/" + site.module;
     switch (adapter.init) {
-      case LoraInit::standard: {
-        double bound = 1 / std::sqrt(static_cast<double>(site.in_features));
-        fill(a, [&](uint64_t i) { return (2 * uniform(key, stream, i) - 1) * bound; });
+      case LoraInit::standard:
+        draw_uniform(a, seed, stream, 1 / std::sqrt(static_cast<double>(site.in_features)));
+        break;
+      case LoraInit::gaussian:
+        draw_normal(a, seed, stream, 1 / static_cast<double>(site.rank));
+        break;
+      case LoraInit::loftq: {
+        const auto factors = principal_factors(quantisation_error(linear, site, *original), site);
+        a.copy_(factors.first);
+        b.copy_(factors.second);
         break;
       }
-      case LoraInit::gaussian:
-        fill(a, [&](uint64_t i) { return normal(key, stream, i) / static_cast<double>(site.rank); });
-        break;
-      case LoraInit::pissa: {
-        FORGE_CHECK(linear.weight.defined(),
-                    "pissa on a quantised weight, which the plan refuses: " << site.module);
-        auto factors = principal_factors(linear.weight, site);
+      case LoraInit::pissa:
+      case LoraInit::olora: {
+        FORGE_CHECK(linear.weight.defined(), "a start out of a quantised weight, which the plan refuses: " << site.module);
+        const bool principal = adapter.init == LoraInit::pissa;
+        auto factors = principal ? principal_factors(linear.weight, site) : orthogonal_factors(linear.weight, site);
         a.copy_(factors.first);
         b.copy_(factors.second);
         residual.factors[site.module] = factors;
         break;
       }
     }
-    // The norm of the full weight: with PiSSA, too, W + scale · B A is the model's original weight.
+    // The norm of the full weight: with these starts, too, W + scale · B A is the model's original weight.
     if (adapter.use_dora)
       part(trainables, site, ".lora_magnitude_vector")
           .master.copy_(at::linalg_vector_norm(base_weight(linear, model.type).to(at::kFloat), 2, {1}));

@@ -39,6 +39,8 @@ std::string type_text(const Field& field) {
       return "list of whole numbers";
     case FieldKind::integer_map:
       return "names to whole numbers";
+    case FieldKind::integer_lists:
+      return "list of whole numbers, or names to such lists";
     case FieldKind::number_map:
       return "names to numbers";
     case FieldKind::text_map:
@@ -46,7 +48,7 @@ std::string type_text(const Field& field) {
     case FieldKind::scalar_map:
       return "names to values";
     case FieldKind::targets:
-      return "`all-linear`, list of names, or regex";
+      return (field.choices.empty() ? "" : "`all-linear`, ") + std::string("list of names, or regex");
     case FieldKind::section:
       return "keys";
     case FieldKind::sections:

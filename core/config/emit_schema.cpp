@@ -57,7 +57,7 @@ Json forms(const Field& field, void* object) {
     case FieldKind::texts:
       return one_or_list(text_schema(), Json::object());
     case FieldKind::targets:
-      return one_or_list(text_schema(), {{"minItems", 1}});
+      return one_or_list(text_schema(), field.choices.empty() ? Json::object() : Json{{"minItems", 1}});
     case FieldKind::numbers:
     case FieldKind::integers: {
       Json item = ranged(field.kind == FieldKind::numbers ? "number" : "integer", field);
@@ -67,6 +67,10 @@ Json forms(const Field& field, void* object) {
     }
     case FieldKind::integer_map:
       return Json::array({{{"type", "object"}, {"additionalProperties", ranged("integer", field)}}});
+    case FieldKind::integer_lists: {
+      Json ids{{"type", "array"}, {"items", ranged("integer", field)}};
+      return Json::array({ids, {{"type", "object"}, {"additionalProperties", ids}}});
+    }
     case FieldKind::number_map:
       return Json::array({{{"type", "object"}, {"additionalProperties", ranged("number", field)}}});
     case FieldKind::text_map:

@@ -35,6 +35,7 @@ enum class FieldKind {
   number_map,   // std::map<std::string, double>
   text_map,     // std::map<std::string, std::string>
   scalar_map,   // std::map<std::string, Scalar>
+  integer_lists,  // std::map<std::string, std::vector<int64_t>>; a plain list is the one of ""
   targets,      // all-linear, a regex (std::string), or names (std::vector<std::string>)
   section,      // a struct with its own table
   sections,     // a list of structs
@@ -55,7 +56,7 @@ enum class KeyRole {
 // monostate: null for an optional key, auto for one that the plan decides.
 using FieldValue = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
                                 std::vector<double>, std::vector<int64_t>, std::map<std::string, int64_t>,
-                                std::map<std::string, double>, std::map<std::string, std::string>,
+                                std::map<std::string, std::vector<int64_t>>, std::map<std::string, double>, std::map<std::string, std::string>,
                                 std::map<std::string, Scalar>>;
 
 struct Field {

@@ -60,6 +60,8 @@ constexpr FieldKind kind_of() {
     return FieldKind::integers;
   else if constexpr (std::is_same_v<M, std::map<std::string, int64_t>>)
     return FieldKind::integer_map;
+  else if constexpr (std::is_same_v<M, std::map<std::string, std::vector<int64_t>>>)
+    return FieldKind::integer_lists;
   else if constexpr (std::is_same_v<M, std::map<std::string, double>>)
     return FieldKind::number_map;
   else if constexpr (std::is_same_v<M, std::map<std::string, std::string>>)

@@ -20,7 +20,8 @@ using Auto = std::optional<T>;  // written `auto` in the file
 enum class Quantization { none, nf4, fp4, int8 };
 enum class ModelInit { file, random };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
-enum class LoraInit { standard, gaussian, pissa };  // written default | gaussian | pissa
+enum class LoraInit { standard, gaussian, pissa, olora, loftq };  // written default | gaussian | pissa | olora | loftq
+enum class LoraBias { none, lora_only };
 enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
 // What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
@@ -69,6 +70,8 @@ struct ModelConfig {
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
   std::optional<std::string> repo, revision;  // of the hub, in whose cache `path` then lies
+  std::vector<std::string> add_tokens;               // texts that become one token each
+  std::map<std::string, std::string> add_tokens_from;  // of those: a text whose tokens' mean a row starts from
 };
 
 struct AdapterConfig {
@@ -82,7 +85,11 @@ struct AdapterConfig {
   // Parameters that are no linear layer to PEFT: a layer's experts in one tensor ("mlp.experts.down_proj").
   std::vector<std::string> target_parameters;
   std::vector<std::string> exclude_modules;
+  bool exclude_is_regex = false;  // the file gave one string that is a regex
   std::vector<std::string> modules_to_save;
+  // Rows that are trained: a module → ids of tokens. "": the input embedding, which the file gives as a plain list.
+  std::map<std::string, std::vector<int64_t>> trainable_token_indices;
+  LoraBias bias = LoraBias::none;
   bool use_rslora = false;
   bool use_dora = false;
   LoraInit init = LoraInit::standard;
@@ -92,6 +99,10 @@ struct AdapterConfig {
   std::vector<int64_t> layers_to_transform;  // empty: all layers
   std::optional<std::string> init_from;      // a PEFT adapter folder
 };
+// Whether the adapter starts as a part of the base weights, which lose it (pissa, olora): W ← W − scale · B A.
+inline bool changes_base(const AdapterConfig& adapter) {
+  return (adapter.init == LoraInit::pissa || adapter.init == LoraInit::olora) && !adapter.init_from;
+}
 
 struct AdvantageConfig {
   Baseline baseline = Baseline::group;

@@ -27,6 +27,13 @@ std::vector<Field> model_fields() {
           "The model of init: random, by config.json's settings: {model_type: llama, vocab_size: 8192, hidden_size: 256, ...}. They replace "
           "the folder's config.json one by one, or as a whole where model_type differs.")
           .role(KeyRole::identity),
+      key("add_tokens", &ModelConfig::add_tokens,
+          "Texts that become one token each. Their rows of the embedding and of the head are trained; with an adapter they are stored in it "
+          "(adapter.trainable_token_indices), and the adapter's tokenizer has them.")
+          .role(KeyRole::identity),
+      key("add_tokens_from", &ModelConfig::add_tokens_from,
+          "Where rows of added tokens start: {token: a text}, from the mean of the rows of that text's tokens; others from the mean of all rows.")
+          .role(KeyRole::identity),
       key("quantization", &ModelConfig::quantization,
           "Quantization of the frozen linear layers. The embedding and the LM head are not quantized.")
           .role(KeyRole::identity),
@@ -36,24 +43,21 @@ std::vector<Field> model_fields() {
   };
 }
 
-// The three forms of target_modules share two members.
-Field target_modules() {
-  Entry entry = key("target_modules", &AdapterConfig::target_modules,
-                    "Linear layers to adapt: all-linear, a list of module name suffixes, or a regex that "
-                    "matches the full module path.")
-                    .kind(FieldKind::targets)
-                    .words({"all-linear"});
-  entry.field.get = [](const void* object) -> FieldValue {
+// A list of names, a regex or all-linear: the forms share two members, and null is the empty list.
+Field modules_key(const char* name, std::vector<std::string> AdapterConfig::*modules, bool AdapterConfig::*is_regex,
+                  std::vector<std::string> words, const char* doc) {
+  Entry entry = key(name, modules, doc).kind(FieldKind::targets).words(words);
+  entry.field.get = [=](const void* object) -> FieldValue {
     const auto& adapter = *static_cast<const AdapterConfig*>(object);
-    bool word = adapter.target_modules == std::vector<std::string>{"all-linear"};
-    if (adapter.target_is_regex || word) return adapter.target_modules.at(0);
-    return adapter.target_modules;
+    const std::vector<std::string>& given = adapter.*modules;
+    if (adapter.*is_regex || (!words.empty() && given == words)) return given.at(0);
+    return given;
   };
-  entry.field.set = [](void* object, FieldValue value) {
+  entry.field.set = [=](void* object, FieldValue value) {
     auto& adapter = *static_cast<AdapterConfig*>(object);
     const auto* text = std::get_if<std::string>(&value);
-    adapter.target_is_regex = text && *text != "all-linear";
-    adapter.target_modules = text ? std::vector{*text} : std::get<std::vector<std::string>>(value);
+    adapter.*is_regex = text && (words.empty() || *text != words[0]);
+    adapter.*modules = text ? std::vector{*text} : std::get<std::vector<std::string>>(value);
   };
   return std::move(entry.field);
 }
@@ -70,22 +74,29 @@ std::vector<Field> adapter_fields() {
       key("dropout", &AdapterConfig::dropout, "Dropout on the input of the adapter during training.")
           .at_least(0)
           .below(1),
-      target_modules(),
+      modules_key("target_modules", &AdapterConfig::target_modules, &AdapterConfig::target_is_regex, {"all-linear"},
+                  "Layers to adapt: all-linear (every linear layer but the head), a list of module name suffixes, or a regex that "
+                  "matches the full module path. embed_tokens and lm_head by name."),
       key("target_parameters", &AdapterConfig::target_parameters,
           "Tensors that hold all experts of a layer, to adapt expert by expert beside target_modules: "
           "mlp.experts.gate_up_proj (gpt-oss). As PEFT's key of this name."),
-      key("exclude_modules", &AdapterConfig::exclude_modules,
-          "Module name suffixes to leave out of target_modules."),
+      modules_key("exclude_modules", &AdapterConfig::exclude_modules, &AdapterConfig::exclude_is_regex, {},
+                  "What to leave out of target_modules: module name suffixes, or a regex that matches the full module path."),
       key("modules_to_save", &AdapterConfig::modules_to_save,
           "Modules to train in full and store with the adapter, such as lm_head."),
+      key("trainable_token_indices", &AdapterConfig::trainable_token_indices,
+          "Ids of tokens whose rows of the embedding are trained, and of a head that shares its weights; or module names to such lists: "
+          "{embed_tokens: [5, 7], lm_head: [5, 7]}.")
+          .at_least(0),
+      key("bias", &AdapterConfig::bias, "Which biases are trained: none, or those of the adapted layers (lora_only).").later({"all"}),
       key("use_rslora", &AdapterConfig::use_rslora,
           "Scale by alpha / sqrt(rank) instead of alpha / rank (rank-stabilized LoRA)."),
       key("use_dora", &AdapterConfig::use_dora,
           "Train a magnitude per output row in addition to the direction (DoRA)."),
       key("init", &AdapterConfig::init,
           "Initialization of the adapter: PEFT's default (A uniform, B zero), gaussian (A normal, B zero), "
-          "or the principal singular vectors of the weight (pissa).")
-          .later({"loftq", "olora", "eva", "corda", "orthogonal"}),
+          "the principal singular vectors of the weight (pissa), its QR decomposition (olora), or what quantization lost of it (loftq).")
+          .later({"eva", "corda", "orthogonal"}),
       key("lora_plus_ratio", &AdapterConfig::lora_plus_ratio,
           "Learning rate of B divided by that of A (LoRA+).")
           .above(0),

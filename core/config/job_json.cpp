@@ -24,6 +24,8 @@ Json json_of(const FieldValue& value, const Field& field) {
           return nullptr;
         else if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::map<std::string, Scalar>>)
           return forge::json_of(item);
+        else if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::map<std::string, std::vector<int64_t>>>)
+          return item.size() == 1 && item.count("") ? Json(item.at("")) : Json(item);
         else
           return Json(item);
       },

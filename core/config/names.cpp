@@ -14,7 +14,11 @@ const Names& names(AdapterType) {
   return all;
 }
 const Names& names(LoraInit) {
-  static const Names all{"default", "gaussian", "pissa"};
+  static const Names all{"default", "gaussian", "pissa", "olora", "loftq"};
+  return all;
+}
+const Names& names(LoraBias) {
+  static const Names all{"none", "lora_only"};
   return all;
 }
 const Names& names(ObjectiveType) {

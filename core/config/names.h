@@ -17,6 +17,7 @@ namespace forge {
 const std::vector<std::string>& names(Quantization);
 const std::vector<std::string>& names(AdapterType);
 const std::vector<std::string>& names(LoraInit);
+const std::vector<std::string>& names(LoraBias);
 const std::vector<std::string>& names(ObjectiveType);
 const std::vector<std::string>& names(DpoLoss);
 const std::vector<std::string>& names(NllMean);

@@ -50,6 +50,8 @@ class ValueReader {
         return list<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
       case FieldKind::integer_map:
         return map<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
+      case FieldKind::integer_lists:
+        return integer_lists(node);
       case FieldKind::number_map:
         return map<double>(node, [&](const Node& item) { return in_range(read_number(item), item); });
       case FieldKind::text_map:
@@ -160,6 +162,17 @@ class ValueReader {
     if (!good) return std::nullopt;
     return FieldValue(std::move(items));
   }
+  std::optional<FieldValue> integer_lists(const Node& node) {
+    const auto integers = [&](const Node& items) {
+      return list<int64_t>(items, [&](const Node& item) { return in_range(read_integer(item), item); });
+    };
+    if (node.is_map()) return map<std::vector<int64_t>>(node, integers);
+    std::optional<FieldValue> plain = integers(node);
+    if (!plain) return std::nullopt;
+    std::map<std::string, std::vector<int64_t>> lists;
+    if (auto& ids = std::get<std::vector<int64_t>>(*plain); !ids.empty()) lists[""] = std::move(ids);
+    return FieldValue(std::move(lists));
+  }
   // As written: false, 3, 0.5; anything else and all in quotes is text.
   std::optional<Scalar> scalar(const Node& node) {
     if (!node.is_scalar()) {
@@ -188,7 +201,7 @@ class ValueReader {
   }
   std::optional<FieldValue> targets(const Node& node) {
     std::optional<FieldValue> value = list<std::string>(node, [&](const Node& item) { return text(item); });
-    if (value && std::get<std::vector<std::string>>(*value).empty())
+    if (!field_.choices.empty() && value && std::get<std::vector<std::string>>(*value).empty())
       return refuse(node.at, "the list is empty", "write adapter: none to train without an adapter");
     return value;
   }

@@ -62,8 +62,8 @@ class PolicyRules {
     if (kl.weight == 0) {
       no_effect("objective.kl.estimator", "objective.kl.weight is 0");
       no_effect("objective.kl.in", "objective.kl.weight is 0");
-    } else if (job_.adapter.init == LoraInit::pissa && !job_.adapter.init_from) {
-      fault("objective.kl.weight", "pissa takes its factors out of the base, which is then gone", "write adapter.init: default");
+    } else if (changes_base(job_.adapter)) {
+      fault("objective.kl.weight", name_of(job_.adapter.init) + " takes its factors out of the base, which is then gone", "write adapter.init: default");
     } else if (kl.estimator == KlEstimator::k1 && kl.in == KlPlace::loss) {
       fault("objective.kl.estimator", "k1 in the loss has a gradient of 0 on average", "take k3, or in: reward");
     }
@@ -92,8 +92,8 @@ class PolicyRules {
             "lower it");
     if (job_.optimizer.type == OptimizerType::schedule_free)
       fault("optimizer.type", "schedule_free keeps an average of the weights, which the value network has none of", "take adamw");
-    if (job_.adapter.init == LoraInit::pissa && !job_.adapter.init_from)
-      fault("adapter.init", "pissa takes its factors out of the base, which the value network shares", "write adapter.init: default");
+    if (changes_base(job_.adapter))
+      fault("adapter.init", name_of(job_.adapter.init) + " takes its factors out of the base, which the value network shares", "write adapter.init: default");
   }
 
   void rollout() {
@@ -132,8 +132,10 @@ class PolicyRules {
       fault("adapter.use_dora", "servers load no DoRA", "remove it");
     else if (!adapter.modules_to_save.empty())
       fault("adapter.modules_to_save", "servers load no whole modules out of an adapter", "remove it");
-    else if (adapter.init == LoraInit::pissa && !adapter.init_from)
-      fault("adapter.init", "pissa takes its factors out of the base, which the server has whole", "write adapter.init: default");
+    else if (!adapter.trainable_token_indices.empty())
+      fault("adapter.trainable_token_indices", "servers load no rows of tokens out of an adapter", "remove it");
+    else if (changes_base(adapter))
+      fault("adapter.init", name_of(adapter.init) + " takes its factors out of the base, which the server has whole", "write adapter.init: default");
   }
 
   void tools() {

@@ -86,11 +86,15 @@ class Rules {
     if (quantized && job_.adapter.type == AdapterType::none)
       fault("model.quantization", name_of(model.quantization) + " weights cannot be trained themselves",
             "write adapter: lora");
-    if (quantized && job_.adapter.init == LoraInit::pissa && !job_.adapter.init_from)
+    if (quantized && changes_base(job_.adapter))
       fault("adapter.init",
-            "pissa takes its factors out of the base weights, which " + name_of(model.quantization) +
+            name_of(job_.adapter.init) + " takes its factors out of the base weights, which " + name_of(model.quantization) +
                 " blocks cannot follow",
             "write init: default, or model.quantization: none");
+    const bool loftq = job_.adapter.init == LoraInit::loftq && !job_.adapter.init_from;
+    if (loftq && !quantized)
+      fault("adapter.init", "loftq starts from what quantization lost of the base, which is not quantized", "write init: default, or model.quantization: nf4");
+    if (loftq && job_.adapter.use_dora) fault("adapter.init", "loftq is known without magnitudes (use_dora)", "remove one of them");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
     if (model.double_quantization && !has_scales)
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));
@@ -153,12 +157,12 @@ class Rules {
   }
   // A regex must match the whole path of a module, so a bare name or a comma list of names would match
   // nothing.
-  void check_target_regex(const std::string& text) {
+  void check_module_regex(const std::string& key, const std::string& text) {
     std::string bare;
     for (char c : text)
       if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ',' || c == ' ') bare += c;
-    if (bare != text) return check_regex("adapter.target_modules", text);
-    fault("adapter.target_modules",
+    if (bare != text) return check_regex(key, text);
+    fault(key,
           "the text \"" + text + "\" is one regex, which no module's whole path matches",
           "write the names as a list: [" + join(words_of(text), ", ") + "]");
   }
@@ -174,14 +178,17 @@ class Rules {
     if (adapter.alpha <= 0 && !adapter.init_from)
       fault("adapter.alpha", format_number(adapter.alpha) + " is out of range, expected above 0");
     if (adapter.target_is_regex)
-      check_target_regex(adapter.target_modules.at(0));
+      check_module_regex("adapter.target_modules", adapter.target_modules.at(0));
     else if (adapter.target_modules != std::vector<std::string>{"all-linear"}) {
       check_names("adapter.target_modules", adapter.target_modules);
       for (const std::string& name : adapter.target_modules)
         if (name == "all-linear")
           fault("adapter.target_modules", "all-linear stands alone, not beside other names");
     }
-    check_names("adapter.exclude_modules", adapter.exclude_modules);
+    if (adapter.exclude_is_regex)
+      check_module_regex("adapter.exclude_modules", adapter.exclude_modules.at(0));
+    else
+      check_names("adapter.exclude_modules", adapter.exclude_modules);
     check_names("adapter.modules_to_save", adapter.modules_to_save);
     for (const auto& [pattern, rank] : adapter.rank_pattern) check_regex("adapter.rank_pattern", pattern);
     for (const auto& [pattern, alpha] : adapter.alpha_pattern) check_regex("adapter.alpha_pattern", pattern);

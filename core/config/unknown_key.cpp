@@ -115,6 +115,8 @@ bool has_shape_of(const Field& field, const Node& value) {
     case FieldKind::integers:
     case FieldKind::targets:
       return !value.is_map();
+    case FieldKind::integer_lists:
+      return true;
     case FieldKind::integer_map:
     case FieldKind::number_map:
     case FieldKind::text_map:

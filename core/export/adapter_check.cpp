@@ -84,10 +84,19 @@ std::string refusal_of(const Attempt& attempt) {
   }
 }
 
+// The module of factors outside the layers; empty if there is none.
+std::string adapted_head(const Contents& contents) {
+  for (const auto& [module, factors] : contents.factors)
+    for (const char* head : {"lm_head", "embed_out"})
+      if (module == std::string(kPeft) + head) return head;
+  return "";
+}
+
 std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
   if (config.value("use_dora", Json(false)) == true) return "it does not read DoRA";
   if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";
   if (!contents.others.empty()) return "it reads low-rank factors only, and there is " + contents.others[0];
+  if (const std::string head = adapted_head(contents); !head.empty()) return "it reads no factors of " + head;
   if (check.most_rank > 512) return "it serves ranks up to 512, this has " + std::to_string(check.most_rank);
   return "";
 }
@@ -96,6 +105,7 @@ std::string llama_cpp_refusal(const Json& config, const Contents& contents, cons
   if (config.value("use_dora", Json(false)) == true) return "a LoRA GGUF has no place for DoRA's magnitudes (forge export --gguf merges)";
   if (!contents.others.empty())
     return "a LoRA GGUF has no place for " + contents.others[0] + " (forge export --gguf merges)";
+  if (const std::string head = adapted_head(contents); !head.empty()) return "forge writes no LoRA GGUF with factors of " + head + " (forge export --gguf merges)";
   if (!base) return "";
   return refusal_of([&] { gguf_architecture_of(*base); });
 }
@@ -123,7 +133,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   const std::string forge_refusal = !whole ? "" : refusal_of([&] {
     const AdapterFile file = read_adapter_config(folder);
     if (!base) return;
-    std::vector<Parameter> trained = run_parameters(*base, file.config, Quantization::none);
+    std::vector<Parameter> trained = run_parameters(spec_for(file, *base), file.config, Quantization::none);
     std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
     check_adapter_weights(*open_adapter_weights(folder), folder, trained);
   });

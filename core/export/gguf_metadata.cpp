@@ -18,6 +18,7 @@ class Keys {
   Keys(const std::string& architecture, GgufMetadata& metadata) : prefix_(architecture + "."), metadata_(metadata) {}
   void integer(const char* key, int64_t value) { metadata_.integer(prefix_ + key, value); }
   void number(const char* key, double value) { metadata_.number(prefix_ + key, value); }
+  void flag(const char* key, bool value) { metadata_.flag(prefix_ + key, value); }
   void text(const char* key, const char* value) { metadata_.text(prefix_ + key, value); }
 
  private:
@@ -80,7 +81,7 @@ Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
-  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id"}) json.erase(key);
+  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows"}) json.erase(key);
   if (!has_windows(gguf_architecture_of(spec).name))
     for (const char* key : {"sliding_window", "full_layers"}) json.erase(key);
   Json& rope = json.at("rope");
@@ -105,8 +106,8 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 13> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
-                                                    "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3"};
+constexpr std::array<std::string_view, 14> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+                                                    "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm"};
 
 // What only some architectures say of how a model's numbers are scaled.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
@@ -136,6 +137,7 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   keys.integer("attention.key_length", spec.head_dim);
   keys.integer("attention.value_length", spec.head_dim);
   keys.number(spec.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
+  if (architecture == "stablelm") keys.flag("use_parallel_residual", spec.parallel_residual);
   add_scales(spec, architecture, keys);
   if (spec.attention_softcap > 0) keys.number("attn_logit_softcapping", spec.attention_softcap);
   if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);

@@ -13,6 +13,8 @@
 #include "core/families/gguf_spec.h"
 #include "core/io/encode.h"
 #include "core/io/gguf_tensors.h"
+#include "core/run/model_text.h"
+#include "core/text/add_tokens.h"
 #include "core/text/folder_vocabulary.h"
 
 namespace forge {
@@ -105,6 +107,17 @@ std::string loadable_name(std::string name, const std::vector<std::string>& toke
   return name;
 }
 
+// The tokens that an adapter's tokenizer has behind the GGUF's own.
+void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, GgufMetadata& metadata) {
+  std::vector<std::string> added;
+  for (auto id = static_cast<int64_t>(vocabulary.tokens.size()); id < tokenizer.vocab_size(); ++id)
+    added.push_back(tokenizer.token_of(static_cast<int32_t>(id)).value_or(""));
+  add_tokens(vocabulary, added);
+  metadata.texts("tokenizer.ggml.tokens", vocabulary.tokens);
+  metadata.integers("tokenizer.ggml.token_type", vocabulary.token_types);
+  if (!vocabulary.scores.empty()) metadata.numbers("tokenizer.ggml.scores", vocabulary.scores);
+}
+
 GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
   GgufMetadata metadata;
   std::vector<std::string> tokens;
@@ -117,7 +130,9 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
   } else {
     const Gguf gguf(source.model_path);
     copy_keys(gguf, metadata);
-    tokens = gguf.require_strings("tokenizer.ggml.tokens");
+    GgufVocabulary vocabulary = gguf_vocabulary(gguf);
+    if (spec.base_vocab_size > 0) take_added_tokens(open_tokenizer(source.text_path), vocabulary, metadata);
+    tokens = vocabulary.tokens;
   }
   metadata.text("general.type", "model");
   metadata.text("general.name", loadable_name(source.name, tokens));
@@ -171,12 +186,15 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
 
 namespace {
 
-void refuse_more_than_factors(const AdapterFile& adapter) {
+void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
         .hint("export the merged model: --gguf");
   };
   if (adapter.config.use_dora) refuse("is a DoRA adapter");
+  if (!adapter.config.trainable_token_indices.empty()) refuse("trains rows of single tokens");
+  if (adapter.config.bias != LoraBias::none) refuse("trains biases");
+  for (const VocabularySite& site : vocabulary_sites_of(adapter, spec)) refuse("adapts " + site.module);
   if (!adapter.config.modules_to_save.empty())
     refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
 }
@@ -192,7 +210,7 @@ std::vector<float> whole(const TensorFile& file, const std::string& name) {
 
 void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
                      const std::string& path) {
-  refuse_more_than_factors(adapter);
+  refuse_more_than_factors(adapter, spec);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   const std::vector<AdapterSite> sites = sites_of(adapter, spec);
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);

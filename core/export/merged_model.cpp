@@ -24,6 +24,15 @@ std::vector<float> whole(const TensorFile& file, size_t index) {
   return values;
 }
 
+// [columns, rows] of [rows, columns].
+std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  std::vector<float> turned(values.size());
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      turned[static_cast<size_t>(column * rows + row)] = values[static_cast<size_t>(row * columns + column)];
+  return turned;
+}
+
 bool finite(const float* values, int64_t count) {
   // x - x is zero for a finite x and not a number otherwise.
   float sum = 0;
@@ -54,11 +63,17 @@ struct MergedModel::Source {
     int64_t rank = 0;
     size_t a = 0, b = 0;  // in the adapter's file
     int64_t magnitude = -1;
+    bool turned = false;  // of the embedding: W + scale · (B A)ᵀ
+  };
+  struct Rows {  // of single tokens, in the adapter's file
+    std::vector<int64_t> tokens;
+    size_t adapter = 0, index = 0;
   };
   const TensorFile* file = nullptr;
   size_t index = 0;
   std::vector<Delta> deltas;
   bool replaced = false;
+  std::vector<Rows> rows = {};
 };
 
 MergedModel::MergedModel(std::unique_ptr<TensorFile> base, const ModelSpec& spec, std::vector<WeightedAdapter> adapters)
@@ -136,6 +151,7 @@ void MergedModel::add_adapter(size_t number) {
     replace(static_cast<size_t>(find(name)), number, index_of(parameter.name));
   }
   refuse_joined_experts(adapter.sites, folder);
+  for (const VocabularySite& site : vocabulary_sites_of(adapter.file, original)) add_vocabulary(number, site);
   for (const AdapterSite& site : adapter.sites) {
     Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
     if (source.replaced || (!source.deltas.empty() && (adapter.file.config.use_dora || source.deltas[0].magnitude >= 0)))
@@ -153,7 +169,28 @@ void MergedModel::add_adapter(size_t number) {
   }
 }
 
-bool MergedModel::changed(size_t index) const { return sources_[index].replaced || !sources_[index].deltas.empty(); }
+void MergedModel::add_vocabulary(size_t number, const VocabularySite& site) {
+  Adapter& adapter = adapters_[number];
+  const auto index_of = [&](const std::string& name) { return static_cast<size_t>(adapter.tensors->find(peft_name(name))); };
+  if (site.tokens.empty()) {
+    untie();
+    sources_[static_cast<size_t>(find(site.module + ".weight"))].deltas.push_back(
+        {number, site.scale * adapter.weight, site.rank, index_of(site.a()), index_of(site.b()), -1, site.embedding});
+    return;
+  }
+  Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
+  if (adapter.weight != 1)
+    throw Error(ErrorKind::environment, adapter.file.folder + ": trains rows of single tokens, which have no weight other than 1");
+  for (const Source::Rows& other : source.rows)
+    for (const int64_t token : other.tokens)
+      if (std::binary_search(site.tokens.begin(), site.tokens.end(), token))
+        throw Error(ErrorKind::environment, adapter.file.folder + ": trains the row of token " + std::to_string(token) + ", and so does another adapter");
+  source.rows.push_back({site.tokens, number, index_of(site.rows())});
+}
+
+bool MergedModel::changed(size_t index) const {
+  return sources_[index].replaced || !sources_[index].deltas.empty() || !sources_[index].rows.empty();
+}
 
 DType MergedModel::stored_type() const {
   std::map<DType, int64_t> bytes;
@@ -182,12 +219,21 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
   for (const Source::Delta& delta : source.deltas) {
     const TensorFile& weights = *adapters_[delta.adapter].tensors;
     Factors f{whole(weights, delta.a), whole(weights, delta.b), {}, {}};
+    if (delta.turned) {
+      std::swap(f.a, f.b);
+      f.a = transposed(f.a, columns, delta.rank), f.b = transposed(f.b, delta.rank, rows);
+    }
     if (delta.magnitude >= 0) f.magnitude = whole(weights, static_cast<size_t>(delta.magnitude));
     factors.push_back(std::move(f));
     Factors& held = factors.back();
     held.low_rank = {held.a.data(), held.b.data(), held.magnitude.empty() ? nullptr : held.magnitude.data(), delta.rank,
                      columns,       delta.scale};
   }
+  const auto take_rows = [&](const Source::Rows& own, int64_t first, int64_t count, float* values) {
+    for (size_t i = 0; i < own.tokens.size(); ++i)
+      if (const int64_t row = own.tokens[i] - first; row >= 0 && row < count)
+        adapters_[own.adapter].tensors->read_rows_f32(own.index, static_cast<int64_t>(i), 1, values + row * columns);
+  };
   const int64_t piece = std::max(row_multiple, kPieceValues / columns / row_multiple * row_multiple);
   std::vector<float> values(static_cast<size_t>(std::min(piece, rows) * columns));
   for (int64_t first = 0; first < rows; first += piece) {
@@ -196,6 +242,7 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
       source.file->read_rows_f32(source.index, first + begin, end - begin, values.data() + begin * columns);
     });
     for (const Factors& f : factors) add_low_rank(f.low_rank, first, count, values.data());
+    for (const Source::Rows& own : source.rows) take_rows(own, first, count, values.data());
     if (!finite(values.data(), count * columns))
       throw Error(ErrorKind::environment, tensor.name + ": holds values that are not finite")
           .hint("the model file is damaged, or its training diverged");

@@ -9,7 +9,8 @@
 //
 //   LoRA                    W + Σ weight · scale · B A
 //   DoRA                    m / ‖W + scale · B A‖ (by row) · (W + scale · B A)
-//   modules_to_save         the trained tensor itself
+//   modules_to_save         the trained tensor itself; of trainable_token_indices the rows
+//   LoRA of the embedding   W + Σ weight · scale · (B A)ᵀ
 #include <functional>
 #include <memory>
 #include <span>
@@ -55,6 +56,7 @@ class MergedModel {
   struct Source;
   void add_base_tensors();
   void add_adapter(size_t number);
+  void add_vocabulary(size_t number, const VocabularySite& site);
   void replace(size_t tensor, size_t adapter, size_t index);
   void untie();
   int64_t find(const std::string& name) const;

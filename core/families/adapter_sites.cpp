@@ -8,6 +8,7 @@
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/config/names.h"
 #include "core/families/family.h"
 #include "core/families/modules.h"
 #include "core/families/pattern.h"
@@ -24,6 +25,7 @@ bool all_linear(const AdapterConfig& adapter) {
 }
 
 bool excluded(const AdapterConfig& adapter, const std::string& path) {
+  if (adapter.exclude_is_regex) return Pattern(adapter.exclude_modules.at(0), "adapter.exclude_modules").matches(path);
   for (const std::string& name : adapter.exclude_modules)
     if (names(name, path)) return true;
   return false;
@@ -153,11 +155,13 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
   if (adapter.target_parameters.empty()) return;
   if (adapter.dropout > 0) faults.push_back({"adapter.dropout", "cannot be combined with target_parameters"});
   if (adapter.use_dora) faults.push_back({"adapter.use_dora", "cannot be combined with target_parameters"});
-  if (adapter.init == LoraInit::pissa) faults.push_back({"adapter.init", "pissa cannot be combined with target_parameters"});
+  if (adapter.init != LoraInit::standard && adapter.init != LoraInit::gaussian)
+    faults.push_back({"adapter.init", name_of(adapter.init) + " cannot be combined with target_parameters"});
 }
 
 struct Selection {
   std::vector<AdapterSite> sites;
+  std::vector<VocabularySite> vocabulary;  // with factors
   std::vector<int64_t> matches;  // sites of each target
   std::vector<bool> used;        // targets that match a module, also an excluded one (PEFT writes both lists)
 };
@@ -166,7 +170,7 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
                            std::vector<KeyFault>& faults) {
   std::vector<std::string> leaves;
   for (size_t i = 0; i < adapter.target_modules.size(); ++i) {
-    if (selection.matches[i] > 0 || (selection.used[i] && !selection.sites.empty())) continue;
+    if (selection.matches[i] > 0 || (selection.used[i] && !(selection.sites.empty() && selection.vocabulary.empty()))) continue;
     const std::string& target = adapter.target_modules[i];
     if (leaves.empty())
       for (const Module& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
@@ -177,15 +181,26 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
   }
 }
 
-// PiSSA starts from the largest singular vectors: there must be as many as ranks. One layer stands for all.
-void require_singular_vectors(const std::vector<AdapterSite>& sites, std::vector<KeyFault>& faults) {
+// PiSSA and LoftQ start from singular vectors, OLoRA from its orthogonal factor: there must be as many as ranks. One layer
+// stands for all.
+void require_directions(const std::vector<AdapterSite>& sites, LoraInit init, std::vector<KeyFault>& faults) {
   for (const AdapterSite& site : sites) {
     const int64_t found = std::min(site.in_features, site.out_features);
     if (site.rank <= found) continue;
-    faults.push_back({"adapter.init", "pissa finds " + std::to_string(found) + " singular vectors in " +
-                                          site.module + ", fewer than rank " + std::to_string(site.rank)});
+    const char* directions = init == LoraInit::olora ? " orthogonal columns in " : " singular vectors in ";
+    faults.push_back({"adapter.init", name_of(init) + " finds " + std::to_string(found) + directions + site.module +
+                                          ", fewer than rank " + std::to_string(site.rank)});
     return;
   }
+}
+
+// What is defined for linear layers alone.
+void refuse_for_vocabulary(const AdapterConfig& adapter, const std::string& module, std::vector<KeyFault>& faults) {
+  const auto fault = [&](const char* key, const std::string& what) { faults.push_back({key, what + " for linear layers, not for " + module}); };
+  if (adapter.use_dora) fault("adapter.use_dora", "magnitudes are computed");
+  if (adapter.init_from) return;
+  if (adapter.init != LoraInit::standard) fault("adapter.init", name_of(adapter.init) + " is computed");
+  if (adapter.lora_plus_ratio != 1) fault("adapter.lora_plus_ratio", "another rate for B is known");
 }
 
 Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
@@ -206,12 +221,9 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     if (!joined && target < 0) continue;
     if (!joined) selection.used[target] = true;
     if (!joined && excluded(adapter, module.path)) continue;
-    if (!joined && !adaptable(module)) {
-      faults.push_back(
-          {"adapter.target_modules",
-           "" + module.path +
-               (module.role == Role::head ? " cannot have a low-rank adapter" : " is not a linear layer") +
-               " (modules_to_save trains it whole)"});
+    const bool vocabulary = module.role == Role::head || module.path + ".weight" == embedding_name(spec);
+    if (!joined && ((module.role != Role::linear && !vocabulary) || module.path == kScoreModule)) {
+      faults.push_back({"adapter.target_modules", module.path + " is not a linear layer (modules_to_save trains it whole)"});
       selection.matches[target] += 1;
       continue;
     }
@@ -224,15 +236,20 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     if (site.rank < 1)
       faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
     if (!joined) selection.matches[target] += 1;
-    selection.sites.push_back(std::move(site));
+    if (vocabulary)
+      selection.vocabulary.push_back({module.path, module.role != Role::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
+    else
+      selection.sites.push_back(std::move(site));
   }
   name_joined_adapters(selection.sites);
   refuse_unused_parameters(adapter, used_parameters, faults);
-  if (adapter.init == LoraInit::pissa && !adapter.init_from)
-    require_singular_vectors(selection.sites, faults);
+  if (changes_base(adapter) || (adapter.init == LoraInit::loftq && !adapter.init_from))
+    require_directions(selection.sites, adapter.init, faults);
   refuse_unused_targets(spec, adapter, selection, faults);
-  if (!selection.sites.empty()) ranks.collect_unused(faults);
-  if (!selection.sites.empty()) alphas.collect_unused(faults);
+  if (!selection.vocabulary.empty()) refuse_for_vocabulary(adapter, selection.vocabulary[0].module, faults);
+  const bool any = !selection.sites.empty() || !selection.vocabulary.empty();
+  if (any) ranks.collect_unused(faults);
+  if (any) alphas.collect_unused(faults);
   if (faults.empty()) return selection;
   throw KeyError(ErrorKind::job, std::move(faults),
                  "the linear layers are " + known_modules(spec) + "; or write all-linear");
@@ -242,6 +259,64 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
 
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
   return select(spec, adapter).sites;
+}
+
+namespace {
+
+// The module that trainable_token_indices names: "" is the embedding, other names are suffixes.
+bool named_by(const std::string& name, const std::string& module, bool embedding) {
+  return name.empty() ? embedding : names(name, module);
+}
+
+void add_tokens_of(VocabularySite site, const std::string& name, const std::vector<int64_t>& tokens, bool tied, const AdapterConfig& adapter,
+                   std::vector<VocabularySite>& sites, std::vector<KeyFault>& faults) {
+  constexpr const char* kKey = "adapter.trainable_token_indices";
+  site.tokens = tokens;
+  std::sort(site.tokens.begin(), site.tokens.end());
+  if (std::adjacent_find(site.tokens.begin(), site.tokens.end()) != site.tokens.end())
+    faults.push_back({kKey, "a token stands twice in the list of " + site.module});
+  if (!site.tokens.empty() && (site.tokens.front() < 0 || site.tokens.back() >= site.vocabulary))
+    faults.push_back({kKey, "token " + std::to_string(site.tokens.front() < 0 ? site.tokens.front() : site.tokens.back()) +
+                                " does not exist, the model has 0 to " + std::to_string(site.vocabulary - 1)});
+  if (kept_whole(adapter, site.module))
+    faults.push_back({kKey, site.module + " is trained whole (adapter.modules_to_save)"});
+  for (const VocabularySite& other : sites)
+    if (site.embedding && tied && !other.embedding)
+      faults.push_back({kKey, "the rows are those of " + other.module + " too, which has a low-rank adapter of its own"});
+    else if (other.module == site.module)
+      faults.push_back({kKey, site.module + (other.rank > 0 ? " has a low-rank adapter, too (adapter.target_modules)" : " is named twice, as " + name)});
+  sites.push_back(std::move(site));
+}
+
+}  // namespace
+
+std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
+  std::vector<VocabularySite> sites = select(spec, adapter).vocabulary;
+  if (adapter.type == AdapterType::none) return sites;
+  std::vector<KeyFault> faults;
+  for (const auto& [name, tokens] : adapter.trainable_token_indices) {
+    bool found = false;
+    for (const Module& module : modules_of(spec)) {
+      const bool embedding = module.path + ".weight" == embedding_name(spec), head = module.role == Role::head;
+      if ((!embedding && !head) || module.path == kScoreModule || !named_by(name, module.path, embedding)) continue;
+      found = true;
+      // The rows of a head that shares the embedding's weights are the embedding's.
+      const bool shared = head && spec.tie_word_embeddings;
+      const auto same = [&](const auto& other) { return named_by(other.first, embedding_name(spec).substr(0, embedding_name(spec).rfind('.')), true) && other.second == tokens; };
+      if (shared && std::any_of(adapter.trainable_token_indices.begin(), adapter.trainable_token_indices.end(), same)) continue;
+      if (shared) {
+        faults.push_back({"adapter.trainable_token_indices", module.path + " shares the embedding's weights: name the embedding alone"});
+        continue;
+      }
+      add_tokens_of({module.path, embedding, spec.vocab_size, spec.hidden_size, 0, 0, 0, {}}, name, tokens, spec.tie_word_embeddings, adapter, sites, faults);
+      const std::string tied_head = spec.tie_word_embeddings ? family_of(spec).modules.head : std::string();
+      if (!tied_head.empty() && kept_whole(adapter, tied_head))
+        faults.push_back({"adapter.trainable_token_indices", "the rows are those of " + tied_head + " too, which is trained whole (adapter.modules_to_save)"});
+    }
+    if (!found) faults.push_back({"adapter.trainable_token_indices", "\"" + name + "\" is neither the embedding nor the head"});
+  }
+  if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
+  return sites;
 }
 
 void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder) {

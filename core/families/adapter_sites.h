@@ -1,5 +1,5 @@
 #pragma once
-// Which linear layers an adapter changes.
+// Which linear layers an adapter changes, and what of the vocabulary's matrices.
 //
 //   for (const AdapterSite& site : adapter_sites(spec, job.adapter)) site.module;   // "model.layers.0.self_attn.q_proj"
 #include <cstdint>
@@ -22,6 +22,27 @@ struct AdapterSite {
   double scale = 0;  // alpha / rank, or alpha / sqrt(rank) with rslora
   int64_t experts = 0;  // that one tensor holds: A [experts · rank, in], B [out, rank · experts]; 0: a linear layer
 };
+
+// What an adapter changes of the embedding or of the head, whose matrix a step reads whole (core/adapter/whole_weight.h).
+//
+//   rank > 0   low-rank factors: W + scale · B A of the head, W + scale · (B A)ᵀ of the embedding
+//   tokens     rows of these tokens that are trained themselves; a head that shares the embedding's weights has them too
+struct VocabularySite {
+  std::string module;  // "model.embed_tokens", "lm_head"
+  bool embedding = false;
+  int64_t vocabulary = 0, hidden = 0;
+  int64_t rank = 0;
+  double alpha = 0, scale = 0;
+  std::vector<int64_t> tokens;  // ascending
+
+  // As PEFT names them; A is [rank, hidden] of the head and [rank, vocabulary] of the embedding, B the other way round.
+  std::string a() const { return module + (embedding ? ".lora_embedding_A" : ".lora_A.weight"); }
+  std::string b() const { return module + (embedding ? ".lora_embedding_B" : ".lora_B.weight"); }
+  std::string rows() const { return module + ".token_adapter.trainable_tokens_delta"; }  // [tokens, hidden]: their values, not a difference
+};
+
+// At most one of each. Throws Error(job) as adapter_sites() does, and for what cannot be joined.
+std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const AdapterConfig& adapter);
 
 // The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name
 // matches the whole path or its end after a dot; a regex must match the whole path; rank_pattern and

@@ -23,6 +23,7 @@ class GgufSettings {
   std::string text(const std::string& key, const std::string& fallback) {
     return settings_.text(prefix_ + key, fallback);
   }
+  bool flag(const std::string& key, bool fallback) { return settings_.flag(prefix_ + key, fallback); }
   bool has(const std::string& key) const { return settings_.has(prefix_ + key); }
   void must_be(const std::string& key, const Json& value, const std::string& why) {
     settings_.must_be(prefix_ + key, value, why);

@@ -30,6 +30,11 @@ constexpr auto kRopeMembers = [](auto& rope, auto&& member) {
   member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is turned", between(0, 1));
 };
 
+constexpr auto kAddedRowMembers = [](auto& row, auto&& member) {
+  member("id", row.id, "of the token", at_least(0));
+  member("from", row.from, "tokens whose mean the row starts from; none: all", at_least(0));
+};
+
 constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("family", spec.family, "what forge builds");
   member("architecture", spec.architecture, "what the file says");
@@ -84,6 +89,8 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("eos_token_ids", spec.eos_token_ids, "tokens that end a text", at_least(0));
   member("bos_token_id", spec.bos_token_id, "-1: none", at_least(-1));
   member("pad_token_id", spec.pad_token_id, "-1: none", at_least(-1));
+  member.later("base_vocab_size", spec.base_vocab_size, "rows that the model's file has, where tokens were added; 0: vocab_size", between(0, kMostVocab));
+  member.later("added_rows", spec.added_rows, "tokens whose rows are not the file's");
   member.later("initializer_range", spec.initializer_range, "standard deviation of weights that are drawn", between(0, 100));
 };
 
@@ -102,6 +109,10 @@ Json schema_of(RopeType) { return {{"type", "string"}}; }
 void to_json(Json& json, const RopeSpec& rope) { json = write_members(rope, kRopeMembers); }
 void from_json(const Json& json, RopeSpec& rope) { read_members(json, rope, kRopeMembers); }
 Json schema_of(const RopeSpec& rope) { return members_schema(rope, kRopeMembers); }
+
+void to_json(Json& json, const AddedRow& row) { json = write_members(row, kAddedRowMembers); }
+void from_json(const Json& json, AddedRow& row) { read_members(json, row, kAddedRowMembers); }
+Json schema_of(const AddedRow& row) { return members_schema(row, kAddedRowMembers); }
 
 void to_json(Json& json, const ModelSpec& spec) { json = write_members(spec, kSpecMembers); }
 void from_json(const Json& json, ModelSpec& spec) {

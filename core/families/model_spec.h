@@ -36,6 +36,12 @@ inline int64_t rotary_dim_of(int64_t head_dim, double partial_rotary_factor) {
   return static_cast<int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
 }
 
+// A token whose row of the embedding and of the head is not the file's: the mean of the rows `from`, or of all if there are none.
+struct AddedRow {
+  int64_t id = 0;
+  std::vector<int64_t> from;
+};
+
 struct ModelSpec {
   std::string family;        // a row of families.cpp: "llama"
   std::string architecture;  // as the file says: "LlamaForCausalLM", or a GGUF's "llama"
@@ -79,6 +85,9 @@ struct ModelSpec {
   int64_t bos_token_id = -1, pad_token_id = -1;
   double initializer_range = 0.02;  // standard deviation of weights that are drawn
 
+  int64_t base_vocab_size = 0;  // rows that the model's file has, where tokens were added; 0: vocab_size
+  std::vector<AddedRow> added_rows;
+
   // Features of a head that are turned.
   int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
   // Cosines and sines of a token.
@@ -99,6 +108,9 @@ struct ModelSpec {
   }
 };
 
+void to_json(Json& json, const AddedRow& row);
+void from_json(const Json& json, AddedRow& row);
+Json schema_of(const AddedRow& row);
 void to_json(Json& json, const ModelSpec& spec);
 void from_json(const Json& json, ModelSpec& spec);
 Json schema_of(const ModelSpec& spec);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string_view>
 
 #include "core/base/text.h"
 #include "core/families/adapter_sites.h"
@@ -14,6 +16,8 @@ int64_t Parameter::count() const {
 }
 
 namespace {
+
+constexpr std::string_view kWrappedBias = ".base_layer.bias";
 
 bool decays(Role role) { return role != Role::norm && role != Role::bias; }
 
@@ -55,12 +59,37 @@ void add_adapters(const std::vector<AdapterSite>& sites, bool dora, std::vector<
   }
 }
 
+void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parameter>& parameters) {
+  const auto add = [&](std::string name, std::vector<int64_t> shape, Role role) {
+    parameters.push_back({std::move(name), std::move(shape), role, -1, true, false, decays(role)});
+  };
+  for (const VocabularySite& site : sites) {
+    if (!site.tokens.empty()) add(site.rows(), {static_cast<int64_t>(site.tokens.size()), site.hidden}, Role::token_rows);
+    if (site.rank == 0) continue;
+    add(site.a(), {site.rank, site.embedding ? site.vocabulary : site.hidden}, Role::lora_a);
+    add(site.b(), {site.embedding ? site.hidden : site.vocabulary, site.rank}, Role::lora_b);
+  }
+}
+
+// The biases of adapted layers, trained in the place of the base's: PEFT's files call them the wrapped layer's.
+void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, std::vector<Parameter>& parameters) {
+  std::set<std::string> adapted;
+  for (const AdapterSite& site : sites) adapted.insert(site.module);
+  for (const Module& module : modules_of(spec)) {
+    if (!module.bias || !adapted.count(module.path)) continue;
+    Parameter bias = bias_of(module);
+    bias.name = kSavedPrefix + module.path + std::string(kWrappedBias);
+    bias.trainable = true;
+    parameters.push_back(std::move(bias));
+  }
+}
+
 // A module kept whole beside its frozen original: "base_model.model.lm_head.weight".
 void add_saved_copy(const Module& module, std::vector<Parameter>& parameters) {
   std::vector<Parameter> copies{weight_of(module)};
   if (module.bias) copies.push_back(bias_of(module));
   for (Parameter& copy : copies) {
-    copy.name = "base_model.model." + copy.name;
+    copy.name = kSavedPrefix + copy.name;
     copy.trainable = true;
     parameters.push_back(std::move(copy));
   }
@@ -86,7 +115,10 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
     parameter.quantized = quantization != Quantization::none && parameter.quantizable;
   }
   if (adapter.type == AdapterType::none) return parameters;
-  add_adapters(adapter_sites(spec, adapter), adapter.use_dora, parameters);
+  const std::vector<AdapterSite> sites = adapter_sites(spec, adapter);
+  add_adapters(sites, adapter.use_dora, parameters);
+  if (adapter.bias == LoraBias::lora_only) add_biases(spec, sites, parameters);
+  add_vocabulary(vocabulary_sites(spec, adapter), parameters);
   for (const Module& module : saved_modules(spec, adapter)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as it is.
     for (Parameter& parameter : parameters)
@@ -97,10 +129,13 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
 }
 
 std::string base_name(const Parameter& parameter) {
-  if (parameter.role == Role::lora_a || parameter.role == Role::lora_b || parameter.role == Role::dora_magnitude)
-    return "";
-  constexpr std::string_view kPrefix = "base_model.model.";
-  return starts_with(parameter.name, kPrefix) ? parameter.name.substr(kPrefix.size()) : parameter.name;
+  using enum Role;
+  for (const Role own : {lora_a, lora_b, dora_magnitude, token_rows})
+    if (parameter.role == own) return "";
+  if (!starts_with(parameter.name, kSavedPrefix)) return parameter.name;
+  std::string name = parameter.name.substr(std::string_view(kSavedPrefix).size());
+  if (ends_with(name, kWrappedBias)) name = name.substr(0, name.size() - kWrappedBias.size()) + ".bias";
+  return name;
 }
 
 int64_t frozen_embedding_row(const ModelSpec& spec) {

@@ -10,7 +10,7 @@
 
 namespace forge {
 
-enum class Role { embedding, norm, linear, bias, head, vector, experts, lora_a, lora_b, dora_magnitude };
+enum class Role { embedding, norm, linear, bias, head, vector, experts, lora_a, lora_b, dora_magnitude, token_rows };
 
 struct Parameter {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"; adapters: module + ".lora_A.weight"
@@ -33,6 +33,9 @@ std::vector<Parameter> base_parameters(const ModelSpec& spec);
 // modules_to_save, which are trainable copies named as PEFT saves them.
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
                                       Quantization quantization);
+
+// How PEFT prefixes names of the base: "base_model.model.lm_head.weight".
+inline constexpr const char* kSavedPrefix = "base_model.model.";
 
 // The base tensor that a trained one stands in for; empty for adapter factors. modules_to_save are copies whose names
 // carry PEFT's prefix.

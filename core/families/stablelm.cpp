@@ -12,6 +12,11 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.must_be("hidden_dropout", 0.0, "no dropout inside the base model");
 }
 
+void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+  spec.layer_norm = spec.norm_bias = true;
+  spec.parallel_residual = settings.flag("use_parallel_residual", false);
+}
+
 void write(const ModelSpec& spec, Json& config) {
   config["use_qkv_bias"] = spec.qkv_bias;
   config["use_parallel_residual"] = spec.parallel_residual;
@@ -33,7 +38,7 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family stablelm_family() {
   return {.name = "stablelm",
           .architecture = "StableLmForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "stablelm",
           .max_position_embeddings = 4096,
           .num_kv_heads = 32,
           .norm_eps = 1e-5,
@@ -42,6 +47,7 @@ Family stablelm_family() {
           .spelling = {{"rms_norm_eps", "layer_norm_eps"}},
           .read = read,
           .write = write,
+          .read_gguf = read_gguf,
           .layer = layer};
 }
 

@@ -54,9 +54,15 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   ModuleTraining training{.all = adapter.type == AdapterType::none};
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;
+  training.biases = adapter.bias == LoraBias::lora_only;
   for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
-  if (!training.all)
-    for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
+  if (training.all) return training;
+  for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
+  // Their gradient is that of the matrix, of which the adapter takes its part.
+  for (const VocabularySite& site : vocabulary_sites(spec, adapter)) {
+    training.whole.insert(site.module);
+    if (site.embedding && !site.tokens.empty() && spec.tie_word_embeddings) training.whole.insert(family_of(spec).modules.head);
+  }
   return training;
 }
 

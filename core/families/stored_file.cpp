@@ -1,9 +1,11 @@
 #include "core/families/stored_file.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/families/dequantised_file.h"
 #include "core/families/family.h"
+#include "core/families/modules.h"
 
 namespace forge {
 namespace {
@@ -57,12 +59,69 @@ class StoredFile : public TensorFile {
   std::vector<bool> turned_;
 };
 
+// A file whose embedding and head have more rows than it holds.
+class ExtendedFile : public TensorFile {
+ public:
+  ExtendedFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : file_(std::move(file)), rows_(spec.added_rows) {
+    for (TensorInfo tensor : file_->tensors()) {
+      extended_.push_back((tensor.name == embedding_name(spec) || tensor.name == logits_head_name(spec)) && tensor.rows() == spec.base_vocab_size);
+      if (extended_.back()) tensor.shape[0] = spec.vocab_size;
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::string_view bytes(size_t index) const override { return file_->bytes(index); }
+  bool bytes_are_values(size_t index) const override { return !extended_[index] && file_->bytes_are_values(index); }
+  int64_t file_bytes() const override { return file_->file_bytes(); }
+  std::string header_hash() const override { return file_->header_hash(); }
+  bool data_missing() const override { return file_->data_missing(); }
+
+  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
+    const int64_t stored = file_->tensors()[index].rows(), columns = tensors_[index].count() / tensors_[index].rows();
+    const int64_t held = std::clamp<int64_t>(stored - begin, 0, count);
+    if (held > 0) file_->read_rows_f32(index, begin, held, values);
+    if (!extended_[index]) return;
+    std::fill(values + held * columns, values + count * columns, 0.0f);
+    for (const AddedRow& row : rows_) {
+      if (row.id < begin || row.id >= begin + count) continue;
+      const std::vector<float> mean = mean_of(index, row.from, stored, columns);
+      std::copy(mean.begin(), mean.end(), values + (row.id - begin) * columns);
+    }
+  }
+
+ private:
+  // In fp64; of the rows `from`, or of all.
+  std::vector<float> mean_of(size_t index, const std::vector<int64_t>& from, int64_t rows, int64_t columns) const {
+    std::vector<double> sums(static_cast<size_t>(columns));
+    std::vector<float> piece;
+    const auto add = [&](int64_t begin, int64_t count) {
+      piece.resize(static_cast<size_t>(count * columns));
+      file_->read_rows_f32(index, begin, count, piece.data());
+      for (size_t i = 0; i < piece.size(); ++i) sums[i % sums.size()] += static_cast<double>(piece[i]);
+    };
+    constexpr int64_t kRows = 1024;
+    for (const int64_t row : from) add(row, 1);
+    for (int64_t begin = 0; from.empty() && begin < rows; begin += kRows) add(begin, std::min(kRows, rows - begin));
+    const auto count = static_cast<double>(from.empty() ? rows : static_cast<int64_t>(from.size()));
+    std::vector<float> mean;
+    for (const double sum : sums) mean.push_back(static_cast<float>(sum / count));
+    return mean;
+  }
+
+  std::unique_ptr<TensorFile> file_;
+  std::vector<AddedRow> rows_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<bool> extended_;
+};
+
 }  // namespace
 
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
   std::unique_ptr<TensorFile> file = dequantised(open_model(path, data));
-  if (!stores_transposed(spec) || model_format(path) == ModelFormat::gguf) return file;
-  return std::make_unique<StoredFile>(spec, std::move(file));
+  if (stores_transposed(spec) && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));
+  if (spec.base_vocab_size == 0) return file;
+  return std::make_unique<ExtendedFile>(spec, std::move(file));
 }
 
 bool stored_transposed(const ModelSpec& spec, const Parameter& parameter) {

@@ -12,7 +12,7 @@ namespace forge {
 
 // open_model(), read as base_parameters(spec) says. Of a family whose linear layers are Conv1D in transformers (GPT-2), a Hugging
 // Face file holds [in, out]: its tensors are given transposed, as [out, in]. Tensors that were saved without the language model's
-// prefix ("h.0.ln_1.weight") have it.
+// prefix ("h.0.ln_1.weight") have it. Rows of added tokens (ModelSpec::added_rows) are behind the file's.
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data = Data::required);
 
 // Whether files hold the weights of linear layers transposed.

@@ -9,6 +9,7 @@ ValueModel value_model(const ModelSpec& spec, const Job& job) {
   value.adapter.init = LoraInit::standard;
   value.adapter.init_from.reset();
   value.adapter.modules_to_save.clear();
+  value.adapter.trainable_token_indices.clear();
   if (value.adapter.type == AdapterType::lora) {
     value.adapter.modules_to_save = {kScoreModule};
     value.sites = adapter_sites(value.spec, value.adapter);

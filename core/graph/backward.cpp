@@ -255,7 +255,7 @@ class Derivation {
     const ValueId x = forward.in[0], d_y = whole_gradient(forward);
     bool trained = false, adapted = false;
     for (int32_t at : forward.modules) {
-      trained |= graph_.modules[static_cast<size_t>(at)].trained;
+      trained |= graph_.modules[static_cast<size_t>(at)].trained || graph_.modules[static_cast<size_t>(at)].bias_trained;
       adapted |= graph_.modules[static_cast<size_t>(at)].rank > 0;
     }
     const ValueId input = trained || adapted ? need(x) : kNoValue;

@@ -143,7 +143,7 @@ int64_t spare_columns(int64_t ranks) { return (ranks + kSpareColumns - 1) / kSpa
 bool folds(const Graph& graph, const Op& op) {
   if (op.attributes.unscaled || ranks_of(graph, op) == 0 || !alone(graph, op.in[0])) return false;
   for (size_t i = 0; i < op.modules.size(); ++i)
-    if (graph.module(op, i).dropout || graph.module(op, i).trained || graph.module(op, i).bias != graph.module(op).bias) return false;
+    if (graph.module(op, i).dropout || graph.module(op, i).trained || graph.module(op, i).bias_trained || graph.module(op, i).bias != graph.module(op).bias) return false;
   return true;
 }
 

@@ -59,6 +59,7 @@ struct ModuleUse {
   std::string adapter;   // what that is called; empty: as the path
   bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
+  bool bias_trained = false;  // the bias beside an adapter
 
   // Whether its backward reads its input.
   bool learns() const { return trained || rank > 0; }

@@ -57,6 +57,13 @@ double product(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * (weights(graph, op) + (op.attributes.folded ? s.ranks * s.in : 0));
 }
+// Of the weights that are trained: where only biases are, there is no product.
+double weight_gradient(const Graph& graph, const Op& op, double rows, double) {
+  double count = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    if (const ModuleUse& module = graph.module(op, i); module.trained) count += static_cast<double>(module.in * module.out);
+  return 2 * rows * count;
+}
 double sums(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * s.ranks * s.in;
@@ -138,7 +145,7 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::norm_backward, "norm backward", elementwise},
                             Row{OpKind::layer_norm_backward, "layer norm backward", elementwise},
                             Row{OpKind::linear_input_gradient, "linear d x", product},
-                            Row{OpKind::linear_weight_gradient, "linear d W", product},
+                            Row{OpKind::linear_weight_gradient, "linear d W", weight_gradient},
                             Row{OpKind::adapter_gradient, "adapter backward", adapter},
                             Row{OpKind::adapter_sums_gradient, "adapter d s, d B", sums_gradient},
                             Row{OpKind::adapter_input_gradient, "adapter d A", sums},

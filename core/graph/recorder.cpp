@@ -25,8 +25,10 @@ int32_t Recorder::module_at(const std::string& name, ModuleKind kind, int64_t in
   if (!is_new) return found->second;
   ModuleUse use{.path = path, .kind = kind, .layer = layer_, .in = in, .out = out, .bias = bias};
   use.trained = training_.all || training_.whole.count(path) > 0;
-  if (auto adapter = training_.adapters.find(path); adapter != training_.adapters.end())
+  if (auto adapter = training_.adapters.find(path); adapter != training_.adapters.end()) {
     use.rank = adapter->second.rank, use.adapter = adapter->second.name, use.dropout = training_.dropout;
+    use.bias_trained = training_.biases && bias;
+  }
   graph_.modules.push_back(std::move(use));
   return found->second;
 }

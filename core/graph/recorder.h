@@ -20,6 +20,7 @@ namespace forge {
 struct ModuleTraining {
   bool all = false;                      // every weight
   std::set<std::string> whole;           // these weights
+  bool biases = false;                   // of modules with adapters
   struct Adapter {
     int64_t rank = 0;
     std::string name;  // of its module, in files; empty: the path

@@ -24,6 +24,7 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "glm4", .layer = Layer::glm4},
     {.name = "command-r"},
     {.name = "starcoder2", .layer = Layer::starcoder2},
+    {.name = "stablelm"},
 };
 
 struct Name {

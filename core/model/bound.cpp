@@ -10,11 +10,14 @@ namespace forge {
 std::vector<BoundModule> bind_modules(const std::vector<ModuleUse>& modules, const Model& model,
                                       TrainableSet* trainables) {
   std::map<std::string, Trainable*> owners;  // by the name of the base tensor, or of the adapter's own
-  if (trainables)
-    for (Trainable& item : trainables->items()) {
-      const std::string base = base_name(item.parameter);
-      owners[base.empty() ? item.parameter.name : base] = &item;
-    }
+  const auto own = [&](Trainable& item) {
+    const std::string base = base_name(item.parameter);
+    owners[base.empty() ? item.parameter.name : base] = &item;
+  };
+  if (trainables) {
+    for (Trainable& item : trainables->items()) own(item);
+    for (WholeWeight& weight : trainables->wholes()) own(weight.whole);
+  }
   const auto owner = [&](const std::string& name) {
     auto found = owners.find(name);
     return found == owners.end() ? nullptr : found->second;

@@ -30,12 +30,27 @@ Trainable* TrainableSet::find(const std::string& name) {
 }
 
 void TrainableSet::zero_grad() {
+  for (WholeWeight& weight : wholes_) {
+    at::Tensor& grad = weight.whole.grad;
+    grad = grad.defined() ? grad.zero_() : at::zeros(weight.whole.leaf.sizes(), weight.whole.leaf.options().dtype(at::kFloat).requires_grad(false));
+  }
   if (grad_.defined()) {
     grad_.zero_();
     return;
   }
   grad_ = at::zeros({elements()}, master_.options().dtype(at::kFloat));
   for (size_t i = 0; i < items_.size(); ++i) items_[i].grad = slice_of(grad_, layout_.slices[i]);
+}
+
+void TrainableSet::hand_on_gradients() {
+  c10::NoGradGuard no_grad;
+  for (WholeWeight& weight : wholes_) weight.hand_on(weight.whole.grad);
+}
+
+void TrainableSet::note_change() {
+  c10::NoGradGuard no_grad;
+  for (WholeWeight& weight : wholes_) weight.compose();
+  ++changes_;
 }
 
 void TrainableSet::publish() {

@@ -3,6 +3,8 @@
 // is a slice. With a compute type other than fp32 the layers see a copy, cast once a step.
 #include <ATen/core/Tensor.h>
 
+#include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,13 @@ struct Trainable {
   at::Tensor leaf;     // what the layers read; the master itself in fp32. Wants gradients.
 };
 
+// A matrix that the step reads and that is computed of trained parts, outside the flat buffers (core/adapter/whole_weight.h).
+struct WholeWeight {
+  Trainable whole;                                      // grad from the first zero_grad() on
+  std::function<void()> compose;                        // parts → whole.leaf
+  std::function<void(const at::Tensor& grad)> hand_on;  // d whole → added to the parts' gradients
+};
+
 class TrainableSet {
  public:
   // Allocates the weights of `layout`, all zero. `type` is the compute type. `master_weights` false keeps the weights in `type`
@@ -26,6 +35,8 @@ class TrainableSet {
   std::vector<Trainable>& items() { return items_; }
   const std::vector<Trainable>& items() const { return items_; }
   Trainable* find(const std::string& name);
+  void add_whole(WholeWeight weight) { wholes_.push_back(std::move(weight)); }
+  std::deque<WholeWeight>& wholes() { return wholes_; }
   const TrainedLayout& layout() const { return layout_; }
   int64_t elements() const { return layout_.elements; }
 
@@ -34,16 +45,19 @@ class TrainableSet {
   at::Tensor& copy() { return copy_; }      // [elements] in the compute type; undefined where the masters are that
   // Allocates the gradients the first time, when the loaded model has let go of the weights that are trained.
   void zero_grad();
+  // Hands the gradients of whole matrices on to their parts: once, after the last micro-batch.
+  void hand_on_gradients();
   // Copies masters into the leaves where they are separate; after loading. An update does so itself.
   void publish();
-  // Told by whoever writes the leaves, so that copies of them are made anew: see changes().
-  void note_change() { ++changes_; }
+  // Told by whoever writes the leaves, so that what is made of them is made anew: see changes().
+  void note_change();
   int64_t changes() const { return changes_; }
 
  private:
   TrainedLayout layout_;
   std::vector<Trainable> items_;  // one for each slice
   at::Tensor master_, grad_, copy_;
+  std::deque<WholeWeight> wholes_;
   int64_t changes_ = 0;
 };
 

@@ -93,6 +93,7 @@ void Optimizer::place_numbers() {
 int64_t Optimizer::norm_workspace() const { return device_.workspace(FlatNorm{.count = trainables_.elements()}); }
 
 const GradientVerdict& Optimizer::measure(double unscale, double max_norm, void* workspace) {
+  trainables_.hand_on_gradients();
   const at::Tensor& grad = trainables_.grad();
   device_.run(FlatNorm{.count = grad.numel(),
                        .grad = grad.const_data_ptr<float>(),

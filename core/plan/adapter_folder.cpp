@@ -8,6 +8,7 @@
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/job_json.h"
+#include "core/config/names.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/families/modules.h"
@@ -15,7 +16,6 @@
 namespace forge {
 namespace {
 
-constexpr std::string_view kPrefix = "base_model.model.";
 constexpr int64_t kLargestConfig = 1 << 20;
 constexpr const char* kWeights = "/adapter_model.safetensors";
 
@@ -51,7 +51,7 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
       // read below
       "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern",
       "alpha_pattern", "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules", "target_parameters",
-      "init_lora_weights", "bias",
+      "init_lora_weights", "bias", "trainable_token_indices",
       // provenance, and settings that only affected initialisation
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
       "layers_pattern", "megatron_core", "qalora_group_size", "fan_in_fan_out",  // by the layer's class, as PEFT decides it too
@@ -64,8 +64,8 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
   for (const auto& [key, value] : json.items())
     if (!known.count(key) && !unset(value))
       faults.push_back(path + ": " + key + " is set, which forge does not support");
-  if (get<std::string>(json, "bias", "none", path) != "none")
-    faults.push_back(path + ": bias is not none, which forge does not support");
+  const std::string bias = get<std::string>(json, "bias", "none", path);
+  if (!enum_of<LoraBias>(bias)) faults.push_back(path + ": bias is " + bias + ", which forge does not support");
   if (!faults.empty()) throw Error(ErrorKind::environment, join(faults, "\n"));
 }
 
@@ -91,8 +91,20 @@ void read_targets(const Json& json, const std::string& path, AdapterConfig& conf
   else
     config.layers_to_transform = get<std::vector<int64_t>>(json, "layers_to_transform", {}, path);
   config.modules_to_save = get<std::vector<std::string>>(json, "modules_to_save", {}, path);
-  config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
+  config.exclude_is_regex = json.contains("exclude_modules") && json["exclude_modules"].is_string();
+  if (config.exclude_is_regex)
+    config.exclude_modules = {json["exclude_modules"].get<std::string>()};
+  else
+    config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
   config.target_parameters = get<std::vector<std::string>>(json, "target_parameters", {}, path);
+}
+
+// A list is that of the input embedding.
+void read_tokens(const Json& json, const std::string& path, AdapterConfig& config) {
+  const Json tokens = json.value("trainable_token_indices", Json());
+  if (tokens.is_array() && !tokens.empty())
+    config.trainable_token_indices[""] = get<std::vector<int64_t>>(json, "trainable_token_indices", {}, path);
+  if (tokens.is_object()) config.trainable_token_indices = get<std::map<std::string, std::vector<int64_t>>>(json, "trainable_token_indices", {}, path);
 }
 
 std::vector<std::string> with_score(std::vector<std::string> saved) {
@@ -125,11 +137,17 @@ constexpr Decided kDecided[] = {
     {"adapter.target_parameters",
      [](const AdapterConfig& from, AdapterConfig& to) { to.target_parameters = from.target_parameters; }},
     {"adapter.exclude_modules",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.exclude_modules = from.exclude_modules; }},
+     [](const AdapterConfig& from, AdapterConfig& to) {
+       to.exclude_modules = from.exclude_modules;
+       to.exclude_is_regex = from.exclude_is_regex;
+     }},
     {"adapter.layers_to_transform",
      [](const AdapterConfig& from, AdapterConfig& to) { to.layers_to_transform = from.layers_to_transform; }},
     {"adapter.modules_to_save",
      [](const AdapterConfig& from, AdapterConfig& to) { to.modules_to_save = from.modules_to_save; }},
+    {"adapter.trainable_token_indices",
+     [](const AdapterConfig& from, AdapterConfig& to) { to.trainable_token_indices = from.trainable_token_indices; }},
+    {"adapter.bias", [](const AdapterConfig& from, AdapterConfig& to) { to.bias = from.bias; }},
 };
 
 std::set<std::string> saved_paths(const ModelSpec& spec, const AdapterConfig& adapter) {
@@ -142,11 +160,17 @@ bool same_site(const AdapterSite& a, const AdapterSite& b) {
   return a.module == b.module && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
 }
 
+bool same_vocabulary_site(const VocabularySite& a, const VocabularySite& b) {
+  return a.module == b.module && a.tokens == b.tokens && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
+}
+
 // Whether the tensors of one adapter mean the same in the other. The settings may be spelled differently: all-linear
 // equals the list of all linear layers.
 bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const AdapterFile& file) {
   const std::vector<AdapterSite> own = sites_of(file, spec), wanted = adapter_sites(spec, asked);
-  return asked.use_dora == file.config.use_dora &&
+  const std::vector<VocabularySite> own_vocabulary = vocabulary_sites_of(file, spec), wanted_vocabulary = vocabulary_sites(spec, asked);
+  return asked.use_dora == file.config.use_dora && asked.bias == file.config.bias &&
+         std::equal(wanted_vocabulary.begin(), wanted_vocabulary.end(), own_vocabulary.begin(), own_vocabulary.end(), same_vocabulary_site) &&
          saved_paths(spec, asked) == saved_paths(spec, file.config) &&
          std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_site);
 }
@@ -169,7 +193,7 @@ bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const Adapt
 }  // namespace
 
 std::string peft_name(const std::string& parameter) {
-  return starts_with(parameter, kPrefix) ? parameter : std::string(kPrefix) + parameter;
+  return starts_with(parameter, kSavedPrefix) ? parameter : kSavedPrefix + parameter;
 }
 
 namespace {
@@ -205,6 +229,8 @@ AdapterFile read_adapter_config(const std::string& folder) {
   config.rank_pattern = get<std::map<std::string, int64_t>>(json, "rank_pattern", {}, path);
   config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
   read_targets(json, path, config);
+  read_tokens(json, path, config);
+  config.bias = *enum_of<LoraBias>(get<std::string>(json, "bias", "none", path));
   file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
   // PEFT lists both names a transformers model may use for its head.
   if (file.scores) config.modules_to_save = with_score(config.modules_to_save);
@@ -213,20 +239,53 @@ AdapterFile read_adapter_config(const std::string& folder) {
   return file;
 }
 
+namespace {
+
+// The rows of the embedding that the file asks for: of a vocabulary that was made larger before it was trained. 0: no more than the base's.
+int64_t rows_of(const AdapterFile& file, const ModelSpec& spec) {
+  int64_t rows = 0;
+  for (const auto& [module, tokens] : file.config.trainable_token_indices)
+    for (const int64_t token : tokens) rows = std::max(rows, token + 1);
+  if (!file_exists(file.folder + kWeights)) return rows;
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(file.folder, Data::optional);
+  for (const std::string& name : {embedding_name(spec), logits_head_name(spec)})
+    if (const int64_t index = weights->find(peft_name(name)); index >= 0)
+      rows = std::max(rows, weights->tensors()[static_cast<size_t>(index)].rows());
+  return rows;
+}
+
+// What `select` makes of the file's settings; its faults are in the words of a job file.
+template <class Select>
+auto fitting(const AdapterFile& file, const Select& select) {
+  try {
+    return select();
+  } catch (const Error& error) {
+    throw fault(config_path(file.folder), std::string("does not fit the model: ") + error.what())
+        .hint("an adapter belongs to the model that it was trained on");
+  }
+}
+
+}  // namespace
+
 ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
   if (spec.score_head && !file.scores)
     throw fault(config_path(file.folder), "is an adapter of a language model, and the model gives scores")
         .hint("an adapter belongs to the model that it was trained on");
-  return file.scores ? with_score_head(spec) : spec;
+  ModelSpec own = file.scores ? with_score_head(spec) : spec;
+  const int64_t rows = rows_of(file, spec);
+  if (rows <= own.vocab_size) return own;
+  own.base_vocab_size = own.vocab_size;
+  own.vocab_size = rows;
+  for (int64_t id = own.base_vocab_size; id < rows; ++id) own.added_rows.push_back({id, {}});
+  return own;
+}
+
+std::vector<VocabularySite> vocabulary_sites_of(const AdapterFile& file, const ModelSpec& spec) {
+  return fitting(file, [&] { return vocabulary_sites(spec, file.config); });
 }
 
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
-  try {
-    return adapter_sites(spec, file.config);
-  } catch (const Error& error) {  // in the words of a job file
-    throw fault(config_path(file.folder), std::string("does not fit the model: ") + error.what())
-        .hint("an adapter belongs to the model that it was trained on");
-  }
+  return fitting(file, [&] { return adapter_sites(spec, file.config); });
 }
 
 void inherit_adapter(LoadedJob& loaded) {
@@ -273,6 +332,18 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
   return open_safetensors(path, data);
 }
 
+namespace {
+
+// PEFT stores the base's own matrix beside factors of the embedding or the head.
+bool is_base_copy(const std::string& name, const std::set<std::string>& wanted) {
+  constexpr std::string_view kWrapped = ".base_layer.weight";
+  if (!ends_with(name, kWrapped)) return false;
+  const std::string module = name.substr(0, name.size() - kWrapped.size());
+  return wanted.count(module + ".lora_embedding_A") > 0 || wanted.count(module + ".lora_A.weight") > 0;
+}
+
+}  // namespace
+
 void check_adapter_weights(const TensorFile& weights, const std::string& folder,
                            const std::vector<Parameter>& trained, int64_t widen) {
   std::vector<std::string> faults;
@@ -293,7 +364,7 @@ void check_adapter_weights(const TensorFile& weights, const std::string& folder,
       faults.push_back(name + " is " + format_shape(info.shape) + ", expected " + format_shape(shape));
   }
   for (const TensorInfo& info : weights.tensors())
-    if (!wanted.count(info.name)) faults.push_back("extra " + info.name);
+    if (!wanted.count(info.name) && !is_base_copy(info.name, wanted)) faults.push_back("extra " + info.name);
   if (faults.empty()) return;
   constexpr size_t kShown = 5;
   const size_t shown = std::min(faults.size(), kShown);

@@ -25,11 +25,14 @@ struct AdapterFile {
 // a changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
 AdapterFile read_adapter_config(const std::string& folder);
 
-// The model that it was made for: `spec`, or the same with a score head.
+// The model that it was made for: `spec`, or the same with a score head, or with more tokens, whose rows the file has.
 ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec);
 
 // base_model_name_or_path of adapter_config.json, also where the rest of it cannot be used; empty where it names none.
 std::string base_model_of(const std::string& folder);
+
+// What of the vocabulary's matrices the file changes.
+std::vector<VocabularySite> vocabulary_sites_of(const AdapterFile& file, const ModelSpec& spec);
 
 // The modules of the model that the file changes. Throws Error(environment) where it names others.
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);

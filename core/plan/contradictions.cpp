@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/data/prepare.h"
 #include "core/config/names.h"
+#include "core/families/adapter_sites.h"
 #include "core/families/modules.h"
 #include "core/objective/objective.h"
 
@@ -15,23 +16,37 @@ namespace {
 bool names_a_linear(const ModelSpec& model, const std::string& name) {
   const std::vector<Module> modules = modules_of(model);
   return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
-    return (module.role == Role::linear || module.role == Role::head) &&
+    return (module.role == Role::linear || module.role == Role::head || module.role == Role::embedding) &&
            ends_with("." + module.path, "." + name);
   });
+}
+
+// None where the adapter's settings are wrong, which run_parameters() says.
+std::vector<VocabularySite> known_vocabulary_sites(const ModelSpec& model, const AdapterConfig& adapter) {
+  try {
+    return vocabulary_sites(model, adapter);
+  } catch (const KeyError&) {
+    return {};
+  }
 }
 
 std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
   std::vector<KeyFault> faults;
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
     faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
-  if (job.model.quantization != Quantization::none && job.adapter.init == LoraInit::pissa &&
-      !job.adapter.init_from)
+  if (job.model.quantization != Quantization::none && changes_base(job.adapter))
     faults.push_back({"adapter.init",
-                      "pissa subtracts its factors from the base weights, which quantised blocks cannot "
+                      name_of(job.adapter.init) + " subtracts its factors from the base weights, which quantised blocks cannot "
                       "hold; use default, or model.quantization: none"});
   for (const std::string& name : job.adapter.exclude_modules)
-    if (!names_a_linear(model, name))
+    if (!job.adapter.exclude_is_regex && !names_a_linear(model, name))
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
+  const std::vector<VocabularySite> vocabulary = known_vocabulary_sites(model, job.adapter);
+  if (job.objective.type == ObjectiveType::ppo && !vocabulary.empty())
+    faults.push_back({"adapter.target_modules", "the value network shares the base's embedding, which an adapter may not change"});
+  for (const VocabularySite& site : vocabulary)
+    if (site.rank > 0 && !site.embedding && job.adapter.dropout > 0)
+      faults.push_back({"adapter.dropout", "has no effect on " + site.module + ", whose adapter is taken into its weights; write 0"});
   if (objective_of(job.objective.type).coupling == Coupling::pair && with_defaults(job.objective).nll_weight == 0.0) {
     if (job.objective.nll_mean != NllMean::pair) faults.push_back({"objective.nll_mean", "has no effect: objective.nll_weight is 0"});
     if (job.objective.nll_on != NllOn::completion) faults.push_back({"objective.nll_on", "has no effect: objective.nll_weight is 0"});

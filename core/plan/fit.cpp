@@ -258,7 +258,7 @@ bool quantize(Plan& plan, Search& search) {
   free_all(plan, search);
   const AdapterConfig& adapter = plan.job.adapter;
   if (adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none) return false;
-  if (adapter.init == LoraInit::pissa && !adapter.init_from) return false;  // needs the base in full
+  if (changes_base(adapter)) return false;  // needs the base in full
   plan.job.model.quantization = Quantization::nf4;
   return plan.job.model.double_quantization = true;
 }

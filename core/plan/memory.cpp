@@ -21,6 +21,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Counts {
   int64_t frozen = 0, quantized = 0, quantized_bytes = 0;
   int64_t factors = 0;  // of adapters
+  int64_t whole = 0;    // of the vocabulary's matrices, where an adapter changes a part
+  int64_t part = 0;     // the largest of those parts
   bool adapted = false;
 };
 
@@ -36,6 +38,15 @@ std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool ti
   return names;
 }
 
+bool is_vocabulary_part(const Parameter& p) {
+  return p.layer < 0 && (p.role == Role::token_rows || p.role == Role::lora_a || p.role == Role::lora_b);
+}
+
+// The values of the vocabulary's matrix of which `p` is a trained part: its rows, or its factor B; else 0.
+int64_t whole_matrix_of(const Parameter& p, const std::vector<Parameter>& parameters) {
+  return is_vocabulary_part(p) && p.role != Role::lora_a ? parameters.front().count() : 0;  // the embedding; a head is as large
+}
+
 Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model, bool tied_head) {
   const std::set<std::string> gone = replaced(parameters, tied_head);
   Counts counts;
@@ -43,6 +54,8 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
     if (p.trainable) {
       counts.adapted |= is_adapter(p);
       if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.count();
+      counts.whole += whole_matrix_of(p, parameters);
+      if (is_vocabulary_part(p)) counts.part = std::max(counts.part, p.count());
     } else if (gone.count(p.name)) {
       continue;
     } else if (p.quantized) {
@@ -120,9 +133,11 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
     add(lines, "trained weights, cast", trained * narrow,
         times(trained, narrow) + " (" + name_of(precision) + " copy for the layers)");
   add(lines, "gradients", trained * wide, times(trained, wide) + " (fp32)");
+  add(lines, "vocabulary with its adapter", counts.whole * (narrow + wide),
+      format_count(counts.whole) + " × " + std::to_string(narrow + wide) + " B (the matrix computed of its parts, and its gradient)");
   add(lines, "optimizer state", layout.state_bytes(), state_formula(layout));
-  if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
-    add(lines, "PiSSA start", counts.factors * wide,
+  if (changes_base(job.adapter))
+    add(lines, "the adapter's start", counts.factors * wide,
         times(counts.factors, wide) + " (the first A and B, which the saved adapter subtracts)");
   return lines;
 }
@@ -134,10 +149,13 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
   const int64_t trained = layout.elements;
   std::vector<MemoryLine> lines;
   add(lines, "working memory of " + name_of(job.optimizer.type), layout.working_bytes, "of the largest matrix, while it is updated");
+  if (counts.whole > 0)
+    add(lines, "working memory of the vocabulary's adapter", 4 * (counts.part + 2 * kUpdateChunk),
+        "the gradient of its largest part, and " + format_count(2 * kUpdateChunk) + " values of a matrix while it is computed");
   if (!job.train.master_weights && precision != Precision::fp32)
     add(lines, "trained weights in fp32", trained * 4,
         times(trained, 4) + ", while they are updated and saved");
-  if (job.adapter.init == LoraInit::pissa && !job.adapter.init_from)
+  if (changes_base(job.adapter))
     add(lines, "adapter being saved", counts.factors * 8,
         times(counts.factors, 8) + ": A and B beside those that they started from");
   return lines;

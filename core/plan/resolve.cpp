@@ -158,8 +158,8 @@ void resolve_reference(Plan& plan) {
   };
   if (adapter.type == AdapterType::none)
     start("every weight is trained, so the base is the model as training begins");
-  else if (adapter.init == LoraInit::pissa && !adapter.init_from)
-    start("pissa takes its factors out of the base, so the base is the model as training begins");
+  else if (changes_base(adapter))
+    start(name_of(adapter.init) + " takes its factors out of the base, so the base is the model as training begins");
   else if (!objective.reference && adapter.use_dora)
     start("dora's magnitudes give the base back only up to rounding, and the model as training begins gives exactly zero");
   else if (!objective.reference && adapter.init_from)

@@ -9,6 +9,7 @@
 #include "core/families/config_spec.h"
 #include "core/io/gguf.h"
 #include "core/run/model_text.h"
+#include "core/text/add_tokens.h"
 #include "core/text/gguf_tokenizer_json.h"
 
 namespace forge {
@@ -47,14 +48,32 @@ Json templates_of(const Gguf& gguf) {
   return {{{"name", "default"}, {"template", text}}, {{"name", "tool_use"}, {"template", tool_use}}};
 }
 
-void write_gguf_tokenizer(const std::string& model_path, const std::string& folder) {
+void write_gguf_tokenizer(const std::string& model_path, const std::vector<std::string>& added, const std::string& folder) {
   Gguf gguf(model_path);
   GgufVocabulary vocabulary = gguf_vocabulary(gguf);
+  add_tokens(vocabulary, added);
   std::string json = gguf_tokenizer_json(vocabulary);
   if (json.empty()) return;
   write_file_durably(folder + "/tokenizer.json", json);
   write_file_durably(folder + "/tokenizer_config.json",
                      gguf_tokenizer_config_json(vocabulary, templates_of(gguf)));
+}
+
+// Also in tokenizer_config.json, where it lists them.
+void add_to_tokenizer_files(const std::vector<std::string>& added, const std::string& folder) {
+  if (added.empty()) return;
+  const std::string path = folder + "/tokenizer.json", config_path = folder + "/tokenizer_config.json";
+  const std::string text = with_added_tokens(read_file(path, kLargestTokenizerFile, ErrorKind::environment), added, path);
+  write_file_durably(path, text);
+  if (!file_exists(config_path)) return;
+  Json config = parse_json(read_file(config_path, kLargestTokenizerFile, ErrorKind::environment), config_path, ErrorKind::environment);
+  if (!config.is_object() || !config.contains("added_tokens_decoder")) return;
+  for (Json token : parse_json(text, path, ErrorKind::environment).at("added_tokens")) {
+    const std::string id = std::to_string(token.at("id").get<int64_t>());
+    token.erase("id");
+    if (!config["added_tokens_decoder"].contains(id)) config["added_tokens_decoder"][id] = token;
+  }
+  write_file_durably(config_path, config.dump(2) + "\n");
 }
 
 }  // namespace
@@ -63,7 +82,8 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
   if (is_directory(model_path))
     for (const char* name : kTokenizerFiles) copy_if_there(model_path, folder, name);
   else
-    write_gguf_tokenizer(model_path, folder);
+    write_gguf_tokenizer(model_path, choice.added_tokens, folder);
+  if (is_directory(model_path)) add_to_tokenizer_files(choice.added_tokens, folder);
   const bool own = choice.name == "auto";
   if (own) copy_tool_template(model_path, folder);
   if (own && choice.variables.empty()) return;
@@ -119,6 +139,7 @@ void write_model_config(const ModelConfig& model, const ModelSpec& spec, const s
     for (const char* of_the_base : {"torch_dtype", "quantization_config"}) config.erase(of_the_base);
     config["dtype"] = hub_dtype(dtype);
     config["tie_word_embeddings"] = spec.tie_word_embeddings;
+    if (spec.base_vocab_size > 0) config["vocab_size"] = spec.vocab_size;
     if (model.init == ModelInit::file) copy_if_there(model.path, folder, "generation_config.json");
   } else {
     config = config_of_spec(spec);

@@ -32,6 +32,12 @@ bool has_template(const std::string& folder) {
          read_file(path, 64 << 20, ErrorKind::environment).find("\"chat_template\"") != std::string::npos;
 }
 
+// PEFT puts an adapter's rows into a vocabulary that has them already.
+std::string room_for_tokens(const ModelSpec& spec) {
+  if (spec.vocab_size <= spec.base_vocab_size || spec.base_vocab_size == 0) return "";
+  return "base.resize_token_embeddings(" + std::to_string(spec.vocab_size) + ")  # the adapter has the new tokens' rows\n";
+}
+
 // Loads `model` and answers with it. transformers reads a GGUF by folder and name of the file, which no adapter_config.json can
 // say.
 std::string python(bool adapter, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
@@ -41,6 +47,10 @@ std::string python(bool adapter, const ModelSpec& spec, const std::string& model
   if (!adapter) {
     text = "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
            "model = AutoModelFor" + task + ".from_pretrained(\".\")\n";
+  } else if (!is_gguf(model_name) && spec.base_vocab_size > 0) {
+    text = "from peft import PeftModel\nfrom transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
+           "base = AutoModelFor" + task + ".from_pretrained(" + dump_json(model_name) + labels + ")\n" + room_for_tokens(spec) +
+           "model = PeftModel.from_pretrained(base, \".\")\n";
   } else if (!is_gguf(model_name)) {
     text = "from peft import AutoPeftModelFor" + task + "\nfrom transformers import AutoTokenizer\n\n"
            "model = AutoPeftModelFor" + task + ".from_pretrained(\".\"" + labels + ")\n";
@@ -48,7 +58,7 @@ std::string python(bool adapter, const ModelSpec& spec, const std::string& model
     const std::filesystem::path path(model_name);
     text = "from peft import PeftModel\nfrom transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
            "base = AutoModelFor" + task + ".from_pretrained(" + dump_json(path.parent_path().string()) +
-           ", gguf_file=" + dump_json(path.filename().string()) + labels + ")\nmodel = PeftModel.from_pretrained(base, \".\")\n";
+           ", gguf_file=" + dump_json(path.filename().string()) + labels + ")\n" + room_for_tokens(spec) + "model = PeftModel.from_pretrained(base, \".\")\n";
   }
   if (scores && adapter)
     text += "# The score stands at the last token that is not padding, so padding must not be what ends a text.\n"
@@ -84,13 +94,16 @@ int64_t vllm_rank(int64_t rank) {
 int64_t largest_rank(const AdapterConfig& adapter) {
   int64_t rank = adapter.rank;
   for (const auto& [name, of_module] : adapter.rank_pattern) rank = std::max(rank, of_module);
-  return adapter.init == LoraInit::pissa ? 2 * rank : rank;  // these adapters are saved with twice their rank
+  return changes_base(adapter) ? 2 * rank : rank;  // these adapters are saved with twice their rank
 }
 
 // Why vLLM cannot serve the adapter on top of its base; empty if it can.
-std::string vllm_refusal(const AdapterConfig& adapter, const std::string& model_name) {
+std::string vllm_refusal(const AdapterConfig& adapter, bool adapts_vocabulary, const std::string& model_name) {
   if (is_gguf(model_name)) return "vLLM puts no adapter on a GGUF";
   if (adapter.use_dora) return "vLLM does not read DoRA adapters";
+  if (!adapter.trainable_token_indices.empty()) return "vLLM does not read rows of single tokens (trainable_token_indices)";
+  if (adapter.bias != LoraBias::none) return "vLLM does not read trained biases";
+  if (adapts_vocabulary) return "vLLM reads no factors of the embedding and the head";
   if (!adapter.modules_to_save.empty()) return "vLLM does not read modules that are kept whole (modules_to_save)";
   if (vllm_rank(largest_rank(adapter)) == 0) return "vLLM serves adapters up to rank 512";
   return "";
@@ -101,11 +114,11 @@ std::string base_option(const Job& job) {
   return job.model.quantization == Quantization::none || job.adapter.type == AdapterType::none ? "" : " --base original";
 }
 
-std::string vllm_section(const AdapterConfig* adapter, const std::string& model_name, const std::string& base) {
+std::string vllm_section(const AdapterConfig* adapter, bool adapts_vocabulary, const std::string& model_name, const std::string& base) {
   const std::string merge = "forge merge ." + base + " --output merged";
   const std::string title = "\n## vLLM\n\n";
   if (!adapter) return title + code("sh", "vllm serve .\n");
-  const std::string refusal = vllm_refusal(*adapter, model_name);
+  const std::string refusal = vllm_refusal(*adapter, adapts_vocabulary, model_name);
   if (!refusal.empty()) return title + refusal + ", so merge it first:\n\n" + code("sh", merge + "\nvllm serve merged\n");
   return title + code("sh", "vllm serve " + dump_json(model_name) + " --enable-lora --max-lora-rank " +
                                 std::to_string(vllm_rank(largest_rank(*adapter))) + " --lora-modules adapter=.\n") +
@@ -120,9 +133,9 @@ std::string gguf_sections(const std::string& source) {
 }
 
 // For models that generate text.
-std::string serving_sections(const Job& job, const std::string& model_name) {
+std::string serving_sections(const Job& job, const ModelSpec& spec, const std::string& model_name) {
   const bool full = job.adapter.type == AdapterType::none;
-  return vllm_section(full ? nullptr : &job.adapter, model_name, base_option(job)) +
+  return vllm_section(full ? nullptr : &job.adapter, !vocabulary_sites(spec, job.adapter).empty(), model_name, base_option(job)) +
          gguf_sections(full ? "--model ." : "." + base_option(job));
 }
 
@@ -150,7 +163,7 @@ void write_model_card(const Plan& plan, const std::string& model_name, const std
                                 full ? std::vector<std::string>{"forge"} : std::vector<std::string>{"forge", "lora"}) +
                            "# " + printable(plan.job.name) + "\n\n" + description(plan) +
                            transformers_section(!full, plan.model, model_name, folder) +
-                           (plan.model.score_head ? "" : serving_sections(plan.job, model_name));
+                           (plan.model.score_head ? "" : serving_sections(plan.job, plan.model, model_name));
   write_file_durably(folder + "/README.md", text);
 }
 
@@ -158,7 +171,7 @@ std::string merged_card(const std::string& model_name, const std::string& note, 
                         const std::string& folder) {
   return head(model_name, "transformers", {"forge"}) + "# Merged model\n\n" + printable(model_name) +
          " with its adapters in the weights, in " + dtype + "." + (note.empty() ? "" : " Of the base: " + note + ".") + "\n" +
-         transformers_section(false, ModelSpec{}, model_name, folder) + vllm_section(nullptr, model_name, "") + gguf_sections("--model .");
+         transformers_section(false, ModelSpec{}, model_name, folder) + vllm_section(nullptr, false, model_name, "") + gguf_sections("--model .");
 }
 
 std::string gguf_card(const std::string& model_name, const std::string& file, const std::string& type, bool adapter,

@@ -8,6 +8,7 @@
 #include "core/config/job_json.h"
 #include "core/config/load.h"
 #include "core/io/model_file.h"
+#include "core/text/add_tokens.h"
 
 namespace forge {
 namespace {
@@ -196,7 +197,7 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
 }
 
 TemplateChoice template_choice(const Job& job) {
-  return {job.data.template_name, job.data.template_variables, ""};
+  return {job.data.template_name, job.data.template_variables, job.model.add_tokens, ""};
 }
 
 void require_own_tokens(const Job& job, const ModelText& text) {
@@ -236,8 +237,12 @@ std::string with_variables(const std::string& template_text, const std::map<std:
 ModelText open_model_text(const std::string& model_path, const TemplateChoice& choice) {
   std::optional<Gguf> gguf;
   if (model_format(model_path) == ModelFormat::gguf) gguf.emplace(model_path, Data::optional);
-  ModelText text{gguf ? load_gguf_tokenizer(gguf_vocabulary(*gguf)) : open_tokenizer(model_path),
-                 std::nullopt, 0};
+  const auto of_gguf = [&] {
+    GgufVocabulary vocabulary = gguf_vocabulary(*gguf);
+    add_tokens(vocabulary, choice.added_tokens);
+    return load_gguf_tokenizer(vocabulary);
+  };
+  ModelText text{gguf ? of_gguf() : open_tokenizer_with(model_path, choice.added_tokens), std::nullopt, 0};
   text.chat_template =
       choose_template(choice, model_path, gguf ? &*gguf : nullptr, special_tokens(text.tokenizer));
   return text;

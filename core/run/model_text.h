@@ -23,10 +23,11 @@ struct ModelText {
   int64_t embedding_rows = 0;                 // ModelSpec::vocab_size, set by the caller that read it; 0: not known
 };
 
-// data.template and data.template_variables.
+// data.template and data.template_variables, and the tokens that go with them.
 struct TemplateChoice {
   std::string name = "auto";  // the model's own; or the name of a bundled template, or a .jinja file
   std::map<std::string, Scalar> variables;
+  std::vector<std::string> added_tokens;  // model.add_tokens: what the tokenizer has besides
   std::string folder;  // auto: take the template of this folder (an adapter's) instead of the model's; empty: the model's
 };
 TemplateChoice template_choice(const Job& job);

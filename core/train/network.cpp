@@ -18,6 +18,8 @@ Network::Network(Model& model, TrainableSet& trainables, StepProvider& provider,
     : model_(model), provider_(provider), job_(job) {
   for (Trainable& item : trainables.items())
     if (item.leaf.is_same(model.head)) head_ = &item;
+  for (WholeWeight& weight : trainables.wholes())
+    if (weight.whole.leaf.is_same(model.head)) head_ = &weight.whole;
 }
 
 BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& scale,

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "core/adapter/adapter_file.h"
+#include "core/adapter/whole_weight.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/families/drawn_weights.h"
@@ -95,13 +96,19 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   if (reads_base(s.job)) s.base = s.model;
   if (has_value(s.job.objective)) s.value = std::make_unique<ValueNetwork>(s, s.model);
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
-  if (!s.sites.empty()) {
+  if (s.job.adapter.type == AdapterType::lora) {
+    const std::vector<VocabularySite> vocabulary = vocabulary_sites(plan.model, s.job.adapter);
+    attach_vocabulary(s.model, *s.trainables, vocabulary, plan.model.tie_word_embeddings);
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
     if (s.job.adapter.init_from && fresh) {
       check_start_adapter(s.job, plan.model);  // it may have changed since planning
       load_adapter(*s.job.adapter.init_from, *s.trainables);
-    } else if (fresh)
-      s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed);
+    } else if (fresh) {
+      initialize_vocabulary(*s.trainables, vocabulary, s.job.seed);
+      const bool loftq = s.job.adapter.init == LoraInit::loftq;
+      const auto original = loftq ? open_weights(plan.model, s.job.model.path) : nullptr;
+      s.residual = initialize_adapter(s.model, *s.trainables, s.sites, s.job.adapter, s.job.seed, original.get());
+    }
     subtract_residual(s.model, s.sites, s.residual);
     s.trainables->publish();
   }
@@ -140,6 +147,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   loaded.trainables = std::make_unique<TrainableSet>(trained_layout(parameters), loaded.model.type, device, true);
   if (adapter_folder.empty()) return loaded;
   adopt_trained_weights(loaded.model, *loaded.trainables, spec.tie_word_embeddings);
+  attach_vocabulary(loaded.model, *loaded.trainables, vocabulary_sites(spec, adapter), spec.tie_word_embeddings);
   attach_adapter(loaded.model, *loaded.trainables, sites, adapter);
   load_adapter(adapter_folder, *loaded.trainables);
   loaded.trainables->publish();

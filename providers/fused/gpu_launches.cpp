@@ -223,7 +223,7 @@ class Lister {
 
   std::vector<GpuLaunch>& weight_gradient() {
     for (size_t i = 0; i < op_.modules.size(); ++i)
-      if (const ModuleUse& module = graph_.module(op_, i); module.bias && module.trained)
+      if (const ModuleUse& module = graph_.module(op_, i); module.bias && (module.trained || module.bias_trained))
         add("sum_columns", e_ * rows_ * static_cast<double>(module.out));
     double outs = 0;
     size_t trained = 0;

@@ -20,6 +20,9 @@ from pathlib import Path
 
 from completion_server import Server
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fixtures"))
+from variants import write_variant  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"
 OTHER_ADAPTER = ROOT / "tests" / "parity" / "goldens" / "adapter-init-lora"
@@ -88,6 +91,8 @@ KEYS = {
     "model.architecture": ({"num_hidden_layers": 1}, {"model": {"init": "random"}, "adapter": {"type": "none", "rank": None, "alpha": None}}),
     "model.quantization": ("nf4", {}),
     "model.double_quantization": (True, {"model": {"quantization": "nf4"}}),
+    "model.add_tokens": (["<new>"], {}),
+    "model.add_tokens_from": ({"<new>": "the"}, {"model": {"add_tokens": ["<new>"]}}),
     "adapter.type": ("none", {"adapter": {"rank": None, "alpha": None}}),
     "adapter.rank": (8, {}),
     "adapter.alpha": (16, {}),
@@ -95,6 +100,8 @@ KEYS = {
     "adapter.target_modules": (["q_proj"], {}),
     "adapter.exclude_modules": (["q_proj"], {}),
     "adapter.modules_to_save": (["lm_head"], {}),
+    "adapter.trainable_token_indices": ([5, 7], {}),
+    "adapter.bias": ("lora_only", {"model": {"path": "model-with-biases"}}),
     "adapter.use_rslora": (True, {}),
     "adapter.use_dora": (True, {}),
     "adapter.init": ("gaussian", {}),
@@ -312,6 +319,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "bad.jsonl").write_text(rows(0, 24) + '{"messages": []}\n')
     (folder / "lines.txt").write_text("".join(json.loads(line)["text"] + "\n" for line in rows(0, 24, several=True).splitlines()))
     (folder / "base.yaml").write_text("optimizer: {learning_rate: 1e-4}\n")
+    write_variant("bias", folder / "model-with-biases")
     other = folder / "other-model"
     other.mkdir(exist_ok=True)
     for file in MODEL.iterdir():

@@ -301,7 +301,7 @@ const Case kOthers[] = {
     {"devices: 2", "is hardware.device here; forge trains on one device"},
     {"logger_name: csv", "is log.tensorboard here; leave it out: forge writes metrics.jsonl"},
     // Unsloth
-    {"lora: {use_loftq: true}", "lora.use_loftq: use_loftq has no counterpart yet"},
+    {"lora: {use_loftq: true}", "is adapter.init here; write loftq"},
     {"lora: {lora_dropout: 0.1}", "is adapter.dropout here"},
     {"training: {train_on_completions: true}", "is objective.train_on here; write assistant"},
     {"training: {gradient_checkpointing: unsloth}", "is train.activation_checkpointing here; write full"},
@@ -316,7 +316,7 @@ const Case kOthers[] = {
     {"ds: {zero_stage: 3}", "ds.zero_stage: zero_stage has"},
     {"adam: {lr: 1e-5}", "adam.lr: lr is optimizer.learning_rate here"},
     // PEFT
-    {"peft_config: {r: 8, bias: none}", "peft_config.bias: bias has no counterpart yet: leave it out"},
+    {"peft_config: {r: 8, bias: none}", "peft_config.bias: bias is adapter.bias here"},
     {"lora_config: {target_modules: all-linear, init_lora_weights: true}",
      "is adapter.init here; write default"},
     {"lora_config: {task_type: CAUSAL_LM}", "has no counterpart: leave it out"},

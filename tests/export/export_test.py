@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
+from serving_formats import parse_modelfile, render_go_template, vllm_faults  # noqa: E402
 from tensors import Tensor, read_safetensors, write_safetensors  # noqa: E402
 from variants import write_variant  # noqa: E402
 
@@ -294,7 +295,7 @@ def an_adapter_alone_knows_its_base(lab: Lab):
 
 def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
-                    "olmo2", "glm4", "cohere", "starcoder2", "smollm3"):
+                    "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel"):
         # Settings for which GGUF has no key must be what its readers assume.
         assumed = {"gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
                    "smollm3": {"no_rope_layers": [1, 1, 1]}}
@@ -340,6 +341,52 @@ def ollama_gets_the_chat_template_in_its_words(lab: Lab):
     assert 'PARAMETER stop "<|im_end|>"' in text, text
 
 
+CONVERSATIONS = [
+    [("user", "Hello")],
+    [("system", "Be brief."), ("user", "Hello")],
+    [("user", "Hello"), ("assistant", "Hi."), ("user", "Who are you?")],
+    [("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi."), ("user", "Who?"), ("assistant", "A lamp."), ("user", "Since when?")],
+]
+
+
+def a_modelfile_keeps_to_ollamas_grammar(lab: Lab):
+    run = lab.run("m-plain")
+    if not (run / "ollama").exists():
+        lab.call("export", run, "--ollama", "--type", "q8_0")
+    rows = parse_modelfile((run / "ollama" / "Modelfile").read_text())
+    values = {row[0]: row[1] for row in rows if row[0] != "PARAMETER"}
+    assert (run / "ollama" / values["FROM"]).is_file(), rows
+    for turns in CONVERSATIONS:
+        want = "".join(f"<|im_start|>{role}\n{words}<|im_end|>\n" for role, words in turns) + "<|im_start|>assistant\n"
+        got = render_go_template(values["TEMPLATE"], [{"role": role, "content": words} for role, words in turns])
+        assert got == want, (got, want)
+    for wrong in ("FORM ./a.gguf\n", "FROM a\nPARAMETER temprature 1\n", "FROM a\nFROM b\n", 'FROM a\nPARAMETER top_k "x"\n'):
+        try:
+            parse_modelfile(wrong)
+        except (ValueError, KeyError):
+            continue
+        raise AssertionError(f"{wrong!r} counts as a Modelfile")
+
+
+def vllm_reads_what_readmes_say(lab: Lab):
+    sections = {name: {"adapter": SHAPES[name]} for name in ("dora", "saved")}
+    sections |= {"plain": {}, "rslora": {"adapter": {"type": "lora", "rank": 4, "use_rslora": True}},
+                 "head": {"adapter": {"type": "lora", "rank": 4, "target_modules": ["q_proj", "lm_head"]}},
+                 "tokens": {"adapter": {"type": "lora", "rank": 4, "trainable_token_indices": [5]}},
+                 "biases": {"adapter": {"type": "lora", "rank": 4, "bias": "lora_only"}, "variant": "bias"},
+                 "pissa": {"adapter": {"type": "lora", "rank": 6, "init": "pissa"}}}
+    for name, settings in sections.items():
+        adapter = lab.run(f"v-{name}", **settings) / "adapter"
+        readme, faults = (adapter / "README.md").read_text(), vllm_faults(adapter)
+        loads = lab.report("adapter", "check", adapter)["loads"]["vLLM"] is True
+        assert loads == ("--enable-lora" in readme), (name, loads, readme)
+        assert not faults if loads else faults or name == "head", (name, faults, loads)
+        if loads:
+            most = int(readme.split("--max-lora-rank ")[1].split()[0])
+            assert most in (8, 16, 32, 64, 128, 256, 320, 512) and not vllm_faults(adapter, most), (name, most)
+    assert vllm_faults(lab.run("v-pissa") / "adapter", 8), "a rank past the limit counts as right"
+
+
 def adapters_are_told_what_loads_them(lab: Lab):
     plain = lab.report("adapter", "check", lab.run("m-plain") / "adapter")
     assert plain["faults"] == [] and plain["warnings"] == [], plain
@@ -383,6 +430,8 @@ CASES = [
     every_type_computes_nearly_the_same,
     what_a_gguf_cannot_say_is_refused,
     ollama_gets_the_chat_template_in_its_words,
+    a_modelfile_keeps_to_ollamas_grammar,
+    vllm_reads_what_readmes_say,
     adapters_are_told_what_loads_them,
     readmes_name_what_they_are_for,
 ]

@@ -57,6 +57,14 @@ def family_cases(variant: str, **more) -> list[Case]:
     ]
 
 
+def vocabulary_case(name: str, settings: dict, variant: str = "base") -> Case:
+    """Ten steps of an adapter that changes the embedding or the head; `settings` are PEFT's and forge's."""
+    return lora_case(name, settings, settings, variant=variant, settings=Settings(5e-3, 10, eps=1e-4), stride=3)
+
+
+TOKENS = [2, 5, 17, 100, 383]
+
+
 CASES = [
     Case("full", Settings(1e-3, 20), keep_gradients=True, cuts=True),
     Case("full-tied", Settings(1e-3, 3), variant="tied", stride=7),
@@ -74,6 +82,8 @@ CASES = [
     lora_case("dora", {"use_dora": True}, {"use_dora": True}),
     lora_case("pissa", {"init_lora_weights": "pissa"}, {"init": "pissa"}, random_b=False, init_from=False,
               compare_effective=True, stride=7),
+    lora_case("olora", {"init_lora_weights": "olora"}, {"init": "olora"}, random_b=False, init_from=False,
+              compare_effective=True, stride=7),
     lora_case(
         "patterns",
         {"rank_pattern": {"q_proj": 2, "layers.1.mlp.down_proj": 6}, "alpha_pattern": {"q_proj": 3, "o_proj": 16}},
@@ -89,6 +99,13 @@ CASES = [
     lora_case("regex", {"target_modules": r".*\.(q|down)_proj"}, {"target_modules": r".*\.(q|down)_proj"}),
     lora_case("lora-plus", {}, {"lora_plus_ratio": 4.0},
               settings=Settings(2e-3, 3, optimizer="lora_plus", lora_plus_ratio=4.0)),
+    vocabulary_case("token-rows", {"trainable_token_indices": TOKENS}),
+    vocabulary_case("token-rows-tied", {"trainable_token_indices": TOKENS}, "tied"),
+    vocabulary_case("token-rows-both", {"trainable_token_indices": {"embed_tokens": TOKENS, "lm_head": [1, 5, 6]}}),
+    vocabulary_case("embedding-factors", {"target_modules": ["q_proj", "embed_tokens"]}),
+    vocabulary_case("head-factors", {"target_modules": ["q_proj", "lm_head"], "rank_pattern": {"lm_head": 3}, "use_rslora": True}),
+    vocabulary_case("both-factors-tied", {"target_modules": ["embed_tokens", "lm_head", "v_proj"]}, "tied"),
+    vocabulary_case("lora-biases", {"bias": "lora_only"}, "bias"),
     *family_cases("qwen3"),
     *family_cases("phi3"),
     *family_cases("phi3-window"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adapters of PEFT go on in forge as they do in PEFT: 64 unusual ones, each with random tensors, three steps of AdamW.
+"""Adapters of PEFT go on in forge as they do in PEFT: unusual ones, each with random tensors, three steps of AdamW.
 
     python tests/parity/check_adapters.py build/bin/forge [--only NAME …]     # needs the oracle
 
@@ -14,7 +14,9 @@ import tempfile
 from pathlib import Path
 
 import torch
+from bitsandbytes.functional import get_4bit_type
 from peft import LoraConfig, PeftModel, get_peft_model
+from peft.utils.loftq_utils import _low_rank_decomposition
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -59,15 +61,28 @@ SHAPES = {
     "saved-norms": dict(target_modules=["v_proj"], modules_to_save=["input_layernorm", "norm"]),
     "gaussian": dict(target_modules=QKVO, init_lora_weights="gaussian"),
     "zero-b": dict(target_modules=QKVO + MLP),
+    "token-rows": dict(target_modules=QKVO, trainable_token_indices=[1, 9, 380]),
+    "token-rows-both": dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": [3, 4], "lm_head": [4, 5, 6]}),
+    "token-rows-head": dict(target_modules=["q_proj"], trainable_token_indices={"lm_head": [7]}),
+    "token-rows-tied": dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": [3, 4], "lm_head": [3, 4]}),
+    "embedding": dict(target_modules=["embed_tokens", "q_proj"]),
+    "embedding-alone": dict(target_modules=["embed_tokens"], use_rslora=True),
+    "head": dict(target_modules=["lm_head", "down_proj"], rank_pattern={"lm_head": 2}, alpha_pattern={"lm_head": 5}),
+    "embedding-and-head": dict(target_modules=["embed_tokens", "lm_head"]),
+    "embedding-factors-head-saved": dict(target_modules=["embed_tokens", "q_proj"], modules_to_save=["lm_head"]),
+    "embedding-regex": dict(target_modules=r".*(embed_tokens|o_proj)"),
+    "biases": dict(target_modules=QKVO, bias="lora_only"),
+    "biases-dora": dict(target_modules=["q_proj", "o_proj"], bias="lora_only", use_dora=True),
     "rank-over-size": dict(r=40, lora_alpha=20, target_modules=["k_proj", "v_proj"]),
 }
 FUSED = {"all", "rslora", "dora", "all-linear", "alpha-negative", "wide"}  # with phi3's names in place of llama's
 VARIANTS = {
-    "base": list(SHAPES),
-    "tied": ["all", "dora", "rslora", "both-patterns", "regex", "exclude", "all-linear"],
-    "bias": ["all", "dora", "rslora", "rank-pattern", "alpha-pattern", "layers", "saved-norms", "zero-b"],
+    "base": [shape for shape in SHAPES if shape != "token-rows-tied"],
+    "tied": ["all", "dora", "rslora", "both-patterns", "regex", "exclude", "all-linear", "token-rows", "token-rows-tied", "embedding", "head",
+             "embedding-and-head"],
+    "bias": ["biases", "biases-dora", "all", "dora", "rslora", "rank-pattern", "alpha-pattern", "layers", "saved-norms", "zero-b"],
     "qwen3": ["all", "dora", "rank-pattern", "regex-alternatives", "saved-norms", "exclude-regex"],
-    "gemma2": ["all", "dora", "rslora", "layers", "all-linear", "full-paths"],
+    "gemma2": ["token-rows", "embedding", "all", "dora", "rslora", "layers", "all-linear", "full-paths"],
     "phi3": ["all", "rslora", "dora", "all-linear", "alpha-negative"],
     "head-dim": ["all", "dora-rslora", "exclude", "both-patterns", "saved-head"],
 }
@@ -86,7 +101,7 @@ def randomised(model, shape: str):
         for name, tensor in model.named_parameters():
             if not tensor.requires_grad:
                 continue
-            if "lora_B" in name and shape != "zero-b":
+            if ("lora_B" in name or "lora_embedding_A" in name) and shape != "zero-b":
                 tensor.normal_(0, 0.05)
             elif "magnitude" in name:
                 tensor.mul_(1 + 0.1 * torch.randn_like(tensor))
@@ -162,6 +177,29 @@ def check_start(init: str, root: Path, rows, forge: str) -> str:
     return said
 
 
+def check_loftq(root: Path, rows, forge: str) -> str:
+    """forge's first B A over nf4 is what PEFT's replace_lora_weights_loftq computes with alpha = r, a scale of 1: its decomposition of
+    what nf4 in blocks of 64 loses. (It wants a GPU itself, and bitsandbytes' CPU path quantises rows shorter than a block otherwise.)"""
+    model_path = write_variant("base", root / "models" / "loftq")
+    case = cases.Case("start-loftq", cases.Settings(1e-30, 1), lora={"r": 4, "lora_alpha": 4, "target_modules": "all-linear"},
+                      adapter={"init": "loftq"}, init_from=False)
+    job = cases.job(case, case.name, model_path, GOLDENS, root / "runs")
+    job["model"]["quantization"] = "nf4"
+    ours = load_file(forge_run.run_job(forge, job, root).folder / "adapter/adapter_model.safetensors")
+    exact, code, worst = load_file(model_path / "model.safetensors"), get_4bit_type("nf4", device="cpu").float(), 0.0
+    for name in (name for name in ours if "lora_A" in name):
+        weight = exact[name.removeprefix("base_model.model.").replace("lora_A.", "")].float()
+        blocks = weight.reshape(-1, 64)
+        largest = blocks.abs().amax(1, keepdim=True)
+        held = (code[((blocks / largest)[..., None] - code).abs().argmin(-1)] * largest).reshape(weight.shape)
+        parts = _low_rank_decomposition(weight - held, 4)
+        apart = relative(ours[name.replace("lora_A", "lora_B")] @ ours[name], parts["L"] @ parts["R"])
+        assert apart < 1e-3, f"first B A of {name} differs by {apart:.1e}"
+        worst = max(worst, apart)
+    assert worst < 1e-3, f"first B A differs by {worst:.1e}"
+    return f"first B A differs by {worst:.1e} of {len(ours) // 2} layers"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("forge")
@@ -170,7 +208,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = oracle.read_rows(GOLDENS / "tiny-batches.jsonl")
     passed, failed = 0, 0
-    todo = {f"start-{init}": (check_start, init) for init in ("pissa",)}
+    todo = {f"start-{init}": (check_start, init) for init in ("pissa", "olora")}
+    todo["start-loftq"] = (check_loftq,)
     todo |= {f"{variant}-{shape}": (check, variant, shape) for variant, shapes in VARIANTS.items() for shape in shapes}
     with tempfile.TemporaryDirectory(prefix="forge-adapters-") as folder:
         for name, (function, *what) in todo.items():

@@ -25,13 +25,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
+from llama_binding import binding  # noqa: E402
 from llama_library import LlamaCpp  # noqa: E402
 from variants import write_variant  # noqa: E402
 
 TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean(values):\n    return sum(values) / len(values)",
          "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
-VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3"]
+VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel"]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
 
@@ -185,10 +186,10 @@ def blocks(readme: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", readme.read_text(), re.M | re.S)
 
 
-def run_snippet(name: str, command: list, folder: Path) -> None:
+def run_snippet(name: str, command: list, folder: Path, environment=os.environ) -> None:
     path = f"{Path(arguments.forge).resolve().parent}:{os.environ['PATH']}"
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"PATH": path})
-    check(f"snippet {name}", done.returncode == 0, (done.stdout.strip() or done.stderr.strip())[-120:].replace("\n", " "))
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment | {"PATH": path})
+    check(f"snippet {name}", done.returncode == 0 and (command[0] != sys.executable or done.stdout.strip() != ""), (done.stdout.strip() or done.stderr.strip())[-120:].replace("\n", " "))
 
 
 def check_snippets(model_path: Path, folder: Path) -> None:
@@ -204,10 +205,11 @@ def check_snippets(model_path: Path, folder: Path) -> None:
     adapter = folder / "run" / "adapter"
     forge("merge", folder / "run", "--dtype", "bf16", "--no-check")
     forge("export", folder / "run", "--gguf", "--type", "q8_0", "--no-check")
+    llama_python = binding(arguments.llama_python, arguments.llama, folder / "binding") if arguments.llama_python else os.environ
     for place in (adapter, folder / "run" / "merged", folder / "run" / "gguf"):
         for block in blocks(place / "README.md", "python"):
-            if "llama_cpp" not in block or importlib.util.find_spec("llama_cpp"):
-                run_snippet(f"python in {place.name}", [sys.executable, "-c", block], place)
+            if "llama_cpp" not in block or arguments.llama_python or importlib.util.find_spec("llama_cpp"):
+                run_snippet(f"python in {place.name}", [sys.executable, "-c", block], place, llama_python)
         for block in blocks(place / "README.md", "sh"):
             for line in filter(lambda line: line.startswith("forge "), block.splitlines()):
                 run_snippet(f"{line} in {place.name}", line.split() + ["--no-check"], place)
@@ -262,6 +264,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("forge")
 parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
+parser.add_argument("--llama-python", type=Path, help="llama-cpp-python's unpacked source distribution, for the snippets (llama_binding.py)")
 parser.add_argument("--what", default="merge,gguf,snippets" if "--model" not in sys.argv else "gguf", help="of the tiny model's variants; of a real one snippets alone, if named")
 parser.add_argument("--types", default=",".join(TYPES))
 parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")

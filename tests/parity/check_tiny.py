@@ -66,11 +66,11 @@ def product(b, a, scale: float) -> list[float]:
 
 
 def effective(run: forge_run.Run, case: cases.Case, model: Path) -> dict:
-    """Base + s B A, thinned. If the adapter says pissa, as PEFT stores it, its base is what PiSSA left of it."""
+    """Base + s B A, thinned. If the adapter says pissa or olora, as PEFT stores it, its base is what that left of it."""
     config = json.loads((run.folder / "adapter" / "adapter_config.json").read_text())
     base, adapter = read_safetensors(model / "model.safetensors"), run.tensors()
     golden = read_safetensors(GOLDENS / f"final-{case.name}.safetensors")
-    residual = str(config.get("init_lora_weights", True)).startswith("pissa")
+    residual = str(config.get("init_lora_weights", True)).startswith(("pissa", "olora"))
     out = {}
     for name in (n.removeprefix("final.") for n in golden if n.startswith("final.")):
         path = "base_model.model." + name.removesuffix(".weight")
@@ -104,7 +104,7 @@ def check_case(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
 # What a reader of an adapter acts on. Lists are sets; absent and null mean the default, which is falsy.
 CONFIG_KEYS = ("peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "target_modules", "target_parameters",
                "exclude_modules", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora",
-               "fan_in_fan_out", "bias", "init_lora_weights", "inference_mode", "base_model_name_or_path")
+               "fan_in_fan_out", "bias", "trainable_token_indices", "init_lora_weights", "inference_mode", "base_model_name_or_path")
 
 
 def check_adapter_config(checks: Checks, case: cases.Case, run: forge_run.Run) -> None:
@@ -122,6 +122,7 @@ def check_adapter_config(checks: Checks, case: cases.Case, run: forge_run.Run) -
     faults += [f"keys that peft does not know: {unknown}"] if unknown else []
     checks.say(f"{case.name} adapter_config.json", not faults, "; ".join(faults) or "as peft's")
     names = set(read_safetensors(GOLDENS / f"adapter-init-{case.name}" / "adapter_model.safetensors"))
+    names = {name for name in names if not name.endswith(".base_layer.weight")}  # copies of the base
     other = sorted(names ^ set(run.tensors()))
     checks.say(f"{case.name} names of tensors", not other, ", ".join(other[:4]) or f"{len(names)} as peft's")
 

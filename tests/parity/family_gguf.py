@@ -21,6 +21,7 @@ ARCHITECTURES = {
     "glm4": gguf.MODEL_ARCH.GLM4,
     "cohere": gguf.MODEL_ARCH.COMMAND_R,
     "starcoder2": gguf.MODEL_ARCH.STARCODER2,
+    "stablelm": gguf.MODEL_ARCH.STABLELM,
 }
 PERMUTED = ("smollm3", "granite")
 
@@ -61,6 +62,8 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
         writer.add_logit_scale(config["logits_scaling"])
+    if kind == "stablelm":
+        writer.add_parallel_residual(config.get("use_parallel_residual", False))
     if kind == "cohere":
         writer.add_logit_scale(config["logit_scale"])
 

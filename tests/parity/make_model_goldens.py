@@ -102,6 +102,8 @@ GGUFS = {
     "glm4": {},
     "cohere": {},
     "starcoder2": {},
+    "stablelm": {},
+    "stablelm-parallel": {},
 }
 
 
@@ -118,7 +120,8 @@ def gguf_golden(variant: str, root: Path) -> dict:
 
 
 def adapter_tensors(model) -> dict[str, torch.Tensor]:
-    return {n: t.clone().contiguous() for n, t in get_peft_model_state_dict(model).items()}
+    """Without the copies of frozen matrices that peft stores beside factors of the embedding and the head."""
+    return {n: t.clone().contiguous() for n, t in get_peft_model_state_dict(model).items() if not n.endswith(".base_layer.weight")}
 
 
 def with_adapter(model, case: cases.Case):
@@ -131,7 +134,7 @@ def with_adapter(model, case: cases.Case):
     model.config.model_type = model_type
     if case.random_b:
         for name, parameter in model.named_parameters():
-            if "lora_B" in name:
+            if "lora_B" in name or "lora_embedding_A" in name:
                 parameter.data.normal_(std=0.05)
     return model
 

@@ -176,8 +176,8 @@ TEST_CASE("targets that match nothing are named, all of them") {
              Catch::Contains("\"q_prj\" matches no linear layer (did you mean \"q_proj\"?)"));
   CHECK_THAT(fault_of(adapter), Catch::Contains("\"w1\" matches no linear layer"));
   CHECK_THAT(fault_of(adapter), !Catch::Contains("up_proj"));
-  CHECK_THAT(fault_of(lora(8, {"embed_tokens"})),
-             Catch::Contains("model.embed_tokens is not a linear layer"));
+  CHECK_THAT(fault_of(lora(8, {"model.norm"})),
+             Catch::Contains("model.norm is not a linear layer"));
   adapter = lora(8);
   adapter.layers_to_transform = {22};
   CHECK_THAT(fault_of(adapter), Catch::Contains("layer 22 does not exist, the model has 0 to 21"));

@@ -1,0 +1,89 @@
+#include "core/text/add_tokens.h"
+
+#include <algorithm>
+
+#include "core/base/file.h"
+#include "core/base/key_error.h"
+#include "core/io/json.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kLargestFile = 256 << 20;
+
+// One more than the largest id of a list or map of tokens.
+int64_t ids_of(const Json& root) {
+  int64_t next = 0;
+  const Json model = root.value("model", Json::object());
+  if (const auto vocabulary = model.find("vocab"); vocabulary != model.end()) {
+    if (vocabulary->is_array()) next = static_cast<int64_t>(vocabulary->size());
+    if (vocabulary->is_object())
+      for (const auto& [token, id] : vocabulary->items()) next = std::max(next, id.get<int64_t>() + 1);
+  }
+  for (const Json& token : root.value("added_tokens", Json::array()))
+    next = std::max(next, token.value("id", int64_t{-1}) + 1);
+  return next;
+}
+
+bool has_token(const Json& root, const std::string& text) {
+  const Json model = root.value("model", Json::object());
+  if (const auto vocabulary = model.find("vocab");
+      vocabulary != model.end() && vocabulary->is_object() && vocabulary->contains(text))
+    return true;
+  const Json added = root.value("added_tokens", Json::array());
+  return std::any_of(added.begin(), added.end(),
+                     [&](const Json& token) { return token.value("content", "") == text; });
+}
+
+[[noreturn]] void refuse_kind(const std::string& what) {
+  throw KeyError(ErrorKind::job, "model.add_tokens", what + ", to which forge adds no tokens",
+                 "put the model's tokenizer.json into its folder (transformers writes one)");
+}
+
+}  // namespace
+
+std::string with_added_tokens(const std::string& tokenizer_json, const std::vector<std::string>& tokens,
+                              const std::string& name) {
+  Json root = parse_json(tokenizer_json, name, ErrorKind::environment);
+  if (!root.is_object()) throw Error(ErrorKind::environment, name + ": expected an object");
+  int64_t next = ids_of(root);
+  for (const std::string& token : tokens)
+    if (!has_token(root, token))
+      root["added_tokens"].push_back({{"id", next++},
+                                      {"content", token},
+                                      {"single_word", false},
+                                      {"lstrip", false},
+                                      {"rstrip", false},
+                                      {"normalized", false},
+                                      {"special", false}});
+  return root.dump();
+}
+
+void add_tokens(GgufVocabulary& vocabulary, const std::vector<std::string>& tokens) {
+  if (tokens.empty()) return;
+  if (vocabulary.model != "gpt2")
+    refuse_kind(vocabulary.name + " holds a vocabulary of kind " + vocabulary.model);
+  vocabulary.token_types.resize(vocabulary.tokens.size(), static_cast<int32_t>(GgufTokenType::normal));
+  for (const std::string& token : tokens) {
+    if (std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), token) != vocabulary.tokens.end())
+      continue;
+    vocabulary.tokens.push_back(token);
+    vocabulary.token_types.push_back(static_cast<int32_t>(GgufTokenType::user_defined));
+    if (!vocabulary.scores.empty()) vocabulary.scores.push_back(0);
+  }
+}
+
+Tokenizer open_tokenizer_with(const std::string& model_dir, const std::vector<std::string>& tokens) {
+  if (tokens.empty()) return open_tokenizer(model_dir);
+  const std::string json = model_dir + "/tokenizer.json";
+  if (!file_exists(json)) refuse_kind(model_dir + " holds no tokenizer.json");
+  const auto read_if_there = [&](const char* name) {
+    const std::string path = model_dir + "/" + name;
+    return file_exists(path) ? read_file(path, kLargestFile, ErrorKind::environment) : "";
+  };
+  return load_tokenizer_json(
+      {json, with_added_tokens(read_file(json, kLargestFile, ErrorKind::environment), tokens, json),
+       read_if_there("tokenizer_config.json"), read_if_there("special_tokens_map.json")});
+}
+
+}  // namespace forge
