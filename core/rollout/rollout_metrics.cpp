@@ -47,6 +47,16 @@ Json turn_facts(const std::vector<Completion>& completions) {
   return {{"turns", spread_json(turns)}, {"inserted_tokens", spread_json(inserted)}, {"tool_failures", failures}};
 }
 
+Json advantage_facts(const std::vector<Completion>& completions) {
+  std::vector<double> advantages;
+  for (const Completion& c : completions) {
+    if (!c.counts) continue;
+    if (c.advantages.empty()) advantages.push_back(c.advantage);
+    else advantages.insert(advantages.end(), c.advantages.begin(), c.advantages.end());
+  }
+  return spread_json(advantages);
+}
+
 double distinct_2(const std::vector<Completion>& completions) {
   std::set<std::pair<int32_t, int32_t>> seen;
   int64_t all = 0;
