@@ -1,10 +1,11 @@
 """GRPO against TRL's, in turns on the CPU: the step on the same completions, and the drawing of 32 of them against transformers' generate.
 
     python3 bench/reinforce/against_trl.py --forge build/bin/forge --python VENV/bin/python --model FOLDER
-        [--rounds 3] [--steps 5] [--precision fp32 bf16] [--write bench/results/reinforce-speed-DATE.md]
+        [--rounds 3] [--steps 5] [--precision fp32 bf16] [--max-new-tokens 32]
+        [--write bench/results/reinforce-speed-DATE.md]
 
 FOLDER is SmolLM2-135M-Instruct as transformers reads it. --python has torch, transformers, peft, trl, datasets. In each round forge runs
-a job of 4 × 8 completions of at most 32 tokens; then peer.py takes the same steps on the completions that forge drew, and
+a job of 4 × 8 completions; then peer.py takes the same steps on the completions that forge drew, and
 draws as many from the same prompts. forge's rates are of its own events: tokens over train_seconds, drawn tokens over sample_seconds. --steps
 are those that are counted, after two of warm-up on each side. Memory is the largest resident set of the whole process: of forge with drawing,
 of TRL without. Ratios are medians over rounds of each round's own. Exits 1 where one misses its mark.
@@ -30,11 +31,11 @@ def write_job(folder: Path, args, precision: str) -> Path:
     job = {
         "version": 1, "name": "grpo", "seed": 1, "output_dir": str(folder / "runs"), "model": {"path": str(args.model)},
         "adapter": {"type": "lora", "rank": 8, "alpha": 16}, "objective": {"type": "grpo"},
-        "data": {"train": str(ROOT / "examples" / "plain-questions.jsonl"), "max_length": 128},
-        "rollout": {"prompts_per_step": 4, "samples_per_prompt": 8, "max_new_tokens": 32},
+        "data": {"train": str(ROOT / "examples" / "plain-questions.jsonl"), "max_length": 96 + args.max_new_tokens},
+        "rollout": {"prompts_per_step": 4, "samples_per_prompt": 8, "max_new_tokens": args.max_new_tokens},
         "rewards": [{"type": "length", "max": 1, "slack": 400, "unit": "characters"}],  # hardly two texts are of one length
         # About eight completions with their prompts, as TRL's micro-batches.
-        "train": {"max_steps": contestants.WARM_UP_STEPS + args.steps, "micro_batch_tokens": 576, "precision": precision, "threads": os.cpu_count()},
+        "train": {"max_steps": contestants.WARM_UP_STEPS + args.steps, "micro_batch_tokens": 8 * (40 + args.max_new_tokens), "precision": precision, "threads": os.cpu_count()},
         "optimizer": {"learning_rate": 1e-6}, "schedule": {"type": "constant"},
     }
     path = folder / "job.json"
@@ -104,14 +105,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     if args.steps < 1 or args.rounds < 1:
         parser.error("--steps and --rounds are at least 1")
-    lines = ["# GRPO against TRL 1.16: SmolLM2-135M-Instruct, LoRA rank 8, 4 × 8 completions of at most 32 tokens", "",
+    lines = [f"# GRPO against TRL 1.16: SmolLM2-135M-Instruct, LoRA rank 8, 4 × 8 completions of at most {args.max_new_tokens} tokens", "",
              f"{datetime.date.today()}, {processor()}", "",
              f"    python3 bench/reinforce/against_trl.py --forge build/bin/forge --python VENV/bin/python --model FOLDER --rounds {args.rounds} "
-             f"--steps {args.steps} --precision {' '.join(args.precision)}", "",
+             f"--steps {args.steps} --precision {' '.join(args.precision)} --max-new-tokens {args.max_new_tokens}", "",
              f"Wanted: training at least {TRAIN:g} times as fast in at most {MEMORY:g} of the memory, drawing at least {DRAW:g} times as fast.", ""]
     print("\n".join(lines), flush=True)
     reached = True

@@ -7,7 +7,7 @@ namespace forge {
 // Mean, deviation (unbiased), least and most of numbers; null without any.
 Json spread_json(const std::vector<double>& values);
 
-// reward, reward_std, rewards {NAME: {mean, std, min, max, unscored}}, unscored, groups, flat_groups, dropped_groups, rounds,
+// reward, reward_std, rewards {NAME: {mean, std, min, max, unscored, of several with a weight explains}}, unscored, groups, flat_groups, dropped_groups, rounds,
 // discarded, completions, completion_tokens {mean, min, max}, truncated_share, distinct_2.
 Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards);
 

@@ -101,7 +101,7 @@ constexpr EventField kRollout[] = {
     {"rollout", integer, true, "its number, from 0"},
     {"reward", number, true, "mean over the completions that have one"},
     {"reward_std", number, true, "their standard deviation"},
-    {"rewards", object, true, "of each reward of the job: mean, std, min, max, unscored"},
+    {"rewards", object, true, "of each reward of the job: mean, std, min, max, unscored; of several with a weight explains, the share of the total's variance"},
     {"unscored", integer, true, "completions without a reward"},
     {"completions", integer, true, "that were drawn and kept"},
     {"completion_tokens", object, true, "mean, std, min, max, without end tokens"},

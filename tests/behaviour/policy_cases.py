@@ -65,12 +65,12 @@ def completions_are_drawn_scored_and_recorded(lab: Lab):
 def what_is_guessed_ahead_changes_nothing(lab: Lab):
     def drawn(name: str, code: int = 0, **rollout) -> str:
         sections = policy(lab, eval={"every_steps": 3})
-        # Nearly greedy, a model that knows nothing says the same again and again.
-        sections["rollout"] |= {"max_new_tokens": 40, "temperature": 0.05, **rollout}
+        # Nearly greedy, a model that knows nothing says the same again and again; those that end at a letter leave their slots.
+        sections["rollout"] |= {"max_new_tokens": 60, "temperature": 0.3, "stop": list("abcdefgh"), **rollout}
         return lab.run(code=code, name=name, **sections)
 
     drawn("plain")
-    for guess, slots in ((1, 12), (4, 12), (7, 4)):
+    for guess, slots in ((1, 12), (4, 12), (7, 8)):
         drawn("guessed", lookup_tokens=guess, slots=slots)
         rollouts = lab.events("rollout", "guessed")
         right, all_of_them = sum(e["lookup_right"] for e in rollouts), sum(e["lookup_guessed"] for e in rollouts)

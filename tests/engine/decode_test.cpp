@@ -280,7 +280,7 @@ TEST_CASE("guessed tokens change no token and no log-probability in fp32") {
     for (size_t t = 0; t < 20 + 13 * i; ++t) repetitive.back().push_back(static_cast<int32_t>(3 + i + t % (2 + i)));
   }
   SamplingConfig config{.max_new_tokens = 70, .seed = 5, .samples = 3};
-  config.temperature = GENERATE(0.0, 0.05, 0.3);
+  config.temperature = GENERATE(0.0, 0.3);
   for (int64_t text = 0; text < 12; ++text) {
     config.streams.push_back(static_cast<uint64_t>(100 + 7 * text));
     config.limits.push_back(70 - 3 * text);
@@ -297,11 +297,12 @@ TEST_CASE("guessed tokens change no token and no log-probability in fp32") {
   }
   const auto wanted = draws(*loaded.decoder("fused"), repetitive, config, {12, 2048}, plain);
   int64_t right = 0, wrong = 0;
-  for (const int64_t most : {1, 3, 8, 64})
-    for (const GenerationRoom& room : {GenerationRoom{12, 2048}, GenerationRoom{3, 1}, GenerationRoom{5, 2048}, GenerationRoom{40, 40}}) {
+  for (const int64_t most : {1, 4, 64})
+    for (const GenerationRoom& room : {GenerationRoom{12, 2048}, GenerationRoom{3, 1}, GenerationRoom{40, 40}}) {
       INFO("temperature " << config.temperature << ", " << most << " guessed, " << room.sequences << " at once, stops " << stops);
       config.lookup_tokens = most;
-      CHECK(draws(*loaded.decoder("fused"), repetitive, config, room, stats) == wanted);
+      const bool same = draws(*loaded.decoder("fused"), repetitive, config, room, stats) == wanted;
+      CHECK(same);
       CHECK(stats.tokens == plain.tokens);
       CHECK(stats.guessed_right <= stats.guessed);
       right += stats.guessed_right, wrong += stats.guessed - stats.guessed_right;
