@@ -7,8 +7,8 @@ import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTIVES = ["grpo"]
-STEPS = 40
-WANTED = ("on held-out questions the share of answers that end rises by 0.3 and their mean length falls by 30 % within 40 steps, "
+STEPS = 30
+WANTED = ("on held-out questions the share of answers that end rises by 0.3 and their mean length falls by 30 % within 30 steps, "
           "and repetition does not rise")
 MODEL = None  # the model's path; learnable.py sets it
 
@@ -37,7 +37,7 @@ def learn(forge: str, folder: Path, objective: str, seed: int, settings: list) -
         "rewards": [{"name": "brief", "type": "length", "max": 8, "slack": 24, "unit": "tokens"},
                     {"name": "ends", "type": "overlong", "max": 32, "buffer": 1},
                     {"name": "repeats", "type": "repetition", "ngram": 2, "weight": 0},
-                    {"name": "on topic", "type": "command", "command": [sys.executable, str(folder / "on_topic.py")], "weight": 0}],
+                    {"name": "on_topic", "type": "command", "command": [sys.executable, str(folder / "on_topic.py")], "weight": 0}],
         "train": {"max_steps": STEPS}, "optimizer": {"learning_rate": 1e-4}, "schedule": {"type": "constant"},
         "eval": {"every_steps": 10, "at_start": True}, "checkpoint": {"keep_best": 0}}, settings))
     evals = tiny.events(policy, "eval")
@@ -51,5 +51,5 @@ def learn(forge: str, folder: Path, objective: str, seed: int, settings: list) -
     return {"reached": at is not None, "reached_at": at, "held_out": curve, "kl_to_base": kl, "seconds": tiny.seconds_of(policy),
             "reward": [[e["step"], round(e["reward"], 4)] for e in tiny.events(policy, "rollout")],
             "said": f"ended {first['ended']:.1f} -> {last['ended']:.1f}, tokens {first['tokens']:.1f} -> {last['tokens']:.1f}, repetition "
-                    f"{first['repeats']:.3f} -> {last['repeats']:.3f}, on topic {first['on topic']:.1f} -> {last['on topic']:.1f}, KL to base "
+                    f"{first['repeats']:.3f} -> {last['repeats']:.3f}, on_topic {first['on_topic']:.1f} -> {last['on_topic']:.1f}, KL to base "
                     f"{kl[-1][1] if kl else float('nan'):.3f} a token, reached at step {at}"}
