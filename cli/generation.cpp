@@ -76,8 +76,11 @@ Json sampling_request(const Arguments& args) {
           {"top_p", args.number("--top-p", 1, 0, 1)},
           {"min_p", args.number("--min-p", 0, 0, 1)},
           {"repetition_penalty", args.number("--repetition-penalty", 1, 0.01, 100)},
-          {"seed", args.integer("--seed", 42, 0, INT64_MAX)}};
+          {"seed", args.integer("--seed", 42, 0, INT64_MAX)},
+          {"lookup_tokens", args.integer("--lookup", 0, 0, 64)}};
   if (std::optional<Grammar> grammar = grammar_of(args)) request["grammar"] = to_json(*grammar);
+  if (request.contains("grammar") && request["lookup_tokens"] > 0)
+    throw Error(ErrorKind::usage, "--lookup beside --choice or --json-schema: what they allow is known of the next token alone");
   return request;
 }
 

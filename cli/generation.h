@@ -18,6 +18,7 @@ inline constexpr Option kSamplingOptions[] = {
     {"--repetition-penalty", "P", "divides the logits of tokens that were there before (default 1)"},
     {"--stop", "TEXT", "end before this text, which is left out", true},
     {"--seed", "N", "repeats a text (default 42)"},
+    {"--lookup", "N", "guess up to N tokens at once from what prompt and text hold, which changes none (default 0)"},
     {"--choice", "TEXT", "write one of these texts and nothing else", true},
     {"--json-schema", "FILE", "write JSON that is valid under this schema, whole within --max-new-tokens"},
 };

@@ -236,7 +236,8 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
                         .min_p = field(request, "min_p", 0.0),
                         .repetition_penalty = field(request, "repetition_penalty", 1.0),
                         .seed = field<int64_t>(request, "seed", 42),
-                        .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {})};
+                        .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {}),
+                        .lookup_tokens = field<int64_t>(request, "lookup_tokens", 0)};
   const auto prompts = request.at("prompts").get<Prompts>();
   for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, loaded.model.spec.vocab_size);
   Job job;
@@ -280,6 +281,8 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
   const GenerationStats stats = generate(*decoder, prompts, config, {}, events);
   emit({{"event", "done"},
         {"tokens", stats.tokens},
+        {"guessed", stats.guessed},
+        {"guessed_right", stats.guessed_right},
         {"prompt_tokens", stats.prompt_tokens},
         {"prompt_seconds", stats.prompt_seconds},
         {"token_seconds", stats.token_seconds}});

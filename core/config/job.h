@@ -110,7 +110,8 @@ struct AdvantageConfig {
 };
 
 struct KlConfig {
-  double weight = 0;  // 0: no reference is needed
+  double weight = 0;  // 0: no reference is needed,
+  bool measure = false;  // unless the divergence is to be seen all the same
   KlEstimator estimator = KlEstimator::k3;
   KlPlace in = KlPlace::loss;
 };
@@ -348,6 +349,7 @@ struct RolloutConfig {
   double temperature = 1;
   std::vector<std::string> stop;
   Auto<int64_t> slots;  // completions generated at once
+  int64_t lookup_tokens = 0;  // most tokens of a completion that are guessed at once; 0: none
   DynamicSamplingConfig dynamic_sampling;
   ServerConfig server;
   ToolsConfig tools;

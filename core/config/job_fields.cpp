@@ -128,6 +128,8 @@ std::vector<Field> kl_fields() {
   return {
       key("weight", &KlConfig::weight,
           "grpo, ppo: weight of the KL divergence from the base model. With 0 no reference model is needed.").at_least(0),
+      key("measure", &KlConfig::measure,
+          "grpo, ppo: with weight 0, compute and report the divergence all the same, for one forward pass more of every completion."),
       key("estimator", &KlConfig::estimator,
           "grpo, ppo: how the KL divergence of a token is estimated from the difference x of the "
           "log-probabilities: x (k1), x²/2 (k2) or e^−x − 1 + x (k3). In the loss, k2 and k3 have the "
@@ -818,6 +820,12 @@ std::vector<Field> rollout_fields() {
           .automatic()
           .range(1, 1 << 20)
           .unit("completions")
+          .role(KeyRole::execution),
+      key("lookup_tokens", &RolloutConfig::lookup_tokens,
+          "Most tokens that are guessed at once from what a prompt and its completion hold already (prompt lookup), and computed "
+          "together in slots that ended completions left free. Only what would have been drawn is kept. 0 guesses nothing.")
+          .range(0, 64)
+          .unit("tokens")
           .role(KeyRole::execution),
       section("dynamic_sampling", &RolloutConfig::dynamic_sampling,
               "Keep sampling until a rollout has enough groups that are neither all right nor all wrong "

@@ -40,6 +40,7 @@ const std::vector<KeyOwners>& owners() {
       {"advantage.baseline", {grpo}},
       {"advantage.scale", {grpo, ppo}},
       {"kl.weight", {grpo, ppo}},
+      {"kl.measure", {grpo, ppo}},
       {"kl.estimator", {grpo, ppo}},
       {"kl.in", {grpo, ppo}},
       {"entropy_weight", {grpo, ppo}},

@@ -60,11 +60,15 @@ class PolicyRules {
   void divergence() {
     const KlConfig& kl = job_.objective.kl;
     if (kl.weight == 0) {
-      no_effect("objective.kl.estimator", "objective.kl.weight is 0");
+      if (!kl.measure) no_effect("objective.kl.estimator", "objective.kl.weight is 0");
       no_effect("objective.kl.in", "objective.kl.weight is 0");
-    } else if (changes_base(job_.adapter)) {
-      fault("objective.kl.weight", name_of(job_.adapter.init) + " takes its factors out of the base, which is then gone", "write adapter.init: default");
-    } else if (kl.estimator == KlEstimator::k1 && kl.in == KlPlace::loss) {
+    } else {
+      no_effect("objective.kl.measure", "a divergence with a weight is measured in any case");
+    }
+    if ((kl.weight > 0 || kl.measure) && changes_base(job_.adapter)) {
+      fault(kl.weight > 0 ? "objective.kl.weight" : "objective.kl.measure",
+            name_of(job_.adapter.init) + " takes its factors out of the base, which is then gone", "write adapter.init: default");
+    } else if (kl.weight > 0 && kl.estimator == KlEstimator::k1 && kl.in == KlPlace::loss) {
       fault("objective.kl.estimator", "k1 in the loss has a gradient of 0 on average", "take k3, or in: reward");
     }
   }
@@ -125,6 +129,7 @@ class PolicyRules {
       fault("rollout.server.adapter_folder", "\"" + *server.adapter_folder + "\" is not an absolute path",
             "write the path of the run's rollouts/adapters on the server's machine");
     no_effect("rollout.slots", "the server decides how many completions it generates at once", "set rollout.server.concurrency");
+    no_effect("rollout.lookup_tokens", "the server generates", "start it with speculation of its own");
     const AdapterConfig& adapter = job_.adapter;
     if (adapter.type == AdapterType::none)
       fault("adapter.type", "none trains the weights themselves, and a server is given adapters", "write adapter: lora");

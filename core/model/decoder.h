@@ -3,7 +3,8 @@
 // computes it (providers/engine_providers.h).
 //
 //   decoder->next_logits({{0, prompt_a}, {1, prompt_b}});   // prompts, packed
-//   decoder->next_logits({{0, {id_a}}, {1, {id_b}}});       // a token each
+//   decoder->next_logits({{0, {id_a}}, {1, {id_b, guess}}});  // a token each, and one that may be wrong:
+//   decoder->forget(1, 1);                                  // it was
 //   decoder->release(1);                                    // its memory serves the next sequence
 #include <ATen/core/Tensor.h>
 
@@ -24,9 +25,12 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // → logits of each one's last token, fp32 [sequences, vocab], valid until the next call. Either every sequence begins here, or
-  // each has one new token. Under `fused` in fp32 a row's bits do not depend on the other sequences.
+  // → logits, fp32 [rows, vocab], valid until the next call: of each one's last token where every sequence begins here, of every
+  // new token where each goes on. Under `fused` in fp32 a row's bits do not depend on the other rows.
   virtual at::Tensor next_logits(const std::vector<NewTokens>& tokens) = 0;
+
+  // Takes back a sequence's last tokens, fewer than it had before the latest call and what that added.
+  virtual void forget(int64_t sequence, int64_t tokens) = 0;
 
   // `to`, which is empty, goes on from the same tokens as `from`: completions of one prompt read it once.
   virtual void fork(int64_t from, int64_t to) = 0;
@@ -34,8 +38,8 @@ class Decoder {
   virtual void release(int64_t sequence) = 0;
 };
 
-// The new tokens as a micro-batch, of which the head looks at the last of each sequence. `lengths` are the tokens that each
-// sequence has already.
+// The new tokens as a micro-batch, of which the head looks at those whose logits are asked for. `lengths` are the tokens that
+// each sequence has already.
 Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths);
 
 }  // namespace forge

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/model/lookup.h"
 #include "kernels/sampling/sampling_args.h"
 
 namespace forge {
@@ -57,6 +59,8 @@ struct Text {
   int32_t last = 0;           // last token, the next step's input
   std::vector<int32_t> tail;  // text to search for stop sequences
   std::set<int32_t> seen;     // tokens of prompt and answer, for the repetition penalty
+  std::vector<int32_t> held;  // prompt and answer, to look up what may follow
+  std::vector<int32_t> guess;  // behind `last`, computed with it
 };
 
 class Generation {
@@ -65,8 +69,10 @@ class Generation {
              const GenerationRoom& room, const GenerationEvents& events)
       : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), sampler_(config) {
     FORGE_CHECK(room.sequences >= config.samples, "room for " << room.sequences << " of " << config.samples << " texts of a prompt");
-    FORGE_CHECK(config.streams.empty() || config.streams.size() == prompts.size() * static_cast<size_t>(config.samples),
-                "a stream for each text");
+    const size_t texts = prompts.size() * static_cast<size_t>(config.samples);
+    FORGE_CHECK(config.streams.empty() || config.streams.size() == texts, "a stream for each text");
+    FORGE_CHECK(config.limits.empty() || config.limits.size() == texts, "a limit for each text");
+    FORGE_CHECK(config.lookup_tokens == 0 || !events.restrict, "what may come next is known only of the next token");
     for (int64_t slot = room.sequences; slot-- > 0;) free_.push_back(slot);
     for (const auto& stop : config.stop_sequences) longest_stop_ = std::max(longest_stop_, stop.size());
   }
@@ -102,6 +108,7 @@ class Generation {
         row_of.push_back(static_cast<int64_t>(fresh.size()) - 1);
         texts_.push_back({slot, {.number = static_cast<int64_t>(next_) * config_.samples + sample, .start = Clock::now()}});
         if (penalises()) texts_.back().second.seen = {prompts_[next_].begin(), prompts_[next_].end()};
+        if (config_.lookup_tokens > 0) texts_.back().second.held = prompts_[next_];
       }
       ++next_;
     }
@@ -118,41 +125,78 @@ class Generation {
   }
 
   void step() {
+    guess();
     std::vector<NewTokens> fresh;
-    for (const auto& [slot, text] : texts_) fresh.push_back({slot, {text.last}});
+    for (const auto& [slot, text] : texts_) {
+      fresh.push_back({slot, {text.last}});
+      fresh.back().ids.insert(fresh.back().ids.end(), text.guess.begin(), text.guess.end());
+    }
     take(decoder_.next_logits(fresh), 0);
+  }
+
+  // Guesses fill the places that texts have left free, each text's share of them, so that a step has as many rows as it may have
+  // anyway: with all places taken, more rows cost what they bring (docs/decisions.md).
+  void guess() {
+    if (config_.lookup_tokens == 0) return;
+    int64_t room = room_.sequences - static_cast<int64_t>(texts_.size()), waiting = static_cast<int64_t>(texts_.size());
+    for (auto& [slot, text] : texts_) {
+      const int64_t share = room / waiting--, left = limit(text) - text.end.tokens - 1;
+      text.guess = look_up(text.held, static_cast<size_t>(std::min({config_.lookup_tokens, share, left})));
+      room -= static_cast<int64_t>(text.guess.size());
+      stats_.guessed += static_cast<int64_t>(text.guess.size());
+    }
   }
 
   bool penalises() const { return config_.repetition_penalty != 1; }
 
-  // One row for each text from `first` on.
+  int64_t limit(const Text& text) const {
+    return config_.limits.empty() ? config_.max_new_tokens : config_.limits[static_cast<size_t>(text.number)];
+  }
+
+  // Rows of the texts from `first` on, one each and one for each guess.
   at::Tensor adjusted(const at::Tensor& logits, size_t first) const {
     if (!penalises() && !events_.restrict) return logits;
     at::Tensor rows = logits.to(at::kCPU).clone();
     const auto penalty = static_cast<float>(config_.repetition_penalty);
+    float* row = rows.data_ptr<float>();
     for (size_t i = first; i < texts_.size(); ++i) {
       const Text& text = texts_[i].second;
-      float* row = rows.data_ptr<float>() + static_cast<int64_t>(i - first) * rows.stride(0);
-      for (const int32_t id : text.seen) row[id] = row[id] > 0 ? row[id] / penalty : row[id] * penalty;
-      if (events_.restrict)
-        events_.restrict(text.number, config_.max_new_tokens - text.end.tokens, {row, static_cast<size_t>(rows.size(1))});
+      std::set<int32_t> seen = text.seen;
+      for (size_t behind = 0; behind <= text.guess.size(); ++behind, row += rows.stride(0)) {
+        if (behind > 0) seen.insert(text.guess[behind - 1]);
+        for (const int32_t id : seen) row[id] = row[id] > 0 ? row[id] / penalty : row[id] * penalty;
+        if (events_.restrict) events_.restrict(text.number, limit(text) - text.end.tokens, {row, static_cast<size_t>(rows.size(1))});
+      }
     }
     return rows;
   }
 
-  // Samples the next token of the texts from `first` on and removes those that end.
+  // Samples the next tokens of the texts from `first` on and removes those that end. What is drawn behind a wrong guess is not used.
   void take(const at::Tensor& logits, size_t first) {
     std::vector<uint64_t> streams, indices;
     for (size_t i = first; i < texts_.size(); ++i) {
-      const auto number = static_cast<size_t>(texts_[i].second.number);
-      streams.push_back(config_.streams.empty() ? number : config_.streams[number]);
-      indices.push_back(static_cast<uint64_t>(texts_[i].second.end.tokens));
+      const Text& text = texts_[i].second;
+      const auto number = static_cast<size_t>(text.number);
+      for (size_t behind = 0; behind <= text.guess.size(); ++behind) {
+        streams.push_back(config_.streams.empty() ? number : config_.streams[number]);
+        indices.push_back(static_cast<uint64_t>(text.end.tokens) + behind);
+      }
     }
     const std::vector<int64_t>& tokens = sampler_.draw(adjusted(logits, first), streams, indices);
-    size_t kept = first;
+    size_t kept = first, row = 0;
     for (size_t i = first; i < texts_.size(); ++i) {
       auto& [slot, text] = texts_[i];
-      if (goes_on(text, tokens[i - first], sampler_.logp(i - first))) {
+      const std::vector<int32_t> guess = std::exchange(text.guess, {});
+      size_t right = 0;
+      bool on = goes_on(text, tokens[row], sampler_.logp(row));
+      while (on && right < guess.size() && text.last == guess[right]) {
+        ++right;
+        on = goes_on(text, tokens[row + right], sampler_.logp(row + right));
+      }
+      row += 1 + guess.size();
+      stats_.guessed_right += static_cast<int64_t>(right);
+      if (on) {
+        if (right < guess.size()) decoder_.forget(slot, static_cast<int64_t>(guess.size() - right));
         if (kept != i) texts_[kept] = texts_[i];
         ++kept;
         continue;
@@ -173,6 +217,7 @@ class Generation {
     }
     text.last = static_cast<int32_t>(token);
     if (penalises()) text.seen.insert(text.last);
+    if (config_.lookup_tokens > 0) text.held.push_back(text.last);
     if (std::count(config_.stop_ids.begin(), config_.stop_ids.end(), text.last) > 0) {
       text.end.reason = TextEnd::stop;
       text.end.stop_id = text.last;
@@ -186,7 +231,7 @@ class Generation {
       text.end.reason = TextEnd::stop;
       return false;
     }
-    return wanted && text.end.tokens < config_.max_new_tokens;
+    return wanted && text.end.tokens < limit(text);
   }
 
   bool ends_with_stop(Text& text) {

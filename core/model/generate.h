@@ -22,9 +22,13 @@ struct SamplingConfig {
   std::vector<std::vector<int32_t>> stop_sequences;  // end a text too, as its last tokens
   int64_t samples = 1;                               // texts of each prompt, which is read once for all of them
   std::vector<uint64_t> streams;                     // of each text's draws; empty: its number
+  std::vector<int64_t> limits;                       // most tokens of each text; empty: max_new_tokens
+  // Tokens of a text that are guessed (look_up) and computed with its next one, in places that no other text needs. A guess stays
+  // where the draw made of the true logits is the same, so no token changes that rounding does not; 0: none.
+  int64_t lookup_tokens = 0;
 };
 
-// What is computed at once. One prompt longer than `prompt_tokens` is read alone.
+// What is computed at once: a token of each text, or guesses of theirs. One prompt longer than `prompt_tokens` is read alone.
 struct GenerationRoom {
   int64_t sequences = 32, prompt_tokens = 2048;
 };
@@ -42,6 +46,7 @@ struct GenerationEnd {
 
 struct GenerationStats {
   int64_t prompt_tokens = 0, tokens = 0;
+  int64_t guessed = 0, guessed_right = 0;
   double prompt_seconds = 0, token_seconds = 0;  // of reading prompts, and of all other steps
 };
 
@@ -49,7 +54,8 @@ struct GenerationStats {
 // `samples` of prompt t / `samples`. `logp` is of the token at the temperature, among all tokens.
 struct GenerationEvents {
   std::function<bool(int64_t text, int32_t id, float logp)> token;
-  // If set: gives −∞ to tokens that must not come next. `left`: tokens that the text may still have, this one counted.
+  // If set: gives −∞ to tokens that must not come next; then nothing is guessed. `left`: tokens that the text may still have, this
+  // one counted.
   std::function<void(int64_t text, int64_t left, std::span<float> logits)> restrict = nullptr;
   std::function<void(int64_t text, const GenerationEnd& end)> end;
   std::function<void()> step = nullptr;  // if set: all unfinished texts have their next token

@@ -135,6 +135,7 @@ std::string policy_formula(const ObjectiveConfig& o) {
   if (o.kl.weight > 0)
     text += "; " + format_number(o.kl.weight) + " " + name_of(o.kl.estimator) + " of the divergence from the base " +
             (o.kl.in == KlPlace::loss ? "in the loss" : "off the reward");
+  if (o.kl.measure) text += "; the divergence from the base is measured (" + name_of(o.kl.estimator) + ")";
   if (o.entropy_weight > 0) text += "; − " + format_number(o.entropy_weight) + " entropy";
   if (o.success_nll > 0) text += "; − " + format_number(o.success_nll) + " log p of completions that succeeded";
   return text;
@@ -144,7 +145,7 @@ std::string policy_formula(const ObjectiveConfig& o) {
 
 bool draws_completions(ObjectiveType type) { return objective_of(type).coupling == Coupling::policy; }
 bool needs_base(const Job& job) {
-  return draws_completions(job.objective.type) && (job.objective.kl.weight > 0 || job.rollout.provider == RolloutProvider::http);
+  return draws_completions(job.objective.type) && (job.objective.kl.weight > 0 || job.objective.kl.measure || job.rollout.provider == RolloutProvider::http);
 }
 
 const Objective& objective_of(ObjectiveType type) {

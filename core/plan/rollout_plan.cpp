@@ -66,6 +66,11 @@ void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provide
   plan.rollout.prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
   if (!rollout.tools.command.empty()) plan.rollout.prompt_tokens = std::max(plan.rollout.prompt_tokens, plan.job.data.max_length);
   if (served(plan)) require_single_tokens(plan);
+  if (rollout.lookup_tokens > 0 && (std::string(provider.name) == "reference" || plan.device.cuda))
+    throw KeyError(ErrorKind::job, "rollout.lookup_tokens",
+                   "guessed tokens change nothing only where a token's logits do not depend on what is computed with it, and those of "
+                   "ATen's products do",
+                   "remove it, or draw on a CPU with provider: fused");
   const int64_t group = rollout.samples_per_prompt, all = rollout.prompts_per_step * group;
   if (served(plan)) {
     rollout.slots = all;  // the server knows better
@@ -122,6 +127,9 @@ std::string rollout_text(const Plan& plan) {
   else
     text += "; " + format_count(std::min(*rollout.slots, all)) + " at once, " + format_count(plan.rollout.waves) +
             (plan.rollout.waves == 1 ? " wave" : " waves") + "; each prompt is read once for its group";
+  if (rollout.lookup_tokens > 0)
+    text += "; up to " + format_count(rollout.lookup_tokens) + " tokens ahead are guessed from what a completion holds, in slots that are free: " +
+            (plan.job.train.precision == Precision::fp32 ? "no token or log-probability changes" : "what changes is rounding in " + name_of(*plan.job.train.precision));
   if (!rollout.tools.command.empty())
     text += "; up to " + format_count(rollout.tools.max_turns) + " turns, between which " + join(rollout.tools.command, " ") + " answers";
   if (plan.rollout.sample_seconds > 0)

@@ -74,8 +74,7 @@ Advantages make_advantages(const std::vector<CompletionReward>& rewards, const A
     whiten(rewards, made);
   } else {
     const double deviation = moments_of(all).deviation;
-    for (double& value : made.values)
-      value = deviation < kFlatDeviation ? 0 : value / (deviation + rule.epsilon);
+    for (double& value : made.values) value /= deviation + rule.epsilon;
   }
   return made;
 }

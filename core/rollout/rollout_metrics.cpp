@@ -47,12 +47,37 @@ Json turn_facts(const std::vector<Completion>& completions) {
   return {{"turns", spread_json(turns)}, {"inserted_tokens", spread_json(inserted)}, {"tool_failures", failures}};
 }
 
+Json advantage_facts(const std::vector<Completion>& completions) {
+  std::vector<double> advantages;
+  for (const Completion& c : completions) {
+    if (!c.counts) continue;
+    if (c.advantages.empty()) advantages.push_back(c.advantage);
+    else advantages.insert(advantages.end(), c.advantages.begin(), c.advantages.end());
+  }
+  return spread_json(advantages);
+}
+
 double distinct_2(const std::vector<Completion>& completions) {
   std::set<std::pair<int32_t, int32_t>> seen;
   int64_t all = 0;
   for (const Completion& c : completions)
     for (size_t t = 1; t < c.ids.size(); ++t, ++all) seen.insert({c.ids[t - 1], c.ids[t]});
   return all == 0 ? 1 : static_cast<double>(seen.size()) / static_cast<double>(all);
+}
+
+// Share of the total's variance that a reward explains: the square of their correlation. Null where either does not vary.
+static Json explained_share(const std::vector<Completion>& completions, size_t reward) {
+  double count = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  const auto each = [&](auto use) {
+    for (const Completion& c : completions)
+      if (c.reward && reward < c.parts.size() && c.parts[reward].score) use(*c.parts[reward].score, *c.reward);
+  };
+  each([&](double score, double total) { ++count, x += score, y += total; });
+  each([&](double score, double total) {
+    const double dx = score - x / count, dy = total - y / count;
+    xx += dx * dx, yy += dy * dy, xy += dx * dy;
+  });
+  return xx > 0 && yy > 0 ? Json(xy * xy / (xx * yy)) : Json(nullptr);
 }
 
 Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards) {
@@ -66,6 +91,7 @@ Json rollout_facts(const std::vector<Completion>& completions, const std::vector
   }
   const Json total = spread_json(totals);
   Json parts = Json::object();
+  const auto trained = std::count_if(rewards.begin(), rewards.end(), [](const RewardConfig& reward) { return reward.weight != 0; });
   for (size_t k = 0; k < rewards.size(); ++k) {
     std::vector<double> scores;
     int64_t missing = 0;
@@ -75,6 +101,7 @@ Json rollout_facts(const std::vector<Completion>& completions, const std::vector
     }
     Json part = spread_json(scores);
     part["unscored"] = missing;
+    if (trained > 1 && rewards[k].weight != 0) part["explains"] = explained_share(completions, k);
     parts[rewards[k].name] = std::move(part);
   }
   const auto count = static_cast<double>(std::max<size_t>(1, completions.size()));

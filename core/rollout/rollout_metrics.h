@@ -7,9 +7,12 @@ namespace forge {
 // Mean, deviation (unbiased), least and most of numbers; null without any.
 Json spread_json(const std::vector<double>& values);
 
-// reward, reward_std, rewards {NAME: {mean, std, min, max, unscored}}, unscored, groups, flat_groups, dropped_groups, rounds,
-// discarded, completions, completion_tokens {mean, min, max}, truncated_share, advantage_std, distinct_2.
+// reward, reward_std, rewards {NAME: {mean, std, min, max, unscored, of several with a weight explains}}, unscored, groups, flat_groups, dropped_groups, rounds,
+// discarded, completions, completion_tokens {mean, min, max}, truncated_share, distinct_2.
 Json rollout_facts(const std::vector<Completion>& completions, const std::vector<RewardConfig>& rewards);
+
+// Spread of the advantages: of completions that count, or under ppo of their tokens.
+Json advantage_facts(const std::vector<Completion>& completions);
 
 // Of several turns: turns and inserted_tokens {mean, std, min, max}, tool_failures.
 Json turn_facts(const std::vector<Completion>& completions);

@@ -9,6 +9,7 @@ namespace forge {
 namespace {
 
 constexpr const char* kPart = "reward ";  // before a reward's name
+constexpr const char* kExplains = "explains ";
 
 double number(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -67,6 +68,9 @@ void RolloutCurves::add(const Json& event) {
     put(rollouts, steps.size(), "tokens", number(object(event, "completion_tokens"), "mean"));
     put(rollouts, steps.size(), "flat_share", number(event, "flat_groups") / std::max(1.0, number(event, "groups")));
     put_rewards(rollouts, steps.size(), object(event, "rewards"));
+    const Json rewards = object(event, "rewards");
+    for (const auto& [name, part] : rewards.items())
+      if (part.is_object() && part.contains("explains")) put(rollouts, steps.size(), kExplains + name, number(part, "explains"));
   }
   if (name == "eval" && event.contains("eval_reward")) {
     eval_steps.push_back(number(event, "step"));
@@ -130,6 +134,10 @@ std::vector<std::string> rollout_findings(const RolloutCurves& curves) {
     if (reward.difference() > 0.1 * spread && part.difference() < -0.1 * std::max(1e-9, std::abs(part.first)))
       found.push_back("While the reward rose, \"" + name.substr(std::string(kPart).size()) + "\" fell: " + from_to(part) + ".");
   }
+  for (const auto& [name, values] : curves.rollouts)
+    if (name.starts_with(kExplains) && end_of(values, true) > 0.9)
+      found.push_back(fmt::format("At the end \"{}\" explains {:.0f} % of how rewards differ: the others hardly count.",
+                                  name.substr(std::string(kExplains).size()), 100 * end_of(values, true)));
   const Change length = change_of(curves.rollouts, "tokens");
   if (length.first > 0 && (length.last > 2 * length.first || length.last < length.first / 2))
     found.push_back("Completions changed their length: " + from_to(length) + " tokens.");

@@ -72,6 +72,7 @@ constexpr EventField kDrawn[] = {
     {"min_p", number, false, "0 (default): all"},
     {"repetition_penalty", number, false, "1 (default): none"},
     {"seed", integer, false, "of the draws (default 42)"},
+    {"lookup_tokens", integer, false, "most tokens of a text that are guessed at once; not beside a grammar (default 0)"},
     {"stop_ids", list, false, "tokens that end a text"},
     {"grammar", object, false, "what every text must be: root and rules, as core/text/grammar/grammar.h writes them"},
     {"text", text, false, "of a grammar: where the tokenizer is"},

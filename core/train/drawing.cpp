@@ -98,16 +98,16 @@ std::vector<Drawing::Turn> Drawing::first_turns(const DataSet& data, const DrawP
 
 void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, int64_t samples, DrawCost& cost) {
   std::vector<std::vector<int32_t>> prompts;
-  SamplingConfig sampling{.max_new_tokens = 1,
-                          .temperature = purpose.greedy ? 0 : config_.temperature,
+  SamplingConfig sampling{.temperature = purpose.greedy ? 0 : config_.temperature,
                           .seed = session_.job.seed,
                           .stop_ids = session_.plan.rollout.stop_ids,
                           .stop_sequences = session_.plan.rollout.stop_sequences,
-                          .samples = samples};
+                          .samples = samples,
+                          .lookup_tokens = config_.lookup_tokens};
   for (size_t i = 0; i < turns.size(); ++i) {
     if (i % static_cast<size_t>(samples) == 0) prompts.push_back(turns[i].prompt);
     sampling.streams.push_back(turns[i].stream);
-    sampling.max_new_tokens = std::max(sampling.max_new_tokens, turns[i].left());
+    sampling.limits.push_back(turns[i].left());
   }
   const GenerationEvents events{
       .token =
@@ -116,7 +116,7 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
             Turn& turn = turns[static_cast<size_t>(text)];
             turn.completion->ids.push_back(id);
             turn.completion->sampler_logps.push_back(logp);
-            return turn.left() > 0;
+            return true;
           },
       .end =
           [&](int64_t text, const GenerationEnd& end) {
@@ -137,6 +137,8 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
   const int64_t slots = std::max(samples, *config_.slots / samples * samples);
   const GenerationStats generated = generate(*decoder, prompts, sampling, {slots, session_.plan.rollout.prompt_tokens}, events);
   cost.prompt_tokens += generated.prompt_tokens;
+  cost.guessed += generated.guessed;
+  cost.guessed_right += generated.guessed_right;
   cost.slots = std::max(cost.slots, slots);
 }
 

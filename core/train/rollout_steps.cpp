@@ -95,7 +95,7 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
           .hint("raise rollout.max_new_tokens");
     stats.skipped = true;  // nothing was scored: the weights stay
   }
-  gap_sum_ = gap_most_ = entropy_sum_ = 0;
+  gap_sum_ = gap_most_ = gap_ratios_ = entropy_sum_ = 0;
   gap_tokens_ = 0;
   if (update == 0) stats.examples = rollout_->groups_drawn() + rollout_->discarded;
   begin_update(session_, state);
@@ -125,11 +125,15 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
                   {"rounds", rollout_->rounds},
                   {"discarded_groups", rollout_->discarded},
                   {"slots", rollout_->cost.slots},
+                  {"waves", session_.plan.rollout.waves},
+                  {"advantage", advantage_facts(rollout_->completions)},
                   {"sample_seconds", rollout_->cost.seconds},
                   {"score_seconds", rollout_->score_seconds},
                   {"old_seconds", rollout_->old_seconds},
                   {"base_seconds", rollout_->base_seconds},
                   {"train_seconds", train_seconds}});
+    if (config_.lookup_tokens > 0)
+      event.update({{"lookup_guessed", rollout_->cost.guessed}, {"lookup_right", rollout_->cost.guessed_right}});
     if (session_.value) event.update(value_facts(rollout_->completions));
     if (!config_.tools.command.empty()) event.update(turn_facts(rollout_->completions));
     int64_t drawn_tokens = 0;
@@ -138,6 +142,7 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
     const auto tokens = static_cast<double>(gap_tokens_);
     event["sampler_gap"] = gap_tokens_ > 0 ? Json(gap_sum_ / tokens) : Json(nullptr);
     event["sampler_gap_most"] = gap_tokens_ > 0 ? Json(gap_most_) : Json(nullptr);
+    event["sampler_ratio"] = gap_tokens_ > 0 ? Json(gap_ratios_ / tokens) : Json(nullptr);
     event["entropy"] = gap_tokens_ > 0 ? Json(entropy_sum_ / tokens) : Json(nullptr);
     ports_.record(std::move(event));
     watch(*rollout_);
@@ -337,9 +342,10 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   size_t t = 0;
   for (const size_t i : which)
     for (const float sampled : completion(i).sampler_logps) {
-      const double gap = std::abs(rows.logps[t++] - sampled);
+      const double off = rows.logps[t++] - sampled, gap = std::abs(off);
       gap_sum_ += gap;
       gap_most_ = std::max(gap_most_, gap);
+      gap_ratios_ += std::exp(off);
       ++gap_tokens_;
     }
   entropy_sum_ += entropy;

@@ -84,7 +84,7 @@ class RolloutSteps {
   std::vector<std::vector<int64_t>> epoch_batches_;
   int64_t epoch_ = -1, epoch_begin_ = 0;
   // Of the rollout's first step.
-  double gap_sum_ = 0, gap_most_ = 0, entropy_sum_ = 0;
+  double gap_sum_ = 0, gap_most_ = 0, gap_ratios_ = 0, entropy_sum_ = 0;
   int64_t gap_tokens_ = 0, flat_in_a_row_ = 0;
   bool gap_told_ = false;
 };

@@ -16,8 +16,8 @@ struct CachePlaces {
   std::vector<char>* scratch = nullptr;  // for products, kept from op to op
   bool begins = false;                   // every sequence begins here: attention is as in training
   CacheShape shape;
-  std::vector<int32_t> sequences, positions;  // by token
-  std::vector<int32_t> lengths;               // by sequence, with the new token
+  std::vector<int32_t> sequences, positions;  // by token: its row of pages, its place there
+  std::vector<int32_t> lengths;               // by row of pages: a sequence that begins, or one more token of one that goes on
 };
 
 struct StepBatch {

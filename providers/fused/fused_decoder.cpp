@@ -43,6 +43,8 @@ class FusedDecoder : public Decoder {
 
   void fork(int64_t from, int64_t to) override { cache_.fork(from, to); }
 
+  void forget(int64_t sequence, int64_t tokens) override { cache_.shorten(sequence, tokens); }
+
   void release(int64_t sequence) override { cache_.release(sequence); }
 
  private:
@@ -66,12 +68,14 @@ class FusedDecoder : public Decoder {
     std::vector<int64_t> numbers;
     for (size_t i = 0; i < tokens.size(); ++i) {
       const auto fresh = static_cast<int64_t>(tokens[i].ids.size());
-      FORGE_CHECK(places.begins || (before[i] > 0 && fresh == 1),
-                  "sequence " << tokens[i].sequence << " has " << before[i] << " tokens and gets " << fresh);
+      FORGE_CHECK(places.begins || before[i] > 0, "sequence " << tokens[i].sequence << " begins beside others that go on");
       cache_.extend(tokens[i].sequence, fresh);
-      numbers.push_back(tokens[i].sequence);
-      places.lengths.push_back(static_cast<int32_t>(cache_.length(tokens[i].sequence)));
-      places.sequences.insert(places.sequences.end(), tokens[i].ids.size(), static_cast<int32_t>(i));
+      // A prompt is one row of pages. Tokens that go on are one each, so that a token attends to those before it as it would alone.
+      for (int64_t t = places.begins ? fresh - 1 : 0; t < fresh; ++t) {
+        numbers.push_back(tokens[i].sequence);
+        places.lengths.push_back(static_cast<int32_t>(before[i] + t + 1));
+      }
+      for (int64_t t = 0; t < fresh; ++t) places.sequences.push_back(static_cast<int32_t>(places.begins ? i : places.sequences.size()));
     }
     places.positions = batch.positions;
     places.shape = cache_.shape(numbers);

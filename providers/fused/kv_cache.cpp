@@ -56,10 +56,20 @@ void KvCache::fork(int64_t from, int64_t to) {
   }
 }
 
+void KvCache::give_page(int32_t page) {
+  if (--users_[static_cast<size_t>(page)] == 0) free_.push_back(page);
+}
+
+void KvCache::shorten(int64_t sequence, int64_t tokens) {
+  Sequence& s = at(sequence);
+  FORGE_CHECK(tokens < s.length, "sequence " << sequence << " has " << s.length << " tokens and loses " << tokens);
+  s.length -= tokens;
+  for (; (static_cast<int64_t>(s.pages.size()) - 1) * kCachePage >= s.length; s.pages.pop_back()) give_page(s.pages.back());
+}
+
 void KvCache::release(int64_t sequence) {
   Sequence& s = at(sequence);
-  for (auto page = s.pages.rbegin(); page != s.pages.rend(); ++page)
-    if (--users_[static_cast<size_t>(*page)] == 0) free_.push_back(*page);
+  for (auto page = s.pages.rbegin(); page != s.pages.rend(); ++page) give_page(*page);
   s = {};
 }
 

@@ -19,6 +19,8 @@ class KvCache {
   void extend(int64_t sequence, int64_t tokens);
   // `to`, which is empty, has the tokens of `from`: full pages are shared until both are gone, the last one is copied.
   void fork(int64_t from, int64_t to);
+  // Takes back the last tokens of a sequence, none of which it shares.
+  void shorten(int64_t sequence, int64_t tokens);
   void release(int64_t sequence);
 
   // The pages of these sequences, a row each; valid until the next call of a member.
@@ -33,6 +35,7 @@ class KvCache {
   };
   Sequence& at(int64_t sequence);
   int32_t take_page();
+  void give_page(int32_t page);
   void grow();
   int64_t page_bytes() const { return layers_ * 2 * part_bytes(); }
   int64_t part_bytes() const;  // keys of a layer's page, or values

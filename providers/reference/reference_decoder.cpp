@@ -29,6 +29,8 @@ class Rows {
     return memory_.narrow(0, 0, all);
   }
 
+  void drop(int64_t count) { length_ -= count; }
+
   Rows copy() const {
     Rows rows = *this;
     if (length_ > 0) rows.memory_ = memory_.narrow(0, 0, length_).clone();
@@ -89,6 +91,14 @@ class ReferenceDecoder : public Decoder {
       copy.keys[layer] = source.keys[layer].copy();
       copy.values[layer] = source.values[layer].copy();
     }
+  }
+
+  void forget(int64_t sequence, int64_t tokens) override {
+    Sequence& s = at(sequence);
+    FORGE_CHECK(tokens < s.length, "sequence " << sequence << " has " << s.length << " tokens and loses " << tokens);
+    s.length -= tokens;
+    for (auto* rows : {&s.keys, &s.values})
+      for (Rows& layer : *rows) layer.drop(tokens);
   }
 
   void release(int64_t sequence) override { at(sequence) = {}; }

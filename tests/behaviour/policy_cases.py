@@ -62,6 +62,46 @@ def completions_are_drawn_scored_and_recorded(lab: Lab):
         assert (lab.folder / "run" / name).read_bytes() == (lab.folder / "narrow" / name).read_bytes(), name
 
 
+def what_is_guessed_ahead_changes_nothing(lab: Lab):
+    def drawn(name: str, code: int = 0, **rollout) -> str:
+        sections = policy(lab, eval={"every_steps": 3})
+        # Nearly greedy, a model that knows nothing says the same again and again; those that end at a letter leave their slots.
+        sections["rollout"] |= {"max_new_tokens": 60, "temperature": 0.3, "stop": list("abcdefgh"), **rollout}
+        return lab.run(code=code, name=name, **sections)
+
+    drawn("plain")
+    for guess, slots in ((1, 12), (4, 12), (7, 8)):
+        drawn("guessed", lookup_tokens=guess, slots=slots)
+        rollouts = lab.events("rollout", "guessed")
+        right, all_of_them = sum(e["lookup_right"] for e in rollouts), sum(e["lookup_guessed"] for e in rollouts)
+        assert 0 < right < all_of_them, rollouts
+        for number in range(6):
+            file = f"rollouts/rollout-{number:06}.jsonl"
+            assert (lab.folder / "plain" / file).read_bytes() == (lab.folder / "guessed" / file).read_bytes(), (guess, slots, number)
+        assert lab.adapter("plain") == lab.adapter("guessed")
+        shutil.rmtree(lab.folder / "guessed")
+    assert all("lookup_right" not in e for e in lab.events("rollout", "plain"))
+    lab.job["provider"] = "reference"
+    heard = drawn("refused", code=3, lookup_tokens=2)
+    assert "rollout.lookup_tokens" in heard and "provider: fused" in heard, heard
+    del lab.job["provider"]
+    heard = drawn("refused", code=3, lookup_tokens=2, provider="http", server={"url": "http://127.0.0.1:1/v1"})
+    assert "rollout.lookup_tokens" in heard and "the server generates" in heard, heard
+
+
+def the_divergence_is_measured_where_it_is_asked_for(lab: Lab):
+    sections = policy(lab)
+    lab.run(name="plain", **sections)
+    sections["objective"] |= {"kl": {"measure": True}}
+    lab.run(**sections)
+    assert lab.adapter() == lab.adapter("plain"), "what is measured only changed what is learnt"
+    kl = [e["kl"] for e in lab.events("step")]
+    assert kl[0] == 0 and kl[-1] > 0 and all("kl" not in e for e in lab.events("step", "plain")), kl
+    assert "from the base" in (lab.folder / "run/report.html").read_text()
+    sections["objective"] |= {"kl": {"measure": True, "weight": 0.1}}
+    assert "objective.kl.measure: has no effect" in lab.run(name="both", code=3, **sections)
+
+
 def judges_that_fail_never_score_nothing_as_zero(lab: Lab):
     for mode, said in [('reply["score"] = float("nan")', "judge"), ("os._exit(3)", "judge"), ("time.sleep(60)", "judge"),
                        ('print("hello", flush=True)', "judge"), ("print(json.dumps(reply), flush=True)", "judge")]:

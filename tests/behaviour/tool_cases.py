@@ -79,6 +79,13 @@ def a_tool_answers_and_the_model_goes_on(lab: Lab):
     sections["rollout"]["slots"] = 4
     lab.run(name="narrow", **sections)
     assert lab.adapter("narrow") == lab.adapter() and lines(lab, 3, "narrow") == lines(lab, 3)
+    # Nor what is guessed ahead, within a turn and across what was inserted.
+    sections["rollout"] |= {"lookup_tokens": 3, "temperature": 0.3}
+    lab.run(name="guessed", **sections)
+    assert sum(e["lookup_guessed"] for e in lab.events("rollout", "guessed")) > 0
+    del sections["rollout"]["lookup_tokens"]
+    lab.run(name="unguessed", **sections)
+    assert lab.adapter("guessed") == lab.adapter("unguessed") and all(lines(lab, i, "guessed") == lines(lab, i, "unguessed") for i in range(4))
 
 
 def conversations_go_on_by_their_template(lab: Lab):

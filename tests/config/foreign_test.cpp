@@ -240,6 +240,8 @@ const Case kTorchtune[] = {
     {"loss: {kl_coeff: 0.01}", "is objective.kl.weight here"},
     {"loss: {value_coeff: 0.1}", "the value network shares no trained weight"},
     {"grpo_samples: 4", "is rollout.samples_per_prompt here"},
+    {"max_staleness: 1", "nothing is stale here"},
+    {"prompt_lookup_num_tokens: 5", "is rollout.lookup_tokens here"},
     {"max_turns: 4", "is rollout.tools.max_turns here"},
     {"vllm_server_base_url: http://h:8000", "is rollout.server.url here"},
     {"max_generated_tokens: 58", "is rollout.max_new_tokens here"},

@@ -9,6 +9,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/io/model_file.h"
 #include "core/model/generate.h"
+#include "core/model/lookup.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/kv_cache.h"
 #include "tests/test.h"
@@ -190,6 +191,126 @@ TEST_CASE("samples of one prompt that is read once are those of prompts that are
   }
 }
 
+TEST_CASE("what may follow is looked up where the last tokens stood before") {
+  using Ids = std::vector<int32_t>;
+  CHECK(look_up({1, 2, 3, 9, 8, 7, 1, 2, 3}, 2) == Ids{9, 8});
+  CHECK(look_up({4, 2, 3, 9, 8, 1, 2, 3, 5, 6, 1, 2, 3}, 3) == Ids{5, 6, 1});  // three tokens, the latest place
+  CHECK(look_up({1, 2, 3, 9, 5, 2, 3, 8, 1, 2, 3}, 1) == Ids{9});              // three before two that stood later
+  CHECK(look_up({0, 2, 3, 9, 7, 2, 3}, 4) == Ids{9, 7, 2, 3});
+  CHECK(look_up({5, 5, 5}, 4) == Ids{5, 5, 5, 5});  // goes on with itself
+  CHECK(look_up({7, 1, 2, 1, 2}, 5) == Ids{1, 2, 1, 2, 1});
+  for (const Ids& held : {Ids{}, Ids{3}, Ids{3, 3}, Ids{3, 1, 3}, Ids{1, 2, 3, 4, 5}}) CHECK(look_up(held, 4).empty());
+  CHECK(look_up({5, 5, 5}, 0).empty());
+}
+
+TEST_CASE("several tokens of a sequence at once have the logits that they have one by one, and can be taken back") {
+  at::set_num_threads(2);
+  const Loaded loaded(at::kFloat);
+  const auto all = prompts(5, loaded.model.spec.vocab_size);
+  const std::string provider = GENERATE("fused", "reference");
+  const auto one = loaded.decoder(provider), many = loaded.decoder(provider);
+  const auto same = [&](const at::Tensor& a, const at::Tensor& b) {
+    return provider == "fused" ? at::equal(a, b) : at::allclose(a, b, 1e-4, 1e-5);
+  };
+  std::vector<NewTokens> begin;
+  for (size_t i = 0; i < all.size(); ++i) begin.push_back({static_cast<int64_t>(i), all[i]});
+  CHECK(same(one->next_logits(begin).clone(), many->next_logits(begin)));
+  for (int32_t step = 0; step < 20; ++step) {  // past the end of a page
+    std::vector<NewTokens> right, guessed;
+    for (int32_t i = 0; i < 5; ++i) {
+      right.push_back({i, {}});
+      for (int32_t t = 0; t <= (i + step) % 5; ++t) right.back().ids.push_back((11 * step + 5 * i + t) % 90);
+      guessed.push_back(right.back());
+      for (int32_t t = 0; t < (2 * i + step) % 4; ++t) guessed.back().ids.push_back(3);
+    }
+    const at::Tensor logits = many->next_logits(guessed).clone();
+    int64_t row = 0;
+    for (size_t i = 0; i < right.size(); ++i) {
+      for (size_t t = 0; t < right[i].ids.size(); ++t) {
+        INFO(provider << ", step " << step << ", sequence " << i << ", token " << t);
+        REQUIRE(same(one->next_logits({{right[i].sequence, {right[i].ids[t]}}})[0], logits[row++]));
+      }
+      const auto wrong = static_cast<int64_t>(guessed[i].ids.size() - right[i].ids.size());
+      row += wrong;
+      if (wrong > 0) many->forget(right[i].sequence, wrong);
+    }
+    REQUIRE(row == logits.size(0));
+  }
+}
+
+namespace {
+
+struct Drawn {
+  std::vector<int32_t> ids;
+  std::vector<float> logps;
+  TextEnd reason = TextEnd::length;
+  int32_t stop_id = -1;
+  float stop_logp = 0;
+  int64_t stop_tokens = 0;
+  bool operator==(const Drawn&) const = default;
+};
+
+std::vector<Drawn> draws(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, const SamplingConfig& config,
+                         const GenerationRoom& room, GenerationStats& stats) {
+  std::vector<Drawn> all(prompts.size() * static_cast<size_t>(config.samples));
+  stats = generate(decoder, prompts, config, room,
+                   {.token =
+                        [&](int64_t text, int32_t id, float logp) {
+                          all[static_cast<size_t>(text)].ids.push_back(id);
+                          all[static_cast<size_t>(text)].logps.push_back(logp);
+                          return id != 17;  // whoever listens may end a text, too
+                        },
+                    .end =
+                        [&](int64_t text, const GenerationEnd& end) {
+                          Drawn& drawn = all[static_cast<size_t>(text)];
+                          drawn.reason = end.reason, drawn.stop_id = end.stop_id, drawn.stop_logp = end.stop_logp;
+                          drawn.stop_tokens = end.stop_tokens;
+                        }});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("guessed tokens change no token and no log-probability in fp32") {
+  at::set_num_threads(2);
+  const Loaded loaded(at::kFloat);
+  std::vector<std::vector<int32_t>> repetitive;
+  for (size_t i = 0; i < 4; ++i) {
+    repetitive.emplace_back();
+    for (size_t t = 0; t < 20 + 13 * i; ++t) repetitive.back().push_back(static_cast<int32_t>(3 + i + t % (2 + i)));
+  }
+  SamplingConfig config{.max_new_tokens = 70, .seed = 5, .samples = 3};
+  config.temperature = GENERATE(0.0, 0.3);
+  for (int64_t text = 0; text < 12; ++text) {
+    config.streams.push_back(static_cast<uint64_t>(100 + 7 * text));
+    config.limits.push_back(70 - 3 * text);
+  }
+  GenerationStats plain, stats;
+  const auto free = draws(*loaded.decoder("fused"), repetitive, config, {12, 2048}, plain);
+  CHECK(plain.guessed == 0);
+  // A pair and a token that some texts have, so that they end in the middle of what is guessed.
+  const bool stops = GENERATE(false, true);
+  if (stops) {
+    config.stop_sequences = {{free[0].ids[40], free[0].ids[41]}, {1, 2, 3, 4, 5, 6}};
+    config.stop_ids = {free[4].ids[20]};
+    config.repetition_penalty = 1.02;
+  }
+  const auto wanted = draws(*loaded.decoder("fused"), repetitive, config, {12, 2048}, plain);
+  int64_t right = 0, wrong = 0;
+  for (const int64_t most : {1, 4, 64})
+    for (const GenerationRoom& room : {GenerationRoom{12, 2048}, GenerationRoom{3, 1}, GenerationRoom{40, 40}}) {
+      INFO("temperature " << config.temperature << ", " << most << " guessed, " << room.sequences << " at once, stops " << stops);
+      config.lookup_tokens = most;
+      const bool same = draws(*loaded.decoder("fused"), repetitive, config, room, stats) == wanted;
+      CHECK(same);
+      CHECK(stats.tokens == plain.tokens);
+      CHECK(stats.guessed_right <= stats.guessed);
+      right += stats.guessed_right, wrong += stats.guessed - stats.guessed_right;
+    }
+  CHECK(wrong > 0);
+  CHECK(right > 0);
+}
+
 TEST_CASE("a stop sequence ends a text as its last tokens") {
   at::set_num_threads(2);
   const Loaded loaded(at::kFloat);
@@ -244,4 +365,9 @@ TEST_CASE("pages of a sequence that ended serve the next") {
   cache.extend(2, 2 * kCachePage + 1);
   const CacheShape next = cache.shape({2});
   CHECK(std::vector<int32_t>(next.pages, next.pages + 3) == first);
+  cache.shorten(2, kCachePage + 1);  // both pages behind the first
+  CHECK(cache.length(2) == kCachePage);
+  cache.extend(3, 1);
+  CHECK(cache.shape({3}).pages[0] == first[1]);
+  CHECK_THROWS(cache.shorten(3, 1));
 }

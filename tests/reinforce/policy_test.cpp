@@ -73,6 +73,11 @@ TEST_CASE("the gradient passes at the edge and not beyond, each on its side") {
   CHECK(cotangent(std::log(0.5) - 1e-9, -1) == 0);
   CHECK(cotangent(std::log(0.5) - 1, 1) == Approx(-0.5 / std::exp(1)));
   CHECK(cotangent(5, 0) == 0);
+  // At the very edge, with limits that are made of the ratios: r − 1 and 1 − r are exact for r between 0.5 and 2.
+  const double over = std::exp(0.25), under = std::exp(-0.25);
+  const PolicyRule exact{.clip_low = 1 - under, .clip_high = over - 1};
+  CHECK(policy_loss({0.25}, {0}, 1, exact).cotangent[0] == -over);
+  CHECK(policy_loss({-0.25}, {0}, -1, exact).cotangent[0] == under);
   check(policy_loss({std::log(0.5)}, {0}, -1, kClip).token_loss, {0.8});
   check(policy_loss({std::log(3.0)}, {0}, 1, kClip).token_loss, {-1.2});
 }

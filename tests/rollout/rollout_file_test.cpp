@@ -127,6 +127,25 @@ TEST_CASE("what a rollout says of itself") {
   CHECK(facts["distinct_2"] == Approx(0.25));  // of four pairs all are (7, 7)
 }
 
+TEST_CASE("of several rewards it is told how much each decides") {
+  Rollout rollout = rollout_of({{1, 1}, {1, 1}}, {{0, 1}, {2, 3}});
+  const double other[] = {1, -1, 1, -1}, shadow[] = {0, 1, 2, 3};
+  for (size_t i = 0; i < 4; ++i) {
+    Completion& c = rollout.completions[i];
+    c.parts = {{.score = *c.reward}, {.score = other[i]}, {.score = shadow[i]}};
+  }
+  std::vector<RewardConfig> rewards(3);
+  rewards[0].name = "decides", rewards[1].name = "other", rewards[2].name = "shadow", rewards[2].weight = 0;
+  Json parts = rollout_facts(rollout.completions, rewards)["rewards"];
+  CHECK(parts["decides"]["explains"] == Approx(1));
+  CHECK(parts["other"]["explains"] == Approx(0.2));  // covariance −2, sums of squares 4 and 5
+  CHECK(!parts["shadow"].contains("explains"));
+  for (Completion& c : rollout.completions) c.parts[1].score = 4;
+  CHECK(rollout_facts(rollout.completions, rewards)["rewards"]["other"]["explains"].is_null());
+  rewards[1].weight = 0;
+  CHECK(!rollout_facts(rollout.completions, rewards)["rewards"]["decides"].contains("explains"));
+}
+
 TEST_CASE("a rollout that an older forge wrote is read") {
   const std::string path = FORGE_SOURCE_DIR "/tests/run/goldens/older/rollout.json";
   const auto rollout = parse_json(read_file(path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment).get<Rollout>();
