@@ -122,3 +122,22 @@ TEST_CASE("the mark of a picture is refused where a question has it, and XML is 
   CHECK(faults(TextRow{"<image>"}) == 0);
   CHECK(faults(ChatRow{Json::array({{{"role", "user"}, {"content", "what <image>"}}}), nullptr, {}, 0}) == 1);
 }
+
+TEST_CASE("keys are known in any spelling, and under their other names") {
+  for (const char* key : {"SYSTEM", "System", "Context", "sys_prompt", "systemPrompt", "System Prompt", "documents", "chat_history",
+                          "chatHistory", "Chat-History", "passage", "retrieved_docs"}) {
+    CAPTURE(key);
+    CHECK(chat_with("\"" + std::string(key) + R"(": "the sky is green")") == " | " + std::string(key) + " is not read in messages rows");
+  }
+  CHECK(chat_with(R"("image_path": "a.png", "Images": ["b.png"], "video-url": "c")") ==
+        " | image_path points to what is not text; Images is not text; video-url points to what is not text");
+  CHECK(keys_of(R"({"messages": [{"role": "user", "content": "x", "image_url": "a.png"}]})", RowFormat::messages) ==
+        " | image_url points to what is not text");
+  CHECK(pair_with(R"("Answer": "another one", "Weight": 0.5, "Rating": 2)") ==
+        " | Answer is not read in prompt_completion rows; Weight is not read in prompt_completion rows; "
+        "Rating is not read in prompt_completion rows");
+  // Innocent in well-known data sets.
+  CHECK(chat_with(R"("video_id": "x", "evidence": "the first page", "title": "a longer title")") == "video_id, evidence, title");
+  CHECK(pair_with(R"("document": 17)") == "document");
+  CHECK(keys_of(R"({"text": "t", "image_url": "a.png", "document": "d"})", RowFormat::text) == "image_url, document");
+}

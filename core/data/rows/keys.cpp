@@ -1,6 +1,7 @@
 #include "core/data/rows/keys.h"
 
 #include <algorithm>
+#include <cctype>
 #include <span>
 #include <string_view>
 
@@ -12,10 +13,22 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-// What a model is given besides the question, under the names used in public data sets.
+// Keys are compared as `folded` writes them. What a model is given besides the question, under the names used in public
+// data sets.
 constexpr std::string_view kContext[] = {"system", "system_prompt", "system_message", "context", "history",
                                          "tools",  "functions",     "choices",        "options"};
-constexpr std::string_view kMedia[] = {"image", "images", "video", "videos", "audio", "audios"};
+// The same under rarer names, in rows that have an answer. Only counted, since they are innocent in some sets: `evidence`
+// and `source` are citations too (FEVER), `title` names an article (SQuAD).
+constexpr std::string_view kContextToo[] = {
+    "system_instruction", "system_instructions", "sys_prompt",        "sys_message",       "sys_msg",              "system_msg",
+    "contexts",           "ctxs",                "sql_context",       "retrieved_context", "retrieved_contexts",   "document",
+    "documents",          "docs",                "retrieved_docs",    "passage",           "retrieved_documents",  "passages",
+    "chat_history",       "dialog_history",      "dialogue_history",  "message_history",   "conversation_history", "previous_messages",
+    "previous_turns",     "available_tools",     "tool_definitions",  "tool_schemas",      "function_schemas",     "answer_choices"};
+constexpr std::string_view kMedia[] = {"image", "images", "video", "videos", "audio", "audios", "picture", "pictures", "photo", "photos"};
+// What an `image_…` is where the picture itself lies elsewhere. Ids are only counted: YouTube-Commons has texts with
+// a video_id.
+constexpr std::string_view kMediaPlace[] = {"path", "paths", "file", "files", "filename", "filenames", "url", "urls", "uri", "bytes", "base64", "data"};
 // Keys that some format would train on or put before the answer.
 constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "query",         "prompt",
                                       "completion",  "response", "answer",   "answers",       "output",
@@ -34,6 +47,12 @@ constexpr std::string_view kTurn[] = {"role",         "content",           "from
                                       "thought"};
 
 bool holds(Keys keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+
+// The picture's path, address or bytes.
+bool points_to_media(std::string_view key) {
+  const size_t last = key.rfind('_');
+  return last != key.npos && holds(kMedia, key.substr(0, last)) && holds(kMediaPlace, key.substr(last + 1));
+}
 
 bool is_blank(const Json& value) {
   if (value.is_string()) return trim(value.get_ref<const std::string&>()).empty();
@@ -176,12 +195,16 @@ class KeyCheck {
   }
 
   // How ignoring the key would change what is learned; empty if it would not.
-  std::string problem_of(const std::string& key, const Json& value) const {
+  std::string problem_of(const std::string& name, const Json& value) const {
+    const std::string key = folded(name);
     const std::string rows = std::string(" is not read in ") + name_of(rules_.format) + " rows";
-    const std::string ignore = "ignore: [" + key + "]";
+    const std::string ignore = "ignore: [" + name + "]";
     if (holds(kMedia, key)) return media_problem(ignore);
+    // A text's own illustration is not asked about: recipes and news have an image_url.
+    if (points_to_media(key) && rules_.format != RowFormat::text) return media_problem(ignore, " points to what is not text");
     if (rules_.format == RowFormat::tokens) return "";
-    if (holds(kContext, key) && !is_said(value, kPhrase))
+    const bool context = holds(kContext, key) || (rules_.format != RowFormat::text && holds(kContextToo, key) && !value.is_number());
+    if (context && !is_said(value, kPhrase))
       return rows +
              ", and the model would learn to answer without it: name its place with columns, or with "
              "prompt and completion, or leave it out with " +
@@ -204,11 +227,8 @@ class KeyCheck {
       return rows + ", and all rows would count alike: leave out or repeat rows beforehand" + format;
     return "";
   }
-  static std::string media_problem(const std::string& ignore) {
-    return " is not text, which is all that forge trains on: leave such rows out, or train on their text "
-           "alone "
-           "with " +
-           ignore;
+  static std::string media_problem(const std::string& ignore, const std::string& what = " is not text") {
+    return what + ", which is all that forge trains on: leave such rows out, or train on their text alone with " + ignore;
   }
   std::vector<std::string_view> read_texts() const {
     std::vector<std::string_view> texts;
@@ -238,9 +258,9 @@ class KeyCheck {
       if (!turns[i].is_object()) continue;
       for (const auto& [key, value] : turns[i].items()) {
         if (is_blank(value) || holds(kTurn, key) || is_training_flag(key)) continue;
-        if (holds(kMedia, key))
+        if (is_media_key(key))
           faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
-                             key + media_problem("ignore: [" + key + "]"), key});
+                             key + media_problem("ignore: [" + key + "]", holds(kMedia, folded(key)) ? " is not text" : " points to what is not text"), key});
         else if (!turns[i].contains("role") || !rules_.template_reads || !rules_.template_reads(key))
           note(list + "[]." + key);
       }
@@ -283,6 +303,19 @@ bool asks_with_picture(const TextRow&) { return false; }
 bool asks_with_picture(const TokensRow&) { return false; }
 
 }  // namespace
+
+std::string folded(std::string_view key) {
+  std::string name;
+  for (size_t i = 0; i < key.size(); ++i) {
+    const auto is = [&](size_t at, int (*kind)(int)) { return at < key.size() && kind(static_cast<unsigned char>(key[at])) != 0; };
+    // chatHistory, but not SYSTEM.
+    if (i > 0 && is(i, std::isupper) && is(i - 1, std::islower)) name += '_';
+    name += key[i] == ' ' || key[i] == '-' || key[i] == '.' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(key[i])));
+  }
+  return name;
+}
+
+bool is_media_key(std::string_view key) { return holds(kMedia, folded(key)) || points_to_media(folded(key)); }
 
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults) {
   // Reward functions read the other keys of prompt rows.

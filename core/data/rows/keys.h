@@ -8,6 +8,7 @@
 // Blank values (null, "", [] and {}) count as absent everywhere.
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data/rows/rows.h"
@@ -35,6 +36,11 @@ struct KeyRules {
 //     conversation), and ranks and scores
 // Text that what is read says too, or that writes the row out once more (Alpaca's `text`), changes nothing. `row` is one that the format converts.
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults);
+
+// A key without regard to its spelling: "SYSTEM", "System" and "system", "chat_history", "chatHistory" and "Chat-History".
+std::string folded(std::string_view key);
+// Whether it holds a picture, video or sound, or says where one is: `images`, `image_path`.
+bool is_media_key(std::string_view key);
 
 // A fault when a question has the mark that stands for a picture, <image>.
 void check_placeholders(const Row& row, RowFaults& faults);

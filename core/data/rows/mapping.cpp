@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/data/rows/keys.h"
 
 namespace forge {
 namespace {
@@ -214,8 +215,7 @@ std::string RowMapping::fill(const std::vector<TemplatePiece>& pieces, const Jso
 }
 
 bool RowMapping::ignores_pictures() const {
-  return std::any_of(ignored_.begin(), ignored_.end(),
-                     [](const std::string& key) { return key == "image" || key == "images"; });
+  return std::any_of(ignored_.begin(), ignored_.end(), is_media_key);
 }
 
 std::string RowMapping::original(const std::string& pointer) const {
