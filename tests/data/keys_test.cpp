@@ -141,3 +141,24 @@ TEST_CASE("keys are known in any spelling, and under their other names") {
   CHECK(pair_with(R"("document": 17)") == "document");
   CHECK(keys_of(R"({"text": "t", "image_url": "a.png", "document": "d"})", RowFormat::text) == "image_url, document");
 }
+
+TEST_CASE("what says which tokens are trained is read or refused, never counted") {
+  const auto tokens = [](const std::string& more, Stated stated = Stated::nothing) {
+    return keys_of(R"({"input_ids": [1, 2], )" + more + "}", RowFormat::tokens, stated);
+  };
+  CHECK(tokens(R"("loss_mask": [0, 1], "assistant_masks": [0, 1])") == "");
+  CHECK(tokens(R"("prompt_mask": [1, 0])") == " | prompt_mask is not read in tokens rows");
+  CHECK(tokens(R"("Loss-Mask": [1, 0])", Stated::format) == " | Loss-Mask is not read in tokens rows");
+  CHECK(tokens(R"("loss_weights": [1, 0.5], "weight": 2)") ==
+        " | loss_weights is not read in tokens rows; weight is not read in tokens rows");
+  CHECK(tokens(R"("special_tokens_mask": [1, 0], "global_attention_mask": [1, 0], "token_type_ids": [0, 0], "score": 3.5)") ==
+        "special_tokens_mask, global_attention_mask, token_type_ids, score");
+  const auto turn = [](const std::string& more) {
+    return keys_of(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y", )" + more + "}]}",
+                   RowFormat::messages, Stated::format);
+  };
+  CHECK(turn(R"("step_loss_mask": 0, "loss_mask": 1)") == "");
+  CHECK(turn(R"("mask": true, "train_detail": [{"begin_offset": 0, "end_offset": 3, "train": false}])") ==
+        " | mask is not read in turns; train_detail is not read in turns");
+  CHECK(turn(R"("mask": null, "train_detail": [])") == "");
+}

@@ -236,8 +236,11 @@ TEST_CASE("every fault of a row is named with its place") {
        "1:33 labels has 1 values, expected 2, one a token"},
       {RowFormat::tokens, R"({"input_ids": [1, 2], "labels": [2, -100]})",
        "1:34 labels[0] is 2, expected -100 or 1 as in input_ids: labels are not shifted"},
-      {RowFormat::tokens, R"({"input_ids": [1], "labels": [1], "mask": [1]})",
-       "1:43 labels and mask in one row, expected one of them"},
+      {RowFormat::tokens, R"({"input_ids": [1, 2], "labels": [1, 2], "mask": [1, 0]})",
+       "1:53 mask and labels disagree about token 1, expected one of them: leave the other out with ignore"},
+      {RowFormat::tokens, R"({"input_ids": [1, 2], "loss_mask": [1]})", "1:36 loss_mask has 1 values, expected 2, one a token"},
+      {RowFormat::tokens, R"({"input_ids": [1], "completion_mask": [0.5]})",
+       "1:40 completion_mask[0] is the number 0.5, expected a whole number from 0 to 1"},
       {RowFormat::tokens, R"({"input_ids": [1], "mask": [2]})",
        "1:29 mask[0] is the number 2, expected a whole number from 0 to 1"},
   };
@@ -442,4 +445,18 @@ TEST_CASE("rows that mean the same have the same content") {
           RowFormat::messages) == base);
   CHECK(content(R"({"instruction": "q", "output": "a"})", RowFormat::alpaca) == base);
   CHECK(content(R"({"instruction": "q", "output": "b"})", RowFormat::alpaca) != base);
+}
+
+TEST_CASE("masks of tokens rows are read under every name, and all of them together") {
+  const auto trained = [](const std::string& more) {
+    RowFaults faults;
+    const auto row = convert_row(parse_row({1, 1, R"({"input_ids": [5, 6, 7], )" + more + "}"}, "f"), RowFormat::tokens, kOptions, faults);
+    REQUIRE(row);
+    std::string text;
+    for (const uint8_t one : std::get<TokensRow>(*row).supervised) text += one ? '1' : '0';
+    return text;
+  };
+  for (const char* key : kTokenMasks) CHECK(trained("\"" + std::string(key) + R"(": [0, 1, false])") == "010");
+  CHECK(trained(R"("completion_mask": [0, 1, 1], "assistant_masks": [1, 0, 1])") == "001");
+  CHECK(trained(R"("labels": [-100, 6, -100], "loss_mask": [1, 1, 0])") == "010");
 }

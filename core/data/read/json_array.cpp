@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/data/read/source_readers.h"
+#include "core/data/rows/rows.h"
 
 namespace forge {
 
@@ -19,8 +20,9 @@ bool is_list_of_row(const std::string& key) {
   constexpr std::string_view kLists[] = {
       "messages", "conversations", "conversation",   "prompt",    "completion", "chosen",
       "rejected", "history",       "tools",          "functions", "ids",        "input_ids",
-      "labels",   "mask",          "attention_mask", "images"};
-  return std::find(std::begin(kLists), std::end(kLists), key) != std::end(kLists);
+      "labels",   "attention_mask", "images"};
+  const auto in = [&](const auto& names) { return std::find(std::begin(names), std::end(names), key) != std::end(names); };
+  return in(kLists) || in(kTokenMasks);
 }
 
 // Whether a file's only object is a row, not a container of rows.

@@ -37,7 +37,7 @@ constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "qu
 constexpr std::string_view kJudged[] = {"score",  "rank",  "rating",  "reward",
                                         "scores", "ranks", "ratings", "rewards"};
 // How much a row counts, where it is not 1 or true.
-constexpr std::string_view kWeights[] = {"weight", "weights", "loss_weight", "sample_weight", "train"};
+constexpr std::string_view kWeights[] = {"weight", "weights", "loss_weight", "loss_weights", "sample_weight", "token_weights", "train"};
 constexpr std::string_view kLists[] = {"messages",   "conversations", "conversation", "prompt",
                                        "completion", "chosen",        "rejected",     "rejected_messages"};
 // Of a turn. A call's id only links it, and `unsaid` finds thoughts that a template leaves out.
@@ -45,6 +45,10 @@ constexpr std::string_view kTurn[] = {"role",         "content",           "from
                                       "tool_calls",   "function_call",     "input",     "output",
                                       "tool_call_id", "reasoning_content", "reasoning", "thinking",
                                       "thought"};
+
+// Of a turn: what other trainers read as which part of it is trained, and forge does not: a list of parts (axolotl's
+// train_detail), or a flag of which 1 may mean trained or left out.
+constexpr std::string_view kTurnParts[] = {"mask", "masked", "train_detail", "training_detail", "train_on_turn", "trainable", "ignore_loss", "no_loss"};
 
 bool holds(Keys keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
 
@@ -105,8 +109,7 @@ Keys keys_of_preference(const Json& row) {
 // Beside `system`, `tools` and `functions` of conversations.
 Keys keys_read(const Json& row, RowFormat format) {
   // The last four are those of `forge data --dump`.
-  static constexpr std::string_view kTokens[] = {"input_ids", "ids",    "labels", "mask", "attention_mask",
-                                                 "text",      "source", "line",   "label"};
+  static constexpr std::string_view kTokens[] = {"input_ids", "ids", "labels", "attention_mask", "text", "source", "line", "label"};
   static constexpr std::string_view kMessages[] = {"messages"};
   static constexpr std::string_view kSharegpt[] = {"conversations", "conversation"};
   static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls"};
@@ -178,7 +181,8 @@ class KeyCheck {
     for (const auto& [key, value] : row_.items()) {
       if (is_blank(value)) continue;
       const bool beside = chat && (key == "system" || key == "tools" || key == "functions");
-      if (!beside && !holds(read_, key))
+      const bool mask = rules_.format == RowFormat::tokens && std::find(std::begin(kTokenMasks), std::end(kTokenMasks), key) != std::end(kTokenMasks);
+      if (!beside && !mask && !holds(read_, key))
         check_unread(key, value);
       else if (holds(kLists, key))
         check_turns(key, value);
@@ -202,7 +206,7 @@ class KeyCheck {
     if (holds(kMedia, key)) return media_problem(ignore);
     // A text's own illustration is not asked about: recipes and news have an image_url.
     if (points_to_media(key) && rules_.format != RowFormat::text) return media_problem(ignore, " points to what is not text");
-    if (rules_.format == RowFormat::tokens) return "";
+    if (rules_.format == RowFormat::tokens) return token_problem(key, value);
     const bool context = holds(kContext, key) || (rules_.format != RowFormat::text && holds(kContextToo, key) && !value.is_number());
     if (context && !is_said(value, kPhrase))
       return rows +
@@ -223,9 +227,23 @@ class KeyCheck {
     if (answers && (key == "label" ? value.is_boolean() : holds(kJudged, key) && is_numbers(value)))
       return rows + ", and answers would be learned alike, good or bad: choose rows by it beforehand" +
              format;
-    if (holds(kWeights, key) && (value.is_boolean() ? !value.get<bool>() : !value.is_string() && is_numbers(value) && value != 1))
+    if (weighs(key, value))
       return rows + ", and all rows would count alike: leave out or repeat rows beforehand" + format;
     return "";
+  }
+  // Other masks than those read. What tokenizers add says nothing of training: special_tokens_mask, Longformer's
+  // global_attention_mask, next to token_type_ids and offset_mapping.
+  std::string token_problem(const std::string& key, const Json& value) const {
+    const bool other = key == "special_tokens_mask" || ends_with(key, "attention_mask");
+    if (!other && value.is_array() && (ends_with(key, "mask") || ends_with(key, "masks")))
+      return " is not read in tokens rows, and every token would be trained: name it with columns: {mask: " + key +
+             "} if 1 is trained, or leave it out with ignore";
+    if (rules_.stated == Stated::nothing && weighs(key, value))
+      return " is not read in tokens rows, and all tokens would count alike: give 0 and 1 as mask, or leave it out with ignore";
+    return "";
+  }
+  static bool weighs(const std::string& key, const Json& value) {
+    return holds(kWeights, key) && (value.is_boolean() ? !value.get<bool>() : !value.is_string() && is_numbers(value) && value != 1);
   }
   static std::string media_problem(const std::string& ignore, const std::string& what = " is not text") {
     return what + ", which is all that forge trains on: leave such rows out, or train on their text alone with " + ignore;
@@ -261,6 +279,10 @@ class KeyCheck {
         if (is_media_key(key))
           faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
                              key + media_problem("ignore: [" + key + "]", holds(kMedia, folded(key)) ? " is not text" : " points to what is not text"), key});
+        else if (holds(kTurnParts, folded(key)))
+          faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
+                             key + " is not read in turns, and what it leaves out would be trained: write train: true or "
+                                   "false on the turn, or leave it out with ignore: [" + key + "]", key});
         else if (!turns[i].contains("role") || !rules_.template_reads || !rules_.template_reads(key))
           note(list + "[]." + key);
       }

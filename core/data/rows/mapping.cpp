@@ -14,7 +14,7 @@ constexpr const char* kTurnLists[] = {"messages",   "conversations", "conversati
                                       "completion", "chosen",        "rejected",     "rejected_messages"};
 // Values that CSV can only hold as JSON in a cell.
 constexpr const char* kStructured[] = {"messages",       "conversations",    "conversation", "history",
-                                       "input_ids",      "labels",           "mask",         "ids",
+                                       "input_ids",      "labels",           "ids",
                                        "prompt",         "completion",       "chosen",       "rejected",
                                        "attention_mask", "rejected_messages"};
 
@@ -32,7 +32,9 @@ bool may_be_text(std::string_view key) {
 }
 
 void parse_structured_cells(Json& row, RowFaults& faults) {
-  for (const char* key : kStructured) {
+  std::vector<const char*> keys(std::begin(kStructured), std::end(kStructured));
+  keys.insert(keys.end(), std::begin(kTokenMasks), std::end(kTokenMasks));
+  for (const char* key : keys) {
     const Json* cell = member(row, key);
     if (!cell || !cell->is_string()) continue;
     const auto text = cell->get<std::string>();

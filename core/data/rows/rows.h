@@ -14,7 +14,8 @@
 //                      answer]]}
 //   prompt_completion  {"prompt", "completion"}: two texts, or two lists of messages
 //   text               {"text"}
-//   tokens             {"input_ids", "labels" or "mask", "attention_mask"}; also as `forge data --dump` writes them
+//   tokens             {"input_ids", "labels" or masks (kTokenMasks), "attention_mask"}; also as `forge data --dump` writes
+//                      them
 // Answers to judge (core/objective says which objective trains on which; others are shown by `forge data`):
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages, whose common beginning is the
 //                      prompt where they bring none; or "messages" with
@@ -36,6 +37,10 @@
 #include "core/io/json.h"
 
 namespace forge {
+
+// Lists of 0 and 1 that say which tokens of a row are trained.
+inline constexpr const char* kTokenMasks[] = {"mask",           "loss_mask", "completion_mask", "assistant_mask",
+                                              "assistant_masks", "label_mask", "labels_mask",     "train_mask"};
 
 enum class TurnTraining : int8_t { by_role, yes, no };
 

@@ -30,7 +30,8 @@ std::string text_member(const Json& object, const std::string& key, const std::s
 
 // Appends the turns of a list of {"role", "content"} to `chat`.
 void append_messages(const Json& list, const std::string& pointer, ChatRow& chat, RowFaults& faults);
-// Whether a key of a turn says that it is trained: `train`, `training`, `loss`, `weight` or `loss_weight`.
+// Whether a key of a turn says that it is trained: `train`, `training`, `loss`,
+// `loss_mask`, `step_loss_mask`, `weight` or `loss_weight`.
 bool is_training_flag(const std::string& key);
 // What they say.
 TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,

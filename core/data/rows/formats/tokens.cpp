@@ -1,5 +1,8 @@
-// {"input_ids": […], "labels": […] or "mask": […], "attention_mask": […]}: tokens made elsewhere, or by
-// `forge data --dump` (`ids` and `mask`). Without labels and mask every token is trained.
+// {"input_ids": […], "labels": […] or masks of 0 and 1, "attention_mask": […]}: tokens made elsewhere, or by
+// `forge data --dump` (`ids` and `mask`). A token is trained where each of the row's masks has a 1, as TRL reads
+// completion_mask and assistant_masks; without labels and masks every token is.
+#include <algorithm>
+
 #include "core/data/rows/formats/format.h"
 
 namespace forge {
@@ -42,6 +45,25 @@ void check_length(const std::vector<int64_t>& values, size_t expected, const std
                                      std::to_string(expected) + ", one a token"});
 }
 
+// Of each token, by all masks together. `labels` beside them must say the same; the first token is never trained.
+std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std::vector<int64_t>& labels, RowFaults& faults) {
+  std::vector<uint8_t> trained(tokens, 1);
+  for (const char* key : kTokenMasks) {
+    if (!member(row, key)) continue;
+    const std::vector<int64_t> mask = integers(row, key, 0, 1, faults);
+    if (!faults.empty()) return trained;
+    check_length(mask, tokens, key, row, faults);
+    if (!faults.empty()) return trained;
+    for (size_t i = 0; i < tokens; ++i) trained[i] &= mask[i] == 1;
+    const auto differs = [&](size_t i) { return labels.size() == tokens && (labels[i] != -100) != (mask[i] == 1); };
+    for (size_t i = 1; i < tokens && faults.empty(); ++i)
+      if (differs(i))
+        faults.push_back({std::string("/") + key + "/" + std::to_string(i),
+                          std::string(key) + " and labels disagree about token " + std::to_string(i) + ", expected one of them: leave the other out with ignore"});
+  }
+  return trained;
+}
+
 }  // namespace
 
 Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults) {
@@ -54,15 +76,12 @@ Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults
   const int64_t last_id = options.vocab_size > 0 ? options.vocab_size - 1 : INT32_MAX;
   const std::vector<int64_t> ids = integers(row, key, 0, last_id, faults);
   const std::vector<int64_t> labels = integers(row, "labels", -100, last_id, faults);
-  const std::vector<int64_t> mask = integers(row, "mask", 0, 1, faults);
   const std::vector<int64_t> attention = integers(row, "attention_mask", 0, 1, faults);
   if (!faults.empty()) return tokens;
   if (ids.empty()) faults.push_back({"/" + key, key + " is empty, expected at least one token"});
   check_length(labels, ids.size(), "labels", row, faults);
-  check_length(mask, ids.size(), "mask", row, faults);
   check_length(attention, ids.size(), "attention_mask", row, faults);
-  if (member(row, "labels") && member(row, "mask"))
-    faults.push_back({"/mask", "labels and mask in one row, expected one of them"});
+  const std::vector<uint8_t> masked = trained_by_masks(row, ids.size(), labels, faults);
   if (!faults.empty()) return tokens;
 
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -75,7 +94,7 @@ Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults
       return tokens;
     }
     tokens.ids.push_back(static_cast<int32_t>(ids[i]));
-    tokens.supervised.push_back(labels.empty() ? (mask.empty() || mask[i] == 1) : labels[i] != -100);
+    tokens.supervised.push_back(labels.empty() ? masked[i] : labels[i] != -100);
   }
   return tokens;
 }
