@@ -55,8 +55,9 @@ std::vector<Prompt> prompts_of_file(const std::string& name, const std::optional
   const std::string path = name == "-" ? "stdin" : name;
   const std::string text = name == "-" ? read_stdin() : read_file(name, kLargestPrompts, ErrorKind::data);
   const bool rows = name == "-" ? starts_with(trim(text), "{") : ends_with(name, ".jsonl");
-  for (const std::string& line : split(text, '\n')) {
+  for (std::string line : split(text, '\n')) {
     ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
     if (trim(line).empty()) continue;
     if (size_t bad = 0; !valid_utf8(line, &bad))
       throw Error(ErrorKind::data,
@@ -67,6 +68,7 @@ std::vector<Prompt> prompts_of_file(const std::string& name, const std::optional
       prompts.push_back(prompt_of_row(parse_json(line, path, ErrorKind::data, {}, number),
                                       path + ":" + std::to_string(number), system));
   }
+  if (prompts.empty()) throw Error(ErrorKind::data, path + ": holds no prompt, expected one a line");
   return prompts;
 }
 

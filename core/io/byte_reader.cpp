@@ -17,7 +17,12 @@ struct Signature {
   const char* what;
   const char* hint;
 };
+constexpr const char* kSaveAsCsv = "save it as CSV (UTF-8), or: pandas.read_excel(\"OLD.xlsx\").to_csv(\"NEW.csv\", index=False)";
 constexpr Signature kRefused[] = {
+    {"%PDF-", "a PDF, expected text", "write its text to a file: pdftotext OLD.pdf NEW.txt"},
+    {"{\\rtf", "rich text (RTF), expected plain text", "save it as plain text"},
+    {"\xD0\xCF\x11\xE0", "an old Word or Excel file, expected text", kSaveAsCsv},
+    {{"SQLite format 3\0", 16}, "an SQLite database, expected text", "write its rows as JSONL or CSV"},
     {"PK\x03\x04", "a zip archive, expected text", "unzip it"},
     {{"\xFD"
       "7zXZ\0",
@@ -50,6 +55,12 @@ void ByteReader::check_start() {
   auto refuse = [&](const char* what, const char* hint) {
     throw Error(ErrorKind::data, path_ + ": is " + what).hint(hint);
   };
+  if (starts_with(start, "PK\x03\x04")) {
+    // The names of the archive's files stand in it as they are.
+    const auto holds = [&](std::string_view name) { return start.find(name) != start.npos; };
+    if (holds("xl/") || holds("opendocument.spreadsheet")) refuse("a workbook (Excel), expected text", kSaveAsCsv);
+    if (holds("word/") || holds("opendocument.text")) refuse("a Word document, expected text", "save it as plain text");
+  }
   for (const Signature& signature : kRefused)
     if (starts_with(start, signature.bytes)) refuse(signature.what, signature.hint);
   if (is_bzip2(start)) refuse("compressed with bzip2, expected text, gzip or zstd", "bunzip2 it");

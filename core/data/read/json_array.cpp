@@ -142,7 +142,7 @@ class JsonArray : public RowSource {
       skip_key();
       if (reader_.peek() == '[')
         fail_at(reader_.path(), reader_.line(), reader_.column(),
-                "a second array in the object, expected one array of rows");
+                "a second array in the object, expected one array of rows", "write the array of rows alone, by its name: jq .rows OLD.json > NEW.json");
       SourceRow ignored;
       read_value(ignored);
     }

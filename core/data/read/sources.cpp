@@ -166,10 +166,39 @@ PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& 
   return {path, line, column};
 }
 
+// UTF-8 as far as its rules go, but no text has it. JSON refuses it by itself.
+void refuse_nul(const SourceRow& row, const std::string& path) {
+  const size_t nul = row.text.find('\0');
+  if (nul != std::string::npos)
+    throw PlacedError(ErrorKind::data, place_of_byte(row, nul, path),
+                      "a byte of value 0, expected text: the file is binary, damaged, or UTF-16 (iconv -f UTF-16LE -t UTF-8 OLD > NEW)");
+}
+
 Json parse_text_row(const SourceRow& row, const std::string& path) {
   size_t bad = 0;
+  refuse_nul(row, path);
   if (valid_utf8(row.text, &bad)) return {{"text", row.text}};
   throw PlacedError(ErrorKind::data, place_of_byte(row, bad, path), utf8_problem(row.text, bad));
+}
+
+// What Python writes that JSON has not, outside of texts; "" if there is none.
+std::string python_problem(std::string_view text) {
+  bool quoted = false, dictionary = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (text[i] == '"') quoted = !quoted;
+    const bool starts = !quoted && (i == 0 || std::string_view(" \t:,[{-(").find(text[i - 1]) != std::string_view::npos);
+    if (!starts) continue;
+    for (const std::string_view word : {"NaN", "Infinity", "inf", "nan"})
+      if (starts_with(text.substr(i), word))
+        return std::string(word) + " is no JSON, expected a number or null: json.dumps writes it for a float that has no value";
+    for (const std::string_view word : {"True", "False", "None", "'"}) dictionary |= starts_with(text.substr(i), word);
+  }
+  const bool object = starts_with(trim(text), "{") || starts_with(trim(text), "[");
+  return dictionary && object ? "a Python object (single quotes, True, None), expected JSON: write it with json.dumps(row)" : "";
 }
 
 // The parser counts columns from the row's first byte; on its first line the row may begin further right, and
@@ -184,6 +213,7 @@ std::vector<CsvCell> cells_of(const SourceRow& row, const std::string& path) {
 }
 
 Json parse_csv_row(const SourceRow& row, const std::string& path) {
+  refuse_nul(row, path);
   const std::vector<CsvCell> cells = cells_of(row, path);
   Json object = Json::object();
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -251,7 +281,8 @@ Json parse_row(const SourceRow& row, const std::string& path) {
   try {
     return parse_json(row.text, path, ErrorKind::data, {}, row.line);
   } catch (const PlacedError& error) {
-    throw PlacedError(error.kind(), shifted(error.at(), row), error.problem(), error.hint());
+    const std::string problem = python_problem(row.text);
+    throw PlacedError(error.kind(), shifted(error.at(), row), problem.empty() ? error.problem() : problem, error.hint());
   }
 }
 
