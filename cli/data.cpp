@@ -46,7 +46,8 @@ std::string summary_text(const DataSummary& summary) {
                                                    {"prompts cut", summary.cuts.prompts},
                                                    {"completions cut", summary.cuts.completions},
                                                    {"tokens cut", summary.cuts.tokens},
-                                                   {"tokens dropped", summary.cuts.dropped_tokens}};
+                                                   {"tokens dropped", summary.cuts.dropped_tokens},
+                                                   {"tools unsaid", summary.cuts.unsaid_tools}};
   const std::pair<const char*, int64_t> kLosses[] = {{"truncated", summary.truncated},
                                                      {"dropped", summary.dropped},
                                                      {"split", summary.split},

@@ -41,7 +41,8 @@ constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
                               {"completions_cut", &CutCounts::completions},
                               {"tokens_cut", &CutCounts::tokens},
                               {"tokens_dropped", &CutCounts::dropped_tokens},
-                              {"unsaid", &CutCounts::unsaid}};
+                              {"unsaid", &CutCounts::unsaid},
+                              {"unsaid_tools", &CutCounts::unsaid_tools}};
 
 struct PairField {
   const char* key;
@@ -50,6 +51,7 @@ struct PairField {
 constexpr PairField kPairs[] = {{"equal_pairs", &PairCounts::equal},
                                 {"one_side_cut", &PairCounts::one_side_cut},
                                 {"prompts_differ", &PairCounts::prompts_differ},
+                                {"other_prompts", &PairCounts::other_prompts},
                                 {"chosen_longer", &PairCounts::chosen_longer},
                                 {"rejected_longer", &PairCounts::rejected_longer},
                                 {"chosen_tokens", &PairCounts::chosen_tokens},
@@ -68,6 +70,7 @@ RowFormat format_named(const std::string& name) {
 Json to_json(const DataSummary& summary) {
   Json json = Json::object();
   for (const TextField& field : kTexts) json[field.key] = summary.*field.member;
+  json["advice"] = summary.advice;
   json["formats"] = Json::array();
   for (RowFormat format : summary.formats) json["formats"].push_back(name_of(format));
   for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
@@ -86,6 +89,7 @@ DataSummary data_summary_from_json(const Json& json) {
   MemberReader member{json};
   try {
     for (const TextField& field : kTexts) member(field.key, summary.*field.member, "");
+    member.later("advice", summary.advice, "");
     std::vector<std::string> formats;
     member.later("formats", formats, "");
     for (const std::string& name : formats) summary.formats.push_back(format_named(name));

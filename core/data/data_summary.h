@@ -16,6 +16,7 @@ struct DataSummary {
   std::string content_hash;        // DataSet::content_hash; empty when estimated
   std::string cache_path;          // empty when estimated
   std::string format;              // "messages: 3 of the first 3 rows have messages; text: as the job says"
+  std::string advice;              // what to write where rows judge answers in a way that is not read; else empty
   std::vector<RowFormat> formats;  // the same, to decide by
   std::string lost_rows_path;  // JSON lines: source, line, reason of each row not kept; empty when all were
   int64_t rows = 0;            // read: skipped + untrained + dropped + those that examples were made of

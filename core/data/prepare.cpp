@@ -160,10 +160,10 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
         &DataSummary::untrained, &DataSummary::unsampled})
     total.*count += scaled(part.*count);
   for (auto count : {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens,
-                     &CutCounts::dropped_tokens, &CutCounts::unsaid})
+                     &CutCounts::dropped_tokens, &CutCounts::unsaid, &CutCounts::unsaid_tools})
     total.cuts.*count += scaled(part.cuts.*count);
   PairCounts pairs = part.pairs;
-  for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ, &PairCounts::chosen_longer,
+  for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ, &PairCounts::other_prompts, &PairCounts::chosen_longer,
                      &PairCounts::rejected_longer, &PairCounts::chosen_tokens, &PairCounts::rejected_tokens, &PairCounts::desirable,
                      &PairCounts::undesirable})
     pairs.*count = scaled(part.pairs.*count);
@@ -221,12 +221,17 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
   for (RowFormat format : summary.formats) {
     if (trains_on(objective, format)) continue;
     const std::string rows = std::string(name_of(format)) + " rows, which ";
+    const std::string& advice = summary.advice;
     if (objective.coupling == Coupling::answer)
       throw KeyError(ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " asks",
-                     "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
+                     !advice.empty() ? advice : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
     if (objective.coupling == Coupling::pair)
       throw KeyError(ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
-                     "give rows of prompt, chosen and rejected (format: preference), or write objective: sft");
+                     // Elsewhere it is about labels of single answers.
+                     !advice.empty() && format == RowFormat::prompt
+                         ? advice
+                         : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
+                                           std::string(format == RowFormat::prompt ? "grpo" : format == RowFormat::kto ? "kto" : "sft"));
     if (objective.coupling == Coupling::policy)
       throw KeyError(ErrorKind::job, key, rows + "bring an answer, and " + name_of(type) + " draws its own",
                      "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
@@ -236,7 +241,7 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
                                                                 : "";
     throw KeyError(ErrorKind::job, key,
                    rows + (learner.empty() ? "no objective of this version trains on" : name_of(type) + std::string(" does not train on")),
-                   (learner.empty() ? "`forge data` shows them" : "write " + learner) +
+                   !advice.empty() ? advice : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
                        "; for " + name_of(type) + ", map the answers: columns: {instruction: …, output: …}, or "
                        "{prompt: …, completion: …} with format: prompt_completion");
   }
@@ -314,6 +319,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   }
   summary.formats = stream.formats();
   summary.format = stream.formats_text();
+  summary.advice = stream.advice();
   if (!chat_template && stream.has_format(RowFormat::alpaca))
     summary.format +=
         "; instructions are written in the words of Stanford Alpaca, since the model has no chat template";

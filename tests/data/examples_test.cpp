@@ -160,6 +160,13 @@ TEST_CASE("parts of an answer that the chat template does not write are named an
         "messages[1].tool_calls[1]");
   CHECK(unsaid("forgets", R"("content": "x", "thinking": "\nthe  cat", "reasoning_content": "the cat")") ==
         "");
+  const ChatTemplate marked = template_of("marked");
+  const RowExamples untold =
+      ExampleMaker(tokenizer, &marked, job_of(TrainOn::assistant))
+          .make(chat_of(R"({"tools": [{"name": "look_up"}], "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"));
+  CHECK(join(untold.unsaid, " ") == "tools");
+  CHECK(untold.cuts.unsaid == 0);
+  CHECK(untold.cuts.unsaid_tools == 1);
   // Turns apart: what the template drops after a later question is still in the turn's own example.
   const ChatTemplate forgets = template_of("forgets");
   const ExampleMaker apart(tokenizer, &forgets, job_of(TrainOn::each_assistant));

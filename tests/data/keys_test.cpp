@@ -162,3 +162,35 @@ TEST_CASE("what says which tokens are trained is read or refused, never counted"
         " | mask is not read in turns; train_detail is not read in turns");
   CHECK(turn(R"("mask": null, "train_detail": [])") == "");
 }
+
+TEST_CASE("answers that the row itself calls bad are refused, and classes are not") {
+  const auto alpaca = [](const std::string& more, Stated stated = Stated::nothing) {
+    return keys_of(R"({"instruction": "the question", "output": "the answer", )" + more + "}", RowFormat::alpaca, stated);
+  };
+  for (const char* more : {R"("label": "bad")", R"("is_correct": false)", R"("desirable": 0)", R"("Rank": false)", R"("verdict": "incorrect")",
+                           R"("correct": "no")", R"("Rating": 2)"}) {
+    CAPTURE(more);
+    CHECK_THAT(alpaca(more), Catch::Contains(" is not read in alpaca rows"));
+    CHECK(alpaca(more, Stated::format).find('|') == std::string::npos);
+  }
+  // Classes of GLUE and BoolQ, answers that Stack Exchange did not accept.
+  for (const char* more : {R"("label": 0)", R"("label": "negative")", R"("label": "no")", R"("is_correct": true)", R"("accepted": false)",
+                           R"("correct": "B")", R"("quality": 0)"})
+    CHECK(alpaca(more).find('|') == std::string::npos);
+  // A row with a label of its own says already how good it is.
+  CHECK(keys_of(R"({"prompt": "p", "completion": "c", "label": true, "rating": 2})", RowFormat::kto) == "rating");
+}
+
+TEST_CASE("a preference whose own scores or label say the opposite is refused") {
+  const auto pair = [](const std::string& more, Stated stated = Stated::nothing) {
+    return keys_of(R"({"prompt": "p", "chosen": "a", "rejected": "b", )" + more + "}", RowFormat::preference, stated);
+  };
+  CHECK(pair(R"("label": 0)") == " | label is 0 beside chosen and rejected");
+  CHECK(pair(R"("label": 1)") == "label");
+  CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)") == "score_rejected | score_chosen is 2");
+  CHECK(pair(R"("chosen-rating": "2", "rejected-rating": "4")") == "rejected-rating | chosen-rating is 2");
+  CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)", Stated::format) == "score_chosen, score_rejected");
+  // Ties, and what is lower where it is better.
+  CHECK(pair(R"("score_chosen": 8, "score_rejected": 8, "chosen_rank": 1, "rejected_rank": 2, "chosen_logps": -9, "rejected_logps": -3)")
+            .find('|') == std::string::npos);
+}

@@ -348,7 +348,7 @@ TEST_CASE("labels, scores and prompts") {
                    "kto_tag": false})",
                 RowFormat::kto) == "undesirable:u=q;a=a;1");
   CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": "good"})", RowFormat::kto) ==
-        "1:45 label is a text, expected true or false");
+        "1:45 label is \"good\", expected true or false, 1 or 0");
   CHECK(meaning(R"({"prompt": "p", "completion": "c"})", RowFormat::kto) ==
         "1:1 label is missing, expected true or false");
   CHECK(meaning(R"({"prompt": "p", "completion": "c", "score": 0.5})", RowFormat::reward) ==
@@ -459,4 +459,78 @@ TEST_CASE("masks of tokens rows are read under every name, and all of them toget
   for (const char* key : kTokenMasks) CHECK(trained("\"" + std::string(key) + R"(": [0, 1, false])") == "010");
   CHECK(trained(R"("completion_mask": [0, 1, 1], "assistant_masks": [1, 0, 1])") == "001");
   CHECK(trained(R"("labels": [-100, 6, -100], "loss_mask": [1, 1, 0])") == "010");
+}
+
+TEST_CASE("OpenAI's pairs and LLaMA-Factory's judged instructions are read") {
+  CHECK(meaning(R"({"input": {"messages": [{"role": "user", "content": "q"}], "tools": [], "parallel_tool_calls": true},
+                    "preferred_output": [{"role": "assistant", "content": "a"}],
+                    "non_preferred_output": [{"role": "assistant", "content": "b"}]})",
+                RowFormat::preference) == "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+  CHECK(meaning(R"({"input": {"messages": [{"role": "user", "content": 5}]},
+"preferred_output": [{"role": "assistant", "content": "a"}], "non_preferred_output": [{"role": "robot", "content": "b"}]})",
+                RowFormat::preference) ==
+        "1:53 content is the number 5, expected a text or text parts\n"
+        "2:96 unknown role \"robot\", expected system, developer, user, assistant, tool, function");
+  CHECK(meaning(R"({"instruction": "i", "input": "x", "output": "o", "kto_tag": false})", RowFormat::kto) ==
+        "undesirable:u=i\nx;a=o;1");
+  CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": -1})", RowFormat::kto) ==
+        "1:45 label is the number -1, expected true or false, 1 or 0");
+}
+
+TEST_CASE("rows that judge or compare otherwise get advice that fits them") {
+  const auto advice = [](const char* row) { return detect_format({{parse_row({1, 1, row}, "f"), 1}}, "f"); };
+  CHECK(advice(R"({"instruction": "i", "output": "o", "kto_tag": true})").format == RowFormat::kto);
+  CHECK(advice(R"({"question": "i", "answer": "o", "kto_tag": true})").format == RowFormat::kto);
+  CHECK(advice(R"({"instruction": "i", "output": "o", "label": 1})").format == RowFormat::alpaca);
+  CHECK(advice(R"({"input": {"messages": []}, "preferred_output": [1], "non_preferred_output": [1]})").format == RowFormat::preference);
+  CHECK(advice(R"({"prompt": "p", "completion": "c", "label": -1})").advice ==
+        "label is -1 in line 1, expected true or false, 1 or 0: write it so");
+  CHECK(advice(R"({"prompt": "p", "completion": "c", "label": "good"})").advice ==
+        "label is \"good\" in line 1, expected true or false, 1 or 0: write it so");
+  CHECK(advice(R"({"instruction": "i", "output": "o", "label": 1})").advice == "write format: kto, which reads label as good or bad");
+  CHECK_THAT(advice(R"({"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 1})").advice,
+             Catch::StartsWith("response_0 and response_1 are two answers: write each row's better one by better_response_id as chosen"));
+  CHECK_THAT(advice(R"({"prompt": "p", "responses": ["a", "b"], "ranks": [2, 1]})").advice,
+             Catch::StartsWith("responses holds several answers: write each row's best and worst by ranks as chosen and rejected"));
+  CHECK(advice(R"({"prompt": "p", "answers": "a", "response": null})").advice == "");
+}
+
+TEST_CASE("rows without names get the hint that helps") {
+  const auto hint = [](const char* row) {
+    try {
+      detect_format({{parse_row({1, 1, row}, "f"), 1}}, "f");
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("read");
+  };
+  CHECK_THAT(hint(R"([{"prompt": "p"}])"), Catch::StartsWith("a line holds a whole array"));
+  CHECK_THAT(hint(R"(["p", "c"])"), Catch::StartsWith("name the values"));
+  CHECK_THAT(hint(R"("p")"), Catch::StartsWith("write each row as an object"));
+  CHECK_THAT(hint(R"({"0": {"prompt": "p"}, "1": {"prompt": "q"}})"), Catch::StartsWith("pandas writes so"));
+  CHECK_THAT(hint(R"({"prompt": {"0": "p"}, "completion": {"0": "c"}})"), Catch::StartsWith("pandas writes so"));
+  CHECK_THAT(hint(R"({"prompt": ["p", "q"], "completion": ["c", "d"]})"), Catch::StartsWith("a dictionary of columns"));
+  CHECK(hint(R"({"row_idx": 0, "row": {"question": "q", "answer": "a"}})") ==
+        "its values lie under row: columns: {instruction: row.question, output: row.answer}");
+  CHECK(hint(R"({"row_idx": 0, "row": {"messages": [{"role": "user", "content": "x"}]}})") ==
+        "its values lie under row: columns: {messages: row.messages}");
+  CHECK(hint(R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}]})") == "read");
+  CHECK(hint(R"({"input_ids": [1, 2], "labels": [1, 2]})") == "read");
+}
+
+TEST_CASE("what Python writes in the place of JSON is named, and binary text is refused") {
+  const auto problem = [](const SourceRow& row) {
+    try {
+      parse_row(row, "f");
+    } catch (const PlacedError& error) {
+      return error.problem();
+    }
+    return std::string("read");
+  };
+  CHECK_THAT(problem({1, 1, R"({"prompt": "NaN", "score": NaN})"}), Catch::StartsWith("NaN is no JSON"));
+  CHECK_THAT(problem({1, 1, R"({"score": -Infinity})"}), Catch::StartsWith("Infinity is no JSON"));
+  CHECK_THAT(problem({1, 1, "{'prompt': 'p', 'done': None}"}), Catch::StartsWith("a Python object"));
+  CHECK_THAT(problem({1, 1, R"({"prompt": "p", "done": True})"}), Catch::StartsWith("a Python object"));
+  CHECK_THAT(problem({1, 1, R"({"prompt": "it's None", })"}), Catch::StartsWith("syntax error"));
+  CHECK_THAT(problem({1, 1, std::string("one\0two", 7), RowKind::text}), Catch::StartsWith("a byte of value 0"));
 }

@@ -12,9 +12,11 @@ struct CutCounts {
   int64_t tokens = 0;          // taken from rows that were kept, by truncate
   int64_t dropped_tokens = 0;  // of rows that were dropped
   int64_t unsaid = 0;  // parts of trained answers that the chat template leaves out: a thought, a tool call
+  int64_t unsaid_tools = 0;  // rows whose tools it leaves out
   CutCounts& operator+=(const CutCounts& other) {
     prompts += other.prompts, completions += other.completions, tokens += other.tokens;
     dropped_tokens += other.dropped_tokens, unsaid += other.unsaid;
+    unsaid_tools += other.unsaid_tools;
     return *this;
   }
 };
@@ -25,6 +27,7 @@ struct PairCounts {
   int64_t equal = 0;                // dropped: both answers are the same tokens. Part of DataSummary::dropped
   int64_t one_side_cut = 0;         // one answer was cut, the other not
   int64_t prompts_differ = 0;       // the last token of the prompt is another one beside one of the answers
+  int64_t other_prompts = 0;        // chosen and rejected answer different prompts
   int64_t chosen_longer = 0;        // answers of equal length count for neither
   int64_t rejected_longer = 0;
   int64_t chosen_tokens = 0, rejected_tokens = 0;  // of the answers
@@ -32,6 +35,7 @@ struct PairCounts {
   PairCounts& operator+=(const PairCounts& more) {
     longest = std::max(longest, more.longest);
     equal += more.equal, one_side_cut += more.one_side_cut, prompts_differ += more.prompts_differ;
+    other_prompts += more.other_prompts;
     chosen_longer += more.chosen_longer, rejected_longer += more.rejected_longer;
     chosen_tokens += more.chosen_tokens, rejected_tokens += more.rejected_tokens;
     desirable += more.desirable, undesirable += more.undesirable;

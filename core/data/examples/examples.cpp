@@ -273,6 +273,7 @@ RowExamples ExampleMaker::make_apart(const ChatRow& chat, const std::vector<size
     all.truncated |= made.truncated;
     all.split |= made.split;
     all.cuts += made.cuts;
+    all.cuts.unsaid_tools = std::min<int64_t>(1, all.cuts.unsaid_tools);
     for (Example& example : made.examples) all.examples.push_back(std::move(example));
     all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
   }
@@ -287,7 +288,7 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   int64_t length = 0;
   try {
     Example whole = tokens_of(row, roles, &made.unsaid);
-    made.cuts.unsaid = static_cast<int64_t>(made.unsaid.size());
+    count_unsaid(made);
     length = static_cast<int64_t>(whole.ids.size());
     const bool is_prompt = std::holds_alternative<PromptRow>(row);
     if (!is_prompt && !trains(whole)) {

@@ -65,6 +65,9 @@ struct RowExamples {
   std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
 };
 
+// From `unsaid` of all its answers.
+void count_unsaid(RowExamples& made);
+
 // Tokens of a row by who wrote them, before any cut: the roles of a conversation, "template" for what the
 // chat template adds, "prompt" and "completion" of pairs, "text" of documents, "tokens" of finished ones.
 struct RoleCount {

@@ -29,6 +29,12 @@ bool ExampleMaker::compares() const { return objective_of(objective_.type).coupl
 bool ExampleMaker::judges() const { return objective_of(objective_.type).coupling == Coupling::answer; }
 bool ExampleMaker::reads_margins() const { return objective_of(objective_.type).scores; }
 
+void count_unsaid(RowExamples& made) {
+  const auto tools = std::count(made.unsaid.begin(), made.unsaid.end(), "tools");
+  made.cuts.unsaid = std::ssize(made.unsaid) - tools;
+  made.cuts.unsaid_tools = tools > 0;
+}
+
 // All answers lose the same part of their prompt.
 void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
   const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
@@ -84,7 +90,7 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
       return answer.name + ": " + error.what();
     }
   }
-  made.cuts.unsaid = static_cast<int64_t>(made.unsaid.size());
+  count_unsaid(made);
   return std::nullopt;
 }
 
@@ -121,6 +127,7 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
   const int64_t prompt = prompt_of(chosen);
   if (prompt_of(rejected) != prompt || !std::equal(chosen.ids.begin(), chosen.ids.begin() + prompt, rejected.ids.begin()))
     made.pairs.prompts_differ = 1;
+  made.pairs.other_prompts = row.prompts_differ;
   const int64_t whole = length_of(chosen) + length_of(rejected);
   cut_answers({&chosen, &rejected}, made);
   if (reads_margins() && made.cuts.completions > 0)

@@ -1,5 +1,6 @@
 #include "core/data/examples/render.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "core/base/error.h"
@@ -104,6 +105,15 @@ std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& render
   return unsaid;
 }
 
+bool leaves_out_tools(const Json& tools, const std::string& text) {
+  if (!tools.is_array() || tools.empty()) return false;
+  return std::none_of(tools.begin(), tools.end(), [&](const Json& tool) {
+    const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
+    const std::string name = function.is_object() && function.contains("name") && function["name"].is_string() ? function["name"].get<std::string>() : "";
+    return name.empty() || text.find(name) != std::string::npos;
+  });
+}
+
 // Approximate size of a conversation in bytes.
 int64_t size_of(const Json& messages) {
   int64_t bytes = 0;
@@ -160,6 +170,7 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
       rendered.trained.push_back({begin, end});
   }
   rendered.unsaid = unsaid_in(row, rendered, all ? TrainOn::assistant : objective.train_on);
+  if (leaves_out_tools(row.tools, rendered.text)) rendered.unsaid.emplace_back("tools");
   return rendered;
 }
 

@@ -24,7 +24,7 @@ struct RenderedRow {
   std::vector<Run> runs;
   std::vector<ByteRange> trained;  // ascending; the token rule is in examples.h
   // Parts of trained answers that the template did not write, as "messages[3].reasoning_content": an answer's text, its
-  // thought, or a tool call. Blanks do not count.
+  // thought, or a tool call; and "tools" where it names none of the row's tools. Blanks do not count.
   std::vector<std::string> unsaid;
   // Documents and pairs: the tokenizer's bos (if it adds one) before, its eos after, trained. A chat template
   // writes these itself.

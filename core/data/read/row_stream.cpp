@@ -121,6 +121,12 @@ std::vector<RowFormat> RowStream::formats() const {
   return formats;
 }
 
+std::string RowStream::advice() const {
+  for (const Detected& detected : formats_)
+    if (!detected.advice.empty()) return detected.advice;
+  return "";
+}
+
 std::string RowStream::formats_text() const {
   std::vector<std::string> parts;
   for (RowFormat format : formats()) {

@@ -41,6 +41,8 @@ class RowStream {
   std::vector<RowFormat> formats() const;
   // The same with their reasons: "messages: 3 of the first 3 rows have messages; text: as the job says".
   std::string formats_text() const;
+  // Of the first file that has one (Detected::advice).
+  std::string advice() const;
   bool has_format(RowFormat format) const;
 
  private:

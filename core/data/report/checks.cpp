@@ -261,6 +261,7 @@ constexpr Check kChecks[] = {
     {"cut", kWarning, "rows longer than the limits, which lose their end or beginning"},
     {"dropped", kWarning, "rows longer than the limits that are left out"},
     {"unsaid", kWarning, "answers of which the chat template leaves out a part: a thought, a tool call"},
+    {"unsaid_tools", kWarning, "rows whose tools the chat template does not write"},
     {"empty_answer", kWarning, "answers without text", empty_answer},
     {"empty_prompt", kWarning, "questions without text", empty_prompt},
     {"looping_answer", kWarning, "answers that say the same again and again", looping_answer},

@@ -16,7 +16,8 @@ std::string pairs_text(const PairCounts& pairs, int64_t count) {
   };
   add(pairs.equal, " dropped whose answers are equal");
   add(pairs.one_side_cut, " with one answer cut");
-  add(pairs.prompts_differ, " whose prompts end in another token");
+  add(pairs.other_prompts, " whose two answers answer different prompts");
+  add(pairs.prompts_differ - pairs.other_prompts, " whose prompts end in another token");
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <span>
 #include <string_view>
 
@@ -36,10 +37,16 @@ constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "qu
                                       "rejected",    "role"};
 constexpr std::string_view kJudged[] = {"score",  "rank",  "rating",  "reward",
                                         "scores", "ranks", "ratings", "rewards"};
+// What says that an answer is bad: false, 0 or a word. Only counted: StackExchange's `accepted`, since an answer that was
+// not accepted is not bad, and `votes` and `stars`.
+constexpr std::string_view kFlags[] = {"label",     "kto_tag",   "is_correct", "correct",  "desirable", "is_desirable", "preferred", "is_preferred",
+                                       "is_good",   "thumbs_up", "verdict",    "feedback", "quality",   "judgement",    "judgment"};
+constexpr std::string_view kBadWords[] = {"bad", "wrong", "incorrect", "rejected", "undesirable", "dispreferred", "thumbs_down"};
 // How much a row counts, where it is not 1 or true.
 constexpr std::string_view kWeights[] = {"weight", "weights", "loss_weight", "loss_weights", "sample_weight", "token_weights", "train"};
 constexpr std::string_view kLists[] = {"messages",   "conversations", "conversation", "prompt",
-                                       "completion", "chosen",        "rejected",     "rejected_messages"};
+                                       "completion", "chosen",        "rejected",     "rejected_messages",
+                                       "preferred_output", "non_preferred_output"};
 // Of a turn. A call's id only links it, and `unsaid` finds thoughts that a template leaves out.
 constexpr std::string_view kTurn[] = {"role",         "content",           "from",      "value",
                                       "tool_calls",   "function_call",     "input",     "output",
@@ -83,7 +90,7 @@ bool is_chat(const Json& row, RowFormat format, bool has_template) {
     case RowFormat::prompt_completion:
     case RowFormat::kto:
     case RowFormat::reward:
-      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt");
+      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") || (member(row, "instruction") && has_template);
     default:
       return false;
   }
@@ -93,8 +100,10 @@ Keys keys_of_answer(const Json& row) {
   static constexpr std::string_view kMessages[] = {"messages", "label", "kto_tag", "score", "reward"};
   static constexpr std::string_view kTurns[] = {"conversations", "label", "kto_tag", "score", "reward"};
   static constexpr std::string_view kPair[] = {"prompt", "completion", "label", "kto_tag", "score", "reward"};
+  static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls", "label", "kto_tag", "score", "reward"};
   return member(row, "messages")        ? Keys(kMessages)
          : member(row, "conversations") ? Keys(kTurns)
+         : member(row, "instruction")   ? Keys(kAlpaca)
                                         : Keys(kPair);
 }
 
@@ -102,8 +111,9 @@ Keys keys_of_preference(const Json& row) {
   static constexpr std::string_view kPair[] = {"prompt", "chosen", "rejected", "margin"};
   static constexpr std::string_view kEntries[] = {"conversations", "chosen", "rejected", "margin"};
   static constexpr std::string_view kReplaced[] = {"messages", "rejected_response", "rejected_messages", "margin"};
+  static constexpr std::string_view kOutputs[] = {"input", "preferred_output", "non_preferred_output", "margin"};
   const Json* chosen = member(row, "chosen");
-  return !chosen ? Keys(kReplaced) : chosen->is_object() ? Keys(kEntries) : Keys(kPair);
+  return !chosen ? (member(row, "preferred_output") ? Keys(kOutputs) : Keys(kReplaced)) : chosen->is_object() ? Keys(kEntries) : Keys(kPair);
 }
 
 // Beside `system`, `tools` and `functions` of conversations.
@@ -171,6 +181,29 @@ bool is_numbers(const Json& value) {
   return is_number(value) || (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), is_number));
 }
 
+// Labels are classes too: numbers and words such as "negative" or "no" are those of GLUE and BoolQ.
+bool says_bad(std::string_view key, const Json& value) {
+  if (!holds(kFlags, key)) return false;
+  if (value.is_boolean()) return !value.get<bool>() || key == "label";
+  const std::string word = value.is_string() ? folded(value.get_ref<const std::string&>()) : "";
+  if (holds(kBadWords, word)) return true;
+  const bool graded = key == "label" || key == "quality" || key == "feedback";
+  return !graded && (value == 0 || value == -1 || word == "false" || word == "no" || word == "0");
+}
+
+// The key with another word in the place of one of its own; "" if it has none such.
+std::string with_word(std::string_view key, std::string_view word, std::string_view other) {
+  std::vector<std::string> words = split(std::string(key), '_');
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end()) return "";
+  *found = other;
+  return join(words, "_");
+}
+
+double number_of(const Json& value) {
+  return value.is_string() ? std::strtod(value.get_ref<const std::string&>().c_str(), nullptr) : value.get<double>();
+}
+
 class KeyCheck {
  public:
   KeyCheck(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults)
@@ -223,12 +256,31 @@ class KeyCheck {
              ", and part of what they say would not be learned: name its place with columns, or with "
              "prompt and completion" +
              format;
-    const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference;
-    if (answers && (key == "label" ? value.is_boolean() : holds(kJudged, key) && is_numbers(value)))
+    if (rules_.format == RowFormat::preference)
+      if (std::string problem = preference_problem(name, value); !problem.empty()) return problem;
+    const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference && rules_.format != RowFormat::kto && rules_.format != RowFormat::reward;
+    if (answers && (says_bad(key, value) || (holds(kJudged, key) && (is_numbers(value) || value == false))))
       return rows + ", and answers would be learned alike, good or bad: choose rows by it beforehand" +
              format;
     if (weighs(key, value))
       return rows + ", and all rows would count alike: leave out or repeat rows beforehand" + format;
+    return "";
+  }
+  // A judgement that says the opposite of chosen and rejected.
+  std::string preference_problem(const std::string& name, const Json& value) const {
+    const std::string key = folded(name), leave = "or leave it out with ignore: [" + name + "]";
+    const std::string word = value.is_string() ? folded(value.get_ref<const std::string&>()) : "";
+    if (key == "label" && (value == false || value == 0 || value == -1 || word == "0" || word == "false" || word == "rejected"))
+      return " is " + dump_json(value) + " beside chosen and rejected: swap the two where it says that the rejected answer is the better one, " + leave;
+    const std::string partner = with_word(key, "chosen", "rejected");
+    if (partner.empty() || !is_number(value) || is_blank(value)) return "";
+    // Log-probabilities and ranks are lower, lengths say nothing.
+    bool scores = false;
+    for (const char* kind : {"score", "scores", "rating", "ratings", "reward", "rewards"}) scores |= !with_word(key, kind, "").empty();
+    for (const auto& [other, judged] : row_.items())
+      if (scores && folded(other) == partner && is_number(judged) && !is_blank(judged) && number_of(value) < number_of(judged))
+        return " is " + format_number(number_of(value)) + ", below " + other + " " + format_number(number_of(judged)) +
+               ", so the rejected answer would be the better one: swap chosen and rejected in such rows, " + leave;
     return "";
   }
   // Other masks than those read. What tokenizers add says nothing of training: special_tokens_mask, Longformer's

@@ -4,6 +4,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/data/rows/advice.h"
 #include "core/data/rows/common_columns.h"
 #include "core/data/rows/formats/format.h"
 #include "core/data/rows/keys.h"
@@ -18,18 +19,23 @@ bool is_text_or_list(const Json& row, const char* key) {
   return value && (value->is_string() || value->is_array());
 }
 
+bool is_alpaca(const Json& row) {
+  return has(row, "instruction") && (has(row, "output") || has(row, "tool_calls"));
+}
+
 bool is_kto(const Json& row) {
-  const bool answered =
-      (has(row, "prompt") && has(row, "completion")) || has(row, "messages") || has(row, "conversations");
-  if (!answered) return false;
   const Json* label = member(row, "label");
-  return has(row, "kto_tag") || (label && label_value(*label));
+  if ((has(row, "prompt") && has(row, "completion")) || has(row, "messages") || has(row, "conversations"))
+    return has(row, "kto_tag") || (label && label_value(*label));
+  // Numbers beside an instruction are classes in data sets made of GLUE.
+  return is_alpaca(row) && (has(row, "kto_tag") || (label && label->is_boolean()));
 }
 
 bool has_pair(const Json& row) { return has(row, "chosen") && has(row, "rejected"); }
 bool is_preference(const Json& row) {
   return has_pair(row) ||
-         (has(row, "messages") && (has(row, "rejected_response") || has(row, "rejected_messages")));
+         (has(row, "messages") && (has(row, "rejected_response") || has(row, "rejected_messages"))) ||
+         (has(row, "input") && has(row, "preferred_output") && has(row, "non_preferred_output"));
 }
 
 struct Format {
@@ -49,10 +55,7 @@ const Format kFormats[] = {
     {RowFormat::sharegpt, "sharegpt", "conversations",
      [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
     {RowFormat::alpaca, "alpaca", "instruction and output",
-     [](const Json& row) {
-       return has(row, "instruction") && (has(row, "output") || has(row, "tool_calls"));
-     },
-     convert_alpaca},
+     is_alpaca, convert_alpaca},
     {RowFormat::prompt_completion, "prompt_completion", "prompt and completion",
      [](const Json& row) { return has(row, "prompt") && has(row, "completion"); }, convert_prompt_completion},
     {RowFormat::text, "text", "text", [](const Json& row) { return has(row, "text"); }, convert_text},
@@ -78,7 +81,7 @@ bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
   }
   if (larger == RowFormat::kto)
     return smaller == RowFormat::prompt_completion || smaller == RowFormat::messages ||
-           smaller == RowFormat::sharegpt;
+           smaller == RowFormat::sharegpt || (smaller == RowFormat::alpaca && !has(row, "completion"));
   // Conversations may repeat their first exchange.
   if (smaller == RowFormat::alpaca && (larger == RowFormat::messages || larger == RowFormat::sharegpt)) {
     const Json& turns = row[larger == RowFormat::messages ? "messages"
@@ -154,20 +157,28 @@ std::string values_of(const std::map<std::string, std::string>& columns) {
 Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::string& path) {
   if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
   CommonColumns common = common_columns(rows);
+  const auto flagged = [](const LocatedRow& located) {
+    const Json* label = member(located.row, "label");
+    return has(located.row, "kto_tag") || (label && label->is_boolean());
+  };
+  if (common.format == RowFormat::alpaca && labels_judge(rows) && std::any_of(rows.begin(), rows.end(), flagged))
+    common.format = RowFormat::kto;
   if (common.format != RowFormat::automatic)
     return {
         common.format,
         "the rows have " + values_of(common.columns) + ", read as columns: " + columns_text(common.columns),
-        common.columns};
+        common.columns, judgement_advice(rows, common.format)};
   const auto& [row, line] = rows.front();
   const std::string place = path + ":" + std::to_string(line) + ": ";
+  const std::string advice = judgement_advice(rows, RowFormat::automatic);
   const std::string what = row.is_object() ? "the row has " + shown_keys(row) : "the row is " + kind_of(row);
   throw Error(ErrorKind::data, place + what +
                                    ", expected messages, conversations, instruction and output, prompt and "
                                    "completion, text, input_ids, or chosen and rejected")
-      .hint(common.proposal.empty()
+      .hint(!shape_advice(rows).empty() ? shape_advice(rows)
+            : common.proposal.empty()
                 ? "map them: columns: {instruction: your_name, …}, or prompt: \"{your_name}\" and completion"
-                : "map them: " + common.proposal);
+                : "map them: " + common.proposal + (advice.empty() ? "" : "; to compare: " + advice));
 }
 
 void add_further_columns(const std::vector<LocatedRow>& rows, Detected& detected) {
@@ -186,6 +197,8 @@ const char* name_of(RowFormat format) {
 }
 
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
+  if (const std::string advice = container_advice(rows); !advice.empty())
+    throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) + ": the row holds whole columns, expected one row an object").hint(advice);
   std::vector<const Format*> found;
   const bool judged = labels_judge(rows);
   for (const LocatedRow& located : rows) {
@@ -209,6 +222,7 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
           .hint(proposal);
   Detected detected = counted(most->format, static_cast<size_t>(votes(most)), rows.size(), most->keys);
   add_further_columns(rows, detected);
+  detected.advice = judgement_advice(rows, detected.format);
   return detected;
 }
 

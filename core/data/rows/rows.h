@@ -19,10 +19,11 @@
 // Answers to judge (core/objective says which objective trains on which; others are shown by `forge data`):
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages, whose common beginning is the
 //                      prompt where they bring none; or "messages" with
-//                      "rejected_response"; or "conversations" with one turn each in chosen and rejected. "margin", a number
+//                      "rejected_response"; or "conversations" with one turn each in chosen and rejected; or OpenAI's "input",
+//                      "preferred_output" and "non_preferred_output". "margin", a number
 //                      beside them, says by how much the chosen one should win (objective reward)
 //   kto                {"prompt", "completion", "label"} or {"messages", "label"}: label (or kto_tag) true, false, 1
-//                      or 0
+//                      or 0; alpaca's rows with kto_tag, or with a label true or false
 //   reward             {"prompt", "completion", "score"} or {"messages", "score"}: a number; only when the job
 //                      says so, since many data sets carry a score that nobody trains on
 //   prompt             {"prompt"}: a text or a list of messages to be answered; other keys are for rewards
@@ -72,7 +73,8 @@ struct AnswersRow {
     std::variant<ChatRow, PairRow> row;
   };
   std::vector<Answer> answers;
-  double margin = 0;  // by how much the chosen one should win, where a row says so
+  double margin = 0;            // by how much the chosen one should win, where a row says so
+  bool prompts_differ = false;  // chosen and rejected differ in a turn that neither answers
 };
 using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow, PromptRow, AnswersRow>;
 
@@ -108,6 +110,7 @@ struct Detected {
   RowFormat format = RowFormat::automatic;
   std::string reason;  // "3 of the first 3 rows have messages"
   std::map<std::string, std::string> columns = {};
+  std::string advice = {};  // judgement_advice (advice.h)
 };
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path);
 

@@ -1,10 +1,11 @@
-// Two answers to one prompt, of which people or a judge preferred one. Three shapes:
+// Two answers to one prompt, of which people or a judge preferred one. Four shapes:
 //
 //   {"prompt": …, "chosen": …, "rejected": …}     texts, or lists of messages; without prompt, what both begin with is
 //                                                 the prompt (TRL's implicit prompt)
 //   {"messages": […], "rejected_response": "…"}   the last turn is the chosen answer (ms-swift); or
 //                                                 "rejected_messages": […]
 //   {"conversations": […], "chosen": {"from", "value"}, "rejected": {…}}    LLaMA-Factory
+//   {"input": {"messages": […], "tools": […]}, "preferred_output": […], "non_preferred_output": […]}   OpenAI
 // "margin", a number, may stand beside each of them.
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,7 @@ namespace {
 
 using Answer = std::variant<ChatRow, PairRow>;
 
-Row two(Answer chosen, Answer rejected) {
+AnswersRow two(Answer chosen, Answer rejected) {
   AnswersRow row;
   row.answers.push_back({"chosen", std::move(chosen)});
   row.answers.push_back({"rejected", std::move(rejected)});
@@ -61,7 +62,13 @@ Row two_chats(ChatRow chosen, ChatRow rejected, RowFaults& faults) {
   if (chosen.messages == rejected.messages)
     faults.push_back({"/rejected", "chosen and rejected are the same, expected two answers"});
   chosen.prompt_messages = rejected.prompt_messages = same;
-  return two(std::move(chosen), std::move(rejected));
+  const auto asks = [&](const ChatRow& chat) {
+    return std::ssize(chat.messages) > same && chat.messages[static_cast<size_t>(same)].value("role", "") != "assistant";
+  };
+  const bool other = asks(chosen) || asks(rejected);
+  AnswersRow row = two(std::move(chosen), std::move(rejected));
+  row.prompts_differ = other;
+  return row;
 }
 
 // Where the answers of two texts with one prompt begin: behind the last speaker's mark that both have, as in Anthropic's
@@ -126,9 +133,41 @@ Row replaced_answer(const Json& row, const RowOptions& options, RowFaults& fault
   return two_chats(std::move(chosen), std::move(rejected), faults);
 }
 
+Row convert_answers(const Json& row, const RowOptions& options, RowFaults& faults);
+
+// {"input": …, "preferred_output": …, "non_preferred_output": …}: read as prompt, chosen and rejected.
+Row preferred_output(const Json& row, const RowOptions& options, RowFaults& faults) {
+  const Json* input = member(row, "input");
+  const bool wrapped = input && input->is_object();
+  const Json* prompt = wrapped ? member(*input, "messages") : input;
+  if (!prompt) {
+    faults.push_back({"", "input.messages is missing, expected a list of messages"});
+    return two(PairRow{}, PairRow{});
+  }
+  Json renamed{{"prompt", *prompt}, {"chosen", row["preferred_output"]}, {"rejected", row["non_preferred_output"]}};
+  for (const char* key : {"system", "tools", "functions"})
+    if (const Json* beside = wrapped && member(*input, key) ? member(*input, key) : member(row, key)) renamed[key] = *beside;
+  RowFaults own;
+  Row pair = convert_answers(renamed, options, own);
+  const std::pair<const char*, std::string> kPlaces[] = {{"/prompt", wrapped ? "/input/messages" : "/input"},
+                                                         {"/chosen", "/preferred_output"},
+                                                         {"/rejected", "/non_preferred_output"},
+                                                         {"/tools", wrapped ? "/input/tools" : "/tools"}};
+  for (RowFault& fault : own) {
+    for (const auto& [from, to] : kPlaces)
+      if (starts_with(fault.pointer, from)) {
+        fault.pointer = to + fault.pointer.substr(std::string_view(from).size());
+        break;
+      }
+    faults.push_back(std::move(fault));
+  }
+  return pair;
+}
+
 Row convert_answers(const Json& row, const RowOptions& options, RowFaults& faults) {
   const Json* chosen = member(row, "chosen");
   const Json* rejected = member(row, "rejected");
+  if (!chosen && !rejected && member(row, "preferred_output") && member(row, "non_preferred_output")) return preferred_output(row, options, faults);
   if (!chosen && !rejected && member(row, "messages")) return replaced_answer(row, options, faults);
   if (!chosen || !rejected || chosen->type() != rejected->type() || chosen->is_string())
     return two_texts(row, faults);

@@ -1,5 +1,5 @@
 // One answer with a judgement: KTO's label, or a score. {"prompt", "completion"} or {"messages"} or
-// {"conversations"}, and beside it "label" (or LLaMA-Factory's "kto_tag"; true, false, 1, 0), "score" (or "reward").
+// {"conversations"} or alpaca's {"instruction", "input", "output"}, and beside it "label" (or LLaMA-Factory's "kto_tag"; true, false, 1, 0), "score" (or "reward").
 #include <cmath>
 
 #include "core/base/text.h"
@@ -11,6 +11,7 @@ namespace {
 std::variant<ChatRow, PairRow> answer_of(const Json& row, const RowOptions& options, RowFaults& faults) {
   Row whole = member(row, "messages")        ? convert_messages(row, options, faults)
               : member(row, "conversations") ? convert_sharegpt(row, options, faults)
+              : member(row, "instruction")   ? convert_alpaca(row, options, faults)
                                              : convert_prompt_completion(row, options, faults);
   if (auto* pair = std::get_if<PairRow>(&whole)) return std::move(*pair);
   ChatRow chat = std::move(std::get<ChatRow>(whole));
@@ -39,7 +40,7 @@ Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults) {
   else if (const std::optional<bool> value = label_value(*label))
     desirable = *value;
   else
-    faults.push_back({"/" + key, key + " is " + kind_of(*label) + ", expected true or false"});
+    faults.push_back({"/" + key, key + " is " + (label->is_string() ? dump_json(*label) : kind_of(*label)) + ", expected true or false, 1 or 0"});
   return one(desirable ? "desirable" : "undesirable", std::move(answer));
 }
 
