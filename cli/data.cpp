@@ -42,12 +42,10 @@ std::string summary_text(const DataSummary& summary) {
       {"trained tokens",
        format_count(summary.supervised_tokens) + share(summary.supervised_tokens, summary.tokens)},
       {"longest", format_count(summary.longest) + " tokens"}};
-  const std::pair<const char*, int64_t> kCounts[] = {{"left out by weight", summary.unsampled},
-                                                   {"prompts cut", summary.cuts.prompts},
-                                                   {"completions cut", summary.cuts.completions},
-                                                   {"tokens cut", summary.cuts.tokens},
-                                                   {"tokens dropped", summary.cuts.dropped_tokens},
-                                                   {"tools unsaid", summary.cuts.unsaid_tools}};
+  const std::pair<const char*, int64_t> kCounts[] = {
+      {"left out by weight", summary.unsampled},       {"prompts cut", summary.cuts.prompts},
+      {"completions cut", summary.cuts.completions},   {"tokens cut", summary.cuts.tokens},
+      {"tokens dropped", summary.cuts.dropped_tokens}, {"tools unsaid", summary.cuts.unsaid_tools}};
   const std::pair<const char*, int64_t> kLosses[] = {{"truncated", summary.truncated},
                                                      {"dropped", summary.dropped},
                                                      {"split", summary.split},

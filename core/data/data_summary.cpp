@@ -37,12 +37,10 @@ struct CutField {
   const char* key;
   int64_t CutCounts::*member;
 };
-constexpr CutField kCuts[] = {{"prompts_cut", &CutCounts::prompts},
-                              {"completions_cut", &CutCounts::completions},
-                              {"tokens_cut", &CutCounts::tokens},
-                              {"tokens_dropped", &CutCounts::dropped_tokens},
-                              {"unsaid", &CutCounts::unsaid},
-                              {"unsaid_tools", &CutCounts::unsaid_tools}};
+constexpr CutField kCuts[] = {
+    {"prompts_cut", &CutCounts::prompts}, {"completions_cut", &CutCounts::completions},
+    {"tokens_cut", &CutCounts::tokens},   {"tokens_dropped", &CutCounts::dropped_tokens},
+    {"unsaid", &CutCounts::unsaid},       {"unsaid_tools", &CutCounts::unsaid_tools}};
 
 struct PairField {
   const char* key;

@@ -163,8 +163,9 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
                      &CutCounts::dropped_tokens, &CutCounts::unsaid, &CutCounts::unsaid_tools})
     total.cuts.*count += scaled(part.cuts.*count);
   PairCounts pairs = part.pairs;
-  for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ, &PairCounts::other_prompts, &PairCounts::chosen_longer,
-                     &PairCounts::rejected_longer, &PairCounts::chosen_tokens, &PairCounts::rejected_tokens, &PairCounts::desirable,
+  for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ,
+                     &PairCounts::other_prompts, &PairCounts::chosen_longer, &PairCounts::rejected_longer,
+                     &PairCounts::chosen_tokens, &PairCounts::rejected_tokens, &PairCounts::desirable,
                      &PairCounts::undesirable})
     pairs.*count = scaled(part.pairs.*count);
   total.pairs += pairs;
@@ -223,15 +224,21 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
     const std::string rows = std::string(name_of(format)) + " rows, which ";
     const std::string& advice = summary.advice;
     if (objective.coupling == Coupling::answer)
-      throw KeyError(ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " asks",
-                     !advice.empty() ? advice : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
+      throw KeyError(
+          ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " asks",
+          !advice.empty()
+              ? advice
+              : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
     if (objective.coupling == Coupling::pair)
-      throw KeyError(ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
-                     // Elsewhere it is about labels of single answers.
-                     !advice.empty() && format == RowFormat::prompt
-                         ? advice
-                         : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
-                                           std::string(format == RowFormat::prompt ? "grpo" : format == RowFormat::kto ? "kto" : "sft"));
+      throw KeyError(
+          ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
+          // Elsewhere it is about labels of single answers.
+          !advice.empty() && format == RowFormat::prompt
+              ? advice
+              : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
+                    std::string(format == RowFormat::prompt ? "grpo"
+                                : format == RowFormat::kto  ? "kto"
+                                                            : "sft"));
     if (objective.coupling == Coupling::policy)
       throw KeyError(ErrorKind::job, key, rows + "bring an answer, and " + name_of(type) + " draws its own",
                      "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
@@ -240,10 +247,13 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
                                 : format == RowFormat::prompt   ? "objective: grpo to learn from rewarded answers of its own"
                                                                 : "";
     throw KeyError(ErrorKind::job, key,
-                   rows + (learner.empty() ? "no objective of this version trains on" : name_of(type) + std::string(" does not train on")),
-                   !advice.empty() ? advice : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
-                       "; for " + name_of(type) + ", map the answers: columns: {instruction: …, output: …}, or "
-                       "{prompt: …, completion: …} with format: prompt_completion");
+                   rows + (learner.empty() ? "no objective of this version trains on"
+                                           : name_of(type) + std::string(" does not train on")),
+                   !advice.empty() ? advice
+                                   : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
+                                         "; for " + name_of(type) +
+                                         ", map the answers: columns: {instruction: …, output: …}, or "
+                                         "{prompt: …, completion: …} with format: prompt_completion");
   }
 }
 

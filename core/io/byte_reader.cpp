@@ -17,7 +17,8 @@ struct Signature {
   const char* what;
   const char* hint;
 };
-constexpr const char* kSaveAsCsv = "save it as CSV (UTF-8), or: pandas.read_excel(\"OLD.xlsx\").to_csv(\"NEW.csv\", index=False)";
+constexpr const char* kSaveAsCsv =
+    "save it as CSV (UTF-8), or: pandas.read_excel(\"OLD.xlsx\").to_csv(\"NEW.csv\", index=False)";
 constexpr Signature kRefused[] = {
     {"%PDF-", "a PDF, expected text", "write its text to a file: pdftotext OLD.pdf NEW.txt"},
     {"{\\rtf", "rich text (RTF), expected plain text", "save it as plain text"},
@@ -58,8 +59,10 @@ void ByteReader::check_start() {
   if (starts_with(start, "PK\x03\x04")) {
     // The names of the archive's files stand in it as they are.
     const auto holds = [&](std::string_view name) { return start.find(name) != start.npos; };
-    if (holds("xl/") || holds("opendocument.spreadsheet")) refuse("a workbook (Excel), expected text", kSaveAsCsv);
-    if (holds("word/") || holds("opendocument.text")) refuse("a Word document, expected text", "save it as plain text");
+    if (holds("xl/") || holds("opendocument.spreadsheet"))
+      refuse("a workbook (Excel), expected text", kSaveAsCsv);
+    if (holds("word/") || holds("opendocument.text"))
+      refuse("a Word document, expected text", "save it as plain text");
   }
   for (const Signature& signature : kRefused)
     if (starts_with(start, signature.bytes)) refuse(signature.what, signature.hint);

@@ -414,25 +414,32 @@ void warn_of_rank(const Plan& plan, const Warn& warn) {
 void warn_of_extremes(const Plan& plan, const Warn& warn) {
   const Job& job = plan.job;
   const AdapterConfig& adapter = job.adapter;
-  const int64_t warmup = job.schedule.warmup_steps.value_or(static_cast<int64_t>(job.schedule.warmup_ratio * static_cast<double>(plan.steps)));
+  const int64_t warmup = job.schedule.warmup_steps.value_or(
+      static_cast<int64_t>(job.schedule.warmup_ratio * static_cast<double>(plan.steps)));
   if (plan.steps > 1 && warmup >= plan.steps)
-    warn("schedule.warmup_steps " + format_count(warmup) + " are not over in the run's " + format_count(plan.steps) +
-         " steps: optimizer.learning_rate is never reached");
+    warn("schedule.warmup_steps " + format_count(warmup) + " are not over in the run's " +
+         format_count(plan.steps) + " steps: optimizer.learning_rate is never reached");
   constexpr double kLeastNorm = 1e-4, kMostScale = 128, kMostNoise = 200;
   if (job.train.max_grad_norm > 0 && job.train.max_grad_norm < kLeastNorm)
     warn("train.max_grad_norm " + format_number(job.train.max_grad_norm) +
-         " cuts nearly every gradient to almost nothing (norms of 0.1 to 10 are usual): 1 is common, 0 cuts none");
+         " cuts nearly every gradient to almost nothing (norms of 0.1 to 10 are usual): 1 is common, 0 cuts "
+         "none");
   if (job.train.neftune_alpha > kMostNoise)
-    warn("train.neftune_alpha " + format_number(job.train.neftune_alpha) + " drowns the embeddings in noise: 5 to 15 is common");
+    warn("train.neftune_alpha " + format_number(job.train.neftune_alpha) +
+         " drowns the embeddings in noise: 5 to 15 is common");
   if (adapter.type == AdapterType::none) return;
   if (adapter.alpha == 0)
-    warn("adapter.alpha 0 (lora_alpha of adapter.init_from) multiplies the adapter by 0: its factors get no gradient and nothing is learned");
+    warn(
+        "adapter.alpha 0 (lora_alpha of adapter.init_from) multiplies the adapter by 0: its factors get no "
+        "gradient and nothing is learned");
   if (adapter.alpha < 0)
-    warn("adapter.alpha " + format_number(adapter.alpha) + " (lora_alpha of adapter.init_from) turns the adapter's sign: expected above 0");
+    warn("adapter.alpha " + format_number(adapter.alpha) +
+         " (lora_alpha of adapter.init_from) turns the adapter's sign: expected above 0");
   const auto rank = static_cast<double>(std::max<int64_t>(1, adapter.rank));
   const double scale = adapter.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
   if (scale > kMostScale)
-    warn("adapter.alpha " + format_number(adapter.alpha) + " multiplies the adapter by " + format_number(std::round(scale)) +
+    warn("adapter.alpha " + format_number(adapter.alpha) + " multiplies the adapter by " +
+         format_number(std::round(scale)) +
          ", where 1 to 4 is common: the first steps will throw the model off");
 }
 
@@ -447,11 +454,15 @@ std::vector<Share> shares_of(const std::vector<DataSource>& sources) {
     std::error_code failed;
     const std::string path = std::filesystem::weakly_canonical(source.path, failed).string();
     const int64_t most = std::numeric_limits<int64_t>::max();
-    shares.push_back({failed ? source.path : path, source.skip, source.limit && *source.limit < most - source.skip ? source.skip + *source.limit : most});
+    shares.push_back(
+        {failed ? source.path : path, source.skip,
+         source.limit && *source.limit < most - source.skip ? source.skip + *source.limit : most});
   }
   return shares;
 }
-bool overlap(const Share& a, const Share& b) { return a.path == b.path && a.begin < b.end && b.begin < a.end; }
+bool overlap(const Share& a, const Share& b) {
+  return a.path == b.path && a.begin < b.end && b.begin < a.end;
+}
 
 void warn_of_data(const Plan& plan, const Warn& warn) {
   const Job& job = plan.job;
@@ -461,22 +472,29 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
   };
   const bool same = !plan.eval.content_hash.empty() && plan.eval.content_hash == plan.train.content_hash;
   if (!job.data.eval.empty() && (same || std::any_of(eval.begin(), eval.end(), trained)))
-    warn("data.eval names rows of data.train: eval_loss says how well they were learned by heart, not what is learned of others");
+    warn(
+        "data.eval names rows of data.train: eval_loss says how well they were learned by heart, not what is "
+        "learned of others");
   for (size_t i = 0; i < train.size(); ++i)
-    if (std::any_of(train.begin(), train.begin() + static_cast<std::ptrdiff_t>(i), [&](const Share& other) { return overlap(train[i], other); }))
-      warn("data.train names " + job.data.train[i].path + " twice: its rows are trained twice in an epoch (weight: 2 says so in one entry)");
+    if (std::any_of(train.begin(), train.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const Share& other) { return overlap(train[i], other); }))
+      warn("data.train names " + job.data.train[i].path +
+           " twice: its rows are trained twice in an epoch (weight: 2 says so in one entry)");
   const auto stated = plan.origins.find("train.global_batch_size");
   const bool asked = stated != plan.origins.end() && stated->second.kind == OriginKind::given;
   constexpr int64_t kUsualBatch = 32;  // below it the data are few, not the batch large
-  if (asked && !draws_completions(job.objective.type) && *job.train.global_batch_size > std::max(kUsualBatch, plan.train.examples))
-    warn("train.global_batch_size " + format_count(*job.train.global_batch_size) + " is more than the " + format_count(plan.train.examples) +
-         " training examples: each step is a whole epoch");
+  if (asked && !draws_completions(job.objective.type) &&
+      *job.train.global_batch_size > std::max(kUsualBatch, plan.train.examples))
+    warn("train.global_batch_size " + format_count(*job.train.global_batch_size) + " is more than the " +
+         format_count(plan.train.examples) + " training examples: each step is a whole epoch");
   if (plan.train.pairs.other_prompts > 0)
     warn(format_count(plan.train.pairs.other_prompts) + " of " + format_count(plan.train.examples) +
-         " pairs have another prompt before the rejected answer than before the chosen one: the prompts are compared too, not the answers alone");
+         " pairs have another prompt before the rejected answer than before the chosen one: the prompts are "
+         "compared too, not the answers alone");
   for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
     if (data->cuts.unsaid_tools > 0)
-      warn("the chat template does not write the tools of " + format_count(data->cuts.unsaid_tools) + (data->cuts.unsaid_tools == 1 ? " row" : " rows") + " of the " + name +
+      warn("the chat template does not write the tools of " + format_count(data->cuts.unsaid_tools) +
+           (data->cuts.unsaid_tools == 1 ? " row" : " rows") + " of the " + name +
            " data: the model learns to call what it is not told of");
 }
 

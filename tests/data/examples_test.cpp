@@ -163,7 +163,8 @@ TEST_CASE("parts of an answer that the chat template does not write are named an
   const ChatTemplate marked = template_of("marked");
   const RowExamples untold =
       ExampleMaker(tokenizer, &marked, job_of(TrainOn::assistant))
-          .make(chat_of(R"({"tools": [{"name": "look_up"}], "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"));
+          .make(chat_of(
+              R"({"tools": [{"name": "look_up"}], "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"));
   CHECK(join(untold.unsaid, " ") == "tools");
   CHECK(untold.cuts.unsaid == 0);
   CHECK(untold.cuts.unsaid_tools == 1);

@@ -124,22 +124,26 @@ TEST_CASE("the mark of a picture is refused where a question has it, and XML is 
 }
 
 TEST_CASE("keys are known in any spelling, and under their other names") {
-  for (const char* key : {"SYSTEM", "System", "Context", "sys_prompt", "systemPrompt", "System Prompt", "documents", "chat_history",
-                          "chatHistory", "Chat-History", "passage", "retrieved_docs"}) {
+  for (const char* key :
+       {"SYSTEM", "System", "Context", "sys_prompt", "systemPrompt", "System Prompt", "documents",
+        "chat_history", "chatHistory", "Chat-History", "passage", "retrieved_docs"}) {
     CAPTURE(key);
-    CHECK(chat_with("\"" + std::string(key) + R"(": "the sky is green")") == " | " + std::string(key) + " is not read in messages rows");
+    CHECK(chat_with("\"" + std::string(key) + R"(": "the sky is green")") ==
+          " | " + std::string(key) + " is not read in messages rows");
   }
   CHECK(chat_with(R"("image_path": "a.png", "Images": ["b.png"], "video-url": "c")") ==
         " | image_path points to what is not text; Images is not text; video-url points to what is not text");
-  CHECK(keys_of(R"({"messages": [{"role": "user", "content": "x", "image_url": "a.png"}]})", RowFormat::messages) ==
-        " | image_url points to what is not text");
+  CHECK(keys_of(R"({"messages": [{"role": "user", "content": "x", "image_url": "a.png"}]})",
+                RowFormat::messages) == " | image_url points to what is not text");
   CHECK(pair_with(R"("Answer": "another one", "Weight": 0.5, "Rating": 2)") ==
         " | Answer is not read in prompt_completion rows; Weight is not read in prompt_completion rows; "
         "Rating is not read in prompt_completion rows");
   // Innocent in well-known data sets.
-  CHECK(chat_with(R"("video_id": "x", "evidence": "the first page", "title": "a longer title")") == "video_id, evidence, title");
+  CHECK(chat_with(R"("video_id": "x", "evidence": "the first page", "title": "a longer title")") ==
+        "video_id, evidence, title");
   CHECK(pair_with(R"("document": 17)") == "document");
-  CHECK(keys_of(R"({"text": "t", "image_url": "a.png", "document": "d"})", RowFormat::text) == "image_url, document");
+  CHECK(keys_of(R"({"text": "t", "image_url": "a.png", "document": "d"})", RowFormat::text) ==
+        "image_url, document");
 }
 
 TEST_CASE("what says which tokens are trained is read or refused, never counted") {
@@ -151,11 +155,15 @@ TEST_CASE("what says which tokens are trained is read or refused, never counted"
   CHECK(tokens(R"("Loss-Mask": [1, 0])", Stated::format) == " | Loss-Mask is not read in tokens rows");
   CHECK(tokens(R"("loss_weights": [1, 0.5], "weight": 2)") ==
         " | loss_weights is not read in tokens rows; weight is not read in tokens rows");
-  CHECK(tokens(R"("special_tokens_mask": [1, 0], "global_attention_mask": [1, 0], "token_type_ids": [0, 0], "score": 3.5)") ==
-        "special_tokens_mask, global_attention_mask, token_type_ids, score");
+  CHECK(
+      tokens(
+          R"("special_tokens_mask": [1, 0], "global_attention_mask": [1, 0], "token_type_ids": [0, 0], "score": 3.5)") ==
+      "special_tokens_mask, global_attention_mask, token_type_ids, score");
   const auto turn = [](const std::string& more) {
-    return keys_of(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y", )" + more + "}]}",
-                   RowFormat::messages, Stated::format);
+    return keys_of(
+        R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y", )" + more +
+            "}]}",
+        RowFormat::messages, Stated::format);
   };
   CHECK(turn(R"("step_loss_mask": 0, "loss_mask": 1)") == "");
   CHECK(turn(R"("mask": true, "train_detail": [{"begin_offset": 0, "end_offset": 3, "train": false}])") ==
@@ -165,32 +173,40 @@ TEST_CASE("what says which tokens are trained is read or refused, never counted"
 
 TEST_CASE("answers that the row itself calls bad are refused, and classes are not") {
   const auto alpaca = [](const std::string& more, Stated stated = Stated::nothing) {
-    return keys_of(R"({"instruction": "the question", "output": "the answer", )" + more + "}", RowFormat::alpaca, stated);
+    return keys_of(R"({"instruction": "the question", "output": "the answer", )" + more + "}",
+                   RowFormat::alpaca, stated);
   };
-  for (const char* more : {R"("label": "bad")", R"("is_correct": false)", R"("desirable": 0)", R"("Rank": false)", R"("verdict": "incorrect")",
-                           R"("correct": "no")", R"("Rating": 2)"}) {
+  for (const char* more :
+       {R"("label": "bad")", R"("is_correct": false)", R"("desirable": 0)", R"("Rank": false)",
+        R"("verdict": "incorrect")", R"("correct": "no")", R"("Rating": 2)"}) {
     CAPTURE(more);
     CHECK_THAT(alpaca(more), Catch::Contains(" is not read in alpaca rows"));
     CHECK(alpaca(more, Stated::format).find('|') == std::string::npos);
   }
   // Classes of GLUE and BoolQ, answers that Stack Exchange did not accept.
-  for (const char* more : {R"("label": 0)", R"("label": "negative")", R"("label": "no")", R"("is_correct": true)", R"("accepted": false)",
-                           R"("correct": "B")", R"("quality": 0)"})
+  for (const char* more :
+       {R"("label": 0)", R"("label": "negative")", R"("label": "no")", R"("is_correct": true)",
+        R"("accepted": false)", R"("correct": "B")", R"("quality": 0)"})
     CHECK(alpaca(more).find('|') == std::string::npos);
   // A row with a label of its own says already how good it is.
-  CHECK(keys_of(R"({"prompt": "p", "completion": "c", "label": true, "rating": 2})", RowFormat::kto) == "rating");
+  CHECK(keys_of(R"({"prompt": "p", "completion": "c", "label": true, "rating": 2})", RowFormat::kto) ==
+        "rating");
 }
 
 TEST_CASE("a preference whose own scores or label say the opposite is refused") {
   const auto pair = [](const std::string& more, Stated stated = Stated::nothing) {
-    return keys_of(R"({"prompt": "p", "chosen": "a", "rejected": "b", )" + more + "}", RowFormat::preference, stated);
+    return keys_of(R"({"prompt": "p", "chosen": "a", "rejected": "b", )" + more + "}", RowFormat::preference,
+                   stated);
   };
   CHECK(pair(R"("label": 0)") == " | label is 0 beside chosen and rejected");
   CHECK(pair(R"("label": 1)") == "label");
   CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)") == "score_rejected | score_chosen is 2");
   CHECK(pair(R"("chosen-rating": "2", "rejected-rating": "4")") == "rejected-rating | chosen-rating is 2");
-  CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)", Stated::format) == "score_chosen, score_rejected");
+  CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)", Stated::format) ==
+        "score_chosen, score_rejected");
   // Ties, and what is lower where it is better.
-  CHECK(pair(R"("score_chosen": 8, "score_rejected": 8, "chosen_rank": 1, "rejected_rank": 2, "chosen_logps": -9, "rejected_logps": -3)")
-            .find('|') == std::string::npos);
+  CHECK(
+      pair(
+          R"("score_chosen": 8, "score_rejected": 8, "chosen_rank": 1, "rejected_rank": 2, "chosen_logps": -9, "rejected_logps": -3)")
+          .find('|') == std::string::npos);
 }

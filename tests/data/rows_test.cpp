@@ -238,7 +238,8 @@ TEST_CASE("every fault of a row is named with its place") {
        "1:34 labels[0] is 2, expected -100 or 1 as in input_ids: labels are not shifted"},
       {RowFormat::tokens, R"({"input_ids": [1, 2], "labels": [1, 2], "mask": [1, 0]})",
        "1:53 mask and labels disagree about token 1, expected one of them: leave the other out with ignore"},
-      {RowFormat::tokens, R"({"input_ids": [1, 2], "loss_mask": [1]})", "1:36 loss_mask has 1 values, expected 2, one a token"},
+      {RowFormat::tokens, R"({"input_ids": [1, 2], "loss_mask": [1]})",
+       "1:36 loss_mask has 1 values, expected 2, one a token"},
       {RowFormat::tokens, R"({"input_ids": [1], "completion_mask": [0.5]})",
        "1:40 completion_mask[0] is the number 0.5, expected a whole number from 0 to 1"},
       {RowFormat::tokens, R"({"input_ids": [1], "mask": [2]})",
@@ -450,22 +451,26 @@ TEST_CASE("rows that mean the same have the same content") {
 TEST_CASE("masks of tokens rows are read under every name, and all of them together") {
   const auto trained = [](const std::string& more) {
     RowFaults faults;
-    const auto row = convert_row(parse_row({1, 1, R"({"input_ids": [5, 6, 7], )" + more + "}"}, "f"), RowFormat::tokens, kOptions, faults);
+    const auto row = convert_row(parse_row({1, 1, R"({"input_ids": [5, 6, 7], )" + more + "}"}, "f"),
+                                 RowFormat::tokens, kOptions, faults);
     REQUIRE(row);
     std::string text;
     for (const uint8_t one : std::get<TokensRow>(*row).supervised) text += one ? '1' : '0';
     return text;
   };
-  for (const char* key : kTokenMasks) CHECK(trained("\"" + std::string(key) + R"(": [0, 1, false])") == "010");
+  for (const char* key : kTokenMasks)
+    CHECK(trained("\"" + std::string(key) + R"(": [0, 1, false])") == "010");
   CHECK(trained(R"("completion_mask": [0, 1, 1], "assistant_masks": [1, 0, 1])") == "001");
   CHECK(trained(R"("labels": [-100, 6, -100], "loss_mask": [1, 1, 0])") == "010");
 }
 
 TEST_CASE("OpenAI's pairs and LLaMA-Factory's judged instructions are read") {
-  CHECK(meaning(R"({"input": {"messages": [{"role": "user", "content": "q"}], "tools": [], "parallel_tool_calls": true},
+  CHECK(
+      meaning(
+          R"({"input": {"messages": [{"role": "user", "content": "q"}], "tools": [], "parallel_tool_calls": true},
                     "preferred_output": [{"role": "assistant", "content": "a"}],
                     "non_preferred_output": [{"role": "assistant", "content": "b"}]})",
-                RowFormat::preference) == "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
+          RowFormat::preference) == "chosen:u=q;a=a;1 rejected:u=q;a=b;1");
   CHECK(meaning(R"({"input": {"messages": [{"role": "user", "content": 5}]},
 "preferred_output": [{"role": "assistant", "content": "a"}], "non_preferred_output": [{"role": "robot", "content": "b"}]})",
                 RowFormat::preference) ==
@@ -482,16 +487,22 @@ TEST_CASE("rows that judge or compare otherwise get advice that fits them") {
   CHECK(advice(R"({"instruction": "i", "output": "o", "kto_tag": true})").format == RowFormat::kto);
   CHECK(advice(R"({"question": "i", "answer": "o", "kto_tag": true})").format == RowFormat::kto);
   CHECK(advice(R"({"instruction": "i", "output": "o", "label": 1})").format == RowFormat::alpaca);
-  CHECK(advice(R"({"input": {"messages": []}, "preferred_output": [1], "non_preferred_output": [1]})").format == RowFormat::preference);
+  CHECK(
+      advice(R"({"input": {"messages": []}, "preferred_output": [1], "non_preferred_output": [1]})").format ==
+      RowFormat::preference);
   CHECK(advice(R"({"prompt": "p", "completion": "c", "label": -1})").advice ==
         "label is -1 in line 1, expected true or false, 1 or 0: write it so");
   CHECK(advice(R"({"prompt": "p", "completion": "c", "label": "good"})").advice ==
         "label is \"good\" in line 1, expected true or false, 1 or 0: write it so");
-  CHECK(advice(R"({"instruction": "i", "output": "o", "label": 1})").advice == "write format: kto, which reads label as good or bad");
-  CHECK_THAT(advice(R"({"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 1})").advice,
-             Catch::StartsWith("response_0 and response_1 are two answers: write each row's better one by better_response_id as chosen"));
+  CHECK(advice(R"({"instruction": "i", "output": "o", "label": 1})").advice ==
+        "write format: kto, which reads label as good or bad");
+  CHECK_THAT(
+      advice(R"({"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 1})").advice,
+      Catch::StartsWith("response_0 and response_1 are two answers: write each row's better one by "
+                        "better_response_id as chosen"));
   CHECK_THAT(advice(R"({"prompt": "p", "responses": ["a", "b"], "ranks": [2, 1]})").advice,
-             Catch::StartsWith("responses holds several answers: write each row's best and worst by ranks as chosen and rejected"));
+             Catch::StartsWith("responses holds several answers: write each row's best and worst by ranks as "
+                               "chosen and rejected"));
   CHECK(advice(R"({"prompt": "p", "answers": "a", "response": null})").advice == "");
 }
 
@@ -508,13 +519,18 @@ TEST_CASE("rows without names get the hint that helps") {
   CHECK_THAT(hint(R"(["p", "c"])"), Catch::StartsWith("name the values"));
   CHECK_THAT(hint(R"("p")"), Catch::StartsWith("write each row as an object"));
   CHECK_THAT(hint(R"({"0": {"prompt": "p"}, "1": {"prompt": "q"}})"), Catch::StartsWith("pandas writes so"));
-  CHECK_THAT(hint(R"({"prompt": {"0": "p"}, "completion": {"0": "c"}})"), Catch::StartsWith("pandas writes so"));
-  CHECK_THAT(hint(R"({"prompt": ["p", "q"], "completion": ["c", "d"]})"), Catch::StartsWith("a dictionary of columns"));
+  CHECK_THAT(hint(R"({"prompt": {"0": "p"}, "completion": {"0": "c"}})"),
+             Catch::StartsWith("pandas writes so"));
+  CHECK_THAT(hint(R"({"prompt": ["p", "q"], "completion": ["c", "d"]})"),
+             Catch::StartsWith("a dictionary of columns"));
   CHECK(hint(R"({"row_idx": 0, "row": {"question": "q", "answer": "a"}})") ==
         "its values lie under row: columns: {instruction: row.question, output: row.answer}");
   CHECK(hint(R"({"row_idx": 0, "row": {"messages": [{"role": "user", "content": "x"}]}})") ==
         "its values lie under row: columns: {messages: row.messages}");
-  CHECK(hint(R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}]})") == "read");
+  CHECK(
+      hint(
+          R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}]})") ==
+      "read");
   CHECK(hint(R"({"input_ids": [1, 2], "labels": [1, 2]})") == "read");
 }
 
@@ -532,5 +548,6 @@ TEST_CASE("what Python writes in the place of JSON is named, and binary text is 
   CHECK_THAT(problem({1, 1, "{'prompt': 'p', 'done': None}"}), Catch::StartsWith("a Python object"));
   CHECK_THAT(problem({1, 1, R"({"prompt": "p", "done": True})"}), Catch::StartsWith("a Python object"));
   CHECK_THAT(problem({1, 1, R"({"prompt": "it's None", })"}), Catch::StartsWith("syntax error"));
-  CHECK_THAT(problem({1, 1, std::string("one\0two", 7), RowKind::text}), Catch::StartsWith("a byte of value 0"));
+  CHECK_THAT(problem({1, 1, std::string("one\0two", 7), RowKind::text}),
+             Catch::StartsWith("a byte of value 0"));
 }

@@ -160,7 +160,8 @@ TEST_CASE("a zstd window of more than 128 MiB is refused, not allocated") {
 
 TEST_CASE("what is no text is refused by name") {
   CHECK(problem("PK\x03\x04 zip") == ": is a zip archive, expected text");
-  CHECK(problem("PK\x03\x04 [Content_Types].xml xl/workbook.xml") == ": is a workbook (Excel), expected text");
+  CHECK(problem("PK\x03\x04 [Content_Types].xml xl/workbook.xml") ==
+        ": is a workbook (Excel), expected text");
   CHECK(problem("%PDF-1.4\nx") == ": is a PDF, expected text");
   CHECK(problem("{\\rtf1\\ansi x}") == ": is rich text (RTF), expected plain text");
   CHECK(problem(std::string("\xFD"

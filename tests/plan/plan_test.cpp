@@ -428,11 +428,15 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   using Catch::Contains;
   CHECK_THAT(warnings([](PlanInput& given) { given.job.schedule.warmup_steps = 10000; }),
              Contains("schedule.warmup_steps 10,000 are not over in the run's 32 steps"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.train.max_grad_norm = 1e-9; }), Contains("train.max_grad_norm 1e-09 cuts"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.train.neftune_alpha = 1e9; }), Contains("drowns the embeddings"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 1e5; }), Contains("multiplies the adapter by 6250"));
+  CHECK_THAT(warnings([](PlanInput& given) { given.job.train.max_grad_norm = 1e-9; }),
+             Contains("train.max_grad_norm 1e-09 cuts"));
+  CHECK_THAT(warnings([](PlanInput& given) { given.job.train.neftune_alpha = 1e9; }),
+             Contains("drowns the embeddings"));
+  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 1e5; }),
+             Contains("multiplies the adapter by 6250"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 0; }), Contains("nothing is learned"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = -16; }), Contains("turns the adapter's sign"));
+  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = -16; }),
+             Contains("turns the adapter's sign"));
   const auto batch = [](OriginKind kind) {
     return [kind](PlanInput& given) {
       given.job.train.global_batch_size = 100000;
@@ -441,7 +445,8 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   };
   CHECK_THAT(warnings(batch(OriginKind::given)), Contains("is more than the 1,000 training examples"));
   const auto sources = [](PlanInput& given) -> std::vector<DataSource>& { return given.job.data.train; };
-  CHECK_THAT(warnings([&](PlanInput& given) { sources(given).push_back({"/data/../data/train.jsonl"}); }), Contains("twice"));
+  CHECK_THAT(warnings([&](PlanInput& given) { sources(given).push_back({"/data/../data/train.jsonl"}); }),
+             Contains("twice"));
   const auto held_out = [](int64_t skip) {
     return [skip](PlanInput& given) {
       given.job.data.train[0].limit = 100;
@@ -453,10 +458,13 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   };
   CHECK_THAT(warnings(held_out(99)), Contains("data.eval names rows of data.train"));
   CHECK(warnings(held_out(100)).empty());
-  CHECK_THAT(warnings([](PlanInput& given) { given.train.cuts.unsaid_tools = 3; }), Contains("does not write the tools of 3 rows"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.train.pairs.other_prompts = 3; }), Contains("3 of 1,000 pairs have another prompt"));
+  CHECK_THAT(warnings([](PlanInput& given) { given.train.cuts.unsaid_tools = 3; }),
+             Contains("does not write the tools of 3 rows"));
+  CHECK_THAT(warnings([](PlanInput& given) { given.train.pairs.other_prompts = 3; }),
+             Contains("3 of 1,000 pairs have another prompt"));
   CHECK(warnings([](PlanInput& given) {
-          given.job.schedule.warmup_steps = 31, given.job.train.neftune_alpha = 15, given.job.train.max_grad_norm = 0.1;
+          given.job.schedule.warmup_steps = 31, given.job.train.neftune_alpha = 15,
+          given.job.train.max_grad_norm = 0.1;
           given.job.adapter.alpha = 64;
         }).empty());
 }

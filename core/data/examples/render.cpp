@@ -109,7 +109,9 @@ bool leaves_out_tools(const Json& tools, const std::string& text) {
   if (!tools.is_array() || tools.empty()) return false;
   return std::none_of(tools.begin(), tools.end(), [&](const Json& tool) {
     const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
-    const std::string name = function.is_object() && function.contains("name") && function["name"].is_string() ? function["name"].get<std::string>() : "";
+    const std::string name = function.is_object() && function.contains("name") && function["name"].is_string()
+                                 ? function["name"].get<std::string>()
+                                 : "";
     return name.empty() || text.find(name) != std::string::npos;
   });
 }

@@ -17,11 +17,13 @@ constexpr size_t kFirstObject = size_t{1} << 20;
 
 // Row members that are lists.
 bool is_list_of_row(const std::string& key) {
-  constexpr std::string_view kLists[] = {
-      "messages", "conversations", "conversation",   "prompt",    "completion", "chosen",
-      "rejected", "history",       "tools",          "functions", "ids",        "input_ids",
-      "labels",   "attention_mask", "images"};
-  const auto in = [&](const auto& names) { return std::find(std::begin(names), std::end(names), key) != std::end(names); };
+  constexpr std::string_view kLists[] = {"messages",   "conversations",  "conversation", "prompt",
+                                         "completion", "chosen",         "rejected",     "history",
+                                         "tools",      "functions",      "ids",          "input_ids",
+                                         "labels",     "attention_mask", "images"};
+  const auto in = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), key) != std::end(names);
+  };
   return in(kLists) || in(kTokenMasks);
 }
 
@@ -142,7 +144,8 @@ class JsonArray : public RowSource {
       skip_key();
       if (reader_.peek() == '[')
         fail_at(reader_.path(), reader_.line(), reader_.column(),
-                "a second array in the object, expected one array of rows", "write the array of rows alone, by its name: jq .rows OLD.json > NEW.json");
+                "a second array in the object, expected one array of rows",
+                "write the array of rows alone, by its name: jq .rows OLD.json > NEW.json");
       SourceRow ignored;
       read_value(ignored);
     }

@@ -171,7 +171,8 @@ void refuse_nul(const SourceRow& row, const std::string& path) {
   const size_t nul = row.text.find('\0');
   if (nul != std::string::npos)
     throw PlacedError(ErrorKind::data, place_of_byte(row, nul, path),
-                      "a byte of value 0, expected text: the file is binary, damaged, or UTF-16 (iconv -f UTF-16LE -t UTF-8 OLD > NEW)");
+                      "a byte of value 0, expected text: the file is binary, damaged, or UTF-16 (iconv -f "
+                      "UTF-16LE -t UTF-8 OLD > NEW)");
 }
 
 Json parse_text_row(const SourceRow& row, const std::string& path) {
@@ -190,15 +191,20 @@ std::string python_problem(std::string_view text) {
       continue;
     }
     if (text[i] == '"') quoted = !quoted;
-    const bool starts = !quoted && (i == 0 || std::string_view(" \t:,[{-(").find(text[i - 1]) != std::string_view::npos);
+    const bool starts =
+        !quoted && (i == 0 || std::string_view(" \t:,[{-(").find(text[i - 1]) != std::string_view::npos);
     if (!starts) continue;
     for (const std::string_view word : {"NaN", "Infinity", "inf", "nan"})
       if (starts_with(text.substr(i), word))
-        return std::string(word) + " is no JSON, expected a number or null: json.dumps writes it for a float that has no value";
-    for (const std::string_view word : {"True", "False", "None", "'"}) dictionary |= starts_with(text.substr(i), word);
+        return std::string(word) +
+               " is no JSON, expected a number or null: json.dumps writes it for a float that has no value";
+    for (const std::string_view word : {"True", "False", "None", "'"})
+      dictionary |= starts_with(text.substr(i), word);
   }
   const bool object = starts_with(trim(text), "{") || starts_with(trim(text), "[");
-  return dictionary && object ? "a Python object (single quotes, True, None), expected JSON: write it with json.dumps(row)" : "";
+  return dictionary && object
+             ? "a Python object (single quotes, True, None), expected JSON: write it with json.dumps(row)"
+             : "";
 }
 
 // The parser counts columns from the row's first byte; on its first line the row may begin further right, and
@@ -282,7 +288,8 @@ Json parse_row(const SourceRow& row, const std::string& path) {
     return parse_json(row.text, path, ErrorKind::data, {}, row.line);
   } catch (const PlacedError& error) {
     const std::string problem = python_problem(row.text);
-    throw PlacedError(error.kind(), shifted(error.at(), row), problem.empty() ? error.problem() : problem, error.hint());
+    throw PlacedError(error.kind(), shifted(error.at(), row), problem.empty() ? error.problem() : problem,
+                      error.hint());
   }
 }
 

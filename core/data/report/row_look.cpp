@@ -28,7 +28,8 @@ void note_fate(const RowExamples& made, RowLook& look) {
   };
   if (made.untrained) note("trains_nothing", made.problem);
   if (made.dropped) note("dropped", made.problem);
-  for (const std::string& part : made.unsaid) note(part == "tools" ? "unsaid_tools" : "unsaid", "the chat template leaves out " + part);
+  for (const std::string& part : made.unsaid)
+    note(part == "tools" ? "unsaid_tools" : "unsaid", "the chat template leaves out " + part);
   if (made.truncated)
     note("cut", format_count(made.cuts.tokens) + " of " + format_count(look.tokens) + " tokens cut away");
 }

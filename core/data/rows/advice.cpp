@@ -16,8 +16,10 @@ namespace {
 
 using Rows = std::vector<LocatedRow>;
 
-constexpr std::string_view kAnswers[] = {"response", "answer", "completion", "output", "reply", "generation", "candidate", "conversation"};
-constexpr std::string_view kChoices[] = {"better_response_id", "winner", "preference", "preferred", "choice", "chosen_id", "better", "label"};
+constexpr std::string_view kAnswers[] = {"response", "answer",     "completion", "output",
+                                         "reply",    "generation", "candidate",  "conversation"};
+constexpr std::string_view kChoices[] = {"better_response_id", "winner", "preference", "preferred", "choice",
+                                         "chosen_id",          "better", "label"};
 constexpr std::string_view kRanks[] = {"ranks", "rank", "scores", "ratings", "rewards", "labels", "ranking"};
 
 bool among(std::span<const std::string_view> names, std::string_view name) {
@@ -27,7 +29,9 @@ bool among(std::span<const std::string_view> names, std::string_view name) {
 bool is_numbered(const Json& object) {
   if (!object.is_object() || object.empty()) return false;
   for (const auto& [key, value] : object.items())
-    if (key.empty() || !std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) return false;
+    if (key.empty() ||
+        !std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+      return false;
   return true;
 }
 
@@ -79,7 +83,9 @@ std::string ranked_answers_advice(const Json& row) {
   for (const auto& [key, value] : row.items()) {
     std::string stem = folded(key);
     if (!stem.empty() && stem.back() == 's') stem.pop_back();
-    if (!value.is_array() || value.size() < 2 || !(value[0].is_string() || value[0].is_object()) || !among(kAnswers, stem)) continue;
+    if (!value.is_array() || value.size() < 2 || !(value[0].is_string() || value[0].is_object()) ||
+        !among(kAnswers, stem))
+      continue;
     if (stem == "conversation") continue;
     std::string by;
     for (const auto& [other, unused] : row.items())
@@ -109,7 +115,9 @@ std::string container_advice(const Rows& rows) {
   const auto column = [&](const Json& value) {
     return value.is_array() && value.size() == length && length > 0 && !value[0].is_structured();
   };
-  const bool texts = std::any_of(row.begin(), row.end(), [](const Json& value) { return value.is_array() && !value.empty() && value[0].is_string(); });
+  const bool texts = std::any_of(row.begin(), row.end(), [](const Json& value) {
+    return value.is_array() && !value.empty() && value[0].is_string();
+  });
   if (row.size() > 1 && texts && std::all_of(row.begin(), row.end(), column))
     return "a dictionary of columns: write datasets.Dataset.from_dict(columns).to_json(\"train.jsonl\")";
   return "";
@@ -119,22 +127,26 @@ std::string shape_advice(const Rows& rows) {
   const Json& row = rows[0].row;
   if (row.is_array() && !row.empty() && row[0].is_object())
     return "a line holds a whole array: write one object a line, or name the file .json if it is one array";
-  if (row.is_array()) return "name the values: write each row as an object, {\"prompt\": …, \"completion\": …}";
+  if (row.is_array())
+    return "name the values: write each row as an object, {\"prompt\": …, \"completion\": …}";
   if (!row.is_object()) return "write each row as an object, {\"text\": …}, or plain texts in a .txt file";
   const Json* inner = member(row, "row");
   if (!inner || !inner->is_object()) return "";
   Rows below;
   for (const LocatedRow& located : rows)
-    if (located.row.is_object() && member(located.row, "row")) below.push_back({located.row["row"], located.line});
+    if (located.row.is_object() && member(located.row, "row"))
+      below.push_back({located.row["row"], located.line});
   std::map<std::string, std::string> columns;
   try {
     columns = detect_format(below, "").columns;
   } catch (const Error&) {
   }
-  for (const char* field : {"messages", "conversations", "instruction", "input", "output", "prompt", "completion", "text"})
+  for (const char* field :
+       {"messages", "conversations", "instruction", "input", "output", "prompt", "completion", "text"})
     if (!columns.count(field) && member(*inner, field)) columns[field] = field;
   for (auto& [field, name] : columns) name = "row." + name;
-  return columns.empty() ? "its values lie under row: name them, columns: {instruction: row.your_name, output: row.your_name}"
+  return columns.empty() ? "its values lie under row: name them, columns: {instruction: row.your_name, "
+                           "output: row.your_name}"
                          : "its values lie under row: columns: " + columns_text(columns);
 }
 

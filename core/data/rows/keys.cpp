@@ -20,16 +20,21 @@ constexpr std::string_view kContext[] = {"system", "system_prompt", "system_mess
                                          "tools",  "functions",     "choices",        "options"};
 // The same under rarer names, in rows that have an answer. Only counted, since they are innocent in some sets: `evidence`
 // and `source` are citations too (FEVER), `title` names an article (SQuAD).
+// clang-format off
 constexpr std::string_view kContextToo[] = {
-    "system_instruction", "system_instructions", "sys_prompt",        "sys_message",       "sys_msg",              "system_msg",
-    "contexts",           "ctxs",                "sql_context",       "retrieved_context", "retrieved_contexts",   "document",
-    "documents",          "docs",                "retrieved_docs",    "passage",           "retrieved_documents",  "passages",
-    "chat_history",       "dialog_history",      "dialogue_history",  "message_history",   "conversation_history", "previous_messages",
-    "previous_turns",     "available_tools",     "tool_definitions",  "tool_schemas",      "function_schemas",     "answer_choices"};
-constexpr std::string_view kMedia[] = {"image", "images", "video", "videos", "audio", "audios", "picture", "pictures", "photo", "photos"};
+    "system_instruction", "system_instructions", "sys_prompt", "sys_message", "sys_msg", "system_msg",
+    "contexts", "ctxs", "sql_context", "retrieved_context", "retrieved_contexts", "document", "documents",
+    "docs", "retrieved_docs", "passage", "retrieved_documents", "passages", "chat_history",
+    "dialog_history", "dialogue_history", "message_history", "conversation_history", "previous_messages",
+    "previous_turns", "available_tools", "tool_definitions", "tool_schemas", "function_schemas",
+    "answer_choices"};
+// clang-format on
+constexpr std::string_view kMedia[] = {"image",  "images",  "video",    "videos", "audio",
+                                       "audios", "picture", "pictures", "photo",  "photos"};
 // What an `image_…` is where the picture itself lies elsewhere. Ids are only counted: YouTube-Commons has texts with
 // a video_id.
-constexpr std::string_view kMediaPlace[] = {"path", "paths", "file", "files", "filename", "filenames", "url", "urls", "uri", "bytes", "base64", "data"};
+constexpr std::string_view kMediaPlace[] = {"path", "paths", "file", "files", "filename", "filenames",
+                                            "url",  "urls",  "uri",  "bytes", "base64",   "data"};
 // Keys that some format would train on or put before the answer.
 constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "query",         "prompt",
                                       "completion",  "response", "answer",   "answers",       "output",
@@ -39,14 +44,17 @@ constexpr std::string_view kJudged[] = {"score",  "rank",  "rating",  "reward",
                                         "scores", "ranks", "ratings", "rewards"};
 // What says that an answer is bad: false, 0 or a word. Only counted: StackExchange's `accepted`, since an answer that was
 // not accepted is not bad, and `votes` and `stars`.
-constexpr std::string_view kFlags[] = {"label",     "kto_tag",   "is_correct", "correct",  "desirable", "is_desirable", "preferred", "is_preferred",
-                                       "is_good",   "thumbs_up", "verdict",    "feedback", "quality",   "judgement",    "judgment"};
-constexpr std::string_view kBadWords[] = {"bad", "wrong", "incorrect", "rejected", "undesirable", "dispreferred", "thumbs_down"};
+constexpr std::string_view kFlags[] = {"label",        "kto_tag",   "is_correct",   "correct",   "desirable",
+                                       "is_desirable", "preferred", "is_preferred", "is_good",   "thumbs_up",
+                                       "verdict",      "feedback",  "quality",      "judgement", "judgment"};
+constexpr std::string_view kBadWords[] = {"bad",         "wrong",        "incorrect",  "rejected",
+                                          "undesirable", "dispreferred", "thumbs_down"};
 // How much a row counts, where it is not 1 or true.
-constexpr std::string_view kWeights[] = {"weight", "weights", "loss_weight", "loss_weights", "sample_weight", "token_weights", "train"};
-constexpr std::string_view kLists[] = {"messages",   "conversations", "conversation", "prompt",
-                                       "completion", "chosen",        "rejected",     "rejected_messages",
-                                       "preferred_output", "non_preferred_output"};
+constexpr std::string_view kWeights[] = {"weight",        "weights",       "loss_weight", "loss_weights",
+                                         "sample_weight", "token_weights", "train"};
+constexpr std::string_view kLists[] = {
+    "messages", "conversations", "conversation",      "prompt",           "completion",
+    "chosen",   "rejected",      "rejected_messages", "preferred_output", "non_preferred_output"};
 // Of a turn. A call's id only links it, and `unsaid` finds thoughts that a template leaves out.
 constexpr std::string_view kTurn[] = {"role",         "content",           "from",      "value",
                                       "tool_calls",   "function_call",     "input",     "output",
@@ -55,7 +63,8 @@ constexpr std::string_view kTurn[] = {"role",         "content",           "from
 
 // Of a turn: what other trainers read as which part of it is trained, and forge does not: a list of parts (axolotl's
 // train_detail), or a flag of which 1 may mean trained or left out.
-constexpr std::string_view kTurnParts[] = {"mask", "masked", "train_detail", "training_detail", "train_on_turn", "trainable", "ignore_loss", "no_loss"};
+constexpr std::string_view kTurnParts[] = {"mask",          "masked",    "train_detail", "training_detail",
+                                           "train_on_turn", "trainable", "ignore_loss",  "no_loss"};
 
 bool holds(Keys keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
 
@@ -90,7 +99,8 @@ bool is_chat(const Json& row, RowFormat format, bool has_template) {
     case RowFormat::prompt_completion:
     case RowFormat::kto:
     case RowFormat::reward:
-      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") || (member(row, "instruction") && has_template);
+      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") ||
+             (member(row, "instruction") && has_template);
     default:
       return false;
   }
@@ -100,7 +110,8 @@ Keys keys_of_answer(const Json& row) {
   static constexpr std::string_view kMessages[] = {"messages", "label", "kto_tag", "score", "reward"};
   static constexpr std::string_view kTurns[] = {"conversations", "label", "kto_tag", "score", "reward"};
   static constexpr std::string_view kPair[] = {"prompt", "completion", "label", "kto_tag", "score", "reward"};
-  static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls", "label", "kto_tag", "score", "reward"};
+  static constexpr std::string_view kAlpaca[] = {"instruction", "input",   "output", "history", "tool_calls",
+                                                 "label",       "kto_tag", "score",  "reward"};
   return member(row, "messages")        ? Keys(kMessages)
          : member(row, "conversations") ? Keys(kTurns)
          : member(row, "instruction")   ? Keys(kAlpaca)
@@ -111,15 +122,19 @@ Keys keys_of_preference(const Json& row) {
   static constexpr std::string_view kPair[] = {"prompt", "chosen", "rejected", "margin"};
   static constexpr std::string_view kEntries[] = {"conversations", "chosen", "rejected", "margin"};
   static constexpr std::string_view kReplaced[] = {"messages", "rejected_response", "rejected_messages", "margin"};
-  static constexpr std::string_view kOutputs[] = {"input", "preferred_output", "non_preferred_output", "margin"};
+  static constexpr std::string_view kOutputs[] = {"input", "preferred_output", "non_preferred_output",
+                                                  "margin"};
   const Json* chosen = member(row, "chosen");
-  return !chosen ? (member(row, "preferred_output") ? Keys(kOutputs) : Keys(kReplaced)) : chosen->is_object() ? Keys(kEntries) : Keys(kPair);
+  return !chosen               ? (member(row, "preferred_output") ? Keys(kOutputs) : Keys(kReplaced))
+         : chosen->is_object() ? Keys(kEntries)
+                               : Keys(kPair);
 }
 
 // Beside `system`, `tools` and `functions` of conversations.
 Keys keys_read(const Json& row, RowFormat format) {
   // The last four are those of `forge data --dump`.
-  static constexpr std::string_view kTokens[] = {"input_ids", "ids", "labels", "attention_mask", "text", "source", "line", "label"};
+  static constexpr std::string_view kTokens[] = {"input_ids", "ids",    "labels", "attention_mask",
+                                                 "text",      "source", "line",   "label"};
   static constexpr std::string_view kMessages[] = {"messages"};
   static constexpr std::string_view kSharegpt[] = {"conversations", "conversation"};
   static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls"};
@@ -201,7 +216,8 @@ std::string with_word(std::string_view key, std::string_view word, std::string_v
 }
 
 double number_of(const Json& value) {
-  return value.is_string() ? std::strtod(value.get_ref<const std::string&>().c_str(), nullptr) : value.get<double>();
+  return value.is_string() ? std::strtod(value.get_ref<const std::string&>().c_str(), nullptr)
+                           : value.get<double>();
 }
 
 class KeyCheck {
@@ -214,7 +230,9 @@ class KeyCheck {
     for (const auto& [key, value] : row_.items()) {
       if (is_blank(value)) continue;
       const bool beside = chat && (key == "system" || key == "tools" || key == "functions");
-      const bool mask = rules_.format == RowFormat::tokens && std::find(std::begin(kTokenMasks), std::end(kTokenMasks), key) != std::end(kTokenMasks);
+      const bool mask =
+          rules_.format == RowFormat::tokens &&
+          std::find(std::begin(kTokenMasks), std::end(kTokenMasks), key) != std::end(kTokenMasks);
       if (!beside && !mask && !holds(read_, key))
         check_unread(key, value);
       else if (holds(kLists, key))
@@ -238,9 +256,11 @@ class KeyCheck {
     const std::string ignore = "ignore: [" + name + "]";
     if (holds(kMedia, key)) return media_problem(ignore);
     // A text's own illustration is not asked about: recipes and news have an image_url.
-    if (points_to_media(key) && rules_.format != RowFormat::text) return media_problem(ignore, " points to what is not text");
+    if (points_to_media(key) && rules_.format != RowFormat::text)
+      return media_problem(ignore, " points to what is not text");
     if (rules_.format == RowFormat::tokens) return token_problem(key, value);
-    const bool context = holds(kContext, key) || (rules_.format != RowFormat::text && holds(kContextToo, key) && !value.is_number());
+    const bool context = holds(kContext, key) ||
+                         (rules_.format != RowFormat::text && holds(kContextToo, key) && !value.is_number());
     if (context && !is_said(value, kPhrase))
       return rows +
              ", and the model would learn to answer without it: name its place with columns, or with "
@@ -258,7 +278,8 @@ class KeyCheck {
              format;
     if (rules_.format == RowFormat::preference)
       if (std::string problem = preference_problem(name, value); !problem.empty()) return problem;
-    const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference && rules_.format != RowFormat::kto && rules_.format != RowFormat::reward;
+    const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference &&
+                         rules_.format != RowFormat::kto && rules_.format != RowFormat::reward;
     if (answers && (says_bad(key, value) || (holds(kJudged, key) && (is_numbers(value) || value == false))))
       return rows + ", and answers would be learned alike, good or bad: choose rows by it beforehand" +
              format;
@@ -270,17 +291,25 @@ class KeyCheck {
   std::string preference_problem(const std::string& name, const Json& value) const {
     const std::string key = folded(name), leave = "or leave it out with ignore: [" + name + "]";
     const std::string word = value.is_string() ? folded(value.get_ref<const std::string&>()) : "";
-    if (key == "label" && (value == false || value == 0 || value == -1 || word == "0" || word == "false" || word == "rejected"))
-      return " is " + dump_json(value) + " beside chosen and rejected: swap the two where it says that the rejected answer is the better one, " + leave;
+    if (key == "label" &&
+        (value == false || value == 0 || value == -1 || word == "0" || word == "false" || word == "rejected"))
+      return " is " + dump_json(value) +
+             " beside chosen and rejected: swap the two where it says that the rejected answer is the better "
+             "one, " +
+             leave;
     const std::string partner = with_word(key, "chosen", "rejected");
     if (partner.empty() || !is_number(value) || is_blank(value)) return "";
     // Log-probabilities and ranks are lower, lengths say nothing.
     bool scores = false;
-    for (const char* kind : {"score", "scores", "rating", "ratings", "reward", "rewards"}) scores |= !with_word(key, kind, "").empty();
+    for (const char* kind : {"score", "scores", "rating", "ratings", "reward", "rewards"})
+      scores |= !with_word(key, kind, "").empty();
     for (const auto& [other, judged] : row_.items())
-      if (scores && folded(other) == partner && is_number(judged) && !is_blank(judged) && number_of(value) < number_of(judged))
-        return " is " + format_number(number_of(value)) + ", below " + other + " " + format_number(number_of(judged)) +
-               ", so the rejected answer would be the better one: swap chosen and rejected in such rows, " + leave;
+      if (scores && folded(other) == partner && is_number(judged) && !is_blank(judged) &&
+          number_of(value) < number_of(judged))
+        return " is " + format_number(number_of(value)) + ", below " + other + " " +
+               format_number(number_of(judged)) +
+               ", so the rejected answer would be the better one: swap chosen and rejected in such rows, " +
+               leave;
     return "";
   }
   // Other masks than those read. What tokenizers add says nothing of training: special_tokens_mask, Longformer's
@@ -288,17 +317,21 @@ class KeyCheck {
   std::string token_problem(const std::string& key, const Json& value) const {
     const bool other = key == "special_tokens_mask" || ends_with(key, "attention_mask");
     if (!other && value.is_array() && (ends_with(key, "mask") || ends_with(key, "masks")))
-      return " is not read in tokens rows, and every token would be trained: name it with columns: {mask: " + key +
-             "} if 1 is trained, or leave it out with ignore";
+      return " is not read in tokens rows, and every token would be trained: name it with columns: {mask: " +
+             key + "} if 1 is trained, or leave it out with ignore";
     if (rules_.stated == Stated::nothing && weighs(key, value))
-      return " is not read in tokens rows, and all tokens would count alike: give 0 and 1 as mask, or leave it out with ignore";
+      return " is not read in tokens rows, and all tokens would count alike: give 0 and 1 as mask, or leave "
+             "it out with ignore";
     return "";
   }
   static bool weighs(const std::string& key, const Json& value) {
-    return holds(kWeights, key) && (value.is_boolean() ? !value.get<bool>() : !value.is_string() && is_numbers(value) && value != 1);
+    return holds(kWeights, key) &&
+           (value.is_boolean() ? !value.get<bool>() : !value.is_string() && is_numbers(value) && value != 1);
   }
   static std::string media_problem(const std::string& ignore, const std::string& what = " is not text") {
-    return what + ", which is all that forge trains on: leave such rows out, or train on their text alone with " + ignore;
+    return what +
+           ", which is all that forge trains on: leave such rows out, or train on their text alone with " +
+           ignore;
   }
   std::vector<std::string_view> read_texts() const {
     std::vector<std::string_view> texts;
@@ -330,11 +363,18 @@ class KeyCheck {
         if (is_blank(value) || holds(kTurn, key) || is_training_flag(key)) continue;
         if (is_media_key(key))
           faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
-                             key + media_problem("ignore: [" + key + "]", holds(kMedia, folded(key)) ? " is not text" : " points to what is not text"), key});
+                             key + media_problem("ignore: [" + key + "]",
+                                                 holds(kMedia, folded(key)) ? " is not text"
+                                                                            : " points to what is not text"),
+                             key});
         else if (holds(kTurnParts, folded(key)))
-          faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
-                             key + " is not read in turns, and what it leaves out would be trained: write train: true or "
-                                   "false on the turn, or leave it out with ignore: [" + key + "]", key});
+          faults_.push_back(
+              {"/" + list + "/" + std::to_string(i) + "/" + key,
+               key +
+                   " is not read in turns, and what it leaves out would be trained: write train: true or "
+                   "false on the turn, or leave it out with ignore: [" +
+                   key + "]",
+               key});
         else if (!turns[i].contains("role") || !rules_.template_reads || !rules_.template_reads(key))
           note(list + "[]." + key);
       }
@@ -381,10 +421,14 @@ bool asks_with_picture(const TokensRow&) { return false; }
 std::string folded(std::string_view key) {
   std::string name;
   for (size_t i = 0; i < key.size(); ++i) {
-    const auto is = [&](size_t at, int (*kind)(int)) { return at < key.size() && kind(static_cast<unsigned char>(key[at])) != 0; };
+    const auto is = [&](size_t at, int (*kind)(int)) {
+      return at < key.size() && kind(static_cast<unsigned char>(key[at])) != 0;
+    };
     // chatHistory, but not SYSTEM.
     if (i > 0 && is(i, std::isupper) && is(i - 1, std::islower)) name += '_';
-    name += key[i] == ' ' || key[i] == '-' || key[i] == '.' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(key[i])));
+    name += key[i] == ' ' || key[i] == '-' || key[i] == '.'
+                ? '_'
+                : static_cast<char>(std::tolower(static_cast<unsigned char>(key[i])));
   }
   return name;
 }

@@ -32,8 +32,9 @@ struct KeyRules {
 // Adds the names of keys that nothing reads to `unread`, a key of turns as "messages[].time", and a fault with
 // RowFault::key for each that would change what is learned:
 //   - system prompts, contexts, histories, tools and choices, images, videos and sounds
+//   - masks of tokens and flags of turns that are not read
 //   - unless the format is stated, what another shape would train on (`prompt` beside `text`, but nothing beside a whole
-//     conversation), and ranks and scores
+//     conversation), ranks, scores, weights and words for a bad answer, and scores of a pair that say the opposite
 // Text that what is read says too, or that writes the row out once more (Alpaca's `text`), changes nothing. `row` is one that the format converts.
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults);
 

@@ -13,10 +13,9 @@ namespace {
 constexpr const char* kTurnLists[] = {"messages",   "conversations", "conversation", "prompt",
                                       "completion", "chosen",        "rejected",     "rejected_messages"};
 // Values that CSV can only hold as JSON in a cell.
-constexpr const char* kStructured[] = {"messages",       "conversations",    "conversation", "history",
-                                       "input_ids",      "labels",           "ids",
-                                       "prompt",         "completion",       "chosen",       "rejected",
-                                       "attention_mask", "rejected_messages"};
+constexpr const char* kStructured[] = {
+    "messages", "conversations", "conversation", "history",  "input_ids",      "labels",           "ids",
+    "prompt",   "completion",    "chosen",       "rejected", "attention_mask", "rejected_messages"};
 
 // Where find_column goes, as a JSON pointer. Keys with dots of their own are rare enough to be placed
 // roughly.

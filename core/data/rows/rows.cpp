@@ -54,8 +54,7 @@ const Format kFormats[] = {
      convert_messages},
     {RowFormat::sharegpt, "sharegpt", "conversations",
      [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
-    {RowFormat::alpaca, "alpaca", "instruction and output",
-     is_alpaca, convert_alpaca},
+    {RowFormat::alpaca, "alpaca", "instruction and output", is_alpaca, convert_alpaca},
     {RowFormat::prompt_completion, "prompt_completion", "prompt and completion",
      [](const Json& row) { return has(row, "prompt") && has(row, "completion"); }, convert_prompt_completion},
     {RowFormat::text, "text", "text", [](const Json& row) { return has(row, "text"); }, convert_text},
@@ -161,7 +160,8 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
     const Json* label = member(located.row, "label");
     return has(located.row, "kto_tag") || (label && label->is_boolean());
   };
-  if (common.format == RowFormat::alpaca && labels_judge(rows) && std::any_of(rows.begin(), rows.end(), flagged))
+  if (common.format == RowFormat::alpaca && labels_judge(rows) &&
+      std::any_of(rows.begin(), rows.end(), flagged))
     common.format = RowFormat::kto;
   if (common.format != RowFormat::automatic)
     return {
@@ -198,7 +198,9 @@ const char* name_of(RowFormat format) {
 
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
   if (const std::string advice = container_advice(rows); !advice.empty())
-    throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) + ": the row holds whole columns, expected one row an object").hint(advice);
+    throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) +
+                                     ": the row holds whole columns, expected one row an object")
+        .hint(advice);
   std::vector<const Format*> found;
   const bool judged = labels_judge(rows);
   for (const LocatedRow& located : rows) {

@@ -12,7 +12,8 @@ namespace {
 const std::vector<std::string> kRoles(kChatRoles.begin(), kChatRoles.end());
 // The names under which data sets say whether a turn is trained. OpenAI's fine-tuning files use `weight` 0
 // or 1.
-const std::vector<std::string> kFlags{"train", "training", "loss", "loss_mask", "step_loss_mask", "weight", "loss_weight"};
+const std::vector<std::string> kFlags{"train",          "training", "loss",       "loss_mask",
+                                      "step_loss_mask", "weight",   "loss_weight"};
 
 bool is_text_part(const Json& type) { return type == "text" || type == "input_text" || type == "output_text"; }
 

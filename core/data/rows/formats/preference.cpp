@@ -63,7 +63,8 @@ Row two_chats(ChatRow chosen, ChatRow rejected, RowFaults& faults) {
     faults.push_back({"/rejected", "chosen and rejected are the same, expected two answers"});
   chosen.prompt_messages = rejected.prompt_messages = same;
   const auto asks = [&](const ChatRow& chat) {
-    return std::ssize(chat.messages) > same && chat.messages[static_cast<size_t>(same)].value("role", "") != "assistant";
+    return std::ssize(chat.messages) > same &&
+           chat.messages[static_cast<size_t>(same)].value("role", "") != "assistant";
   };
   const bool other = asks(chosen) || asks(rejected);
   AnswersRow row = two(std::move(chosen), std::move(rejected));
@@ -144,9 +145,11 @@ Row preferred_output(const Json& row, const RowOptions& options, RowFaults& faul
     faults.push_back({"", "input.messages is missing, expected a list of messages"});
     return two(PairRow{}, PairRow{});
   }
-  Json renamed{{"prompt", *prompt}, {"chosen", row["preferred_output"]}, {"rejected", row["non_preferred_output"]}};
+  Json renamed{
+      {"prompt", *prompt}, {"chosen", row["preferred_output"]}, {"rejected", row["non_preferred_output"]}};
   for (const char* key : {"system", "tools", "functions"})
-    if (const Json* beside = wrapped && member(*input, key) ? member(*input, key) : member(row, key)) renamed[key] = *beside;
+    if (const Json* beside = wrapped && member(*input, key) ? member(*input, key) : member(row, key))
+      renamed[key] = *beside;
   RowFaults own;
   Row pair = convert_answers(renamed, options, own);
   const std::pair<const char*, std::string> kPlaces[] = {{"/prompt", wrapped ? "/input/messages" : "/input"},
@@ -167,7 +170,8 @@ Row preferred_output(const Json& row, const RowOptions& options, RowFaults& faul
 Row convert_answers(const Json& row, const RowOptions& options, RowFaults& faults) {
   const Json* chosen = member(row, "chosen");
   const Json* rejected = member(row, "rejected");
-  if (!chosen && !rejected && member(row, "preferred_output") && member(row, "non_preferred_output")) return preferred_output(row, options, faults);
+  if (!chosen && !rejected && member(row, "preferred_output") && member(row, "non_preferred_output"))
+    return preferred_output(row, options, faults);
   if (!chosen && !rejected && member(row, "messages")) return replaced_answer(row, options, faults);
   if (!chosen || !rejected || chosen->type() != rejected->type() || chosen->is_string())
     return two_texts(row, faults);

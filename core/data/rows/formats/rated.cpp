@@ -40,7 +40,8 @@ Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults) {
   else if (const std::optional<bool> value = label_value(*label))
     desirable = *value;
   else
-    faults.push_back({"/" + key, key + " is " + (label->is_string() ? dump_json(*label) : kind_of(*label)) + ", expected true or false, 1 or 0"});
+    faults.push_back({"/" + key, key + " is " + (label->is_string() ? dump_json(*label) : kind_of(*label)) +
+                                     ", expected true or false, 1 or 0"});
   return one(desirable ? "desirable" : "undesirable", std::move(answer));
 }
 

@@ -46,7 +46,8 @@ void check_length(const std::vector<int64_t>& values, size_t expected, const std
 }
 
 // Of each token, by all masks together. `labels` beside them must say the same; the first token is never trained.
-std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std::vector<int64_t>& labels, RowFaults& faults) {
+std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std::vector<int64_t>& labels,
+                                      RowFaults& faults) {
   std::vector<uint8_t> trained(tokens, 1);
   for (const char* key : kTokenMasks) {
     if (!member(row, key)) continue;
@@ -55,11 +56,14 @@ std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std:
     check_length(mask, tokens, key, row, faults);
     if (!faults.empty()) return trained;
     for (size_t i = 0; i < tokens; ++i) trained[i] &= mask[i] == 1;
-    const auto differs = [&](size_t i) { return labels.size() == tokens && (labels[i] != -100) != (mask[i] == 1); };
+    const auto differs = [&](size_t i) {
+      return labels.size() == tokens && (labels[i] != -100) != (mask[i] == 1);
+    };
     for (size_t i = 1; i < tokens && faults.empty(); ++i)
       if (differs(i))
         faults.push_back({std::string("/") + key + "/" + std::to_string(i),
-                          std::string(key) + " and labels disagree about token " + std::to_string(i) + ", expected one of them: leave the other out with ignore"});
+                          std::string(key) + " and labels disagree about token " + std::to_string(i) +
+                              ", expected one of them: leave the other out with ignore"});
   }
   return trained;
 }
