@@ -88,12 +88,6 @@ Json json_of(const Looked& looked, const DataReport& report) {
   return json;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  OutputFile out(path);
-  out.write(text);
-  out.sync_and_close();
-}
-
 int look(const Arguments& args, LoadedJob& loaded) {
   Progress progress(false, args.quiet() || args.json());
   progress.hide(loaded.secrets);
@@ -133,12 +127,9 @@ int look(const Arguments& args, LoadedJob& loaded) {
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;
   if (std::optional<std::string> path = args.text("--html"))
-    write_text(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20, loaded.secrets}));
-  if (std::optional<std::string> path = args.text("--dump"); path && data) {
-    OutputFile out(*path);
-    dump_dataset(*data, text.tokenizer, out);
-    out.sync_and_close();
-  }
+    write_file_durably(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20, loaded.secrets}));
+  if (std::optional<std::string> path = args.text("--dump"); path && data)
+    write_file_durably(*path, [&](OutputFile& out) { dump_dataset(*data, text.tokenizer, out); });
   if (args.json()) {
     print_json(hide_secrets(json_of(chosen, report), loaded.secrets));
   } else {

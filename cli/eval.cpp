@@ -50,6 +50,15 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, const Argum
   return job;
 }
 
+// Without a run there is no job whose keys could be changed.
+void require_answers(const DataSummary& summary, ObjectiveType type) {
+  for (RowFormat format : summary.formats)
+    if (!trains_on(objective_of(type), format))
+      throw Error(ErrorKind::data, "--data: " + name_of(format) + " rows, expected rows with one answer each to compute the loss of")
+          .hint("prompt and completion, messages, or instruction and output hold one; --task answers lets the model "
+                "answer and compares with the rows' references");
+}
+
 // `objective` gets what is evaluated.
 Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
                       Progress& progress, ObjectiveConfig& objective) {
@@ -172,6 +181,7 @@ int run(const Arguments& args) {
     throw Error(ErrorKind::usage, "the run learned from completions that it drew: its rows hold no answers to compute a loss of")
         .hint("its report has the held-out reward; for other prompts, forge generate RUN --prompts FILE writes completions and "
               "forge score FILE --rewards JOB scores them; --task answers --data FILE compares answers with references");
+  if (!choice.run) require_answers(rows.summary, objective.type);
   require_trainable(rows.summary, objective.type, "--data");
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");

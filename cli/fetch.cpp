@@ -104,11 +104,11 @@ Json to_json(const FetchedRepository& fetched) {
           {"downloaded", fetched.downloaded}};
 }
 
-FetchedRepository found_here(const HubCache& cache, const HubRepository& repository) {
+FetchedRepository found_here(const HubCache& cache, const HubRepository& repository, bool by_option) {
   const std::string commit = cache.commit(repository);
   if (commit.empty())
     throw Error(ErrorKind::environment, repository.name + ": revision " + repository.revision + " is not in " + cache.root() + ", and no connection may be opened")
-        .hint("run forge fetch where there is a network, or unset HF_HUB_OFFLINE");
+        .hint(by_option ? "run forge fetch without --offline where there is a network" : "run forge fetch where there is a network, without HF_HUB_OFFLINE");
   return {repository, commit, cache.snapshot(repository)};
 }
 
@@ -126,7 +126,7 @@ int run(const Arguments& args) {
     const FetchProgress shown{[&](const std::string& file, int64_t done, int64_t total) {
       progress.status(fmt::format("fetching {}  {}  {} of {}", name, file, format_bytes(done), format_bytes(total)));
     }};
-    const FetchedRepository fetched = offline ? found_here(cache, one.repository) : fetch(server, cache, one.repository, one.wishes, shown);
+    const FetchedRepository fetched = offline ? found_here(cache, one.repository, args.has("--offline")) : fetch(server, cache, one.repository, one.wishes, shown);
     progress.clear();
     results.push_back(to_json(fetched));
     if (args.json()) continue;

@@ -73,8 +73,13 @@ int run(const std::vector<std::string>& words) {
     print(overview());
     return 0;
   }
-  if (words[0] == "--version" || words[0] == "-V") {
-    print(std::string("forge ") + kForgeVersion + "\n");
+  const auto says = [&](size_t i, const char* word) { return i < words.size() && words[i] == word; };
+  const bool json_first = says(0, "--json");
+  if (says(json_first, "--version") || says(json_first, "-V")) {
+    if (json_first || says(1, "--json"))
+      print_json({{"version", kForgeVersion}});
+    else
+      print(std::string("forge ") + kForgeVersion + "\n");
     return 0;
   }
   bool asks_for_help = words[0] == "help";

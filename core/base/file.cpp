@@ -19,8 +19,10 @@ namespace {
 
 [[noreturn]] void fail(ErrorKind kind, const std::string& path, const std::string& action, int error) {
   Error base(kind, path + ": cannot " + action + ": " + std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
-    throw std::move(base).hint("free some space, or write elsewhere with output_dir");
+  if (error == ENOSPC || error == EDQUOT)
+    throw std::move(base).hint("free some space, or write to another disk (a job's runs: output_dir)");
+  if (error == EFBIG)
+    throw std::move(base).hint("the file reached a limit of size: raise it (ulimit -f), or write to a file system that holds larger files");
   throw base;
 }
 
@@ -131,10 +133,14 @@ void sync_directory(const std::string& path) {
 }
 
 void write_file_durably(const std::string& path, std::string_view content) {
+  write_file_durably(path, [&](OutputFile& file) { file.write(content); });
+}
+
+void write_file_durably(const std::string& path, const std::function<void(OutputFile&)>& write) {
   std::string temporary = temporary_of(path);
   try {
     OutputFile file(temporary);
-    file.write(content);
+    write(file);
     file.sync_and_close();
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail(ErrorKind::environment, path, "replace", errno);
   } catch (...) {

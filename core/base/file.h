@@ -51,10 +51,6 @@ class MappedFile {
   int64_t size_ = 0;
 };
 
-// Replaces `path` with `content`: temporary sibling, fsync, rename, fsync of the folder. After it returns the new
-// content survives a power loss; if it throws Error(environment), the old file is untouched and no litter is left.
-void write_file_durably(const std::string& path, std::string_view content);
-
 // An append-or-create output file whose every error is reported, also those of close and fsync.
 class OutputFile {
  public:
@@ -72,6 +68,11 @@ class OutputFile {
   std::string path_;
   int descriptor_ = -1;
 };
+
+// Replaces `path` with `content`, or with what `write` writes: temporary sibling, fsync, rename, fsync of the folder.
+// After it returns the new content survives a power loss; if it throws, the old file is untouched and no litter is left.
+void write_file_durably(const std::string& path, std::string_view content);
+void write_file_durably(const std::string& path, const std::function<void(OutputFile&)>& write);
 
 void sync_directory(const std::string& path);
 // Creates the folder and its parents. Throws Error(environment).

@@ -30,6 +30,8 @@ bool matches(std::string_view pattern, std::string_view text) {
   return false;
 }
 
+bool has_dot(std::string_view name) { return name.find('.') != std::string_view::npos; }
+
 std::vector<std::string> trimmed_parts(std::string_view text, char separator) {
   std::vector<std::string> parts;
   for (const std::string& part : split(text, separator)) parts.emplace_back(trim(part));
@@ -185,6 +187,16 @@ const ValueRule* rule_of(const std::string& key, const std::string& word) {
   return rule_for(foreign_value_rules(key), word);
 }
 
+// "write grpo" for GRPO; empty for a word that is no choice of the key, or one as it stands.
+std::string spelling_hint(const std::string& key, const std::string& word) {
+  const Field* field = find_field(rules_key(key));
+  if (!field) return "";
+  for (const auto* own : {&field->choices, &field->also})
+    for (const std::string& choice : *own)
+      if (choice != word && lower(choice) == lower(word)) return "write " + choice;
+  return "";
+}
+
 std::string said(const ValueRule& rule) {
   if (rule.sentence) return rule.text;
   return rule.text.empty() ? "leave it out" : "write " + rule.text;
@@ -245,8 +257,8 @@ const ForeignRow* find_foreign_row(const std::vector<std::string>& names, bool p
     if (auto found = index.exact.find(name); found != index.exact.end()) return found->second;
   if (!patterns) return nullptr;
   for (const std::string& name : names)
-    for (const auto& [pattern, row] : index.patterns)
-      if (matches(pattern, name)) return row;
+    for (const auto& [pattern, row] : index.patterns)  // vllm* is no pattern of keys below vllm
+      if (has_dot(pattern) == has_dot(name) && matches(pattern, name)) return row;
   return nullptr;
 }
 
@@ -265,7 +277,7 @@ std::string misspelt_foreign_key(const std::string& word) {
 
 std::string foreign_value_hint(const std::string& key, const std::string& value) {
   const ValueRule* rule = rule_of(key, value);
-  return rule ? said(*rule) : "";
+  return rule ? said(*rule) : spelling_hint(key, value);
 }
 
 std::string carried_value_hint(const std::string& key, const Node& value) {
@@ -274,6 +286,7 @@ std::string carried_value_hint(const std::string& key, const Node& value) {
   const std::string word = word_of(value);
   if (const ValueRule* rule = rule_of(key, word)) return said(*rule);
   if (is_blank(value)) return "leave it out";
+  if (std::string hint = spelling_hint(key, word); !hint.empty()) return hint;
   if (std::string hint = download_hint(*field, key, word); !hint.empty()) return hint;
   return misfit(*field, key, value);
 }

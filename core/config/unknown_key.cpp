@@ -87,6 +87,24 @@ std::vector<std::string> lookup_names(const std::string& key, const Place& place
   return names;
 }
 
+// forge's own section, not another tool's name for it nor one that stands for the whole job.
+bool own_section(const Place& place) { return place.path == place.section && !whole_job(place); }
+
+// The first part of a dotted key: "rollout" of rollout.server.url, "data" of data.train[].
+std::string root_of(const std::string& key) { return key.substr(0, key.find_first_of(".[")); }
+
+// Whether a name that is listed without a section, or that forge has in another one, means the same in this section.
+// A plain word (type, format, host) means something else in each of forge's own sections, and max_tokens and base_url
+// are the sampler's or the server's in those that say how completions are drawn and scored.
+bool means_the_same(const std::string& key, const std::string& leads_to, const Place& place) {
+  if (!own_section(place)) return true;
+  const std::string root = root_of(place.section);
+  if (root_of(leads_to) == root) return true;
+  if (key.find('_') == std::string::npos) return false;
+  const bool of_completions = root == "rollout" || root == "rewards" || root == "reward_mix";
+  return !of_completions || leads_to.empty();
+}
+
 bool is_section_of_a_job(const std::string& key) {
   const Field* field = find_field(key);
   return field && field->kind == FieldKind::section;
@@ -135,6 +153,7 @@ std::vector<std::string> homes_of(const std::string& key, const Place& place, co
     const bool same_name = dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.");
     if (same_name && (!value.is_map() || has_shape_of(*find_field(dotted), value))) homes.push_back(dotted);
   }
+  std::erase_if(homes, [&](const std::string& home) { return !means_the_same(key, home, place); });
   const bool foreign = place.path != place.section;
   if (foreign && place.known && whole_job(place) && is_section_of_a_job(key)) return {key};
   // In another tool's section a plain word (name, path, type) is that tool's own; max_steps is not.
@@ -169,6 +188,16 @@ bool leads_into(const std::string& name, const Place& place) {
   return whole_job(place) || find_foreign_row({name})->key.starts_with(place.section + ".");
 }
 
+// The row of a key; one that is listed by its name alone only where the name means the same.
+const ForeignRow* row_of(const std::string& key, const Place& place, bool patterns) {
+  std::vector<std::string> names = lookup_names(key, place);
+  const std::string bare = names.back();
+  names.pop_back();
+  if (const ForeignRow* row = find_foreign_row(names, patterns)) return row;
+  const ForeignRow* row = find_foreign_row({bare}, patterns);
+  return row && means_the_same(key, row->key, place) ? row : nullptr;
+}
+
 struct Help {
   std::string text;    // empty if there is none
   bool guess = false;  // the name is assumed to be a misspelling
@@ -194,15 +223,15 @@ Help help(const std::string& key, const Node& value, const Place& place) {
   const std::string meant = misspelt(key, value, place);
   const Help guess{"did you mean \"" + (own ? "" : prefix) + meant + "\"?", true};
   if (!meant.empty() && is_section_of_a_job(prefix + meant, value)) return guess;
-  const std::vector<std::string> names = lookup_names(key, place);
-  if (const ForeignRow* row = find_foreign_row(names)) return {row_hint(*row, key, value, place)};
+  if (const ForeignRow* row = row_of(key, place, false)) return {row_hint(*row, key, value, place)};
+  if (!meant.empty() && own_section(place)) return guess;
   const std::vector<std::string> here = names_of(fields_of(place.section));
   if (!own && !prefix.empty() && place.known && std::find(here.begin(), here.end(), key) != here.end())
     return {"it is " + prefix + key + value_hint(prefix + key, value)};
   if (std::vector<std::string> homes = homes_of(key, place, value); !homes.empty())
     return {"it is " + alternatives(homes) + (homes.size() == 1 ? value_hint(homes[0], value) : "")};
   if (!meant.empty()) return guess;
-  if (const ForeignRow* row = find_foreign_row(names, true)) return {row_hint(*row, key, value, place)};
+  if (const ForeignRow* row = row_of(key, place, true)) return {row_hint(*row, key, value, place)};
   if (std::string other = misspelt_foreign_key(key); !other.empty() && leads_into(other, place))
     return {"did you mean \"" + other + "\"? " + foreign_hint(*find_foreign_row({other}), other, value)};
   return {};
@@ -242,8 +271,7 @@ class Explainer {
     inner.path =
         (place.path.empty() ? "" : place.path + ".") + member.key + (member.value.is_list() ? "[]" : "");
     inner.other_peft_method = has_other_peft_method(member.value);
-    const std::vector<std::string> names = lookup_names(member.key, place);
-    const ForeignRow* row = find_foreign_row(names, true);
+    const ForeignRow* row = row_of(member.key, place, true);
     if (!row) {
       inner.known = place.known && whole_job(place) && is_section_of_a_job(member.key);
       inner.section = inner.known ? member.key : "";

@@ -92,8 +92,88 @@ std::string adapted_head(const Contents& contents) {
   return "";
 }
 
+bool is_lora(const Json& config) { return config.value("peft_type", Json("LORA")) == "LORA"; }
+
+bool is_set(const Json& config, const char* key) {
+  const auto value = config.find(key);
+  return value != config.end() && !value->is_null() && !value->empty();
+}
+
+// The rank of each module by adapter_config.json: what the model's modules get, or r for all where the model is not at
+// hand and the settings say no other. Empty if that cannot be told.
+std::map<std::string, int64_t> stated_ranks(const std::string& folder, const Json& config, const Contents& contents,
+                                            const std::optional<ModelSpec>& base) {
+  std::map<std::string, int64_t> ranks;
+  if (base) {
+    refusal_of([&] {
+      for (const AdapterSite& site : sites_of(read_adapter_config(folder), *base))
+        ranks[std::string(kPeft) + site.adapter] = site.rank * std::max<int64_t>(1, site.experts);
+    });
+  } else if (!is_set(config, "rank_pattern") && !is_set(config, "target_parameters")) {
+    for (const auto& [module, factors] : contents.factors) ranks[module] = config.value("r", int64_t{8});
+  }
+  return ranks;
+}
+
+// Tried with PEFT 0.21: a rank below 1 and factors of another shape are refused.
+void judge_ranks(const std::string& folder, const Json& config, const Contents& contents, const std::optional<ModelSpec>& base,
+                 AdapterCheck& check) {
+  const Json r = config.value("r", Json(8));
+  if (!r.is_number_integer() || r < 1) {
+    check.faults.push_back("adapter_config.json: r is " + dump_json(r).substr(0, 60) +
+                           ", expected a whole number from 1: forge and PEFT refuse it");
+    return;
+  }
+  int64_t differ = 0;
+  std::string first;
+  for (const auto& [module, rank] : stated_ranks(folder, config, contents, base)) {
+    const auto found = contents.factors.find(module);
+    if (found == contents.factors.end() || found->second.a.empty() || found->second.a[0] == rank) continue;
+    if (++differ == 1)
+      first = module + " has rank " + std::to_string(found->second.a[0]) + ", adapter_config.json says " + std::to_string(rank);
+  }
+  if (differ > 0)
+    check.faults.push_back(first + (differ > 1 ? " (and " + format_count(differ - 1) + " more)" : "") +
+                           ": forge and PEFT refuse it, and others scale the update by the wrong rank");
+}
+
+// Tried with PEFT 0.21: a saved module without its weight is refused, if the model has that module. The head of a
+// model with scores is listed under both names that transformers has for it.
+void judge_saved_modules(const Json& config, const Contents& contents, const std::optional<ModelSpec>& base, AdapterCheck& check) {
+  if (!is_set(config, "modules_to_save") || !config["modules_to_save"].is_array()) return;
+  for (const Json& item : config["modules_to_save"]) {
+    const std::string name = item.is_string() ? item.get<std::string>() : "";
+    const auto belongs = [&](const std::string& tensor) { return ("." + tensor).find("." + name + ".") != std::string::npos; };
+    const bool head_of_scores = config.value("task_type", Json()) == "SEQ_CLS" && (name == "score" || name == "classifier");
+    if (name.empty() || head_of_scores || std::any_of(contents.others.begin(), contents.others.end(), belongs)) continue;
+    const std::string missing = "adapter_config.json: modules_to_save names " + name + ", and no tensor here is its weight";
+    if (!base) {
+      check.warnings.push_back(missing + ": PEFT refuses it if the model has such a module");
+      continue;
+    }
+    const std::vector<Parameter> all = run_parameters(*base, {}, Quantization::none);
+    if (std::any_of(all.begin(), all.end(), [&](const Parameter& parameter) { return belongs(parameter.name); }))
+      check.faults.push_back(missing + ": forge, PEFT and vLLM refuse it");
+  }
+}
+
+// What adapter_config.json says against what the tensors are.
+void judge_settings(const std::string& folder, const Json& config, const Contents& contents, const std::optional<ModelSpec>& base,
+                    AdapterCheck& check) {
+  if (!is_lora(config)) {
+    if (!contents.factors.empty())
+      check.faults.push_back("adapter_config.json: peft_type is " + dump_json(config["peft_type"]).substr(0, 60) +
+                             ", and the tensors are LoRA's: forge refuses it, and PEFT passes the tensors over");
+    return;
+  }
+  judge_ranks(folder, config, contents, base, check);
+  judge_saved_modules(config, contents, base, check);
+}
+
 std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
+  if (!is_lora(config)) return "it reads LoRA only";
   if (config.value("use_dora", Json(false)) == true) return "it does not read DoRA";
+  if (is_set(config, "modules_to_save")) return "it refuses modules_to_save";
   if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";
   if (!contents.others.empty()) return "it reads low-rank factors only, and there is " + contents.others[0];
   if (const std::string head = adapted_head(contents); !head.empty()) return "it reads no factors of " + head;
@@ -102,6 +182,7 @@ std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Co
 }
 
 std::string llama_cpp_refusal(const Json& config, const Contents& contents, const std::optional<ModelSpec>& base) {
+  if (!is_lora(config)) return "its GGUF adapters are LoRA's";
   if (config.value("use_dora", Json(false)) == true) return "a LoRA GGUF has no place for DoRA's magnitudes (forge export --gguf merges)";
   if (!contents.others.empty())
     return "a LoRA GGUF has no place for " + contents.others[0] + " (forge export --gguf merges)";
@@ -130,6 +211,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   if (!weights_fault.empty()) check.faults.push_back(weights_fault);
   judge_factors(contents, check);
   const bool whole = config_fault.empty() && weights_fault.empty();
+  if (whole) judge_settings(folder, config, contents, base, check);
   const std::string forge_refusal = !whole ? "" : refusal_of([&] {
     const AdapterFile file = read_adapter_config(folder);
     if (!base) return;

@@ -185,9 +185,10 @@ std::vector<std::string> shard_names(const std::string& index_path) {
 
 void require_link_inside(const std::string& path, const std::string& folder) {
   std::error_code error;
-  const fs::path target = fs::canonical(path, error),
-                 home = fs::canonical(folder.empty() ? "." : folder, error);
+  const fs::path target = fs::canonical(path, error);
   if (error) return;  // opening it says why
+  const fs::path home = fs::canonical(folder.empty() ? "." : folder, error);
+  if (error) return;
   const bool snapshot = home.parent_path().filename() == "snapshots";
   if (inside(target, home) || (snapshot && inside(target, home.parent_path().parent_path() / "blobs")))
     return;

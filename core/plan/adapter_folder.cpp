@@ -200,6 +200,11 @@ namespace {
 
 Json read_config(const std::string& folder) {
   const std::string path = config_path(folder);
+  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected that of an adapter");
+  std::error_code error;
+  if (std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::not_found)
+    throw Error(ErrorKind::environment, folder + ": holds no adapter_config.json, expected the folder of a PEFT adapter")
+        .hint("a run's is RUN/adapter, a checkpoint's CHECKPOINT/adapter");
   require_link_inside(path, folder);
   Json json = parse_json(read_file(path, kLargestConfig, ErrorKind::environment), path, ErrorKind::environment);
   if (!json.is_object()) throw fault(path, "expected an object");

@@ -121,6 +121,27 @@ TEST_CASE("a key of forge is never answered by another tool's meaning of the sam
     }
 }
 
+TEST_CASE("a sentence of the table that lists what forge has leaves nothing out") {
+  // "forge has A, B and C": the words of a choice that begins with A and B.
+  static const std::regex list(R"(forge has ((?:[a-z_0-9]+, )*[a-z_0-9]+ and [a-z_0-9]+))");
+  int64_t lists = 0;
+  const auto check = [&](const std::string& key, const std::string& text) {
+    for (const std::smatch& found : all_matches(text, list)) {
+      const Field* field = find_field(key);
+      if (!field || field->kind != FieldKind::choice) continue;
+      const std::string said = " " + std::regex_replace(found[1].str(), std::regex(","), "") + " ";
+      ++lists;
+      for (const std::string& choice : field->choices) {
+        INFO(key << ": " << text);
+        if (choice != "none") CHECK_THAT(said, Catch::Contains(" " + choice + " "));
+      }
+    }
+  };
+  for (const std::string& key : dotted_keys(job_fields()))
+    for (const ValueRule& rule : foreign_value_rules(key)) check(key, rule.text);
+  CHECK(lists > 3);
+}
+
 TEST_CASE("keys and values that the table proposes are taken by forge") {
   for (const ForeignRow& row : foreign_rows()) {
     INFO(join(row.keys, ", ") << ": " << row.note);

@@ -168,7 +168,7 @@ const Case kTransformers[] = {
     {"push_to_hub: true", "has no counterpart: forge uploads nothing"},
     {"hub_model_id: me/model", "has no counterpart: forge uploads nothing"},
     {"gradient_checkpointing_kwargs: {use_reentrant: false}",
-     "is train.activation_checkpointing here; it accepts only none, selective or full"},
+     "is train.activation_checkpointing here; one word says what is computed again"},
     {"torch_dtype: bfloat16", "is train.precision here; write bf16"},
     {"attn_implementation: flash_attention_2", "has no counterpart: provider chooses the kernels"},
     {"training_args: {learning_rate: 1e-4}", "training_args.learning_rate: it is optimizer.learning_rate"},
@@ -180,7 +180,21 @@ const Case kTransformers[] = {
     {"max_seq_length: 2048", "is data.max_length here"},
     {"packing_strategy: bfd", "is data.packing here; nothing is padded"},
     {"completion_only_loss: true", "is objective.train_on here; write completion"},
-    {"use_vllm: true", "has no counterpart yet: forge has no such setting"},
+    {"use_vllm: true", "is rollout.provider here; write http, with rollout.server.url"},
+    {"use_vllm: false", "is rollout.provider here; leave it out"},
+    {"vllm_mode: colocate", "is rollout.provider here; write here"},
+    {"vllm_server_host: 10.0.0.1", "is rollout.server.url here; http://HOST:PORT/v1"},
+    {"vllm_server_base_url: http://x:8000", "is rollout.server.url here; up to and with /v1"},
+    {"vllm_gpu_memory_utilization: 0.3", "has no counterpart: a server of completions is started apart"},
+    {"reward_model_path: rm", "is rewards here; {type: model, path: FOLDER}"},
+    {"sft_model_path: models/m", "is model.path here"},
+    {"max_tool_calling_iterations: 3", "is rollout.tools.max_turns here; it counts the model's turns"},
+    {"log_completions: true", "has no counterpart: the run folder keeps every completion"},
+    {"lmbda: 0.5", "has no counterpart yet: distillation"},
+    {"trainer_type: GRPO", "is objective.type here; write grpo"},
+    {"use_muon: true", "is optimizer.type here; write muon"},
+    {"train_from_scratch: true", "is model.init here; write random"},
+    {"max_prompt_len: 512", "is data.max_prompt_length here"},
     {"beta: 0.1", "is objective.beta here"},
     {"precompute_ref_log_probs: true", "is objective.reference_cache here"},
     {"rpo_alpha: 1", "is objective.nll_weight here"},
@@ -234,7 +248,7 @@ const Case kTorchtune[] = {
     {"loss: {_component_: torchtune.modules.loss.LinearCrossEntropyLoss}", "is objective.type here; leave it out"},
     {"loss: {_component_: torchtune.rlhf.loss.DPOLoss}", "is objective.type here; write dpo"},
     {"loss: {_component_: torchtune.dev.rl.loss.GRPOLoss}", "is objective.type here; write grpo"},
-    {"loss: {_component_: torchtune.rlhf.loss.PPOLoss}", "this way of training is not in this version"},
+    {"loss: {_component_: torchtune.rlhf.loss.PPOLoss}", "is objective.type here; write ppo"},
     {"loss: {label_smoothing: 0.1}", "is objective.label_flip here"},
     {"loss: {epsilon: 0.2}", "is objective.clip_low here; write objective.clip_high too"},
     {"loss: {kl_coeff: 0.01}", "is objective.kl.weight here"},
@@ -349,6 +363,63 @@ const Case kOthers[] = {
 };
 
 // Values of other tools in forge's own keys.
+// Also of OpenRLHF, whose flags have the same words.
+const Case kVerl[] = {
+    {"data: {train_files: a.jsonl, val_files: b.jsonl}", "data.val_files: val_files is data.eval here"},
+    {"data: {prompt_key: question}", "is data.train[].columns here; write columns: {prompt: NAME}"},
+    {"data: {tokenizer: null}", "has no counterpart: the tokenizer is the model's own"},
+    {"actor_rollout_ref: {hybrid_engine: true}", "hybrid_engine has no counterpart: forge decides it"},
+    {"actor_rollout_ref: {model: {path: /m}}", "actor_rollout_ref.model.path: it is model.path"},
+    {"actor_rollout_ref: {model: {lora_rank: 64}}", "lora_rank is adapter.rank here"},
+    {"actor_rollout_ref: {actor: {strategy: fsdp}}", "strategy has no counterpart: forge trains on one device"},
+    {"actor_rollout_ref: {actor: {ppo_micro_batch_size_per_gpu: 4}}", "is train.micro_batch_size here"},
+    {"actor_rollout_ref: {actor: {kl_loss_type: low_var_kl}}", "is objective.kl.estimator here; write k3"},
+    {"actor_rollout_ref: {actor: {optim: {lr: 1e-6}}}", "optim.lr: lr is optimizer.learning_rate here"},
+    {"actor_rollout_ref: {actor: {optim: {lr_warmup_steps_ratio: 0.1}}}", "is schedule.warmup_ratio here"},
+    {"actor_rollout_ref: {actor: {policy_loss: {loss_mode: vanilla}}}", "is objective.type here; write grpo"},
+    {"actor_rollout_ref: {rollout: {n: 5}}", "rollout.n: n is rollout.samples_per_prompt here"},
+    {"actor_rollout_ref: {rollout: {name: vllm}}", "name is rollout.provider here; write http"},
+    {"actor_rollout_ref: {rollout: {response_length: 64}}", "is rollout.max_new_tokens here"},
+    {"actor_rollout_ref: {rollout: {top_p: 0.9}}", "has no counterpart yet: rollouts are drawn from every token"},
+    {"actor_rollout_ref: {rollout: {multi_turn: {max_assistant_turns: 3}}}", "is rollout.tools.max_turns here"},
+    {"actor_rollout_ref: {rollout: {val_kwargs: {n: 1}}}", "evaluation prompts are answered greedily"},
+    {"actor_rollout_ref: {ref: {fsdp_config: {}}}", "has no counterpart: forge trains on one device"},
+    {"critic: {cliprange_value: 0.5}", "is objective.value.clip here"},
+    {"trainer: {total_training_steps: 10}", "is train.max_steps here"},
+    {"trainer: {val_before_train: true}", "is eval.at_start here"},
+    {"trainer: {default_local_dir: out}", "is output_dir here"},
+    {"prompt_data: a.jsonl", "is data.train here"},
+    {"acc_steps: 4", "is train.global_batch_size here"},
+    {"adam_offload: true", "has no counterpart: the optimizer's state stays on the device"},
+    {"remote_rm_url: http://x/score", "is rewards here; a server that scores is {type: http, url: URL}"},
+    {"remote_rm_url: reward.py", "is rewards here; a function of your own is {type: command}"},
+    {"reward_pretrain: rm", "is rewards here; {type: model, path: FOLDER}"},
+    {"agent_func_path: agent.py", "is rollout.tools.command here"},
+};
+
+// A name in one of forge's own sections, where it often means something else than elsewhere.
+const Case kOwnSections[] = {
+    {"rollout: {max_tokens: 64}", "is rollout.max_new_tokens here"},
+    {"rollout: {base_url: http://x/v1}", "is rollout.server.url here"},
+    {"rollout: {temprature: 1}", "did you mean \"temperature\"?"},
+    {"rollout: {tools: {max_steps: 3}}", "is rollout.tools.max_turns here"},
+    {"rollout: {server: {host: x}}", "is rollout.server.url here; http://HOST:PORT/v1"},
+    {"rollout: {server: {port: 8000}}", "is rollout.server.url here; http://HOST:PORT/v1"},
+    {"rollout: {server: {model: m}}", "has no counterpart: the model is that of model.path"},
+    {"objective: grpo\nrollout: {provider: vllm}", "rollout.provider: write http, with rollout.server.url"},
+    {"rewards: [{type: model, model: rm}]", "is rewards[].path here"},
+    {"checkpoint: {format: safetensors}", "has no counterpart: what is written is safetensors"},
+    {"model: {format: gguf}", "known here: path"},
+    {"data: {type: chat}", "known here: train"},
+    {"data: {format: messages}", "it is data.train.format or data.eval.format"},
+    {"data: {max_tokens: 512}", "is data.max_length here; of one example"},
+    {"objective: {epsilon: 0.2}", "is objective.clip_low here"},
+    {"objective: {temperature: 0.9}", "is rollout.temperature here"},
+    {"hardware: {gpus: 2}", "is hardware.device here; forge trains on one device"},
+    {"data: {max_steps: 3}", "it is train.max_steps"},
+    {"model: {learning_rate: 1}", "it is optimizer.learning_rate"},
+};
+
 const Case kValues[] = {
     {"train: {precision: float16}", "train.precision: write fp16"},
     {"train: {precision: bfloat16}", "train.precision: write bf16"},
@@ -393,7 +464,25 @@ TEST_CASE("keys of LLaMA-Factory") { check(kLlamaFactory); }
 TEST_CASE("keys of transformers, TRL and alignment-handbook") { check(kTransformers); }
 TEST_CASE("keys of torchtune") { check(kTorchtune); }
 TEST_CASE("keys of ms-swift, litgpt, Unsloth, ModelForge, OpenRLHF and PEFT") { check(kOthers); }
+TEST_CASE("keys of verl and OpenRLHF") { check(kVerl); }
+TEST_CASE("keys of other tools in forge's own sections") { check(kOwnSections); }
 TEST_CASE("values of other tools in forge's keys") { check(kValues); }
+
+TEST_CASE("a name of how completions are drawn or scored is never answered by another section's") {
+  for (const std::string& dotted : dotted_keys(job_fields())) {
+    const std::string name = dotted.substr(dotted.rfind('.') + 1);
+    for (const std::string section : {"rollout", "rollout.server", "rollout.tools", "rewards"}) {
+      if (find_field(section + "." + name)) continue;
+      const std::string text = section == "rewards"         ? "rewards: [{type: exact, " + name + ": 1}]"
+                               : section.size() > 7 ? "rollout: {" + section.substr(8) + ": {" + name + ": 1}}"
+                                                    : "rollout: {" + name + ": 1}";
+      INFO(text);
+      const std::string said = hint(text);
+      const size_t home = said.find(": it is ");
+      CHECK((home == std::string::npos || starts_with(said.substr(home + 8), section.substr(0, 7))));
+    }
+  }
+}
 
 TEST_CASE("nothing is added to a hint that needs nothing") {
   CHECK(hint("pref_loss: ipo") == "pref_loss: pref_loss is objective.loss here");

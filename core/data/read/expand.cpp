@@ -109,15 +109,23 @@ std::vector<std::string> files_in(const std::string& folder) {
   return files;
 }
 
+// A job's paths are absolute by now; those of the command line are as they were written.
+std::string starting_hint(const std::string& path) {
+  return fs::path(path).is_absolute() ? "relative paths start at the job file's folder, those of --set in the working directory"
+                                      : "relative paths start in the working directory";
+}
+
 std::vector<std::string> files_of(const std::string& path) {
   std::error_code ignored;
   const auto status = fs::status(path, ignored);
   if (fs::is_directory(status)) return files_in(path);
-  if (fs::exists(status) || path.find_first_of("*?[") == std::string::npos) return {path};
+  if (fs::exists(status)) return {path};
+  if (path.find_first_of("*?[") == std::string::npos)
+    throw Error(ErrorKind::data, seen_path(path) + ": no such file").hint(starting_hint(path));
   std::vector<std::string> files = Glob().files(path);
   if (files.empty())
     throw Error(ErrorKind::data, seen_path(path) + ": no file matches the pattern")
-        .hint("relative paths start at the job file's folder");
+        .hint(starting_hint(path));
   return files;
 }
 

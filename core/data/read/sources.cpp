@@ -243,8 +243,7 @@ SourceKind source_kind(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (!std::filesystem::exists(status))
-    throw Error(ErrorKind::data, path + ": no such file")
-        .hint("relative paths start at the job file's folder");
+    throw Error(ErrorKind::data, path + ": no such file");
   if (std::filesystem::is_directory(status))
     throw Error(ErrorKind::data, path + ": is a folder, expected a file");
   if (!std::filesystem::is_regular_file(status))
