@@ -324,6 +324,11 @@ void discard_run(const std::string& folder) {
   if (error) throw Error(ErrorKind::environment, aside + ": cannot remove the old run: " + error.message());
 }
 
+std::string result_of(const std::string& folder) {
+  if (file_exists(folder + "/adapter/adapter_model.safetensors")) return folder + "/adapter";
+  return file_exists(folder + "/model/model.safetensors") ? folder + "/model" : "";
+}
+
 std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged) {
   std::vector<int64_t> steps;
   RunPaths paths{folder};

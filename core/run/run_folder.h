@@ -76,6 +76,8 @@ void discard_run(const std::string& folder);
 std::string discarded_path(const std::string& folder);
 constexpr const char* kDiscarded = ".discarded";
 
+// The folder of a run's trained adapter or model, once it is there; else empty.
+std::string result_of(const std::string& folder);
 // Sorted names of what lies in a folder; none where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder);
 

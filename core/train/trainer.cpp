@@ -179,9 +179,7 @@ class Trainer {
                             set_checkpoint_aside(request_.run_folder, *step));
     }
     // Starting over would replace what the run had reached.
-    const bool full = request_.plan.job.adapter.type == AdapterType::none;
-    const std::string result = request_.run_folder + (full ? "/model" : "/adapter");
-    if (file_exists(result + (full ? "/model.safetensors" : "/adapter_model.safetensors")))
+    if (const std::string result = result_of(request_.run_folder); !result.empty())
       throw Error(ErrorKind::environment, request_.run_folder + ": none of its checkpoints can be read, so nothing continues it")
           .hint("its result, " + result + ", is untouched; another job may begin with it (adapter.init_from, or model.path), and "
                 "--fresh starts this one over");
