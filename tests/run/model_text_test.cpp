@@ -109,9 +109,9 @@ TEST_CASE("template variables reach the template, and the stored one keeps them"
   CHECK(shown(result.path(), {"auto", {{"thinking", false}}}, nullptr) ==
         "a \"b\"\n<|im_end|> %} é does not hello");
 
-  CHECK(shown(model.path(), {"auto", {}, result.path()}, nullptr) ==
+  CHECK(shown(model.path(), {.folder = result.path()}, nullptr) ==
         expected);  // an adapter's beside its base
-  CHECK(shown(model.path(), {"auto", {}, result.path()}, tools) == "tools: " + expected);
+  CHECK(shown(model.path(), {.folder = result.path()}, tools) == "tools: " + expected);
 
   // Special tokens come with every tokenizer.
   CHECK(with_variables("{{ bos_token }}", {{"bos_token", std::string("<s>")}}) ==
