@@ -80,7 +80,7 @@ def train(request):
     for name in ("model/model.safetensors", "model/config.json") if full else \
             ("adapter/adapter_model.safetensors", "adapter/adapter_config.json"):
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
+        (folder / name).write_bytes((2).to_bytes(8, "little") + b"{}" if name.endswith(".safetensors") else b"")  # no tensors
     if not full:
         config = {"peft_type": "LORA", "r": plan["job"]["adapter"]["rank"], "lora_alpha": 8, "target_modules": ["q_proj"]}
         (folder / "adapter/adapter_config.json").write_text(json.dumps(config))
