@@ -12,6 +12,7 @@
 #include "core/graph/ops.h"
 #include "core/graph/print.h"
 #include "core/graph/recompute.h"
+#include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -19,19 +20,7 @@ namespace {
 
 ModelSpec tiny() { return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama"); }
 
-// The spec of a variant of tests/fixtures/tiny-variants.
-ModelSpec variant(const std::string& name) {
-  const std::string folder = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/";
-  const auto read = [&](const std::string& path) {
-    return parse_json(read_file(folder + path, 1 << 20, ErrorKind::environment), path,
-                      ErrorKind::environment);
-  };
-  Json config = read("tiny-llama/config.json");
-  const Json recipe = read("tiny-variants/" + name + ".json");
-  for (const auto& [key, value] : recipe.at("config").items())
-    value.is_null() ? static_cast<void>(config.erase(key)) : static_cast<void>(config[key] = value);
-  return model_spec_from_config(config, name);
-}
+ModelSpec variant(const std::string& name) { return model_spec_from_config(variant_config(name), name); }
 
 AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
   AdapterConfig adapter;

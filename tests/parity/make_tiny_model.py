@@ -398,7 +398,7 @@ VARIANT_CONFIGS = {
     "deepseek-v2": LLAMAS_OWN
     | family("deepseek_v2", "DeepseekV2ForCausalLM")
     | LATENT
-    | {"q_lora_rank": None, "n_routed_experts": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 1.3},
+    | {"n_routed_experts": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 1.3},
     "deepseek-v2-groups": LLAMAS_OWN
     | family("deepseek_v2", "DeepseekV2ForCausalLM")
     | LATENT
@@ -466,6 +466,10 @@ VARIANT_CONFIGS = {
 SEEDS = {"gpt-oss": 300}
 
 
+# Settings that a config.json states as null: where they are missing they are something else.
+NULLS = {"deepseek-v2": ["q_lora_rank"]}
+
+
 def write_variants() -> None:
     shutil.rmtree(VARIANTS, ignore_errors=True)
     VARIANTS.mkdir(parents=True)
@@ -473,6 +477,7 @@ def write_variants() -> None:
     base_json = json.loads((BASE / "config.json").read_text())
     for seed, (name, keys) in enumerate(VARIANT_CONFIGS.items(), start=200):
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
+        merged |= dict.fromkeys(NULLS.get(name, ()))
         weights = random_weights(AutoConfig.for_model(**merged), SEEDS.get(name, seed))
         if merged["model_type"] == "gpt_neox":  # as its files say, which transformers 5 renames when it reads them
             weights = {n.replace("lm_head.", "embed_out."): t for n, t in weights.items()}
@@ -488,6 +493,8 @@ def write_variants() -> None:
             changed.pop("embed_out.weight", None)
         changed = {n: t for n, t in changed.items() if n not in removed}
         recipe = {"config": keys, "remove": removed}
+        if name in NULLS:
+            recipe["null"] = NULLS[name]
         (VARIANTS / f"{name}.json").write_text(json.dumps(recipe, indent=2) + "\n")
         if changed:
             save_file(changed, VARIANTS / f"{name}.safetensors", metadata={"format": "pt"})

@@ -12,6 +12,7 @@
 #include "core/plan/rate_models.h"
 #include "core/plan/rates.h"
 #include "core/plan/step_time.h"
+#include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -127,27 +128,18 @@ TEST_CASE("every op of every family under fused has a rate, with and without an 
     kinds_of(model.spec, RateAdapter::none, measured);
     for (const RateAdapter adapter : rate_adapters(model)) kinds_of(model.spec, adapter, measured);
   }
-  const std::string fixtures = FORGE_SOURCE_DIR "/tests/fixtures/";
-  const Json base = parse_json(read_file(fixtures + "tiny-llama/config.json", 1 << 20, ErrorKind::environment), "base", ErrorKind::internal);
   int64_t seen = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(fixtures + "tiny-variants")) {
+  for (const auto& entry : std::filesystem::directory_iterator(FORGE_SOURCE_DIR "/tests/fixtures/tiny-variants")) {
     if (entry.path().extension() != ".json") continue;
-    const std::string text = read_file(entry.path().string(), 1 << 20, ErrorKind::environment);
-    const Json recipe = parse_json(text, entry.path().string(), ErrorKind::internal);
-    Json config = base;
-    for (const auto& [key, value] : recipe.at("config").items())
-      if (value.is_null())
-        config.erase(key);
-      else
-        config[key] = value;
-    const ModelSpec spec = model_spec_from_config(config, entry.path().string());
+    const std::string name = entry.path().stem().string();
+    const ModelSpec spec = model_spec_from_config(variant_config(name), name);
     if (spec.num_experts > 0) continue;  // trains under reference
     ++seen;
     for (const RateAdapter adapter : {RateAdapter::none, RateAdapter::lora, RateAdapter::dora}) {
       std::set<std::string> kinds;
       kinds_of(spec, adapter, kinds);
       for (const std::string& kind : kinds) {
-        INFO(entry.path().stem().string() << " has " << kind);
+        INFO(name << " has " << kind);
         CHECK(measured.contains(kind));
       }
     }
