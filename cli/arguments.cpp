@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/foreign.h"
@@ -88,7 +89,7 @@ std::string instead_of(const Command& command, const std::string& option) {
 
 void reject_unknown(const Command& command, const std::vector<std::string>& unknown) {
   if (unknown.empty()) return;
-  if (unknown[0][0] != '-') throw usage_error(command, "unexpected argument \"" + unknown[0] + "\"");
+  if (unknown[0][0] != '-') throw usage_error(command, "unexpected argument " + show_name(unknown[0]));
   std::vector<std::string> names;
   for (const Option& option : all_options(command)) names.push_back(option.name);
   std::string name = unknown[0].substr(0, unknown[0].find('='));
@@ -106,8 +107,16 @@ void check_operands(const Command& command, const std::vector<std::string>& oper
   if (count < command.least_operands)
     throw usage_error(command, name + ": expected " + command.operands + ", got nothing");
   if (count > command.most_operands)
-    throw usage_error(command, name + ": unexpected argument \"" + operands[command.most_operands] + "\"");
+    throw usage_error(command, name + ": unexpected argument " + show_name(operands[command.most_operands]));
 }
+
+// Names of files, cards and columns stand in messages and pages, where a line break would read as a line of forge's own.
+void require_one_line(const Command& command, const std::string& whose, const std::string& value) {
+  if (value.find_first_of("\n\r") == std::string::npos) return;
+  throw usage_error(command, std::string("forge ") + command.name + ": " + whose + show_name(value) + ": a line break in a name, expected none");
+}
+
+bool is_text(const Option& option) { return option.value == std::string_view("TEXT") || option.value == std::string_view("KEY=VALUE"); }
 
 std::string option_usage(const Option& option) {
   std::string usage = option.name;
@@ -143,12 +152,15 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
   if (help) return std::nullopt;
   reject_unknown(command, app.remaining());
   check_operands(command, operands);
+  for (const std::string& operand : operands) require_one_line(command, "", operand);
   std::map<std::string, std::vector<std::string>> values;
   for (size_t i = 0; i < options.size(); ++i) {
     if (!options[i].repeats && texts[i].size() > 1)
       throw usage_error(command,
                         std::string("forge ") + command.name + ": " + options[i].name + " is given twice");
     if (is_switch(options[i]) && parsed[i]->count() > 0) texts[i].push_back("true");
+    if (!is_text(options[i]))
+      for (const std::string& text : texts[i]) require_one_line(command, std::string(options[i].name) + " ", text);
     values[options[i].name] = texts[i];
   }
   return Arguments(std::move(operands), std::move(values));

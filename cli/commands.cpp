@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <vector>
 
+#include "core/base/printable.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "forge_build.h"
@@ -111,7 +112,7 @@ const Command& find_command(const std::string& name) {
     if (name == command->name) return *command;
     names.push_back(command->name);
   }
-  throw Error(ErrorKind::usage, "unknown command \"" + name + "\"" + meant_command(name, names))
+  throw Error(ErrorKind::usage, "unknown command " + show_name(name) + meant_command(name, names))
       .hint(where_to_go(name));
 }
 

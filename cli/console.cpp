@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include "core/base/printable.h"
 
-#include "core/data/report/show.h"
 
 namespace forge {
 namespace {

@@ -4,6 +4,7 @@
 #include "cli/data_html.h"
 #include "cli/faults.h"
 #include "cli/line.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/secrets.h"
 #include "core/data/report/pairs_text.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/data/report/show.h"
 #include "core/run/svg.h"

@@ -8,8 +8,8 @@
 #include "cli/console.h"
 #include "cli/engine_process.h"
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
-#include "core/data/report/show.h"
 #include "core/plan/hardware.h"
 #include "forge_build.h"
 

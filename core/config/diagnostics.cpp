@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/base/printable.h"
+
 namespace forge {
 namespace {
 
@@ -16,7 +18,7 @@ std::string lines_of(const std::vector<Diagnostic>& faults) {
 
 std::string Diagnostic::text() const {
   std::string result = Position{file, line, column}.text() + ": ";
-  if (!key.empty()) result += key + ": ";
+  if (!key.empty()) result += one_line(key) + ": ";
   result += message;
   if (!hint.empty()) result += " (" + hint + ")";
   return result;

@@ -511,7 +511,9 @@ std::vector<Field> optimizer_fields() {
           "linear layer's matrix and of each adapter factor by itself, and trains all else by adamw at the same rate. schedule_free is AdamW "
           "whose weights are averaged in place of a decaying schedule (schedule.type: constant).")
           .later({"sophia"}),
-      key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.").above(0),
+      key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.")
+          .above(0)
+          .when_unset("sft and pretrain `2e-4`, reward `1e-4` (all weights: `1e-5`), other objectives `1e-5` (all weights: `1e-6`)"),
       key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw, adamw_8bit, what muon trains by adamw), of the update and the momentum "
           "(lion), or of the average and the second moment (schedule_free); auto: 0.9 and 0.999, for lion 0.9 and 0.99.")
           .at_least(0)

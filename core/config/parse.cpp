@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/base/typo.h"
 #include "core/config/foreign.h"
@@ -221,8 +222,11 @@ void parse_value(const Node& node, const Field& field, void* object, const std::
   std::optional<FieldValue> value = ValueReader(field, key, faults).read(node);
   parsed.given[key] = node.at;
   if (!value) return;
-  if (auto* path = std::get_if<std::string>(&*value); path && field.path && resolve)
-    *path = resolve(*path, node.at);
+  if (auto* path = std::get_if<std::string>(&*value); path && field.path) {
+    if (path->find_first_of("\n\r") != std::string::npos)
+      faults.add(node.at, key, show_name(*path) + ": a line break in a path, expected none", "write it on one line; a file whose name has one: rename it");
+    if (resolve) *path = resolve(*path, node.at);
+  }
   field.set(object, std::move(*value));
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/config/names.h"
@@ -59,8 +60,8 @@ class Rules {
   }
 
   void name() {
-    if (safe_file_name(job_.name) && job_.name.find_first_of("\t\n\r") == std::string::npos) return;
-    fault("name", "\"" + job_.name + "\" cannot name a folder",
+    if (safe_file_name(job_.name) && std::none_of(job_.name.begin(), job_.name.end(), [](unsigned char c) { return std::iscntrl(c); })) return;
+    fault("name", show_name(job_.name) + " cannot name a folder",
           given("name") ? "no /, not . or .., not a leading -" : "set name: the file's own name will not do");
   }
 

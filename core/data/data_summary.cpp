@@ -1,8 +1,8 @@
 #include "core/data/data_summary.h"
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/data/report/show.h"
 #include "core/io/members.h"
 
 namespace forge {

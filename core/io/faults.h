@@ -31,8 +31,4 @@ class Faults {
   int64_t total_ = 0;
 };
 
-// A name from a file as it may stand in a message: at most 80 bytes, control characters and bad UTF-8 as
-// \xNN.
-std::string show_name(std::string_view name);
-
 }  // namespace forge

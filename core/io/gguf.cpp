@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/io/faults.h"
 #include "core/io/gguf_reader.h"

@@ -1,6 +1,7 @@
 #include "core/io/gguf_tensors.h"
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/io/architectures.h"
 #include "core/io/faults.h"

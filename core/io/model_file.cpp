@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
-#include "core/io/faults.h"
 #include "core/io/gguf_tensors.h"
 #include "core/io/pickle.h"
 #include "core/io/safetensors.h"

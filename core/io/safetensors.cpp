@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/io/faults.h"
 #include "core/io/json.h"

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/data/report/show.h"
 #include "core/families/adapter_sites.h"
 #include "core/run/export_files.h"
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <tuple>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
-#include "core/data/report/show.h"
 #include "core/run/report.h"
 #include "core/run/svg.h"
 

@@ -1,5 +1,6 @@
 #include "core/base/text.h"
 
+#include "core/base/printable.h"
 #include "core/base/typo.h"
 #include "tests/test.h"
 
@@ -56,4 +57,14 @@ TEST_CASE("valid_utf8 names the first bad byte") {
   CHECK_FALSE(valid_utf8("\xF4\x90\x80\x80"));  // past U+10FFFF
   CHECK_FALSE(valid_utf8("abc\xE2\x82", &bad));  // cut short
   CHECK(bad == 3);
+}
+
+TEST_CASE("what others wrote drives no terminal and ends no line") {
+  CHECK(printable("a\tb\nc ü") == "a\tb\nc ü");
+  CHECK(printable("a\x1b[2J\r\x7f\u0085") == "a\\x1b[2J\\x0d\\x7f\\x85");
+  CHECK(printable("invoice\u202Efdp.exe \u2066x\u2069 \u2028") == "invoice\\u202efdp.exe \\u2066x\\u2069 \\u2028");
+  CHECK(printable("“…” \u2065\u206A\u2027\u202F") == "“…” \u2065\u206A\u2027\u202F");
+  CHECK(show_name("a\nb\tc") == "\"a\\x0ab\\x09c\"");
+  CHECK(show_name("\xff\n\u202E") == "\"\\xff\\x0a\\xe2\\x80\\xae\"");
+  CHECK(show_name(std::string(79, 'a') + "üb") == "\"" + std::string(79, 'a') + "…\"");
 }

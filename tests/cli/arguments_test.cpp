@@ -35,6 +35,13 @@ TEST_CASE("Faults of a command line are named") {
   CHECK(error_of([] { parse({"a", "--gpu"}); }).find("--gpu") != std::string::npos);
 }
 
+TEST_CASE("A line break is refused in names and kept in texts") {
+  CHECK(error_of([] { parse({"a\nb.yaml"}); }) == "forge plan: \"a\\x0ab.yaml\": a line break in a name, expected none");
+  CHECK(error_of([] { parse({"a", "--gpu", "x\ry"}); }) == "forge plan: --gpu \"x\\x0dy\": a line break in a name, expected none");
+  CHECK(error_of([] { parse({"a", "b\nc"}); }) == "forge plan: unexpected argument \"b\\x0ac\"");
+  CHECK(parse({"a", "--set", "x=1\n2"}).texts("--set")[0] == "x=1\n2");
+}
+
 TEST_CASE("Help is asked for with -h and --help, also without operands") {
   CHECK(!parse_arguments(kCommand, {"--help"}));
   CHECK(!parse_arguments(kCommand, {"-h"}));

@@ -137,6 +137,11 @@ const Case kCases[] = {
     {"name: a/b\n", "job.yaml:4:7: name: \"a/b\" cannot name a folder (no /, not . or .., not a leading -)"},
     {"name: ..\n", "job.yaml:4:7: name: \"..\" cannot name a folder (no /, not . or .., not a leading -)"},
     {"name: ''\n", "job.yaml:4:7: name: the text is empty"},
+    {"name: \"a\\eb\"\n", "job.yaml:4:7: name: \"a\\x1bb\" cannot name a folder (no /, not . or .., not a leading -)"},
+    {"output_dir: \"a\\nb\"\n",
+     "job.yaml:4:13: output_dir: \"a\\x0ab\": a line break in a path, expected none (write it on one line; a file whose name has one: "
+     "rename it)"},
+    {"\"see\\nd\": 1\n", "job.yaml:4:1: see\\x0ad: unknown key (did you mean \"seed\"?)"},
     {"output_dir: {a: b}\n", "job.yaml:4:13: output_dir: a map of keys, expected text"},
     {"train: {precision: bf61}\n",
      "job.yaml:4:20: train.precision: \"bf61\" is not one of fp32, bf16, fp16 or auto (did you mean "

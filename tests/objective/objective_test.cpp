@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/config/field.h"
 #include "core/config/names.h"
 #include "core/io/json.h"
 #include "core/objective/dpo.h"
@@ -328,6 +329,20 @@ TEST_CASE("an answer equal to the reference's has reward 0 and the loss ln 2") {
   CHECK(found.loss == std::log(2.0));
   CHECK(found.metrics.at("reward_chosen").sum == 0);
   CHECK(found.metrics.at("reward_margin").sum == 0);
+}
+
+TEST_CASE("the page of keys states each objective's own learning rates") {
+  const auto stated = [](const Objective& row) {
+    const auto power = [](double rate) { return "`1e" + std::to_string(std::lround(std::log10(rate))) + "`"; };
+    return power(row.adapter_learning_rate) + " (all weights: " + power(row.full_learning_rate) + ")";
+  };
+  const std::string page = find_field("optimizer.learning_rate")->when_unset;
+  CHECK(page == "sft and pretrain `2e-4`, reward " + stated(objective_of(ObjectiveType::reward)) + ", other objectives " + stated(objective_of(ObjectiveType::dpo)));
+  for (size_t i = 0; i < names(ObjectiveType{}).size(); ++i) {
+    const Objective& row = objective_of(static_cast<ObjectiveType>(i));
+    if (row.adapter_learning_rate == 0 || row.type == ObjectiveType::reward) continue;
+    CHECK(stated(row) == stated(objective_of(ObjectiveType::dpo)));
+  }
 }
 
 TEST_CASE("objectives train on rows that they understand") {

@@ -1,8 +1,8 @@
 #include "core/data/report/show.h"
 
-#include <cstdio>
 #include <span>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -13,25 +13,6 @@ constexpr const char* kContext = "\x1b[2m";
 constexpr const char* kReset = "\x1b[0m";
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-    const bool c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;
-    const bool c0 = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-    if (!c0 && !c1) {
-      out += text[i];
-      continue;
-    }
-    char escape[8];
-    std::snprintf(escape, sizeof escape, "\\x%02x", c1 ? next : c);
-    out += escape;
-    i += c1;
-  }
-  return out;
-}
 
 std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer) {
   const Example example = data.example(index);

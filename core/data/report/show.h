@@ -17,9 +17,6 @@ std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& to
 // Every example, in order.
 void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out);
 
-// The text with C0, DEL and C1 control characters (U+0080 to U+009F) other than newline and tab as escapes.
-std::string printable(std::string_view text);
-
 // Where an example comes from, what it is and how long: "train.jsonl:12 (chosen): 85 tokens, 60 trained".
 std::string title_of(const DataSet& data, int64_t index);
 // The title, and on the following lines the text. Trained text is green and the rest
