@@ -5,7 +5,7 @@
 #include "core/base/text.h"
 #include "core/families/step.h"
 #include "core/graph/ops.h"
-#include "core/plan/fit.h"
+#include "core/plan/inventory.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
 

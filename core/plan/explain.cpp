@@ -10,7 +10,7 @@
 #include "core/data/report/pairs_text.h"
 #include "core/families/adapter_sites.h"
 #include "core/objective/objective.h"
-#include "core/plan/resolve.h"
+#include "core/plan/objective_plan.h"
 #include "core/plan/rollout_plan.h"
 #include "core/plan/value_plan.h"
 

@@ -4,7 +4,7 @@
 #include "core/config/names.h"
 #include "core/graph/print.h"
 #include "core/plan/explain.h"
-#include "core/plan/fit.h"
+#include "core/plan/inventory.h"
 
 namespace forge {
 

@@ -4,12 +4,14 @@
 
 #include "core/config/job_json.h"
 #include "core/data/batch/order.h"
+#include "core/objective/objective.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/fit.h"
 #include "core/plan/judge_plan.h"
-#include "core/objective/objective.h"
+#include "core/plan/objective_plan.h"
 #include "core/plan/resolve.h"
 #include "core/plan/rollout_plan.h"
+#include "core/plan/warnings.h"
 
 namespace forge {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <span>
 
@@ -13,11 +12,9 @@
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
-#include "core/data/prepare.h"
-#include "core/families/modules.h"
 #include "core/families/trained_layout.h"
 #include "core/objective/objective.h"
-#include "core/plan/fit.h"
+#include "core/plan/inventory.h"
 #include "core/plan/value_plan.h"
 
 namespace forge {
@@ -148,108 +145,6 @@ void resolve_adapters(Plan& plan) {
                          plan.storage == *plan.job.train.precision;
 }
 
-namespace {
-
-void resolve_reference(Plan& plan) {
-  ObjectiveConfig& objective = plan.job.objective;
-  const AdapterConfig& adapter = plan.job.adapter;
-  const auto start = [&](const std::string& reason) {
-    objective.reference = ReferenceModel::start;
-    derived(plan, "objective.reference", reason);
-  };
-  if (adapter.type == AdapterType::none)
-    start("every weight is trained, so the base is the model as training begins");
-  else if (changes_base(adapter))
-    start(name_of(adapter.init) + " takes its factors out of the base, so the base is the model as training begins");
-  else if (!objective.reference && adapter.use_dora)
-    start("dora's magnitudes give the base back only up to rounding, and the model as training begins gives exactly zero");
-  else if (!objective.reference && adapter.init_from)
-    start("adapter.init_from continues an adapter; the base would be the model before it");
-  else if (!objective.reference) {
-    objective.reference = ReferenceModel::base;
-    derived(plan, "objective.reference", "the model without the adapter, which is the model as training begins");
-  }
-  const bool moves = objective.reference == ReferenceModel::start;
-  if (objective.reference_cache == false && moves)
-    throw KeyError(ErrorKind::job, "objective.reference_cache",
-                   "the reference is the model as training begins, which only the cache keeps", "set it to true, or auto");
-  // kto's mismatched answers follow the steps, so caching them requires a known number of steps.
-  const TrainConfig& train = plan.job.train;
-  const bool open = objective.type == ObjectiveType::kto && train.max_time && !train.epochs && !train.max_steps && !train.max_tokens;
-  if (open && (moves || objective.reference_cache.value_or(false)))
-    throw KeyError(ErrorKind::job, "objective.reference_cache",
-                   "kto keeps the reference for all steps before the first, and only train.max_time ends this run",
-                   "set train.epochs or train.max_steps");
-  if (objective.reference_cache) return;
-  const bool again = plan.job.train.epochs.value_or(1) > 1 && !open;
-  objective.reference_cache = moves || again;
-  derived(plan, "objective.reference_cache",
-          moves   ? "training moves the weights that the reference is made of"
-          : again ? "the data are read more than once: the reference would be computed in each epoch"
-                  : "the data are read once: a reference computed beside each step costs no more");
-}
-
-}  // namespace
-
-namespace {
-
-void require_both_classes(const Plan& plan) {
-  const PairCounts& pairs = plan.train.pairs;
-  if (pairs.desirable > 0 && pairs.undesirable > 0) return;
-  throw KeyError(ErrorKind::data, "data.train",
-                 std::string("holds no ") + (pairs.desirable > 0 ? "undesirable" : "desirable") +
-                     " answer, and kto learns the difference: expected both",
-                 "add rows with label: " + std::string(pairs.desirable > 0 ? "false" : "true"));
-}
-
-// Ethayarajh et al. (2024) advise between 1 and 4/3.
-void warn_of_classes(Plan& plan) {
-  const double ratio = class_ratio(plan), most = 4.0 / 3;
-  if (ratio >= 1 && ratio <= most) return;
-  const ObjectiveConfig& objective = plan.job.objective;
-  const auto number = [](double value) { return format_number(std::round(1000 * value) / 1000); };
-  const bool too_good = ratio > most;
-  const std::string key = too_good ? "undesirable_weight" : "desirable_weight";
-  const double proposed = too_good ? objective.undesirable_weight * ratio : objective.desirable_weight / ratio;
-  plan.warnings.push_back("kto: desirable answers weigh " + number(ratio) + " times as much as undesirable ones (" +
-                          format_count(plan.train.pairs.desirable) + " × " + format_number(objective.desirable_weight) + " against " +
-                          format_count(plan.train.pairs.undesirable) + " × " + format_number(objective.undesirable_weight) +
-                          "), where 1 to 1.333 is advised: set objective." + key + ": " + number(proposed));
-}
-
-}  // namespace
-
-void resolve_objective(Plan& plan) {
-  ObjectiveConfig& objective = plan.job.objective;
-  const Objective& row = objective_of(objective.type);
-  const std::string whose = "of " + name_of(objective.type);
-  if (row.beta > 0 && !objective.beta) plan.origins["objective.beta"] = {OriginKind::unset, "default", whose};
-  if (row.coupling == Coupling::pair && !row.scores && !objective.nll_weight) plan.origins["objective.nll_weight"] = {OriginKind::unset, "default", whose};
-  objective = with_defaults(objective);
-  if (row.coupling == Coupling::answer) {
-    require_both_classes(plan);
-    warn_of_classes(plan);
-  }
-  if (row.has_reference) resolve_reference(plan);
-  if (row.scores && plan.job.eval.samples > 0) {
-    plan.job.eval.samples = 0;
-    derived(plan, "eval.samples", "a reward model writes no answers");
-  }
-  const auto rate = plan.origins.find("optimizer.learning_rate");
-  const bool open = rate == plan.origins.end() || rate->second.kind == OriginKind::unset;
-  const bool full = plan.job.adapter.type == AdapterType::none;
-  const double own = full ? row.full_learning_rate : row.adapter_learning_rate;
-  if (!open || own == 0) return;
-  plan.job.optimizer.learning_rate = own;
-  plan.origins["optimizer.learning_rate"] = {OriginKind::unset, "default", whose + (full ? " for all weights" : " for an adapter")};
-}
-
-double class_ratio(const Plan& plan) {
-  const ObjectiveConfig& objective = plan.job.objective;
-  return static_cast<double>(plan.train.pairs.desirable) * objective.desirable_weight /
-         (static_cast<double>(plan.train.pairs.undesirable) * objective.undesirable_weight);
-}
-
 void resolve_limits(Plan& plan) {
   TrainConfig& train = plan.job.train;
   if (train.epochs || train.max_steps || train.max_tokens || train.max_time) return;
@@ -370,170 +265,6 @@ void fill_identity(Plan& plan, const Job& asked) {
   // Everything read from files, by content.
   plan.identity["model"] = plan.model_hash + " (" + format_count(plan.model_bytes) + " B)";
   plan.identity["data.train"] = plan.train.content_hash;
-}
-
-namespace {
-
-using Warn = std::function<void(std::string)>;
-
-// AdamW moves each weight by about the learning rate per step, whatever the gradient; weights are of the order of 0.02.
-void warn_of_rate(const Job& job, const Warn& warn) {
-  constexpr double kFarTooHigh = 0.05;
-  if (job.optimizer.type != OptimizerType::adamw || job.optimizer.learning_rate < kFarTooHigh) return;
-  warn("optimizer.learning_rate " + format_number(job.optimizer.learning_rate) +
-       " is far above what adamw trains with (" +
-       (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights"
-                                              : "1e-5 to 1e-3 for an adapter") +
-       "): the loss will hardly fall");
-}
-
-// The shortest completion with a lambda above 0 has more than 1 / lambda_length tokens (core/reinforce/value.h).
-void warn_of_lambda(const Job& job, const Warn& warn) {
-  const std::optional<double>& by_length = job.objective.lambda_length;
-  if (!by_length || *by_length * static_cast<double>(job.rollout.max_new_tokens) > 1) return;
-  warn("objective.lambda_length " + format_number(*by_length) + " makes lambda 0 for completions of up to " +
-       format_count(static_cast<int64_t>(1 / *by_length)) + " tokens, and none is longer (rollout.max_new_tokens " +
-       format_count(job.rollout.max_new_tokens) + "): a token learns from the next one's value alone; objective.lambda_policy: 0.95 suits short answers");
-}
-
-// A rank above the matrix's own adds nothing; the largest excess is reported for all.
-void warn_of_rank(const Plan& plan, const Warn& warn) {
-  const AdapterSite* worst = nullptr;
-  const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
-  const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
-  for (const AdapterSite& site : sites)
-    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst)))
-      worst = &site;
-  if (worst)
-    warn("adapter.rank " + format_count(worst->rank) + " is above the width of " + worst->module + " (" +
-         format_count(worst->in_features) + " × " + format_count(worst->out_features) + "): ranks past " +
-         format_count(full(*worst)) + " add memory and nothing else");
-}
-
-// Weights move by the rate times a gradient that these leave next to nothing of, or that noise covers.
-void warn_of_extremes(const Plan& plan, const Warn& warn) {
-  const Job& job = plan.job;
-  const AdapterConfig& adapter = job.adapter;
-  const int64_t warmup = job.schedule.warmup_steps.value_or(
-      static_cast<int64_t>(job.schedule.warmup_ratio * static_cast<double>(plan.steps)));
-  if (plan.steps > 1 && warmup >= plan.steps)
-    warn("schedule.warmup_steps " + format_count(warmup) + " are not over in the run's " +
-         format_count(plan.steps) + " steps: optimizer.learning_rate is never reached");
-  constexpr double kLeastNorm = 1e-4, kMostScale = 128, kMostNoise = 200;
-  if (job.train.max_grad_norm > 0 && job.train.max_grad_norm < kLeastNorm)
-    warn("train.max_grad_norm " + format_number(job.train.max_grad_norm) +
-         " cuts nearly every gradient to almost nothing (norms of 0.1 to 10 are usual): 1 is common, 0 cuts "
-         "none");
-  if (job.train.neftune_alpha > kMostNoise)
-    warn("train.neftune_alpha " + format_number(job.train.neftune_alpha) +
-         " drowns the embeddings in noise: 5 to 15 is common");
-  if (adapter.type == AdapterType::none) return;
-  if (adapter.alpha == 0)
-    warn(
-        "adapter.alpha 0 (lora_alpha of adapter.init_from) multiplies the adapter by 0: its factors get no "
-        "gradient and nothing is learned");
-  if (adapter.alpha < 0)
-    warn("adapter.alpha " + format_number(adapter.alpha) +
-         " (lora_alpha of adapter.init_from) turns the adapter's sign: expected above 0");
-  const auto rank = static_cast<double>(std::max<int64_t>(1, adapter.rank));
-  const double scale = adapter.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
-  if (scale > kMostScale)
-    warn("adapter.alpha " + format_number(adapter.alpha) + " multiplies the adapter by " +
-         format_number(std::round(scale)) +
-         ", where 1 to 4 is common: the first steps will throw the model off");
-}
-
-// Rows first to end of a file.
-struct Share {
-  std::string path;
-  int64_t begin = 0, end = 0;
-};
-std::vector<Share> shares_of(const std::vector<DataSource>& sources) {
-  std::vector<Share> shares;
-  for (const DataSource& source : sources) {
-    std::error_code failed;
-    const std::string path = std::filesystem::weakly_canonical(source.path, failed).string();
-    const int64_t most = std::numeric_limits<int64_t>::max();
-    shares.push_back(
-        {failed ? source.path : path, source.skip,
-         source.limit && *source.limit < most - source.skip ? source.skip + *source.limit : most});
-  }
-  return shares;
-}
-bool overlap(const Share& a, const Share& b) {
-  return a.path == b.path && a.begin < b.end && b.begin < a.end;
-}
-
-void warn_of_data(const Plan& plan, const Warn& warn) {
-  const Job& job = plan.job;
-  const std::vector<Share> train = shares_of(job.data.train), eval = shares_of(job.data.eval);
-  const auto trained = [&](const Share& share) {
-    return std::any_of(train.begin(), train.end(), [&](const Share& other) { return overlap(share, other); });
-  };
-  const bool same = !plan.eval.content_hash.empty() && plan.eval.content_hash == plan.train.content_hash;
-  if (!job.data.eval.empty() && (same || std::any_of(eval.begin(), eval.end(), trained)))
-    warn(
-        "data.eval names rows of data.train: eval_loss says how well they were learned by heart, not what is "
-        "learned of others");
-  for (size_t i = 0; i < train.size(); ++i)
-    if (std::any_of(train.begin(), train.begin() + static_cast<std::ptrdiff_t>(i),
-                    [&](const Share& other) { return overlap(train[i], other); }))
-      warn("data.train names " + job.data.train[i].path +
-           " twice: its rows are trained twice in an epoch (weight: 2 says so in one entry)");
-  const auto stated = plan.origins.find("train.global_batch_size");
-  const bool asked = stated != plan.origins.end() && stated->second.kind == OriginKind::given;
-  constexpr int64_t kUsualBatch = 32;  // below it the data are few, not the batch large
-  if (asked && !draws_completions(job.objective.type) &&
-      *job.train.global_batch_size > std::max(kUsualBatch, plan.train.examples))
-    warn("train.global_batch_size " + format_count(*job.train.global_batch_size) + " is more than the " +
-         format_count(plan.train.examples) + " training examples: each step is a whole epoch");
-  if (plan.train.pairs.other_prompts > 0)
-    warn(format_count(plan.train.pairs.other_prompts) + " of " + format_count(plan.train.examples) +
-         " pairs have another prompt before the rejected answer than before the chosen one: the prompts are "
-         "compared too, not the answers alone");
-  for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
-    if (data->cuts.unsaid_tools > 0)
-      warn("the chat template does not write the tools of " + format_count(data->cuts.unsaid_tools) +
-           (data->cuts.unsaid_tools == 1 ? " row" : " rows") + " of the " + name +
-           " data: the model learns to call what it is not told of");
-}
-
-}  // namespace
-
-void add_warnings(Plan& plan, const PlanInput& input) {
-  const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
-  const Job& job = plan.job;
-  if (plan.train.estimated)
-    warn("estimated from the first " + format_count(plan.train.rows) +
-         " rows: steps, lengths and memory may change");
-  if (plan.steps == 0)
-    warn("only train.max_time ends this run: the schedule follows the clock, and steps are not known");
-  if (job.train.max_steps && plan.steps < *job.train.max_steps && job.train.epochs)
-    warn("train.epochs ends the run at step " + format_count(plan.steps) + ", before train.max_steps");
-  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0 && !draws_completions(job.objective.type))
-    warn("no token of the training data is trained");
-  if (plan.train.truncated > 0)
-    warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) +
-         " examples are cut at " + format_count(job.data.max_length) + " tokens (data.max_length)");
-  for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
-    if (!data->unread_keys.empty())
-      warn(std::string("the ") + name + " data has keys that nothing reads: " + unread_text(*data));
-  warn_of_rate(job, warn);
-  warn_of_rank(plan, warn);
-  warn_of_lambda(job, warn);
-  warn_of_extremes(plan, warn);
-  warn_of_data(plan, warn);
-  if (plan.engine == "cuda12") warn(input.profile.engine.reason);
-  if (plan.device.cuda && !plan.device.gpu.probed)
-    warn("planned for a " + plan.device.gpu.name + " that is not in this machine");
-  if (plan.device.cuda && plan.device.gpu.probed && plan.engine == "cuda13" &&
-      plan.device.gpu.cuda_version > 0 && plan.device.gpu.cuda_version < 13000)
-    warn("the driver knows CUDA " + std::to_string(plan.device.gpu.cuda_version / 1000) + "." +
-         std::to_string(plan.device.gpu.cuda_version % 1000 / 10) +
-         ", the engine needs 13.0: install driver 580 or newer");
-  if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
-    warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
-         ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
 }
 
 }  // namespace forge

@@ -20,10 +20,6 @@ bool head_without_logits(Precision precision, InstructionSet instructions);
 // Needs precision and provider.
 void resolve_head(Plan& plan);
 void resolve_adapters(Plan& plan);
-// What the job leaves to its objective: weights, the reference and its cost, the learning rate. Needs the limits.
-void resolve_objective(Plan& plan);
-// kto: weight of the desirable answers over that of the undesirable ones.
-double class_ratio(const Plan& plan);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 void resolve_optimizer(Plan& plan);
@@ -34,6 +30,5 @@ void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Part
 void resolve_disk(Plan& plan);
 // Fills identity and execution from the job as the user wrote it.
 void fill_identity(Plan& plan, const Job& asked);
-void add_warnings(Plan& plan, const PlanInput& input);
 
 }  // namespace forge

@@ -5,7 +5,7 @@
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/plan/fit.h"
+#include "core/plan/inventory.h"
 #include "core/plan/resolve.h"
 
 namespace forge {

@@ -1,7 +1,7 @@
 #pragma once
 // What the value network of ppo adds to a plan: core/families/value_model.h says what it is.
 #include "core/families/value_model.h"
-#include "core/plan/fit.h"
+#include "core/plan/inventory.h"
 
 namespace forge {
 

@@ -1,0 +1,25 @@
+#include "core/plan/inventory.h"
+
+namespace forge {
+
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter) {
+  ActivationShape shape{.spec = model, .adapter = adapter};
+  record_modules(shape, inventory.sites);
+  inventory.trains = shape.trains, inventory.forward = shape.forward;
+}
+
+Inventory inventory_of(const Plan& plan) {
+  const Job& job = plan.job;
+  Inventory inventory{run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
+  inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
+  inventory.judges = judges_of(job);
+  record_modules(inventory, plan.model, job.adapter);
+  return inventory;
+}
+
+StepShape step_shape(const Plan& plan, const Inventory& inventory) {
+  return {plan.model, *inventory.trains, plan.recompute, inventory.trained,
+          plan.fused_head, plan.folded_adapters};
+}
+
+}  // namespace forge

@@ -1,0 +1,27 @@
+#pragma once
+// What a job's model consists of, for memory and time: parameters, adapted modules, judges.
+#include <memory>
+#include <vector>
+
+#include "core/families/adapter_sites.h"
+#include "core/plan/judge_plan.h"
+#include "core/plan/memory.h"
+#include "core/plan/plan.h"
+
+namespace forge {
+
+// The parameters and adapted sites of a plan's job, and what follows from them whatever the micro-batch is.
+struct Inventory {
+  std::vector<Parameter> parameters;
+  std::vector<AdapterSite> sites;
+  TrainedSize trained;
+  std::vector<JudgeModel> judges;
+  std::shared_ptr<const ModuleTraining> trains;
+  std::shared_ptr<const Graph> forward;
+};
+Inventory inventory_of(const Plan& plan);
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter);
+// What a training step of the plan is.
+StepShape step_shape(const Plan& plan, const Inventory& inventory);
+
+}  // namespace forge

@@ -1,0 +1,13 @@
+#pragma once
+// What a job leaves to its objective: weights, the reference and its cost, the learning rate.
+#include "core/plan/plan.h"
+
+namespace forge {
+
+// Needs the limits. Throws KeyError where data or settings do not suit the objective.
+void resolve_objective(Plan& plan);
+
+// kto: weight of the desirable answers over that of the undesirable ones.
+double class_ratio(const Plan& plan);
+
+}  // namespace forge

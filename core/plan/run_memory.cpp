@@ -1,0 +1,147 @@
+#include "core/plan/run_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/objective/objective.h"
+#include "core/plan/rollout_plan.h"
+#include "core/plan/value_plan.h"
+
+namespace forge {
+namespace {
+
+ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Fullest& fullest,
+                         bool training) {
+  const Job& job = plan.job;
+  ActivationShape shape;
+  shape.spec = plan.model;
+  shape.adapter = job.adapter;
+  shape.trains = inventory.trains;
+  shape.forward = inventory.forward;
+  shape.precision = *job.train.precision;
+  shape.storage = plan.storage;
+  shape.quantization = job.model.quantization;
+  shape.recompute = plan.recompute;
+  shape.trained = inventory.trained;
+  shape.fused_head = plan.fused_head;
+  shape.folded_adapters = plan.folded_adapters;
+  shape.cuda = plan.device.cuda;
+  shape.capability = plan.device.gpu.compute_capability;
+  shape.instructions = instructions_of(plan.device.cpu);
+  shape.trains_base = job.adapter.type == AdapterType::none;
+  shape.micro_batch_tokens = fullest.tokens;
+  shape.longest_sequence = fullest.longest;
+  shape.supervised_tokens = fullest.supervised;
+  shape.several_sequences = fullest.several;
+  shape.threads = plan.device.cuda ? 0 : *job.train.threads;
+  shape.training = training;
+  shape.sums_answers = objective_of(job.objective.type).coupling != Coupling::token;
+  return shape;
+}
+
+// The fuller of two moments. What is held has the size that the larger asks for, in both.
+std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine> b) {
+  std::vector<MemoryLine> result;
+  for (const bool held : {true, false}) {
+    const auto others = [&](const MemoryLine& line) { return line.held != held; };
+    std::vector<MemoryLine> of_a = a, of_b = b;
+    std::erase_if(of_a, others);
+    std::erase_if(of_b, others);
+    std::vector<MemoryLine>& more = total_bytes(of_a) >= total_bytes(of_b) ? of_a : of_b;
+    result.insert(result.end(), more.begin(), more.end());
+  }
+  return result;
+}
+
+constexpr const char* kSavedModules = "reference: saved modules";
+
+// The base without the adapter, forward only.
+std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
+                                        const Fullest& train, const Fullest& eval) {
+  const Fullest most{std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised),
+                     std::max(train.longest, eval.longest), train.several || eval.several};
+  ActivationShape shape = shape_of(plan, inventory, most, false);
+  shape.trained = {};
+  shape.adapter.use_dora = false;
+  shape.adapter.modules_to_save.clear();
+  shape.recompute = {};
+  record_modules(shape, {});
+  std::vector<MemoryLine> lines = provider.activation_lines(shape);
+  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
+  for (MemoryLine& line : lines) line.name = "reference: " + line.name;
+  int64_t saved = 0;
+  for (const Parameter& parameter : inventory.parameters)
+    if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
+  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights beside those of adapter.modules_to_save"});
+  return lines;
+}
+
+}  // namespace
+
+bool computes_reference(const Plan& plan) {
+  const ObjectiveConfig& objective = plan.job.objective;
+  if (needs_base(plan.job)) return true;
+  return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
+}
+
+FixedMemory fixed_memory(const Plan& plan, const Inventory& inventory) {
+  const Precision precision = *plan.job.train.precision;
+  const bool tied = plan.model.tie_word_embeddings;
+  FixedMemory fixed{fixed_lines(inventory.parameters, plan.job, precision, plan.storage, tied),
+                    update_lines(inventory.parameters, plan.job, precision, tied), {}};
+  // A GPU's tensors are converted in the host's memory.
+  if (!plan.device.cuda) fixed.loading = loading_lines(inventory.parameters, plan.job, precision, tied, *plan.job.train.threads);
+  return fixed;
+}
+
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,
+                                     const Fullest& train, const Fullest& eval) {
+  std::vector<MemoryLine> lines = fixed.held;
+  std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
+  if (eval.tokens > 0)
+    moving = fuller(std::move(moving), provider.activation_lines(shape_of(plan, inventory, eval, false)));
+  std::vector<MemoryLine> value;
+  if (has_value_network(plan)) {
+    const std::vector<MemoryLine> own = value_fixed_lines(plan);
+    lines.insert(lines.end(), own.begin(), own.end());
+    value = provider.activation_lines(shape_of(value_plan(plan), value_inventory(plan), train, true));
+    if (provider.workspace) moving = fuller(std::move(moving), value);  // in turn, in one arena
+  }
+  std::vector<MemoryLine> judging;
+  for (const JudgeModel& judge : inventory.judges) {
+    const std::vector<MemoryLine> own = judge_fixed_lines(plan, judge);
+    lines.insert(lines.end(), own.begin(), own.end());
+    judging = fuller(std::move(judging), provider.activation_lines(judge_shape(plan, judge)));
+  }
+  if (provider.workspace && !judging.empty()) moving = fuller(std::move(moving), judging);
+  const auto consider = [&](std::vector<MemoryLine> other) {
+    if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
+  };
+  std::vector<MemoryLine> reference;
+  if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, train, eval);
+  // Weights of its own lie beside all else; its step takes the memory of the policy's, before it.
+  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
+  if (own != reference.end()) {
+    lines.push_back(*own);
+    reference.erase(own);
+  }
+  if (provider.workspace && !reference.empty()) moving = fuller(std::move(moving), reference);
+  std::vector<MemoryLine> update = fixed.update;
+  if (provider.workspace)
+    moving.insert(moving.end(), update.begin(), update.end());
+  else
+    consider(std::move(update));
+  if (!provider.workspace) consider(std::move(reference)), consider(std::move(value)), consider(std::move(judging));
+  if (draws_completions(plan.job.objective.type)) {
+    std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
+    if (provider.workspace)  // which keeps its arena
+      lines.insert(lines.end(), drawing.begin(), drawing.end());
+    else
+      consider(std::move(drawing));
+  }
+  consider(fixed.loading);
+  for (MemoryLine& line : moving) lines.push_back(std::move(line));
+  return lines;
+}
+
+}  // namespace forge

@@ -1,0 +1,22 @@
+#pragma once
+// The lines of memory of a whole run: what is held, and the fullest moment of what comes and goes.
+#include "core/plan/fullest.h"
+#include "core/plan/inventory.h"
+
+namespace forge {
+
+// Whether each micro-batch takes a forward more, without the adapter.
+bool computes_reference(const Plan& plan);
+
+// What is held, and what updating and loading take, of any micro-batch.
+struct FixedMemory {
+  std::vector<MemoryLine> held, update, loading;
+};
+FixedMemory fixed_memory(const Plan& plan, const Inventory& inventory);
+
+// All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
+// evaluation. `eval.tokens` 0: nothing to evaluate.
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,
+                                     const Fullest& train, const Fullest& eval);
+
+}  // namespace forge
