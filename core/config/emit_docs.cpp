@@ -147,7 +147,7 @@ std::string list_page(const Field& list, void* object) {
 constexpr const char* kIntroduction = R"(# The job file
 
 One YAML or JSON file describes one run; the keys are the same in both. This page is written from the tables in
-`core/config/job_fields.cpp` (`forge schema --docs > docs/job.md`). `forge init` writes a file to start from, and
+`core/config/fields/` (`forge schema --docs > docs/job.md`). `forge init` writes a file to start from, and
 `schemas/job.schema.json` gives editors completion: begin the file with
 `# yaml-language-server: $schema=PATH/job.schema.json`.
 

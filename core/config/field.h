@@ -1,7 +1,7 @@
 #pragma once
 // One table entry per key of a job. From these tables come the parser, its messages, defaults, `forge plan`'s
 // values, docs/job.md and schemas/job.schema.json; adding a key means a member in job.h and an entry in
-// job_fields.cpp.
+// fields/.
 //
 //   for (const Field& field : job_fields())
 //     if (field.key == "seed") field.set(&job, int64_t{7});

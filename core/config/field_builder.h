@@ -1,9 +1,9 @@
 #pragma once
-// How job_fields.cpp writes an entry: the member's type gives the kind, chained calls the rest.
+// How the tables of fields/ write an entry: the member's type gives the kind, chained calls the rest.
 //
 //   key("rank", &AdapterConfig::rank, "Width of the low-rank update.").range(1, 65536)
 //
-// Included by job_fields.cpp alone: the templates here cost compile time and nobody else needs them.
+// Included by them and job_fields.cpp alone: the templates here cost compile time and nobody else needs them.
 #include <optional>
 #include <type_traits>
 #include <utility>

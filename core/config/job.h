@@ -1,6 +1,6 @@
 #pragma once
 // The job file as values: one struct per section of job.yaml, with the defaults a user gets. This is the page to
-// read to know what a job can say; the field tables in job_fields.cpp carry each key's sentence, range and choices
+// read to know what a job can say; the field tables in fields/ carry each key's sentence, range and choices
 // (docs/job.md and schemas/job.schema.json are written from them).
 //
 // `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and prints as auto:
