@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -179,6 +180,16 @@ int64_t free_disk_bytes(const std::string& path) {
   struct statvfs status{};
   if (::statvfs(folder.c_str(), &status) != 0) fail(ErrorKind::environment, folder.string(), "examine", errno);
   return static_cast<int64_t>(status.f_bavail) * static_cast<int64_t>(status.f_frsize);
+}
+
+std::vector<std::string> names_in(const std::string& folder, std::error_code* error) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed))
+    names.push_back(it->path().filename().string());
+  if (error) *error = failed;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool safe_file_name(std::string_view name) {

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -80,6 +82,8 @@ void make_directories(const std::string& path);
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);
 int64_t file_size(const std::string& path);
+// Sorted names of what lies in a folder; none where it cannot be read, with the reason in `error`.
+std::vector<std::string> names_in(const std::string& folder, std::error_code* error = nullptr);
 // Bytes that an unprivileged user may still write on the file system of `path` (or its nearest existing parent).
 int64_t free_disk_bytes(const std::string& path);
 

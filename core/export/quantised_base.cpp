@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/threads.h"
 #include "core/families/parameters.h"
+#include "core/io/wrapped_file.h"
 #include "kernels/quantize/blocks.h"
 
 namespace forge {
@@ -87,36 +88,31 @@ class Blocks {
   std::vector<float> absmax_;
 };
 
-class QuantisedBase : public TensorFile {
+class QuantisedBase : public WrappedFile {
  public:
   QuantisedBase(std::unique_ptr<TensorFile> base, std::set<std::string> names, ModelConfig model)
-      : base_(std::move(base)), names_(std::move(names)), model_(std::move(model)) {}
-
-  const std::vector<TensorInfo>& tensors() const override { return base_->tensors(); }
-  std::string_view bytes(size_t index) const override { return base_->bytes(index); }
-  bool bytes_are_values(size_t index) const override {
-    return !names_.count(tensors()[index].name) && base_->bytes_are_values(index);
+      : WrappedFile(std::move(base)), names_(std::move(names)), model_(std::move(model)) {
+    tensors_ = file_->tensors();
   }
-  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
-    if (!names_.count(tensors()[index].name)) return base_->read_rows_f32(index, begin, count, values);
-    const int64_t columns = tensors()[index].count() / tensors()[index].rows();
+
+ protected:
+  bool makes(size_t index) const override { return names_.count(tensors_[index].name) > 0; }
+  void make_rows(size_t index, int64_t begin, int64_t count, float* values) const override {
+    const int64_t columns = tensors_[index].count() / tensors_[index].rows();
     blocks_of(index)->decode(begin * columns, count * columns, values);
   }
-  int64_t file_bytes() const override { return base_->file_bytes(); }
-  std::string header_hash() const override { return base_->header_hash(); }
 
  private:
   // For the tensor requested last.
   std::shared_ptr<const Blocks> blocks_of(size_t index) const {
     const std::lock_guard lock(mutex_);
     if (!blocks_ || held_ != index) {
-      blocks_ = std::make_shared<const Blocks>(*base_, index, model_);
+      blocks_ = std::make_shared<const Blocks>(*file_, index, model_);
       held_ = index;
     }
     return blocks_;
   }
 
-  std::unique_ptr<TensorFile> base_;
   std::set<std::string> names_;
   ModelConfig model_;
   mutable std::mutex mutex_;

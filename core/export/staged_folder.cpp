@@ -7,6 +7,7 @@
 #include "core/base/temporary.h"
 #include "core/base/text.h"
 #include "core/run/run_folder.h"
+#include "core/run/staging.h"
 
 namespace forge {
 

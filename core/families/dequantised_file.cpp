@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/io/wrapped_file.h"
 
 namespace forge {
 namespace {
@@ -38,24 +39,17 @@ int64_t square_of(const TensorInfo& values, const TensorInfo& scales) {
   misfit(values, scales);
 }
 
-class DequantisedFile : public TensorFile {
+class DequantisedFile : public WrappedFile {
  public:
-  explicit DequantisedFile(std::unique_ptr<TensorFile> file) : file_(std::move(file)) {
+  explicit DequantisedFile(std::unique_ptr<TensorFile> file) : WrappedFile(std::move(file)) {
     for (size_t i = 0; i < file_->tensors().size(); ++i) add(i);
   }
 
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  std::string_view bytes(size_t index) const override { return file_->bytes(sources_[index].values); }
-  bool bytes_are_values(size_t index) const override {
-    return sources_[index].stored == Stored::plain && file_->bytes_are_values(sources_[index].values);
-  }
-  int64_t file_bytes() const override { return file_->file_bytes(); }
-  std::string header_hash() const override { return file_->header_hash(); }
-  bool data_missing() const override { return file_->data_missing(); }
-
-  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
+ protected:
+  bool makes(size_t index) const override { return sources_[index].stored != Stored::plain; }
+  size_t source(size_t index) const override { return sources_[index].values; }
+  void make_rows(size_t index, int64_t begin, int64_t count, float* values) const override {
     const Source& source = sources_[index];
-    if (source.stored == Stored::plain) return file_->read_rows_f32(source.values, begin, count, values);
     if (source.stored == Stored::fp8) return read_fp8(source, begin, count, values);
     const int64_t expert = tensors_[index].shape[1] * tensors_[index].shape[2];
     for (int64_t i = 0; i < count; ++i) read_mxfp4(source, begin + i, values + i * expert);
@@ -119,8 +113,6 @@ class DequantisedFile : public TensorFile {
         values[row * columns + column] *= scales[static_cast<size_t>(((begin + row) / source.square - first) * across + column / source.square)];
   }
 
-  std::unique_ptr<TensorFile> file_;
-  std::vector<TensorInfo> tensors_;
   std::vector<Source> sources_;
 };
 

@@ -6,6 +6,7 @@
 #include "core/families/dequantised_file.h"
 #include "core/families/family.h"
 #include "core/families/modules.h"
+#include "core/io/wrapped_file.h"
 
 namespace forge {
 namespace {
@@ -16,9 +17,9 @@ std::string prefix_of(const Family& family) {
   return embedding.substr(0, embedding.find('.') + 1);
 }
 
-class StoredFile : public TensorFile {
+class StoredFile : public WrappedFile {
  public:
-  StoredFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : file_(std::move(file)) {
+  StoredFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : WrappedFile(std::move(file)) {
     const std::string prefix = prefix_of(family_of(spec));
     const bool bare = file_->find(embedding_name_without(prefix, spec)) >= 0;
     std::set<std::string> turned;
@@ -32,15 +33,9 @@ class StoredFile : public TensorFile {
     }
   }
 
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  std::string_view bytes(size_t index) const override { return file_->bytes(index); }
-  bool bytes_are_values(size_t index) const override { return !turned_[index] && file_->bytes_are_values(index); }
-  int64_t file_bytes() const override { return file_->file_bytes(); }
-  std::string header_hash() const override { return file_->header_hash(); }
-  bool data_missing() const override { return file_->data_missing(); }
-
-  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
-    if (!turned_[index]) return file_->read_rows_f32(index, begin, count, values);
+ protected:
+  bool makes(size_t index) const override { return turned_[index]; }
+  void make_rows(size_t index, int64_t begin, int64_t count, float* values) const override {
     const int64_t rows = tensors_[index].shape[0], columns = tensors_[index].shape[1];
     std::vector<float> stored(static_cast<size_t>(rows * columns));  // [columns, rows]
     file_->read_f32(index, stored.data());
@@ -54,15 +49,13 @@ class StoredFile : public TensorFile {
     return std::string(family_of(spec).modules.embedding).substr(prefix.size()) + ".weight";
   }
 
-  std::unique_ptr<TensorFile> file_;
-  std::vector<TensorInfo> tensors_;
   std::vector<bool> turned_;
 };
 
 // A file whose embedding and head have more rows than it holds.
-class ExtendedFile : public TensorFile {
+class ExtendedFile : public WrappedFile {
  public:
-  ExtendedFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : file_(std::move(file)), rows_(spec.added_rows) {
+  ExtendedFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : WrappedFile(std::move(file)), rows_(spec.added_rows) {
     for (TensorInfo tensor : file_->tensors()) {
       extended_.push_back((tensor.name == embedding_name(spec) || tensor.name == logits_head_name(spec)) && tensor.rows() == spec.base_vocab_size);
       if (extended_.back()) tensor.shape[0] = spec.vocab_size;
@@ -70,18 +63,12 @@ class ExtendedFile : public TensorFile {
     }
   }
 
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  std::string_view bytes(size_t index) const override { return file_->bytes(index); }
-  bool bytes_are_values(size_t index) const override { return !extended_[index] && file_->bytes_are_values(index); }
-  int64_t file_bytes() const override { return file_->file_bytes(); }
-  std::string header_hash() const override { return file_->header_hash(); }
-  bool data_missing() const override { return file_->data_missing(); }
-
-  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
+ protected:
+  bool makes(size_t index) const override { return extended_[index]; }
+  void make_rows(size_t index, int64_t begin, int64_t count, float* values) const override {
     const int64_t stored = file_->tensors()[index].rows(), columns = tensors_[index].count() / tensors_[index].rows();
     const int64_t held = std::clamp<int64_t>(stored - begin, 0, count);
     if (held > 0) file_->read_rows_f32(index, begin, held, values);
-    if (!extended_[index]) return;
     std::fill(values + held * columns, values + count * columns, 0.0f);
     for (const AddedRow& row : rows_) {
       if (row.id < begin || row.id >= begin + count) continue;
@@ -109,9 +96,7 @@ class ExtendedFile : public TensorFile {
     return mean;
   }
 
-  std::unique_ptr<TensorFile> file_;
   std::vector<AddedRow> rows_;
-  std::vector<TensorInfo> tensors_;
   std::vector<bool> extended_;
 };
 

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/io/json.h"
 
@@ -241,6 +242,16 @@ Json members_schema(const T& value, Members members) {
   Json schema{{"type", "object"}};
   members(value, MemberSchema{schema});
   return schema;
+}
+
+// Reads JSON and gives it to `read`. Error(environment) "PATH: key: what" for a fault that it finds.
+template <class Read>
+void read_checked(const Json& json, const std::string& name, Read read) {
+  try {
+    read(json);
+  } catch (const MemberFault& fault) {
+    throw Error(ErrorKind::environment, fault.at(name));
+  }
 }
 
 }  // namespace forge

@@ -11,116 +11,31 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <map>
-#include <fmt/format.h>
 #include <fstream>
+#include <map>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/io/members.h"
 #include "core/plan/plan.h"
+#include "core/run/checkpoints.h"
+#include "core/run/staging.h"
 
 namespace forge {
+namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-namespace {
-
-constexpr std::string_view kStepPrefix = "step-";
-constexpr std::string_view kDamaged = ".damaged";
-constexpr int64_t kFormat = 1;
 constexpr int64_t kSmallFile = 64 << 20;
 // A process that was just killed holds its locks until its memory has been released.
 constexpr auto kDying = std::chrono::seconds(2);
 
-std::optional<int64_t> step_of(const std::string& name) {
-  if (!starts_with(name, kStepPrefix) || name.size() > 24) return {};
-  int64_t step = 0;
-  for (char c : name.substr(kStepPrefix.size())) {
-    if (c < '0' || c > '9') return {};
-    step = step * 10 + (c - '0');
-  }
-  return name.size() > kStepPrefix.size() ? std::optional(step) : std::nullopt;
-}
-
 Json read_json(const std::string& path) {
   return parse_json(read_file(path, kSmallFile, ErrorKind::environment), path, ErrorKind::environment);
-}
-
-struct ManifestFile {
-  std::string name, hash;
-  int64_t bytes = 0;
-};
-
-struct Manifest {
-  int64_t format = 0, step = 0;
-  std::string plan;  // hash of the run's plan.json; empty in those of older versions
-  std::vector<ManifestFile> files;
-};
-
-constexpr auto kManifestFileMembers = [](auto& file, auto&& member) {
-  member("name", file.name, "in the checkpoint's folder");
-  member("bytes", file.bytes, "its size", at_least(0));
-  member("hash", file.hash, "of its content");
-};
-
-constexpr auto kManifestMembers = [](auto& manifest, auto&& member) {
-  member("format", manifest.format, "of this file", between(kFormat, kFormat));
-  member("step", manifest.step, "last step that it holds", at_least(0));
-  member.later("plan", manifest.plan, "hash that the run's plan states");
-  member("files", manifest.files, "all files but the manifest");
-};
-
-void from_json(const Json& json, ManifestFile& file) { read_members(json, file, kManifestFileMembers); }
-
-// Reads JSON and gives it to `read`. Error(environment) "PATH: key: what" for a fault that it finds.
-template <class Read>
-void read_checked(const Json& json, const std::string& name, Read read) {
-  try {
-    read(json);
-  } catch (const MemberFault& fault) {
-    throw Error(ErrorKind::environment, fault.at(name));
-  }
-}
-
-// The hash of the plan beside a checkpoint's run; empty where there is none to be read.
-std::string plan_hash_of(const std::string& run_folder) {
-  const std::string plan = RunPaths{run_folder}.plan();
-  return file_exists(plan) ? stated_plan_hash(read_json(plan)) : "";
-}
-
-// The manifest of a checkpoint of the run whose folder it lies in, with all files at full length. Throws
-// Error(environment).
-Manifest whole_manifest(const std::string& path) {
-  const std::string name = path + "/manifest.json";
-  Manifest manifest;
-  read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
-  if (step_of(fs::path(path).filename().string()) != manifest.step)
-    throw Error(ErrorKind::environment, name + ": step: is " + std::to_string(manifest.step) + ", not the folder's");
-  const std::string plan = plan_hash_of(fs::path(path).parent_path().parent_path().string());
-  if (!manifest.plan.empty() && !plan.empty() && manifest.plan != plan)
-    throw Error(ErrorKind::environment, path + ": is a checkpoint of another run");
-  for (const ManifestFile& file : manifest.files) {
-    const std::string full = path + "/" + file.name;
-    if (!safe_file_name(file.name))
-      throw Error(ErrorKind::environment, name + ": files: a name is not one of a file in the folder");
-    if (!file_exists(full)) throw Error(ErrorKind::environment, full + ": is missing");
-    if (const int64_t bytes = file_size(full); bytes != file.bytes)
-      throw Error(ErrorKind::environment, full + ": has " + std::to_string(bytes) + " bytes, expected " +
-                                              std::to_string(file.bytes));
-  }
-  return manifest;
 }
 
 Json read_plan(const std::string& path) {
@@ -217,18 +132,6 @@ bool has_step(const std::string& metrics) {
   for (std::string line; std::getline(file, line);)
     if (line.find("\"event\":\"step\"") != std::string::npos) return true;
   return false;
-}
-
-void remove_tree(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-}
-
-// One folder, in an existing parent.
-void make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directory(path, error);
-  if (error) throw Error(ErrorKind::environment, path + ": cannot create the folder: " + error.message());
 }
 
 }  // namespace
@@ -329,129 +232,11 @@ std::string result_of(const std::string& folder) {
   return file_exists(folder + "/model/model.safetensors") ? folder + "/model" : "";
 }
 
-std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged) {
-  std::vector<int64_t> steps;
-  RunPaths paths{folder};
-  for (const std::string& name : names_in(paths.checkpoints())) {
-    std::optional<int64_t> step = step_of(name);
-    if (!step) continue;
-    try {
-      whole_manifest(paths.checkpoints() + "/" + name);
-      steps.push_back(*step);
-    } catch (const Error& error) {
-      if (damaged) damaged->push_back(std::string(error.what()) + "; this checkpoint is passed over");
-    }
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
-}
-
-bool verify_checkpoint(const std::string& path, std::string* fault) {
-  try {
-    for (const ManifestFile& file : whole_manifest(path).files)
-      if (const std::string full = path + "/" + file.name; hash_file(full) != file.hash)
-        throw Error(ErrorKind::environment, full + ": does not have the hash that manifest.json states");
-    return true;
-  } catch (const Error& error) {
-    *fault = error.what();
-    return false;
-  }
-}
-
-CheckpointWriter::CheckpointWriter(const std::string& folder, int64_t step) : folder_(folder), step_(step) {
-  RunPaths paths{folder};
-  make_folder(paths.checkpoints());
-  final_ = paths.checkpoint(step);
-  temporary_ = make_temporary_sibling(final_);
-}
-
-CheckpointWriter::~CheckpointWriter() {
-  if (!committed_) remove_tree(temporary_);
-}
-
-int64_t CheckpointWriter::commit() {
-  Json manifest{{"format", kFormat}, {"step", step_}, {"files", Json::array()}};
-  if (const std::string plan = plan_hash_of(folder_); !plan.empty()) manifest["plan"] = plan;
-  int64_t total = 0;
-  for (const std::string& name : names_in(temporary_)) {
-    std::string full = temporary_ + "/" + name;
-    int64_t bytes = file_size(full);
-    total += bytes;
-    manifest["files"].push_back({{"name", name}, {"bytes", bytes}, {"hash", hash_file(full)}});
-  }
-  write_file_durably(temporary_ + "/manifest.json", manifest.dump(2));
-  sync_directory(temporary_);
-  replace_directory(temporary_, final_);
-  committed_ = true;
-  return total;
-}
-
-std::string set_checkpoint_aside(const std::string& folder, int64_t step) {
-  const std::string path = RunPaths{folder}.checkpoint(step), aside = path + std::string(kDamaged);
-  remove_tree(aside);
-  std::error_code error;
-  fs::rename(path, aside, error);
-  if (error) throw Error(ErrorKind::environment, path + ": cannot move the damaged checkpoint aside: " + error.message());
-  return aside;
-}
-
-namespace {
-
-// A checkpoint that was set aside is useless once its steps have been repeated.
-void remove_damaged(const std::string& folder, int64_t newest) {
-  const std::string checkpoints = RunPaths{folder}.checkpoints();
-  for (const std::string& name : names_in(checkpoints)) {
-    if (!ends_with(name, kDamaged)) continue;
-    const std::optional<int64_t> step = step_of(name.substr(0, name.size() - kDamaged.size()));
-    if (step && *step <= newest) remove_tree(checkpoints + "/" + name);
-  }
-}
-
-}  // namespace
-
-void retain_checkpoints(const std::string& folder, int64_t keep_last, const std::vector<int64_t>& keep) {
-  std::vector<int64_t> steps = list_checkpoints(folder);
-  if (!steps.empty()) remove_damaged(folder, steps.back());
-  int64_t newest = std::max<int64_t>(keep_last, 1);
-  RunPaths paths{folder};
-  for (int64_t i = 0; i < static_cast<int64_t>(steps.size()) - newest; ++i) {
-    int64_t step = steps[static_cast<size_t>(i)];
-    if (std::find(keep.begin(), keep.end(), step) != keep.end()) continue;
-    std::string condemned = paths.checkpoints() + "/.trash-" + std::to_string(step);
-    std::error_code error;
-    fs::rename(paths.checkpoint(step), condemned, error);
-    remove_tree(condemned);
-  }
-}
-
 void remove_litter(const std::string& folder) {
   RunPaths paths{folder};
   for (const std::string& place : {folder, paths.checkpoints(), paths.rollouts(), paths.served_adapters()})
     for (const std::string& name : names_in(place))
       if (starts_with(name, ".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(place + "/" + name);
-}
-
-std::string make_temporary_sibling(const std::string& target) {
-  const std::string path = target + ".tmp-" + std::to_string(::getpid());
-  remove_tree(path);
-  make_folder(path);
-  return path;
-}
-
-void replace_directory(const std::string& source, const std::string& target) {
-  fs::path parent = fs::path(target).parent_path();
-  std::string condemned;
-  std::error_code error;
-  if (fs::exists(target)) {
-    condemned = (parent / (".trash-" + fs::path(target).filename().string())).string();
-    remove_tree(condemned);
-    fs::rename(target, condemned, error);
-    if (error) throw Error(ErrorKind::environment, target + ": cannot move it aside: " + error.message());
-  }
-  fs::rename(source, target, error);
-  if (error) throw Error(ErrorKind::environment, target + ": cannot rename into place: " + error.message());
-  sync_directory(parent.string());
-  if (!condemned.empty()) remove_tree(condemned);
 }
 
 }  // namespace forge

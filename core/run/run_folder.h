@@ -1,9 +1,6 @@
 #pragma once
-// The run folder on disk: where things stand, what a checkpoint must hold to count, and who may write. Read by the
-// program (is there a run, is it finished?) and by the engine.
-//
-// A checkpoint is written to a temporary sibling, flushed, hashed in manifest.json (last), renamed, and the folder
-// flushed: it is whole or it does not exist. The folder's listing is the truth; nothing points at a "latest".
+// The run folder on disk: where things stand, what state it is in, and who may write. Read by the program (is there a
+// run, is it finished?) and by the engine.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -78,50 +75,8 @@ constexpr const char* kDiscarded = ".discarded";
 
 // The folder of a run's trained adapter or model, once it is there; else empty.
 std::string result_of(const std::string& folder);
-// Sorted names of what lies in a folder; none where it cannot be read.
-std::vector<std::string> names_in(const std::string& folder);
-
-// --- checkpoints ---
-
-// Steps of the run's own checkpoints whose manifest parses and whose files have the listed sizes, ascending. `damaged`
-// gets a sentence for each of the others.
-std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged = nullptr);
-// Whether every file of a checkpoint also has its listed hash; `fault` says what is wrong with the first that has not.
-bool verify_checkpoint(const std::string& path, std::string* fault);
-
-// A checkpoint being written. Files are put under path(); commit() writes the manifest, flushes and renames. Without a
-// commit the destructor removes everything.
-class CheckpointWriter {
- public:
-  CheckpointWriter(const std::string& folder, int64_t step);
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  const std::string& path() const { return temporary_; }
-  // → bytes written.
-  int64_t commit();
-
- private:
-  std::string folder_, temporary_, final_;
-  int64_t step_;
-  bool committed_ = false;
-};
-
-// Renames a damaged checkpoint, so that it counts as one no more, and returns its new path. It goes once a whole one of
-// its step or a later one is there (retain_checkpoints).
-std::string set_checkpoint_aside(const std::string& folder, int64_t step);
-
-// Deletes all but the newest `keep_last` whole checkpoints and those in `keep`; never the newest one. A victim is
-// renamed away first, so that a kill leaves no half checkpoint under a good name.
-void retain_checkpoints(const std::string& folder, int64_t keep_last, const std::vector<int64_t>& keep);
 
 // Removes what a kill may have left behind (temporary and condemned folders). Under the lock only.
 void remove_litter(const std::string& folder);
-
-// An empty folder beside `target` to fill and then rename over it. Unlike make_directories it makes no parent: a run folder
-// that was removed is not to come back as a fragment.
-std::string make_temporary_sibling(const std::string& target);
-
-// Makes `target` be what `source` is: renames a finished folder into place, replacing an older one.
-void replace_directory(const std::string& source, const std::string& target);
 
 }  // namespace forge

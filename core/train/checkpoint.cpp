@@ -8,6 +8,7 @@
 #include "core/families/stored_file.h"
 #include "core/io/members.h"
 #include "core/io/safetensors.h"
+#include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/dtype.h"

@@ -13,6 +13,7 @@
 #include "core/families/stored_file.h"
 #include "core/model/generate.h"
 #include "core/run/run_folder.h"
+#include "core/run/staging.h"
 #include "core/train/step.h"
 #include "providers/engine_providers.h"
 

@@ -20,6 +20,7 @@
 #include "core/run/export_files.h"
 #include "core/run/model_card.h"
 #include "core/run/run_folder.h"
+#include "core/run/staging.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
 #include "core/train/reference.h"

@@ -15,6 +15,7 @@
 #include "core/model/generate.h"
 #include "core/objective/objective.h"
 #include "core/rollout/rollout_metrics.h"
+#include "core/run/checkpoints.h"
 #include "core/run/environment.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"

@@ -9,6 +9,7 @@
 #include "core/config/job_json.h"
 #include "core/io/members.h"
 #include "core/plan/resolve.h"
+#include "core/run/checkpoints.h"
 #include "core/train/state.h"
 #include "providers/providers.h"
 #include "tests/test.h"

@@ -1,9 +1,11 @@
+#include "core/run/checkpoints.h"
 #include "core/run/run_folder.h"
 
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/run/staging.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/data/read/sources.h"
 
@@ -24,16 +25,12 @@ std::string seen_path(const std::string& path) {
   return relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-// Sorted names in a folder, without hidden ones.
-std::vector<std::string> names_in(const fs::path& folder) {
+// Without hidden ones.
+std::vector<std::string> visible_names(const fs::path& folder) {
   std::error_code error;
-  std::vector<std::string> names;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (!starts_with(name, ".")) names.push_back(name);
-  }
+  std::vector<std::string> names = names_in(folder.string(), &error);
   if (error) throw Error(ErrorKind::data, folder.string() + ": cannot list: " + error.message());
-  std::sort(names.begin(), names.end());
+  std::erase_if(names, [](const std::string& name) { return starts_with(name, "."); });
   return names;
 }
 
@@ -58,7 +55,7 @@ class Glob {
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored)) return;
     if (pattern == "**" && !last) descend(folder, part + 1, depth + 1);
-    for (const std::string& name : names_in(folder)) {
+    for (const std::string& name : visible_names(folder)) {
       const fs::path path = folder / name;
       // ** does not follow links to folders: they may lead back up.
       if (pattern == "**" && fs::is_directory(fs::symlink_status(path, ignored)))
@@ -82,7 +79,7 @@ class Glob {
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> files, below;
   std::map<SourceKind, std::string> kinds;  // with the first file of each
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& name : visible_names(folder)) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) below.push_back(name);

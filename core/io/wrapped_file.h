@@ -1,0 +1,35 @@
+#pragma once
+// A weight file that shows another's tensors, some of them made anew: turned, extended, decoded. What a kind makes it says; all
+// else is the other file's.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/io/tensor_file.h"
+
+namespace forge {
+
+class WrappedFile : public TensorFile {
+ public:
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::string_view bytes(size_t index) const override { return file_->bytes(source(index)); }
+  bool bytes_are_values(size_t index) const override { return !makes(index) && file_->bytes_are_values(source(index)); }
+  void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
+    makes(index) ? make_rows(index, begin, count, values) : file_->read_rows_f32(source(index), begin, count, values);
+  }
+  int64_t file_bytes() const override { return file_->file_bytes(); }
+  std::string header_hash() const override { return file_->header_hash(); }
+  bool data_missing() const override { return file_->data_missing(); }
+
+ protected:
+  explicit WrappedFile(std::unique_ptr<TensorFile> file) : file_(std::move(file)) {}
+  // Whether tensor `index` is made here, by make_rows (as read_rows_f32), or is the file's tensor `source(index)`.
+  virtual bool makes(size_t index) const = 0;
+  virtual void make_rows(size_t index, int64_t begin, int64_t count, float* values) const = 0;
+  virtual size_t source(size_t index) const { return index; }
+
+  std::unique_ptr<TensorFile> file_;
+  std::vector<TensorInfo> tensors_;  // as they are shown
+};
+
+}  // namespace forge
