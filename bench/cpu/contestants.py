@@ -5,6 +5,7 @@
 Every contestant appends step events to a metrics.jsonl (forge its own, peer.py the same keys), so that start-up, rates
 and memory are taken in one way for all.
 """
+import argparse
 import json
 import os
 import subprocess
@@ -57,3 +58,15 @@ def measure(command: list[str], metrics: Path, log: Path) -> Result:
     start_up = (watch.seen_at or time.monotonic()) - began - steps[0]["step_seconds"]
     # wait4 gives the maximum over the process and the children it waited for: program and engine alike. In KiB.
     return Result(rate, start_up, usage.ru_maxrss * 1024, wall, [s["loss"] for s in steps])
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """What every comparison is told: both programs, the model, how often, and where the table goes."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--forge", required=True)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--write", type=Path)
+    return parser

@@ -8,7 +8,6 @@ is a process of its own, measured from outside (bench/cpu/contestants.py): the r
 largest resident set of the whole process. Contestants take turns, so that what else the machine does meets both. Ratios are
 medians over rounds of each round's own. Exits 1 where forge has less than twice the rate or more than 0.4 of the memory.
 """
-import argparse
 import datetime
 import json
 import os
@@ -49,14 +48,8 @@ def turn(name: str, args, cached: bool) -> contestants.Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--forge", required=True)
-    parser.add_argument("--python", required=True)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=5)
+    parser = contestants.arguments(__doc__)
     parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     lines = [f"# DPO against TRL 1.16, SmolLM2-135M-Instruct, LoRA rank 8, 8 pairs a step, {args.precision}", "",
              f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores", "",

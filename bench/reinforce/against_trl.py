@@ -10,7 +10,6 @@ draws as many from the same prompts. forge's rates are of its own events: tokens
 are those that are counted, after two of warm-up on each side. Memory is the largest resident set of the whole process: of forge with drawing,
 of TRL without. Ratios are medians over rounds of each round's own. Exits 1 where one misses its mark.
 """
-import argparse
 import datetime
 import json
 import os
@@ -98,15 +97,9 @@ def measure(args, precision: str) -> tuple:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--forge", required=True)
-    parser.add_argument("--python", required=True)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=5)
+    parser = contestants.arguments(__doc__)
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
     parser.add_argument("--max-new-tokens", type=int, default=32)
-    parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     if args.steps < 1 or args.rounds < 1:
         parser.error("--steps and --rounds are at least 1")

@@ -1,14 +1,10 @@
 #include "core/io/gguf_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/io/gguf_types.h"
 
 namespace forge {
@@ -75,10 +71,7 @@ std::string header_of(const GgufMetadata& metadata, const std::vector<TensorInfo
   return bytes;
 }
 
-void write_file(const std::string& path, const std::string& header, const std::vector<TensorInfo>& tensors,
-                const TensorPieces& write_tensor) {
-  OutputFile file(path);
-  file.write(header);
+void write_tensors(OutputFile& file, const std::vector<TensorInfo>& tensors, const TensorPieces& write_tensor) {
   for (const TensorInfo& tensor : tensors) {
     const int64_t expected = bytes_of(tensor.dtype, tensor.count());
     int64_t written = 0;
@@ -89,7 +82,6 @@ void write_file(const std::string& path, const std::string& header, const std::v
     FORGE_CHECK(written == expected, tensor.name << ": got " << written << " bytes, expected " << expected);
     file.write(std::string(static_cast<size_t>(aligned(expected) - expected), '\0'));
   }
-  file.sync_and_close();
 }
 
 }  // namespace
@@ -161,17 +153,10 @@ std::string GgufMetadata::encoded() const {
 
 void write_gguf(const std::string& path, const GgufMetadata& metadata, const std::vector<TensorInfo>& tensors,
                 const TensorPieces& write_tensor) {
-  const std::string temporary = path + ".tmp-" + std::to_string(::getpid());
-  try {
-    write_file(temporary, header_of(metadata, tensors), tensors, write_tensor);
-    if (std::rename(temporary.c_str(), path.c_str()) != 0)
-      throw Error(ErrorKind::environment, path + ": cannot replace: " + std::strerror(errno));
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_directory(folder.empty() ? "." : folder);
+  write_file_durably(path, [&](OutputFile& file) {
+    file.write(header_of(metadata, tensors));
+    write_tensors(file, tensors, write_tensor);
+  });
 }
 
 }  // namespace forge

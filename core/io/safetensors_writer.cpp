@@ -1,10 +1,5 @@
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -61,10 +56,7 @@ void check_names(const std::vector<TensorInfo>& tensors) {
   }
 }
 
-void write_tensors(const std::string& path, const std::vector<TensorInfo>& tensors, const std::string& header,
-                   const TensorPieces& write_tensor) {
-  OutputFile file(path);
-  file.write(header);
+void write_tensors(OutputFile& file, const std::vector<TensorInfo>& tensors, const TensorPieces& write_tensor) {
   for (const TensorInfo& tensor : tensors) {
     int64_t written = 0;
     write_tensor(tensor, [&](std::string_view bytes) {
@@ -75,7 +67,6 @@ void write_tensors(const std::string& path, const std::vector<TensorInfo>& tenso
                 tensor.name << ": got " << written << " bytes for " << name_of(tensor.dtype) << " "
                             << format_shape(tensor.shape));
   }
-  file.sync_and_close();
 }
 
 }  // namespace
@@ -92,18 +83,11 @@ void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo
                                  const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor) {
   std::sort(tensors.begin(), tensors.end(), precedes);
   check_names(tensors);
-  // Never opens `path` itself: its old content may be mapped, and may be the source of these very bytes.
-  const std::string temporary = path + ".tmp-" + std::to_string(::getpid());
-  try {
-    write_tensors(temporary, tensors, header_bytes(tensors, metadata), write_tensor);
-    if (std::rename(temporary.c_str(), path.c_str()) != 0)
-      throw Error(ErrorKind::environment, path + ": cannot replace: " + std::strerror(errno));
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_directory(folder.empty() ? "." : folder);
+  // Not into `path` itself: its old content may be mapped, and may be the source of these very bytes.
+  write_file_durably(path, [&](OutputFile& file) {
+    file.write(header_bytes(tensors, metadata));
+    write_tensors(file, tensors, write_tensor);
+  });
 }
 
 void write_safetensors(const std::string& path, const std::vector<SafetensorsEntry>& entries,

@@ -36,20 +36,10 @@ void backward(const ActivationBackward& a, int64_t begin, int64_t end) {
 }  // namespace act
 
 void activation_forward(const ActivationForward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    act::forward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    act::forward<Bf16>(a, begin, end);
-  else
-    act::forward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { act::forward<decltype(element)>(a, begin, end); });
 }
 void activation_backward(const ActivationBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    act::backward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    act::backward<Bf16>(a, begin, end);
-  else
-    act::backward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { act::backward<decltype(element)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

@@ -354,20 +354,10 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
 }  // namespace flash
 
 void attention_forward_task(const AttentionForward& a, const AttentionTask& task, AttentionScratch t) {
-  if (a.shape.type == Element::f32)
-    flash::forward<float>(a, task, t);
-  else if (a.shape.type == Element::bf16)
-    flash::forward<Bf16>(a, task, t);
-  else
-    flash::forward<F16>(a, task, t);
+  by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { flash::forward<decltype(element)>(a, task, t); });
 }
 void attention_backward_task(const AttentionBackward& a, const AttentionTask& task, AttentionScratch t) {
-  if (a.shape.type == Element::f32)
-    flash::backward<float>(a, task, t);
-  else if (a.shape.type == Element::bf16)
-    flash::backward<Bf16>(a, task, t);
-  else
-    flash::backward<F16>(a, task, t);
+  by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { flash::backward<decltype(element)>(a, task, t); });
 }
 
 }  // namespace forge::FORGE_ISA

@@ -110,12 +110,7 @@ void cache_store_token(const CacheStore& a, int64_t token) {
 }
 
 void cached_attention_head(const CachedAttention& a, int64_t sequence, int64_t kv_head, float* scratch) {
-  if (a.shape.type == Element::f32)
-    cached::head_of_sequence<float>(a, sequence, kv_head, scratch);
-  else if (a.shape.type == Element::bf16)
-    cached::head_of_sequence<Bf16>(a, sequence, kv_head, scratch);
-  else
-    cached::head_of_sequence<F16>(a, sequence, kv_head, scratch);
+  by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { cached::head_of_sequence<decltype(element)>(a, sequence, kv_head, scratch); });
 }
 
 }  // namespace forge::FORGE_ISA

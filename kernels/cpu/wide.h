@@ -4,9 +4,22 @@
 //
 //   for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA { at.store(y + i, at.load(x + i) * set(2)); });
 //
+//   by_element(args.type, [&](auto element) FORGE_LAMBDA { forward<decltype(element)>(args, begin, end); });
+//
 // `at` reads and writes a Wide in the main loop and an F of some elements at the end; arithmetic has one
 // spelling.
 namespace forge::FORGE_ISA {
+
+// Calls `action` with a value of the element's type.
+template <class Action>
+FORGE_INLINE void by_element(Element type, Action action) {
+  if (type == Element::f32)
+    action(float{});
+  else if (type == Element::bf16)
+    action(Bf16{});
+  else
+    action(F16{});
+}
 
 struct Wide {
   F a, b;

@@ -34,20 +34,10 @@ void backward(const DoraBackward& a, int64_t begin, int64_t end) {
 }  // namespace dora
 
 void dora_forward(const DoraForward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    dora::forward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    dora::forward<Bf16>(a, begin, end);
-  else
-    dora::forward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { dora::forward<decltype(element)>(a, begin, end); });
 }
 void dora_backward(const DoraBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    dora::backward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    dora::backward<Bf16>(a, begin, end);
-  else
-    dora::backward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { dora::backward<decltype(element)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

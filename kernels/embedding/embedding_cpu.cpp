@@ -22,12 +22,7 @@ void scaled_from(const EmbeddingForward& a, const void* row, void* y) {
 
 void embedding_scaled(const EmbeddingForward& a, const void* row, void* y) {
   const Element from = a.table_type.value_or(a.type);
-  if (from == Element::f32)
-    scaled_from<float>(a, row, y);
-  else if (from == Element::bf16)
-    scaled_from<Bf16>(a, row, y);
-  else
-    scaled_from<F16>(a, row, y);
+  by_element(from, [&](auto element) FORGE_LAMBDA { scaled_from<decltype(element)>(a, row, y); });
 }
 
 // to += scale · row, one row. The inner loop of the gradient.
@@ -45,12 +40,7 @@ void add_rows(const EmbeddingBackward& a, int64_t part, int64_t parts) {
 }
 
 void embedding_gradient(const EmbeddingBackward& a, int64_t part, int64_t parts) {
-  if (a.type == Element::f32)
-    add_rows<float>(a, part, parts);
-  else if (a.type == Element::bf16)
-    add_rows<Bf16>(a, part, parts);
-  else
-    add_rows<F16>(a, part, parts);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { add_rows<decltype(element)>(a, part, parts); });
 }
 
 }  // namespace forge::FORGE_ISA

@@ -103,28 +103,13 @@ void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
 }  // namespace layer
 
 void layer_norm_forward(const LayerNormForward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    layer::forward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    layer::forward<Bf16>(a, begin, end);
-  else
-    layer::forward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { layer::forward<decltype(element)>(a, begin, end); });
 }
 void layer_norm_backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    layer::backward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    layer::backward<Bf16>(a, begin, end);
-  else
-    layer::backward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { layer::backward<decltype(element)>(a, begin, end); });
 }
 void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    layer::weight_gradient<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    layer::weight_gradient<Bf16>(a, begin, end);
-  else
-    layer::weight_gradient<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { layer::weight_gradient<decltype(element)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

@@ -277,12 +277,7 @@ void block(const LmHead& a, const HeadSpace& space, const HeadScratch& s, int64_
 
 void lm_head_task(const LmHead& a, const HeadSpace& space, const HeadScratch& s, int64_t index,
                   HeadVisit which) {
-  if (a.type == Element::f32)
-    head::block<float>(a, space, s, index, which);
-  else if (a.type == Element::bf16)
-    head::block<Bf16>(a, space, s, index, which);
-  else
-    head::block<F16>(a, space, s, index, which);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { head::block<decltype(element)>(a, space, s, index, which); });
 }
 
 }  // namespace forge::FORGE_ISA

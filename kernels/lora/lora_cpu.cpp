@@ -168,30 +168,15 @@ void backward_chunk(const LoraBackward& args, const LoraSpace& space, const Lora
 }  // namespace lora
 
 void lora_factors(const LoraGroup& g, const LoraSpace& space, bool back) {
-  if (g.type == Element::f32)
-    lora::place_factors<float>(g, space, back);
-  else if (g.type == Element::bf16)
-    lora::place_factors<Bf16>(g, space, back);
-  else
-    lora::place_factors<F16>(g, space, back);
+  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::place_factors<decltype(element)>(g, space, back); });
 }
 void lora_forward_tile(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row,
                        int64_t rows) {
-  if (g.type == Element::f32)
-    lora::forward<float>(g, space, s, row, rows);
-  else if (g.type == Element::bf16)
-    lora::forward<Bf16>(g, space, s, row, rows);
-  else
-    lora::forward<F16>(g, space, s, row, rows);
+  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::forward<decltype(element)>(g, space, s, row, rows); });
 }
 void lora_backward_chunk(const LoraBackward& args, const LoraSpace& space, const LoraScratch& s,
                          int64_t chunk) {
-  if (args.group.type == Element::f32)
-    lora::backward_chunk<float>(args, space, s, chunk);
-  else if (args.group.type == Element::bf16)
-    lora::backward_chunk<Bf16>(args, space, s, chunk);
-  else
-    lora::backward_chunk<F16>(args, space, s, chunk);
+  by_element(args.group.type, [&](auto element) FORGE_LAMBDA { lora::backward_chunk<decltype(element)>(args, space, s, chunk); });
 }
 
 }  // namespace forge::FORGE_ISA

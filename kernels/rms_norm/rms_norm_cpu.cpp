@@ -106,28 +106,13 @@ void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
 }  // namespace rms
 
 void rms_norm_forward(const RmsNormForward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    rms::forward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    rms::forward<Bf16>(a, begin, end);
-  else
-    rms::forward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { rms::forward<decltype(element)>(a, begin, end); });
 }
 void rms_norm_backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    rms::backward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    rms::backward<Bf16>(a, begin, end);
-  else
-    rms::backward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { rms::backward<decltype(element)>(a, begin, end); });
 }
 void rms_norm_weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    rms::weight_gradient<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    rms::weight_gradient<Bf16>(a, begin, end);
-  else
-    rms::weight_gradient<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { rms::weight_gradient<decltype(element)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

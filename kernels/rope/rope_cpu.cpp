@@ -48,12 +48,7 @@ void tokens(const Rope& a, int64_t begin, int64_t end) {
 }  // namespace turn
 
 void rope_tokens(const Rope& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    turn::tokens<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    turn::tokens<Bf16>(a, begin, end);
-  else
-    turn::tokens<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { turn::tokens<decltype(element)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

@@ -98,12 +98,7 @@ int64_t token_of(const Sampling& a, int64_t index, const Row& row) {
 // `scratch` holds two rows of `padded` floats.
 void sample_row(const Sampling& a, int64_t index, float* scratch, int64_t padded) {
   draw::Row row{scratch, scratch + padded, padded, 0};
-  if (a.type == Element::f32)
-    draw::load_logits<float>(a, index, row);
-  else if (a.type == Element::bf16)
-    draw::load_logits<Bf16>(a, index, row);
-  else
-    draw::load_logits<F16>(a, index, row);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { draw::load_logits<decltype(element)>(a, index, row); });
   const bool any = row.largest > -draw::kInfinity;
   if (any) draw::make_masses(row);
   int64_t token = any ? draw::token_of(a, index, row) : -1;

@@ -55,20 +55,10 @@ void backward(const SwigluBackward& a, int64_t begin, int64_t end) {
 }  // namespace glu
 
 void swiglu_forward(const SwigluForward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    glu::forward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    glu::forward<Bf16>(a, begin, end);
-  else
-    glu::forward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { glu::forward<decltype(element)>(a, begin, end); });
 }
 void swiglu_backward(const SwigluBackward& a, int64_t begin, int64_t end) {
-  if (a.type == Element::f32)
-    glu::backward<float>(a, begin, end);
-  else if (a.type == Element::bf16)
-    glu::backward<Bf16>(a, begin, end);
-  else
-    glu::backward<F16>(a, begin, end);
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { glu::backward<decltype(element)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

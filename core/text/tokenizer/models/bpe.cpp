@@ -26,9 +26,9 @@ std::optional<std::string> raw_bytes_of(std::string_view token) {
   return bytes;
 }
 
-class Bpe : public Model {
+class Bpe : public VocabularyModel<BpeSpec> {
  public:
-  Bpe(BpeSpec spec, bool byte_level) : spec_(std::move(spec)), merges_(spec_.merges.size()) {
+  Bpe(BpeSpec spec, bool byte_level) : VocabularyModel(std::move(spec)), merges_(spec_.merges.size()) {
     add_merges();
     if (spec_.unk_token) unk_ = spec_.vocabulary.id_of(*spec_.unk_token);
     for (int byte = 0; byte < 256; ++byte) {
@@ -65,14 +65,6 @@ class Bpe : public Model {
   void encode_ids(std::string_view word, std::vector<int32_t>& ids) const override {
     each_token(word, [&](const WordToken& token) { ids.push_back(token.id); });
   }
-
-  std::optional<int32_t> id_of(std::string_view token) const override {
-    return spec_.vocabulary.id_of(token);
-  }
-  const std::string* token_of(int32_t id) const override { return spec_.vocabulary.token_of(id); }
-  int64_t max_id() const override { return spec_.vocabulary.max_id(); }
-  int64_t size() const override { return spec_.vocabulary.size(); }
-  std::optional<int32_t> unk_id() const override { return unk_; }
 
  private:
   void add_merges() {
@@ -220,9 +212,7 @@ class Bpe : public Model {
     return true;
   }
 
-  BpeSpec spec_;
   MergeTable merges_;
-  std::optional<int32_t> unk_;
   bool raw_ = false;
   std::array<int32_t, 256> byte_id_{};
   std::array<int32_t, 256> fallback_{};

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/io/json.h"
@@ -62,6 +63,24 @@ class Vocabulary {
  private:
   StringMap<int32_t> by_text_;
   std::vector<const std::string*> by_id_;  // point into by_text_
+};
+
+// A model whose settings hold its vocabulary: `Spec` has a member `vocabulary`.
+template <class Spec>
+class VocabularyModel : public Model {
+ public:
+  std::optional<int32_t> id_of(std::string_view token) const override {
+    return spec_.vocabulary.id_of(token);
+  }
+  const std::string* token_of(int32_t id) const override { return spec_.vocabulary.token_of(id); }
+  int64_t max_id() const override { return spec_.vocabulary.max_id(); }
+  int64_t size() const override { return spec_.vocabulary.size(); }
+  std::optional<int32_t> unk_id() const override { return unk_; }
+
+ protected:
+  explicit VocabularyModel(Spec spec) : spec_(std::move(spec)) {}
+  Spec spec_;
+  std::optional<int32_t> unk_;
 };
 
 // From the "model" of a tokenizer.json. Throws Error(environment) naming an unknown type.

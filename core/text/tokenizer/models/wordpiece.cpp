@@ -16,18 +16,11 @@ struct WordSpec {
   std::string where;
 };
 
-class WordModel : public Model {
+class WordModel : public VocabularyModel<WordSpec> {
  public:
-  explicit WordModel(WordSpec spec) : spec_(std::move(spec)) {
+  explicit WordModel(WordSpec spec) : VocabularyModel(std::move(spec)) {
     unk_ = spec_.vocabulary.id_of(spec_.unk_token);
   }
-  std::optional<int32_t> id_of(std::string_view token) const override {
-    return spec_.vocabulary.id_of(token);
-  }
-  const std::string* token_of(int32_t id) const override { return spec_.vocabulary.token_of(id); }
-  int64_t max_id() const override { return spec_.vocabulary.max_id(); }
-  int64_t size() const override { return spec_.vocabulary.size(); }
-  std::optional<int32_t> unk_id() const override { return unk_; }
 
  protected:
   WordToken unknown(std::string_view word) const {
@@ -37,8 +30,6 @@ class WordModel : public Model {
     }
     return {*unk_, 0, static_cast<int32_t>(word.size())};
   }
-  WordSpec spec_;
-  std::optional<int32_t> unk_;
 };
 
 class WordPiece : public WordModel {
