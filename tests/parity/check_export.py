@@ -8,9 +8,7 @@ With a model, an adapter with random factors is put on it; without one the varia
 adapter of an unusual shape. Prints what was measured and "N passed, N failed".
 """
 import argparse
-import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -25,7 +23,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
-from llama_binding import binding  # noqa: E402
 from llama_library import LlamaCpp  # noqa: E402
 from variants import write_variant  # noqa: E402
 
@@ -228,43 +225,8 @@ def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: Llama
     check_lora(variant, model_path, folder / "adapter", folder, library, lambda model: ids)
 
 
-def blocks(readme: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", readme.read_text(), re.M | re.S)
-
-
-def run_snippet(name: str, command: list, folder: Path, environment=os.environ) -> None:
-    path = f"{Path(arguments.forge).resolve().parent}:{os.environ['PATH']}"
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment | {"PATH": path})
-    check(f"snippet {name}", done.returncode == 0 and (command[0] != sys.executable or done.stdout.strip() != ""), (done.stdout.strip() or done.stderr.strip())[-120:].replace("\n", " "))
-
-
-def check_snippets(model_path: Path, folder: Path) -> None:
-    """The README of a run's adapter and of what is made of it: Python as it stands, and the forge commands of the rest."""
-    folder.mkdir()
-    rows = folder / "rows.jsonl"
-    rows.write_text(json.dumps({"prompt": "What is a lighthouse?", "completion": "A tower with a lamp."}) + "\n")
-    job = {"version": 1, "name": "run", "output_dir": str(folder), "model": {"path": str(model_path)},
-           "adapter": {"type": "lora", "rank": 4}, "data": {"train": [{"path": str(rows)}], "max_length": 64},
-           "train": {"max_steps": 1, "global_batch_size": 1, "precision": "fp32"}}
-    (folder / "job.json").write_text(json.dumps(job))
-    forge("run", folder / "job.json")
-    adapter = folder / "run" / "adapter"
-    forge("merge", folder / "run", "--dtype", "bf16", "--no-check")
-    forge("export", folder / "run", "--gguf", "--type", "q8_0", "--no-check")
-    llama_python = binding(arguments.llama_python, arguments.llama, folder / "binding") if arguments.llama_python else os.environ
-    for place in (adapter, folder / "run" / "merged", folder / "run" / "gguf"):
-        for block in blocks(place / "README.md", "python"):
-            if "llama_cpp" not in block or arguments.llama_python or importlib.util.find_spec("llama_cpp"):
-                run_snippet(f"python in {place.name}", [sys.executable, "-c", block], place, llama_python)
-        for block in blocks(place / "README.md", "sh"):
-            for line in filter(lambda line: line.startswith("forge "), block.splitlines()):
-                run_snippet(f"{line} in {place.name}", line.split() + ["--no-check"], place)
-
-
 def tiny(folder: Path, library: LlamaCpp) -> None:
     ids = [[5 + (7 * i * i + 3 * k) % 370 for i in range(24)] for k in range(3)]
-    if "snippets" in arguments.what:
-        check_snippets(write_variant("base", folder / "models" / "base"), folder / "snippets")
     for variant in arguments.variants.split(","):
         model_path = write_variant(variant, folder / "models" / variant)
         model = load(model_path)
@@ -277,9 +239,6 @@ def tiny(folder: Path, library: LlamaCpp) -> None:
 
 
 def real(path: Path, folder: Path, library: LlamaCpp) -> None:
-    if "snippets" in arguments.what:
-        return check_snippets(path, folder / "snippets")
-
     def texts_ids(model):
         if not arguments.text:
             return [model.tokenize(text) for text in TEXTS]
@@ -307,8 +266,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("forge")
 parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
-parser.add_argument("--llama-python", type=Path, help="llama-cpp-python's unpacked source distribution, for the snippets (llama_binding.py)")
-parser.add_argument("--what", default="merge,gguf,snippets" if "--model" not in sys.argv else "gguf", help="of the tiny model's variants; of a real one snippets alone, if named")
+parser.add_argument("--what", default="merge,gguf", help="of the tiny model's variants")
 parser.add_argument("--types", default=",".join(TYPES))
 parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")
 parser.add_argument("--text", type=Path, help="of a real model: the text whose perplexity the types are compared by; its first 1,024 tokens")
