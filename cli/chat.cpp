@@ -1,5 +1,4 @@
-// forge chat: a conversation. Each answer starts the engine anew, which costs the loading of the model and
-// keeps the loop simple.
+// forge chat: a conversation. One engine answers all of it and keeps what it has computed, so that a turn costs its own tokens.
 #include <filesystem>
 
 #include "cli/console.h"
@@ -22,6 +21,7 @@ class Chat {
       : args_(args),
         progress_(false, args.quiet()),
         choice_(choose_model(args, progress_)),
+        engine_(choice_, args),
         sampling_(sampling_request(args)),
         text_(open_model_text(choice_.text, choice_.chat_template)) {
     if (std::optional<std::string> system = args.text("--system"))
@@ -86,6 +86,7 @@ class Chat {
   const Arguments& args_;
   Progress progress_;
   ModelChoice choice_;
+  ModelEngine engine_;
   Json sampling_;
   ModelText text_;
   Json messages_ = Json::array();
@@ -127,7 +128,7 @@ void Chat::ask() {
   try {
     const std::vector<GeneratedText> texts =
         generate_texts(sampling_, {chat_prompt(text_, messages_)}, text_, choice_, args_, progress,
-                       [](size_t, const std::string& piece) { print(piece); });
+                       [](size_t, const std::string& piece) { print(piece); }, &engine_);
     messages_.push_back({{"role", "assistant"}, {"content", texts[0].text}});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;

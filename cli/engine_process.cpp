@@ -113,7 +113,7 @@ Json parse_event(std::string_view line) {
 }  // namespace
 
 struct EngineProcess::State {
-  ForwardedSignals signals;
+  std::optional<ForwardedSignals> signals{std::in_place};
   Pipe requests, events, errors;
   pid_t pid = -1;
   std::optional<int> status;  // set once it has exited
@@ -129,6 +129,7 @@ struct EngineProcess::State {
   AnswerThread answers;  // after the signals, which it leaves to the main thread
 
   void start(const EngineLocation& location, const EngineSettings& settings);
+  // Up to the engine's end, or to the event `turn`.
   Json converse(const OnEvent& on_event);
   void wait_for_something(bool events_open, bool errors_open);
   void queue(const Json& line);
@@ -179,13 +180,17 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
 }
 
 Json EngineProcess::State::converse(const OnEvent& on_event) {
-  std::optional<Json> done, error;
+  std::optional<Json> done, error, turn;
   auto on_line = [&](Json event) {
     const std::string name = event.value("event", "");
     check_greeting(event);
     if (name == "error") {
       error = event;
       return;  // thrown at the end, so that the caller shows it once
+    }
+    if (name == "turn") {
+      turn = std::move(event);
+      return;
     }
     on_event(event);
     if (name != "done") return;
@@ -201,6 +206,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
     if (errors_open) errors_open = read_errors();
     bool ended = reap();
     events_open = read_events(on_line) && !ended;
+    if (turn) return *turn;
   }
   requests.close_write();
   if (!deadline) deadline = Clock::now() + kLeaveAfterLastEvent;
@@ -216,7 +222,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
 }
 
 void EngineProcess::State::wait_for_something(bool events_open, bool errors_open) {
-  pollfd waits[] = {{signals.descriptor(), POLLIN, 0},
+  pollfd waits[] = {{signals ? signals->descriptor() : -1, POLLIN, 0},
                     {events_open ? events.read_end : -1, POLLIN, 0},
                     {errors_open ? errors.read_end : -1, POLLIN, 0},
                     {sent == request.size() ? -1 : requests.write_end, POLLOUT, 0},
@@ -275,7 +281,7 @@ bool EngineProcess::State::read_events(const std::function<void(Json)>& on_line)
 }
 
 void EngineProcess::State::take_signals(const OnEvent& on_event) {
-  while (int number = signals.next()) forward(number, on_event);
+  while (int number = signals->next()) forward(number, on_event);
 }
 
 void EngineProcess::State::forward(int number, const OnEvent& on_event) {
@@ -345,6 +351,16 @@ Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
     AnswerThread& answers;
     ~Ended() { answers.cancel(); }
   } ended{state_->answers};
+  return state_->converse(on_event);
+}
+
+Json EngineProcess::turn(const Json& request, const OnEvent& on_event) {
+  if (!state_->signals) state_->signals.emplace();
+  state_->queue(request);
+  const struct Ended {
+    std::optional<ForwardedSignals>& signals;
+    ~Ended() { signals.reset(); }
+  } ended{state_->signals};
   return state_->converse(on_event);
 }
 

@@ -25,11 +25,14 @@ class EngineProcess {
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;
 
-  // Sends the request (one for each engine) and passes every event to `on_event`, up to and including `done`,
+  // Sends the request (the only one of this engine) and passes every event to `on_event`, up to and including `done`,
   // whose object it returns once the engine has ended. A signal to stop (core/base/signals.h) is passed on once, as
   // SIGTERM; a second SIGINT or SIGTERM kills the engine. Throws the engine's own error with its kind and hint, or an
   // explanation of how the engine ended.
   Json request(const Json& request, const OnEvent& on_event);
+  // A request with `turns`: passes every event up to `turn`, which it returns with the engine waiting for the next one. Signals are
+  // the program's own again until then.
+  Json turn(const Json& request, const OnEvent& on_event);
   // From within `on_event`: does the work that an event asks for in a thread of its own, while events and signals are listened
   // to, and sends what comes of it. What it throws, `request` throws. A signal to stop lets the engine go on without the answer.
   void answer(AnswerThread::Work work);

@@ -87,7 +87,8 @@ Json sampling_request(const Arguments& args) {
 std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
                                           const ModelText& text, const ModelChoice& choice,
                                           const Arguments& args, Progress& progress,
-                                          const std::function<void(size_t, const std::string&)>& on_text) {
+                                          const std::function<void(size_t, const std::string&)>& on_text,
+                                          ModelEngine* engine) {
   const ModelSpec model = read_model_spec(choice.model);
   request["prompts"] = prompts;
   if (request.contains("grammar")) request["text"] = choice.text;
@@ -108,7 +109,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
       if (shown < prompts.size() && !texts[shown].text.empty()) on_text(shown, texts[shown].text);
     }
   };
-  compute(std::move(request), choice, args, [&](const Json& event) {
+  const EngineProcess::OnEvent on_event = [&](const Json& event) {
     const std::string name = event["event"];
     const auto checked = [&](size_t prompt) {
       FORGE_CHECK(prompt < texts.size(), "the engine answers prompt " << prompt << " of " << texts.size());
@@ -133,7 +134,8 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
     add(prompt, stop.finish());
     texts[prompt].reason = stop.met() ? "stop" : event.value("reason", "");
     end(prompt);
-  });
+  };
+  engine ? engine->turn(std::move(request), on_event) : compute(std::move(request), choice, args, on_event);
   require_valid(args, texts);
   return texts;
 }

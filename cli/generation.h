@@ -49,10 +49,11 @@ struct GeneratedText {
 Json sampling_request(const Arguments& args);
 
 // Generates after all prompts together; `on_text` gets the number of the prompt and its text, piece by piece and prompt after
-// prompt, with an empty piece at the end of each.
+// prompt, with an empty piece at the end of each. With `engine`, of one prompt, by it: it keeps what it has computed for the next.
 std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
                                           const ModelText& text, const ModelChoice& choice,
                                           const Arguments& args, Progress& progress,
-                                          const std::function<void(size_t, const std::string&)>& on_text);
+                                          const std::function<void(size_t, const std::string&)>& on_text,
+                                          ModelEngine* engine = nullptr);
 
 }  // namespace forge

@@ -242,22 +242,42 @@ HardwareConfig hardware_of(const Arguments& args) {
 
 Device chosen_device(const Arguments& args) { return choose_device(probe_hardware(), hardware_of(args)); }
 
-Json compute(Json request, const ModelChoice& choice, const Arguments& args,
-             const EngineProcess::OnEvent& on_event) {
-  const HardwareConfig hardware = hardware_of(args);
-  Device device = choose_device(probe_hardware(), hardware);
-  int64_t threads = args.integer("--threads", device.cpu.cores, 1, 4096);
+namespace {
+
+int64_t threads_of(const Arguments& args, const Device& device) { return args.integer("--threads", device.cpu.cores, 1, 4096); }
+
+void add_model(Json& request, const ModelChoice& choice, const Arguments& args, const Device& device) {
   request["model"] = choice.model;
   request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
   request["precision"] = name_of(choice.precision);
   request["quantization"] = name_of(choice.quantization);
   request["provider"] = provider_of(choice, device);
   request["double_quantization"] = choice.double_quantization;
-  request["threads"] = threads;
+  request["threads"] = threads_of(args, device);
   request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";
-  std::string engine_name = engine_file(pick_profile(device, hardware).engine.value);
-  EngineProcess engine(find_engine(engine_name), {.threads = threads});
-  return engine.request(request, on_event);
+}
+
+std::unique_ptr<EngineProcess> start_engine(const Arguments& args, const Device& device) {
+  const std::string engine = engine_file(pick_profile(device, hardware_of(args)).engine.value);
+  return std::make_unique<EngineProcess>(find_engine(engine), EngineSettings{.threads = threads_of(args, device)});
+}
+
+}  // namespace
+
+Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event) {
+  const Device device = chosen_device(args);
+  add_model(request, choice, args, device);
+  return start_engine(args, device)->request(request, on_event);
+}
+
+Json ModelEngine::turn(Json request, const EngineProcess::OnEvent& on_event) {
+  const Device device = chosen_device(args_);
+  add_model(request, choice_, args_, device);
+  request["turns"] = true;
+  std::unique_ptr<EngineProcess> engine = engine_ ? std::move(engine_) : start_engine(args_, device);
+  Json turn = engine->turn(request, on_event);
+  engine_ = std::move(engine);
+  return turn;
 }
 
 }  // namespace forge

@@ -54,6 +54,20 @@ ModelChoice choose_named(const std::string& operand, Progress& progress);
 // The device that the engine will compute on, by --device.
 Device chosen_device(const Arguments& args);
 
+// An engine that fits the device, started with the first request of a conversation.
+class ModelEngine {
+ public:
+  // Both are borrowed.
+  ModelEngine(const ModelChoice& choice, const Arguments& args) : choice_(choice), args_(args) {}
+  // EngineProcess::turn, of a request that compute()'s fields are added to. An engine that ends is started anew by the next one.
+  Json turn(Json request, const EngineProcess::OnEvent& on_event);
+
+ private:
+  const ModelChoice& choice_;
+  const Arguments& args_;
+  std::unique_ptr<EngineProcess> engine_;
+};
+
 // Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
 // precision, quantization, provider, threads, device. Returns what it says at the end.
 Json compute(Json request, const ModelChoice& choice, const Arguments& args,

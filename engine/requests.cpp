@@ -46,6 +46,11 @@ T field(const Json& request, const char* key, T otherwise) {
   return found == request.end() || found->is_null() ? otherwise : found->get<T>();
 }
 
+void require_request(const Json& request) {
+  if (const std::vector<std::string> faults = request_faults(request); !faults.empty())
+    throw Error(ErrorKind::internal, "the request is not one of docs/engine-protocol.md: " + join(faults, "; "));
+}
+
 void train_request(const Json& request, const EventSink& emit, const Ask& ask, StopFlag& stop) {
   TrainRequest train_request{.plan = plan_from_json(request.at("plan")),
                              .job_text = request.at("job_text"),
@@ -224,26 +229,23 @@ std::optional<Constraint> constraint_of(const Json& request, const SamplingConfi
   return constraint;
 }
 
-void generate_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {
-  LoadedModel loaded = open_for(request, emit);
-  if (loaded.model.spec.score_head)
-    throw Error(ErrorKind::environment, request.at("model").get<std::string>() + ": gives scores and writes no text")
-        .hint("forge score FILE --model … scores texts with it");
-  SamplingConfig config{.max_new_tokens = field<int64_t>(request, "max_new_tokens", 256),
-                        .temperature = field(request, "temperature", 0.0),
-                        .top_k = field<int64_t>(request, "top_k", 0),
-                        .top_p = field(request, "top_p", 1.0),
-                        .min_p = field(request, "min_p", 0.0),
-                        .repetition_penalty = field(request, "repetition_penalty", 1.0),
-                        .seed = field<int64_t>(request, "seed", 42),
-                        .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {}),
-                        .lookup_tokens = field<int64_t>(request, "lookup_tokens", 0)};
+SamplingConfig sampling_of(const Json& request) {
+  return {.max_new_tokens = field<int64_t>(request, "max_new_tokens", 256),
+          .temperature = field(request, "temperature", 0.0),
+          .top_k = field<int64_t>(request, "top_k", 0),
+          .top_p = field(request, "top_p", 1.0),
+          .min_p = field(request, "min_p", 0.0),
+          .repetition_penalty = field(request, "repetition_penalty", 1.0),
+          .seed = field<int64_t>(request, "seed", 42),
+          .stop_ids = field<std::vector<int32_t>>(request, "stop_ids", {}),
+          .lookup_tokens = field<int64_t>(request, "lookup_tokens", 0)};
+}
+
+// Writes after a request's prompts; `kept`: generate()'s.
+GenerationStats write_texts(const Json& request, const Model& model, Decoder& decoder, KeptTokens* kept, const EventSink& emit) {
+  const SamplingConfig config = sampling_of(request);
   const auto prompts = request.at("prompts").get<Prompts>();
-  for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, loaded.model.spec.vocab_size);
-  Job job;
-  job.adapter = loaded.adapter;
-  const auto decoder = make_decoder(request.at("provider"), loaded.model, *loaded.trainables,
-                                    step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
+  for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, model.spec.vocab_size);
   std::optional<Constraint> constraint = constraint_of(request, config, prompts.size());
   const auto is_whole = [&](int64_t prompt) { return constraint && constraint->rule.must_end(constraint->texts[static_cast<size_t>(prompt)]); };
   // One line for the tokens of a step: a reader that wakes for each of them takes a processor from the next step.
@@ -278,7 +280,42 @@ void generate_request(const Json& request, const EventSink& emit, const Ask&, St
     events.restrict = [&](int64_t prompt, int64_t left, std::span<float> logits) {
       constraint->rule.restrict(constraint->texts[static_cast<size_t>(prompt)], left, logits);
     };
-  const GenerationStats stats = generate(*decoder, prompts, config, {}, events);
+  return generate(decoder, prompts, config, {}, events, kept);
+}
+
+// Angles that depend on a text's length turn all of its keys anew when it grows, which no cache can.
+bool keeps_keys(const ModelSpec& spec) { return spec.rope.type != RopeType::dynamic && spec.rope.type != RopeType::longrope; }
+
+// A text for each request that the program sends; ends when it goes.
+void take_turns(Json request, const Model& model, Decoder& decoder, const EventSink& emit, const Ask& ask) {
+  KeptTokens kept;
+  while (true) {
+    if (!keeps_keys(model.spec)) kept.ids.clear();
+    const GenerationStats stats = write_texts(request, model, decoder, &kept, emit);
+    Json next;
+    try {
+      next = ask({{"event", "turn"}, {"tokens", stats.tokens}, {"prompt_tokens", stats.prompt_tokens}});
+    } catch (const StepInterrupted&) {
+      return;
+    }
+    require_request(next);
+    for (const char* same : {"command", "model", "adapter", "turns"})
+      FORGE_CHECK(field(next, same, Json()) == field(request, same, Json()), "the next request has another " << same);
+    request = std::move(next);
+  }
+}
+
+void generate_request(const Json& request, const EventSink& emit, const Ask& ask, StopFlag&) {
+  LoadedModel loaded = open_for(request, emit);
+  if (loaded.model.spec.score_head)
+    throw Error(ErrorKind::environment, request.at("model").get<std::string>() + ": gives scores and writes no text")
+        .hint("forge score FILE --model … scores texts with it");
+  Job job;
+  job.adapter = loaded.adapter;
+  const auto decoder = make_decoder(request.at("provider"), loaded.model, *loaded.trainables,
+                                    step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
+  if (field(request, "turns", false)) return take_turns(request, loaded.model, *decoder, emit, ask);
+  const GenerationStats stats = write_texts(request, loaded.model, *decoder, nullptr, emit);
   emit({{"event", "done"},
         {"tokens", stats.tokens},
         {"guessed", stats.guessed},
@@ -311,8 +348,7 @@ constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &mea
 }  // namespace
 
 void answer(const Json& request, const EventSink& emit, const Ask& ask, StopFlag& stop) {
-  if (const std::vector<std::string> faults = request_faults(request); !faults.empty())
-    throw Error(ErrorKind::internal, "the request is not one of docs/engine-protocol.md: " + join(faults, "; "));
+  require_request(request);
   const std::string command = request["command"];
   for (const Row& row : kRequests)
     if (command == row.command) return row.run(request, emit, ask, stop);

@@ -194,6 +194,9 @@ class SchemaCompiler {
     if ((closes(a) && b.contains("properties")) || (closes(b) && a.contains("properties")))
       refuse(at,
              "additionalProperties beside the properties of a schema that is combined with it is not read");
+    for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)})
+      if (one->contains("prefixItems") && other->contains("items"))
+        refuse(at, "items beside the prefixItems of a schema that is combined with it is not read");
     Json sum = a;
     for (const auto& item : b.items()) {
       const bool described = std::find(std::begin(kDescriptions), std::end(kDescriptions), item.key()) !=
@@ -240,7 +243,7 @@ class SchemaCompiler {
       alternatives.push_back({beside.empty() ? value(list[i], here, depth + 1)
                                              : value(merged(beside, list[i], here), here, depth + 1)});
     }
-    if (alternatives.empty()) refuse(at, "no alternative is left");
+    if (alternatives.empty()) refuse(at, "no alternative of " + word + " is left");
     return rules_.one_of(std::move(alternatives));
   }
 

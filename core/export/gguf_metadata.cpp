@@ -82,7 +82,9 @@ Json comparable(const ModelSpec& spec) {
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
   for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows"}) json.erase(key);
-  if (!has_windows(gguf_architecture_of(spec).name))
+  const GgufArchitecture& architecture = gguf_architecture_of(spec);
+  if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");  // the file has it twice
+  if (!has_windows(architecture.name))
     for (const char* key : {"sliding_window", "full_layers"}) json.erase(key);
   Json& rope = json.at("rope");
   for (const char* key : {"attention_factor", "mscale", "mscale_all_dim"}) rope.erase(key);
@@ -106,8 +108,9 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 14> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
-                                                    "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm"};
+constexpr std::array<std::string_view, 16> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+                                                    "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm",
+                                                    "gptneox", "falcon"};
 
 // What only some architectures say of how a model's numbers are scaled.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
@@ -137,7 +140,8 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   keys.integer("attention.key_length", spec.head_dim);
   keys.integer("attention.value_length", spec.head_dim);
   keys.number(spec.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
-  if (architecture == "stablelm") keys.flag("use_parallel_residual", spec.parallel_residual);
+  if (architecture == "falcon") keys.text("tensor_data_layout", "jploski");
+  if (architecture == "stablelm" || architecture == "gptneox") keys.flag("use_parallel_residual", spec.parallel_residual);
   add_scales(spec, architecture, keys);
   if (spec.attention_softcap > 0) keys.number("attn_logit_softcapping", spec.attention_softcap);
   if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);

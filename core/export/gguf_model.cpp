@@ -24,7 +24,7 @@ namespace {
 struct Entry {
   TensorInfo info;
   size_t source = 0;       // in MergedModel::tensors()
-  int64_t head_rows = 0;   // if > 0, the rows of each head are interleaved
+  GgufRows rows;
   bool plus_one = false;
 };
 
@@ -35,29 +35,52 @@ std::string require_name(const GgufArchitecture& architecture, const std::string
   return name;
 }
 
+GgufRows rows_in_file(const GgufArchitecture& architecture, GgufRole role, const std::vector<int64_t>& shape, const ModelSpec& spec) {
+  return gguf_rows(architecture, role, shape.front(), spec.num_heads, spec.num_kv_heads);
+}
+
+// Checks that llama.cpp's loader asks for the biases and the head that the model has, and for no others.
+void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " " + what);
+  };
+  if (architecture.biases == GgufPart::unknown && (spec.o_bias || spec.mlp_bias))
+    refuse("has no biases of attention's output or of the MLP, and this model has");
+  if (architecture.biases == GgufPart::required && !(spec.o_bias && spec.mlp_bias))
+    refuse("has biases in every linear layer, and this model has not");
+  if (architecture.head == GgufPart::unknown && !spec.tie_word_embeddings)
+    refuse("makes logits of the embedding, and this model has a head of its own");
+}
+
 std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format) {
   const GgufArchitecture& architecture = gguf_architecture_of(model.spec());
-  std::vector<Entry> entries;
+  require_loadable(architecture, model.spec());
+  // A tied head that the loader asks for is the embedding again.
+  const bool twice = architecture.head == GgufPart::required && model.spec().tie_word_embeddings;
+  std::vector<std::pair<std::string, size_t>> named;
   for (size_t i = 0; i < model.tensors().size(); ++i) {
+    named.emplace_back(require_name(architecture, model.tensors()[i].name), i);
+    if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
+  }
+  std::vector<Entry> entries;
+  for (auto& [name, i] : named) {
     const TensorInfo& tensor = model.tensors()[i];
-    Entry entry{{require_name(architecture, tensor.name), tensor.shape, DType::f32}, i};
+    Entry entry{{std::move(name), tensor.shape, DType::f32}, i};
     entry.info.dtype = gguf_tensor_type(format, entry.info, model.spec());
     const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
-    if (architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key))
-      entry.head_rows = model.spec().head_dim;
+    entry.rows = rows_in_file(architecture, role, tensor.shape, model.spec());
     entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
     entries.push_back(std::move(entry));
   }
   return entries;
 }
 
-// Maps row r, within whole heads, to its position in the file.
-void interleave(std::span<const float> values, int64_t rows, int64_t head_rows, std::vector<float>& out) {
+// Rows of Hugging Face's order to the file's; they begin at a row that keeps its place.
+void reorder(std::span<const float> values, int64_t rows, const GgufRows& order, std::vector<float>& out) {
   const auto columns = static_cast<int64_t>(values.size()) / rows;
   out.resize(values.size());
   for (int64_t row = 0; row < rows; ++row)
-    std::memcpy(out.data() + gguf_row(row, head_rows) * columns, values.data() + row * columns,
-                static_cast<size_t>(columns) * 4);
+    std::memcpy(out.data() + order.file_row(row) * columns, values.data() + row * columns, static_cast<size_t>(columns) * 4);
 }
 
 void encode(const Entry& entry, std::span<const float> values, std::vector<char>& bytes) {
@@ -79,10 +102,12 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
   std::vector<float> changed;
   std::vector<char> bytes;
   const int64_t columns = entry.info.count() / entry.info.rows();
-  model.read(entry.source, std::max<int64_t>(1, entry.head_rows), [&](int64_t, std::span<const float> values) {
+  // Rows that change places among themselves come at once.
+  const int64_t together = entry.rows.groups > 0 ? entry.info.rows() : std::max<int64_t>(1, entry.rows.head_rows);
+  model.read(entry.source, together, [&](int64_t, std::span<const float> values) {
     std::span<const float> rows = values;
-    if (entry.head_rows > 0) {
-      interleave(values, static_cast<int64_t>(values.size()) / columns, entry.head_rows, changed);
+    if (entry.rows.head_rows > 0) {
+      reorder(values, static_cast<int64_t>(values.size()) / columns, entry.rows, changed);
       rows = changed;
     }
     if (entry.plus_one) {
@@ -237,11 +262,11 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
     const double alpha = adapter.config.alpha;
     const auto factor = static_cast<float>(alpha != 0 ? site.scale * static_cast<double>(site.rank) / alpha : 0);
     for (float& value : b) value *= factor;
-    const GgufRole role = hugging_face_name(architecture, target).role;
-    if (architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key)) {
-      std::vector<float> interleaved;
-      interleave(b, site.out_features, spec.head_dim, interleaved);
-      b = std::move(interleaved);
+    const GgufRows order = rows_in_file(architecture, hugging_face_name(architecture, target).role, {site.out_features}, spec);
+    if (order.head_rows > 0) {
+      std::vector<float> reordered;
+      reorder(b, site.out_features, order, reordered);
+      b = std::move(reordered);
     }
     add(target + ".lora_a", {site.rank, site.in_features}, whole(*weights, peft_name(site.module + ".lora_A.weight")));
     add(target + ".lora_b", {site.out_features, site.rank}, std::move(b));

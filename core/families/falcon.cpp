@@ -23,6 +23,12 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.must_be("hidden_dropout", 0.0, "no dropout inside the base model");
 }
 
+// llama.cpp computes attention and MLP beside each other, without biases.
+void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+  settings.must_be("tensor_data_layout", "jploski", "all rows of q before those of k and of v");
+  spec.layer_norm = spec.norm_bias = spec.parallel_residual = true;
+}
+
 // One head of k and v, or as many as of q: the older spelling of the same groups.
 void write(const ModelSpec& spec, Json& config) {
   const bool one = spec.num_kv_heads == 1, all = spec.num_kv_heads == spec.num_heads;
@@ -61,7 +67,7 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family falcon_family() {
   return {.name = "falcon",
           .architecture = "FalconForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "falcon",
           .max_position_embeddings = 2048,
           .activation = "gelu",
           .norm_eps = 1e-5,
@@ -74,6 +80,7 @@ Family falcon_family() {
           .modules = {.embedding = "transformer.word_embeddings", .layers = "transformer.h.", .final_norm = "transformer.ln_f"},
           .read = read,
           .write = write,
+          .read_gguf = read_gguf,
           .layer = layer};
 }
 

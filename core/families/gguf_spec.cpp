@@ -99,16 +99,16 @@ void read_sizes(GgufSettings& metadata, ModelSpec& spec) {
   spec.sliding_window = metadata.integer("attention.sliding_window", 0, int64_t{1} << 40, 0);
 }
 
-void read_tensors(const TensorFile& file, Settings& settings, ModelSpec& spec) {
-  const auto has = [&](const char* tensor) { return file.find(tensor) >= 0; };
-  spec.tie_word_embeddings = !has("lm_head.weight");
+void read_tensors(const TensorFile& file, const OuterModules& modules, Settings& settings, ModelSpec& spec) {
+  const auto has = [&](const std::string& tensor) { return file.find(tensor) >= 0; };
+  spec.tie_word_embeddings = !has(std::string(modules.head) + ".weight");
   spec.qkv_bias = has("model.layers.0.self_attn.q_proj.bias");
   spec.o_bias = has("model.layers.0.self_attn.o_proj.bias");
   spec.mlp_bias = has("model.layers.0.mlp.gate_proj.bias");
   spec.qk_norm = has("model.layers.0.self_attn.q_norm.weight");
   for (const char* factors : {"rope_factors_long.weight", "rope_factors_short.weight"})
     if (has(factors)) settings.unsupported(factors, "scales rotary positions by length, which forge does not compute yet");
-  const int64_t embedding = file.find("model.embed_tokens.weight");
+  const int64_t embedding = file.find(std::string(modules.embedding) + ".weight");
   if (embedding < 0 || file.tensors()[static_cast<size_t>(embedding)].shape.size() != 2)
     settings.broken("token_embd.weight", "is missing or not a matrix");
   else
@@ -125,7 +125,7 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   spec.family = family.name;
   GgufSettings own(settings, spec.architecture);
   read_sizes(own, spec);
-  read_tensors(file, settings, spec);
+  read_tensors(file, family.modules, settings, spec);
   read_rope(own, family, spec);
   if (family.read_gguf) family.read_gguf(own, spec);
   const int64_t divisors = file.find("rope_freqs.weight");

@@ -15,6 +15,11 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.find("classifier_dropout");  // of another head
 }
 
+// llama.cpp reads no file without the biases.
+void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+  spec.layer_norm = spec.norm_bias = spec.qkv_bias = spec.o_bias = spec.mlp_bias = true;
+  spec.parallel_residual = settings.flag("use_parallel_residual", true);
+}
 
 void write(const ModelSpec& spec, Json& config) {
   config["attention_bias"] = spec.qkv_bias;
@@ -45,7 +50,7 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family gpt_neox_family() {
   return {.name = "gpt_neox",
           .architecture = "GPTNeoXForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "gptneox",
           .max_position_embeddings = 2048,
           .activation = "gelu",
           .norm_eps = 1e-5,
@@ -60,6 +65,7 @@ Family gpt_neox_family() {
                       .head = "embed_out"},
           .read = read,
           .write = write,
+          .read_gguf = read_gguf,
           .layer = layer};
 }
 

@@ -10,21 +10,24 @@ namespace forge {
 namespace {
 
 using Layer = GgufArchitecture::Layer;
+using Part = GgufPart;
 constexpr GgufArchitecture kArchitectures[] = {
-    {.name = "llama", .permutes_heads = true},  // Llama, Mistral, SmolLM2, TinyLlama
+    {.name = "llama", .permutes_heads = true, .biases = Part::optional},  // Llama, Mistral, SmolLM2, TinyLlama
     {.name = "qwen2"},
     {.name = "qwen3"},
     {.name = "phi3", .layer = Layer::phi3},
-    {.name = "gemma", .norms_plus_one = true},
-    {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich},
+    {.name = "gemma", .norms_plus_one = true, .head = Part::unknown},
+    {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich, .head = Part::unknown},
     {.name = "gemma3", .norms_plus_one = true, .layer = Layer::sandwich},
     {.name = "smollm3", .permutes_heads = true},
-    {.name = "granite", .permutes_heads = true},
-    {.name = "olmo2", .layer = Layer::olmo2},
+    {.name = "granite", .permutes_heads = true, .biases = Part::optional},
+    {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required},
     {.name = "glm4", .layer = Layer::glm4},
-    {.name = "command-r"},
-    {.name = "starcoder2", .layer = Layer::starcoder2},
-    {.name = "stablelm"},
+    {.name = "command-r", .head = Part::unknown},
+    {.name = "starcoder2", .layer = Layer::starcoder2, .biases = Part::required},
+    {.name = "stablelm", .head = Part::required},
+    {.name = "gptneox", .layer = Layer::gpt_neox, .biases = Part::required, .head = Part::required},
+    {.name = "falcon", .layer = Layer::falcon},
 };
 
 struct Name {
@@ -37,6 +40,17 @@ constexpr Name kWhole[] = {
     {"output_norm", "model.norm", GgufRole::norm},
     {"output", "lm_head"},
     {"rope_freqs", "", GgufRole::rope_factors},
+};
+
+constexpr Name kWholeGptNeox[] = {
+    {"token_embd", "gpt_neox.embed_in"},
+    {"output_norm", "gpt_neox.final_layer_norm", GgufRole::norm},
+    {"output", "embed_out"},
+};
+constexpr Name kWholeFalcon[] = {
+    {"token_embd", "transformer.word_embeddings"},
+    {"output_norm", "transformer.ln_f", GgufRole::norm},
+    {"output", "lm_head"},
 };
 
 constexpr Name kLayer[] = {
@@ -82,6 +96,19 @@ constexpr Name kStarcoder2[] = {
     {"ffn_up", "mlp.c_fc"},
     {"ffn_down", "mlp.c_proj"},
 };
+constexpr Name kGptNeox[] = {
+    {"attn_qkv", "attention.query_key_value", GgufRole::grouped_qkv},
+    {"attn_output", "attention.dense"},
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.dense_h_to_4h"},
+    {"ffn_down", "mlp.dense_4h_to_h"},
+};
+constexpr Name kFalcon[] = {
+    {"attn_qkv", "self_attention.query_key_value", GgufRole::grouped_qkv},
+    {"attn_output", "self_attention.dense"},
+    {"ffn_up", "mlp.dense_h_to_4h"},
+    {"ffn_down", "mlp.dense_4h_to_h"},
+};
 
 const Name* find(std::span<const Name> names, std::string_view gguf) {
   for (const Name& name : names)
@@ -103,8 +130,24 @@ std::span<const Name> own_names(Layer layer) {
       return kGlm4;
     case Layer::starcoder2:
       return kStarcoder2;
+    case Layer::gpt_neox:
+      return kGptNeox;
+    case Layer::falcon:
+      return kFalcon;
   }
   return {};
+}
+
+std::span<const Name> whole_names(Layer layer) {
+  if (layer == Layer::gpt_neox) return kWholeGptNeox;
+  if (layer == Layer::falcon) return kWholeFalcon;
+  return kWhole;
+}
+
+std::string_view layer_prefix(Layer layer) {
+  if (layer == Layer::gpt_neox) return "gpt_neox.layers.";
+  if (layer == Layer::falcon) return "transformer.h.";
+  return "model.layers.";
 }
 
 const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
@@ -146,19 +189,19 @@ GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_vie
   std::string_view stem = gguf_name.substr(0, dot), rest;
   int64_t layer = -1;
   const bool in_layer = split_layer(stem, &layer, &rest);
-  const Name* name = in_layer ? find_in_layer(architecture, rest) : find(kWhole, stem);
+  const Name* name = in_layer ? find_in_layer(architecture, rest) : find(whole_names(architecture.layer), stem);
   if (!name) return {};
   if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
-  std::string prefix = in_layer ? "model.layers." + std::to_string(layer) + "." : "";
+  std::string prefix = in_layer ? std::string(layer_prefix(architecture.layer)) + std::to_string(layer) + "." : "";
   return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
 }
 
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view hugging_face_name) {
-  constexpr std::string_view kLayers = "model.layers.";
+  const std::string_view layers = layer_prefix(architecture.layer);
   std::string_view stem = hugging_face_name.substr(0, hugging_face_name.rfind('.'));
   std::string prefix;
-  if (starts_with(stem, kLayers)) {
-    stem.remove_prefix(kLayers.size());
+  if (starts_with(stem, layers)) {
+    stem.remove_prefix(layers.size());
     prefix = "blk." + std::string(stem.substr(0, stem.find('.'))) + ".";
     stem.remove_prefix(std::min(stem.size(), stem.find('.') + 1));
   }
@@ -172,7 +215,7 @@ std::string gguf_name(const GgufArchitecture& architecture, std::string_view hug
     }
     return "";
   };
-  if (prefix.empty()) return try_names(kWhole);
+  if (prefix.empty()) return try_names(whole_names(architecture.layer));
   const std::string own = try_names(own_names(architecture.layer));
   return own.empty() ? try_names(kLayer) : own;
 }

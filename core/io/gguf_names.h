@@ -7,19 +7,24 @@
 
 namespace forge {
 
+// What llama.cpp's loader makes of a part that models have or have not.
+enum class GgufPart { optional, required, unknown };
+
 struct GgufArchitecture {
   std::string_view name;
   bool permutes_heads = false;     // rows of q and k are in RoPE's neighbour order
   bool norms_plus_one = false;     // weights of norms are stored with 1 added
-  enum class Layer { plain, phi3, sandwich, olmo2, glm4, starcoder2 } layer = Layer::plain;  // what else its layers' tensors are called
+  enum class Layer { plain, phi3, sandwich, olmo2, glm4, starcoder2, gpt_neox, falcon } layer = Layer::plain;  // what else its layers' tensors are called
+  GgufPart biases = GgufPart::unknown;  // of attention's output and of the MLP
+  GgufPart head = GgufPart::optional;   // of its own, beside the embedding
 };
 
 // Null when forge does not know it.
 const GgufArchitecture* gguf_architecture(std::string_view name);
 std::vector<std::string> gguf_architectures();
 
-// What a tensor is to a model.
-enum class GgufRole { weight, query, key, norm, rope_factors, ignored, unknown };
+// What a tensor is to a model. grouped_qkv: q, k and v in one matrix, which Hugging Face holds group by group.
+enum class GgufRole { weight, query, key, grouped_qkv, norm, rope_factors, ignored, unknown };
 
 struct GgufName {
   std::string name;  // Hugging Face's, empty unless it is one of the model's parameters

@@ -5,7 +5,6 @@
 #include "core/base/text.h"
 #include "core/io/architectures.h"
 #include "core/io/faults.h"
-#include "core/io/gguf_names.h"
 
 namespace forge {
 namespace {
@@ -13,7 +12,7 @@ namespace {
 // How a tensor of the file maps to the model's.
 struct Change {
   size_t source = 0;  // index in Gguf::tensors()
-  int64_t heads = 0;  // if > 0, the rows of each head are interleaved
+  GgufRows rows;
   bool minus_one = false;
 };
 
@@ -25,18 +24,24 @@ int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64
   return layer < static_cast<int64_t>(values.size()) ? values[static_cast<size_t>(layer)] : otherwise;
 }
 
-// Number of heads of q or k, or 0 and a fault: rows must split into pairs within heads.
-int64_t heads_of(const Gguf& gguf, const GgufName& name, const GgufTensor& tensor, Faults& faults) {
+bool reorders(const GgufArchitecture& architecture, GgufRole role) {
+  if (role == GgufRole::grouped_qkv) return true;
+  return architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key);
+}
+
+// How the file orders the rows of q, k or all three; a fault if they do not split into heads.
+GgufRows rows_of(const Gguf& gguf, const GgufArchitecture& architecture, const GgufName& name, const GgufTensor& tensor,
+                 Faults& faults) {
   const std::string prefix = gguf.architecture() + ".attention.head_count";
-  int64_t heads = per_layer(gguf, prefix, name.layer, 0);
-  if (name.role == GgufRole::key) heads = per_layer(gguf, prefix + "_kv", name.layer, heads);
+  const int64_t heads = per_layer(gguf, prefix, name.layer, 0);
+  const int64_t kv_heads = per_layer(gguf, prefix + "_kv", name.layer, heads);
   const int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
-  if (heads > 0 && heads <= rows && rows % heads == 0 && rows / heads % 2 == 0 &&
-      (tensor.shape.size() > 1 || !is_quantized(tensor.dtype)))
-    return heads;
+  const GgufRows order = gguf_rows(architecture, name.role, rows, heads, kv_heads);
+  const bool splits = order.head_rows > 0 && order.head_rows % 2 == 0;
+  if (splits && (tensor.shape.size() > 1 || !is_quantized(tensor.dtype))) return order;
   faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " does not split into " +
-             std::to_string(heads) + " heads (" + prefix + ")");
-  return 0;
+             std::to_string(name.role == GgufRole::key ? kv_heads : heads) + " heads (" + prefix + ")");
+  return {};
 }
 
 class MappedGguf : public GgufFile {
@@ -53,7 +58,7 @@ class MappedGguf : public GgufFile {
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   std::string_view bytes(size_t index) const override { return gguf_.bytes(source(index)); }
   bool bytes_are_values(size_t index) const override {
-    return changes_.at(index).heads == 0 && !changes_[index].minus_one;
+    return changes_.at(index).rows.head_rows == 0 && !changes_[index].minus_one;
   }
   int64_t file_bytes() const override { return gguf_.file_bytes(); }
   std::string header_hash() const override { return gguf_.header_hash(); }
@@ -63,7 +68,7 @@ class MappedGguf : public GgufFile {
     const Change& change = changes_.at(index);
     const TensorInfo& tensor = tensors_[index];
     if (tensor.count() == 0) return;  // any number of rows
-    if (change.heads > 0) return read_heads(tensor, bytes(index), change.heads, begin, count, values);
+    if (change.rows.head_rows > 0) return read_reordered(tensor, bytes(index), change.rows, begin, count, values);
     TensorFile::read_rows_f32(index, begin, count, values);
     if (!change.minus_one) return;
     for (int64_t i = 0, all = count * (tensor.count() / tensor.rows()); i < all; ++i) values[i] -= 1.0f;
@@ -101,19 +106,18 @@ class MappedGguf : public GgufFile {
       return;
     }
     Change change{index};
-    if (architecture.permutes_heads && (name.role == GgufRole::query || name.role == GgufRole::key))
-      change.heads = heads_of(gguf_, name, tensor, faults);
+    if (reorders(architecture, name.role)) change.rows = rows_of(gguf_, architecture, name, tensor, faults);
     change.minus_one = architecture.norms_plus_one && name.role == GgufRole::norm;
     tensors_.push_back({std::move(name.name), tensor.shape, tensor.dtype});
     changes_.push_back(change);
   }
 
-  static void read_heads(const TensorInfo& tensor, std::string_view bytes, int64_t heads, int64_t begin, int64_t count,
-                         float* values) {
+  static void read_reordered(const TensorInfo& tensor, std::string_view bytes, const GgufRows& rows, int64_t begin,
+                             int64_t count, float* values) {
     const int64_t row = tensor.count() / tensor.rows();
     const int64_t row_bytes = bytes_of(tensor.dtype, row);
     for (int64_t r = begin; r < begin + count; ++r)
-      decode_to_f32(tensor.dtype, bytes.data() + gguf_row(r, tensor.rows() / heads) * row_bytes, row,
+      decode_to_f32(tensor.dtype, bytes.data() + rows.file_row(r) * row_bytes, row,
                     values + (r - begin) * row);
   }
 
@@ -125,9 +129,24 @@ class MappedGguf : public GgufFile {
 
 }  // namespace
 
-int64_t gguf_row(int64_t row, int64_t head_rows) {
-  const int64_t in_head = row % head_rows, half = head_rows / 2;
-  return row - in_head + in_head % half * 2 + in_head / half;
+int64_t GgufRows::file_row(int64_t row) const {
+  if (groups == 0) {
+    const int64_t in_head = row % head_rows, half = head_rows / 2;
+    return row - in_head + in_head % half * 2 + in_head / half;
+  }
+  const int64_t queries = heads / groups * head_rows;  // of a group
+  const int64_t group = row / (queries + 2 * head_rows), at = row % (queries + 2 * head_rows);
+  if (at < queries) return group * queries + at;
+  const int64_t before = at < queries + head_rows ? heads : heads + groups;
+  return (before + group) * head_rows + at % head_rows;
+}
+
+GgufRows gguf_rows(const GgufArchitecture& architecture, GgufRole role, int64_t rows, int64_t heads, int64_t kv_heads) {
+  if (!reorders(architecture, role)) return {};
+  const bool grouped = role == GgufRole::grouped_qkv;
+  const int64_t all = grouped ? heads + 2 * kv_heads : role == GgufRole::key ? kv_heads : heads;
+  if (heads <= 0 || kv_heads <= 0 || all > rows || rows % all != 0 || (grouped && heads % kv_heads != 0)) return {};
+  return {rows / all, grouped ? heads : 0, grouped ? kv_heads : 0};
 }
 
 std::unique_ptr<GgufFile> open_gguf(const std::string& path, Data data) {

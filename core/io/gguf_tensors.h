@@ -8,12 +8,14 @@
 //
 // llama.cpp's converter changes some tensors, and read_f32 changes them back: for `llama` it permutes the
 // rows of q and k so that RoPE rotates neighbours (convert_hf_to_gguf.py, LlamaModel.permute); for gemma it
-// adds 1 to the weights of norms. bytes_are_values() is false for those.
+// adds 1 to the weights of norms; for gptneox and falcon it puts all rows of q before all of k and of v.
+// bytes_are_values() is false for those.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/io/gguf.h"
+#include "core/io/gguf_names.h"
 #include "core/io/tensor_file.h"
 
 namespace forge {
@@ -27,9 +29,17 @@ class GgufFile : public TensorFile {
   virtual std::vector<float> rope_factors() const = 0;
 };
 
-// Where a file whose architecture permutes heads has row `row` of q or k: in a head of n rows, row i of the first half at 2i
-// and row i of the second half at 2i + 1.
-int64_t gguf_row(int64_t row, int64_t head_rows);
+// The order of a tensor's rows in a file.
+struct GgufRows {
+  int64_t head_rows = 0;          // of a head; 0: Hugging Face's order
+  int64_t heads = 0, groups = 0;  // groups > 0: query heads and key heads of q, k and v in one matrix
+  // Where the file has Hugging Face's row `row`. In a head of n rows, row i of the first half is at 2i and row i of the second
+  // half at 2i + 1. Of q, k and v in one matrix, Hugging Face has for each key head its query heads, it and its value; the file
+  // has all query heads, all keys, all values.
+  int64_t file_row(int64_t row) const;
+};
+// Of `rows` rows, in a file of the architecture; {} for those that stay as they are.
+GgufRows gguf_rows(const GgufArchitecture& architecture, GgufRole role, int64_t rows, int64_t heads, int64_t kv_heads);
 
 // Throws Error(job) for an architecture whose names are not known, listing those that are; Error(environment)
 // for a broken file, for tensors that the architecture does not have and for q and k that do not fit the

@@ -11,7 +11,7 @@ Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int
     for (size_t t = 0; t < ids.size(); ++t)
       batch.positions.push_back(static_cast<int32_t>(lengths[i] + static_cast<int64_t>(t)));
     batch.cu_seqlens.push_back(static_cast<int32_t>(batch.token_ids.size()));
-    batch.loss_weights.resize(batch.token_ids.size(), lengths[i] > 0 ? 1.0f : 0.0f);
+    batch.loss_weights.resize(batch.token_ids.size(), lengths[i] > 0 && !tokens[i].last_only ? 1.0f : 0.0f);
     batch.loss_weights.back() = 1;
     batch.example_ids.push_back(tokens[i].sequence);
   }

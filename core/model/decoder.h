@@ -19,6 +19,7 @@ namespace forge {
 struct NewTokens {
   int64_t sequence = 0;
   std::vector<int32_t> ids;  // not empty
+  bool last_only = false;    // of those that go on, only the last one's logits are asked for
 };
 
 class Decoder {
@@ -26,7 +27,7 @@ class Decoder {
   virtual ~Decoder() = default;
 
   // → logits, fp32 [rows, vocab], valid until the next call: of each one's last token where every sequence begins here, of every
-  // new token where each goes on. Under `fused` in fp32 a row's bits do not depend on the other rows.
+  // new token where each goes on (unless last_only). Under `fused` in fp32 a row's bits do not depend on the other rows.
   virtual at::Tensor next_logits(const std::vector<NewTokens>& tokens) = 0;
 
   // Takes back a sequence's last tokens, fewer than it had before the latest call and what that added.

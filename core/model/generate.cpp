@@ -66,13 +66,14 @@ struct Text {
 class Generation {
  public:
   Generation(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, const SamplingConfig& config,
-             const GenerationRoom& room, const GenerationEvents& events)
-      : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), sampler_(config) {
+             const GenerationRoom& room, const GenerationEvents& events, KeptTokens* kept)
+      : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), kept_(kept), sampler_(config) {
     FORGE_CHECK(room.sequences >= config.samples, "room for " << room.sequences << " of " << config.samples << " texts of a prompt");
     const size_t texts = prompts.size() * static_cast<size_t>(config.samples);
     FORGE_CHECK(config.streams.empty() || config.streams.size() == texts, "a stream for each text");
     FORGE_CHECK(config.limits.empty() || config.limits.size() == texts, "a limit for each text");
     FORGE_CHECK(config.lookup_tokens == 0 || !events.restrict, "what may come next is known only of the next token");
+    FORGE_CHECK(!kept || texts == 1, "tokens are kept of one text");
     for (int64_t slot = room.sequences; slot-- > 0;) free_.push_back(slot);
     for (const auto& stop : config.stop_sequences) longest_stop_ = std::max(longest_stop_, stop.size());
   }
@@ -98,13 +99,15 @@ class Generation {
     const size_t first = texts_.size();
     int64_t tokens = 0;
     while (next_ < prompts_.size() && has_room()) {
-      const auto length = static_cast<int64_t>(prompts_[next_].size());
+      NewTokens prompt = kept_ ? not_kept(prompts_[next_]) : NewTokens{0, prompts_[next_]};
+      const auto length = static_cast<int64_t>(prompt.ids.size());
       if (tokens > 0 && tokens + length > room_.prompt_tokens) break;
       tokens += length;
       for (int64_t sample = 0; sample < config_.samples; ++sample) {
         const int64_t slot = free_.back();
         free_.pop_back();
-        if (sample == 0) fresh.push_back({slot, prompts_[next_]});
+        prompt.sequence = slot;
+        if (sample == 0) fresh.push_back(prompt);
         row_of.push_back(static_cast<int64_t>(fresh.size()) - 1);
         texts_.push_back({slot, {.number = static_cast<int64_t>(next_) * config_.samples + sample, .start = Clock::now()}});
         if (penalises()) texts_.back().second.seen = {prompts_[next_].begin(), prompts_[next_].end()};
@@ -124,12 +127,31 @@ class Generation {
     take(logits, first);
   }
 
+  // Takes back what the decoder holds beside the prompt; → the prompt's other tokens, and its last one, whose logits are asked for.
+  NewTokens not_kept(const std::vector<int32_t>& prompt) {
+    std::vector<int32_t>& held = kept_->ids;
+    const auto same = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end()).first - held.begin();
+    const auto common = std::min(same, static_cast<std::ptrdiff_t>(prompt.size()) - 1);
+    if (common == 0)
+      decoder_.release(0);
+    else
+      forget(0, static_cast<int64_t>(held.size()) - common);
+    held = prompt;
+    return {0, {prompt.begin() + common, prompt.end()}, common > 0};
+  }
+
+  void forget(int64_t slot, int64_t tokens) {
+    if (tokens > 0) decoder_.forget(slot, tokens);
+    if (kept_) kept_->ids.resize(kept_->ids.size() - static_cast<size_t>(tokens));
+  }
+
   void step() {
     guess();
     std::vector<NewTokens> fresh;
     for (const auto& [slot, text] : texts_) {
       fresh.push_back({slot, {text.last}});
       fresh.back().ids.insert(fresh.back().ids.end(), text.guess.begin(), text.guess.end());
+      if (kept_) kept_->ids.insert(kept_->ids.end(), fresh.back().ids.begin(), fresh.back().ids.end());
     }
     take(decoder_.next_logits(fresh), 0);
   }
@@ -195,15 +217,15 @@ class Generation {
       }
       row += 1 + guess.size();
       stats_.guessed_right += static_cast<int64_t>(right);
+      if (on || kept_) forget(slot, static_cast<int64_t>(guess.size() - right));
       if (on) {
-        if (right < guess.size()) decoder_.forget(slot, static_cast<int64_t>(guess.size() - right));
         if (kept != i) texts_[kept] = texts_[i];
         ++kept;
         continue;
       }
       text.end.seconds = seconds_since(text.start);
       events_.end(text.number, text.end);
-      decoder_.release(slot);
+      if (!kept_) decoder_.release(slot);
       free_.push_back(slot);
     }
     texts_.resize(kept);
@@ -252,6 +274,7 @@ class Generation {
   const SamplingConfig& config_;
   const GenerationRoom room_;
   const GenerationEvents& events_;
+  KeptTokens* const kept_;
   Sampler sampler_;
   std::vector<std::pair<int64_t, Text>> texts_;  // unfinished texts, by decoder index
   std::vector<int64_t> free_;                    // numbers
@@ -263,8 +286,9 @@ class Generation {
 }  // namespace
 
 GenerationStats generate(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts,
-                         const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events) {
-  return Generation(decoder, prompts, config, room, events).run();
+                         const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events,
+                         KeptTokens* kept) {
+  return Generation(decoder, prompts, config, room, events, kept).run();
 }
 
 }  // namespace forge

@@ -61,9 +61,16 @@ struct GenerationEvents {
   std::function<void()> step = nullptr;  // if set: all unfinished texts have their next token
 };
 
+// What sequence 0 of a decoder holds from one call to the next.
+struct KeptTokens {
+  std::vector<int32_t> ids;
+};
+
 // A draw is a function of (seed, the text's stream, number of the new token): the same in whatever company. All texts of a
-// prompt begin together, so `room` holds as many.
+// prompt begin together, so `room` holds as many. With `kept`, of one prompt and one sample: of the prompt's tokens only those are
+// computed (and counted) that come after what it has in common with the kept ones.
 GenerationStats generate(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts,
-                         const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events);
+                         const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events,
+                         KeptTokens* kept = nullptr);
 
 }  // namespace forge

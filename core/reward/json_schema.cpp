@@ -1,6 +1,8 @@
 #include "core/reward/json_schema.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include "core/base/key_error.h"
@@ -16,6 +18,50 @@ constexpr int64_t kMostSteps = 1'000'000;  // of one value
 constexpr const char* kTypes[] = {"null", "boolean", "object", "array", "number", "string", "integer"};
 constexpr const char* kDescriptions[] = {"$schema", "$id",      "$comment",   "title",    "description",
                                          "default", "examples", "deprecated", "readOnly", "writeOnly"};
+
+// A number as it is written: digits · 10^exponent, digits without a zero at their end.
+struct Decimal {
+  uint64_t digits = 0;
+  int exponent = 0;
+};
+
+Decimal decimal_of(const Json& value) {
+  std::array<char, 32> text{};
+  const auto write = [&](auto number) {
+    if constexpr (std::is_floating_point_v<decltype(number)>)
+      return std::to_chars(text.begin(), text.end(), number, std::chars_format::scientific).ptr;
+    else
+      return std::to_chars(text.begin(), text.end(), number).ptr;
+  };
+  const char* end = value.is_number_float()      ? write(std::abs(value.get<double>()))
+                    : value.is_number_unsigned() ? write(value.get<uint64_t>())
+                                                 : write(value.get<int64_t>());
+  Decimal decimal;
+  bool behind_point = false;
+  const char* at = text.begin() + (text[0] == '-');
+  for (; at != end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      behind_point = true;
+      continue;
+    }
+    decimal.digits = 10 * decimal.digits + static_cast<uint64_t>(*at - '0');
+    decimal.exponent -= behind_point;
+  }
+  if (at != end) decimal.exponent += std::atoi(at + 1);
+  for (; decimal.digits != 0 && decimal.digits % 10 == 0; decimal.digits /= 10) ++decimal.exponent;
+  return decimal;
+}
+
+// In decimals, as the numbers are written: 0.3 is a multiple of 0.1, and 1e308 none of 0.123456789.
+bool is_multiple(const Json& value, const Json& of) {
+  const Decimal number = decimal_of(value), step = decimal_of(of);
+  if (number.digits == 0) return true;
+  // A step with more places than the number's last digit would need a zero there.
+  if (number.exponent < step.exponent) return false;
+  unsigned __int128 rest = number.digits % step.digits;
+  for (int i = step.exponent; i < number.exponent && rest != 0; ++i) rest = rest * 10 % step.digits;
+  return rest == 0;
+}
 
 std::string type_of(const Json& value) {
   if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())) return "integer";
@@ -59,6 +105,10 @@ class SchemaReader {
       const std::string& word = item.key();
       const Json& value = item.value();
       const std::string here = at + "/" + word;
+      if (word == "$schema") {
+        dialect(value, here);
+        continue;
+      }
       if (is_one_of(word, kDescriptions)) continue;
       if (word == "type")
         types(value, here);
@@ -95,6 +145,12 @@ class SchemaReader {
   }
 
  private:
+  // A vocabulary of somebody else's may give a keyword another meaning, or none.
+  void dialect(const Json& value, const std::string& at) const {
+    const std::string name = value.is_string() ? value.get<std::string>() : "";
+    expect(name.find("://json-schema.org/") != name.npos, at, "a draft of json-schema.org");
+  }
+
   [[noreturn]] void refuse(const std::string& at, const std::string& what,
                            const std::string& hint = "") const {
     throw KeyError(ErrorKind::job, key_, (at.empty() ? "the schema" : at) + " " + what, hint);
@@ -307,11 +363,7 @@ class Validator {
     if (word == "maximum") return bound(value <= rule, "at most");
     if (word == "exclusiveMinimum") return bound(value > rule, "more than");
     if (word == "exclusiveMaximum") return bound(value < rule, "less than");
-    if (word == "multipleOf") {
-      const long double times = static_cast<long double>(value.get<double>()) / rule.get<double>();
-      return bound(std::abs(times - std::round(times)) <= 1e-9L * std::max(1.0L, std::abs(times)),
-                   "a multiple of");
-    }
+    if (word == "multipleOf") return bound(is_multiple(value, rule), "a multiple of");
     return "";
   }
 

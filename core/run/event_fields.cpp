@@ -206,6 +206,10 @@ constexpr EventField kTextEnd[] = {
     {"tokens", integer, false, "tokens generated"},
     {"seconds", number, false, "time it took"},
 };
+constexpr EventField kTurn[] = {
+    {"tokens", integer, true, "tokens generated"},
+    {"prompt_tokens", integer, true, "tokens of the prompt that were computed: those that the engine did not hold"},
+};
 constexpr EventField kDone[] = {
     {"report", object, false, "train: report.json"},
     {"eval_loss", number, false, "eval: mean over the supervised tokens, or what its objective says"},
@@ -258,6 +262,7 @@ constexpr EventShape kShapes[] = {
     {"notice", "something worth a line", kNotice},
     {"tokens", "the next token of every text that is being generated", kTokens},
     {"text_end", "one generated text is complete", kTextEnd},
+    {"turn", "a text of a request with turns is complete, and the engine waits for the next request", kTurn},
     {"done", "the work is done", kDone},
     {"error", "the work failed", kError},
 };

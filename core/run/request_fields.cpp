@@ -76,6 +76,8 @@ constexpr EventField kDrawn[] = {
     {"stop_ids", list, false, "tokens that end a text"},
     {"grammar", object, false, "what every text must be: root and rules, as core/text/grammar/grammar.h writes them"},
     {"text", text, false, "of a grammar: where the tokenizer is"},
+    {"turns", flag, false, "of one prompt: after its text the engine waits, behind the event turn, for the next request to the same "
+                           "model, and computes what it does not hold of its prompt (default false)"},
 };
 constexpr EventField kJudged[] = {{"texts", list, true, "lists of token ids"}};
 constexpr EventField kCompared[] = {

@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 import adapter_cases
+import chat_cases
 import judge_cases
 import machine_cases
 import plan_cases
@@ -26,7 +27,7 @@ import training_cases
 from lab import Lab
 
 MODULES = (training_cases, resume_cases, machine_cases, adapter_cases, plan_cases, policy_cases, judge_cases, server_cases, tool_cases,
-           protocol_cases)
+           protocol_cases, chat_cases)
 CASES = [function for module in MODULES for _, function in inspect.getmembers(module, inspect.isfunction)
          if function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == ["lab"]]
 

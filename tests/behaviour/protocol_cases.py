@@ -30,6 +30,8 @@ def every_request_and_event_is_documented(lab: Lab):
         lab.evaluate(str(lab.folder / "run"))
         for command in (["generate", str(lab.folder / "run"), "--prompt", "a", "--max-new-tokens", "3"], ["doctor"]):
             subprocess.run([lab.forge, *command], capture_output=True, check=True, timeout=120)
+        subprocess.run([lab.forge, "chat", str(lab.folder / "run"), "--max-new-tokens", "3"], input="a\nb\n", text=True, capture_output=True, check=True,
+                       timeout=120)
         lab.run(name="other", model={"path": str(MODEL)}, train={"on_nan": "stop"}, optimizer={"learning_rate": 1e30}, code=7)
         lab.run(name="drawn", **policy(lab, objective={"type": "grpo", "kl": 0.1, "epochs_per_rollout": 2}))
         lab.run(**{"name": "judged"} | by_model(lab))

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/reward/json_schema.h"
 #include "core/text/grammar/matcher.h"
+#include "tests/constrain/grammar_texts.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -13,36 +14,6 @@ using namespace forge;
 namespace {
 
 Json json(const std::string& text) { return parse_json(text, "test", ErrorKind::data); }
-
-std::array<bool, 256> every_byte() {
-  std::array<bool, 256> all;
-  all.fill(true);
-  return all;
-}
-
-bool accepts(Matcher& matcher, const std::string& text) {
-  int state = matcher.start();
-  for (const char c : text) state = matcher.next(state, static_cast<uint8_t>(c));
-  return state != Matcher::kDead && matcher.may_end(state);
-}
-
-// Any text of the grammar with at most about `budget` bytes: every byte that can still end in time is as likely.
-std::string draw(Matcher& matcher, std::mt19937& random, int64_t budget) {
-  std::string text;
-  for (int state = matcher.start();;) {
-    std::vector<std::pair<uint8_t, int>> next;
-    for (int byte = 0; byte < 256; ++byte)
-      if (const int after = matcher.next(state, static_cast<uint8_t>(byte));
-          after != Matcher::kDead && matcher.shortest(after) <= budget - static_cast<int64_t>(text.size()) - 1)
-        next.emplace_back(static_cast<uint8_t>(byte), after);
-    const bool ends = matcher.may_end(state) && (next.empty() || random() % 8 == 0);
-    if (ends) return text;
-    REQUIRE(!next.empty());
-    const auto& [byte, after] = next[random() % next.size()];
-    text += static_cast<char>(byte);
-    state = after;
-  }
-}
 
 const char* const kSchemas[] = {
     R"({})", R"(true)", R"({"type": "string"})", R"({"type": "string", "minLength": 2, "maxLength": 5})", R"({"type": "number"})",
@@ -122,6 +93,8 @@ TEST_CASE("what a grammar cannot say is refused by its place") {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"properties": {"a": {"not": {"type": "null"}}}})", "#/properties/a: not"},
       {R"({"type": "array", "items": {"multipleOf": 3}})", "#/items: multipleOf"},
+      {R"({"allOf": [{"prefixItems": [{"minimum": 3}]}], "items": {"minimum": 5}})", "#/allOf: items beside the prefixItems"},
+      {R"({"anyOf": [false, false]})", "no alternative of anyOf is left"},
       {R"({"type": "array", "uniqueItems": true})", "uniqueItems"},
       {R"({"type": "string", "pattern": "(?=a)b"})", "a group of another kind"},
       {R"({"type": "string", "pattern": "(a?)*"})", "may be empty"},

@@ -311,6 +311,39 @@ TEST_CASE("guessed tokens change no token and no log-probability in fp32") {
   CHECK(right > 0);
 }
 
+TEST_CASE("only the new tokens of a prompt that continues what is kept are computed") {
+  at::set_num_threads(2);
+  const Loaded loaded(at::kFloat);
+  const std::string provider = GENERATE("fused", "reference");
+  SamplingConfig config{.max_new_tokens = 30, .temperature = 0.7};
+  config.lookup_tokens = GENERATE(0, 5);
+  INFO(provider << ", " << config.lookup_tokens << " guessed");
+  const auto keeps = loaded.decoder(provider);
+  KeptTokens kept;
+  std::vector<int32_t> prompt = prompts(4, loaded.model.spec.vocab_size)[3];
+  size_t held = 0;
+  // Goes on, goes on longer than a page, the same again, an earlier place, another beginning, one token.
+  for (int turn = 0; turn < 7; ++turn) {
+    INFO("turn " << turn);
+    if (turn == 4) prompt.resize(20), prompt.push_back(11);
+    if (turn == 5) prompt[0] ^= 1;
+    if (turn == 6) prompt = {9};
+    const auto common = static_cast<size_t>(std::mismatch(kept.ids.begin(), kept.ids.end(), prompt.begin(), prompt.end()).first - kept.ids.begin());
+    std::vector<int32_t> text, wanted = answers(*loaded.decoder(provider), {prompt}, config)[0].ids;
+    const GenerationStats stats = generate(*keeps, {prompt}, config, {},
+                                           {.token = [&](int64_t, int32_t id, float) { text.push_back(id); return text.size() != 23; },
+                                            .end = [](int64_t, const GenerationEnd&) {}}, &kept);
+    wanted.resize(std::min<size_t>(wanted.size(), 23));
+    CHECK(text == wanted);
+    CHECK(stats.prompt_tokens == static_cast<int64_t>(prompt.size() - std::min(common, prompt.size() - 1)));
+    held = std::max(held, common);
+    if (turn == 2) continue;
+    prompt.insert(prompt.end(), text.begin(), text.end());
+    for (int i = 0; i < (turn == 1 ? 90 : 6); ++i) prompt.push_back((5 * i + turn) % 300);
+  }
+  CHECK(held > 100);
+}
+
 TEST_CASE("a stop sequence ends a text as its last tokens") {
   at::set_num_threads(2);
   const Loaded loaded(at::kFloat);

@@ -1,5 +1,7 @@
 #include "core/io/gguf_tensors.h"
 
+#include <numeric>
+
 #include "tests/io/bytes.h"
 #include "tests/test.h"
 
@@ -78,6 +80,27 @@ TEST_CASE("llama's q and k come back in Hugging Face's order of rows") {
   CHECK(values_of(*opened, "model.layers.0.self_attn.v_proj.weight") == std::vector<float>{0, 1, 2, 3});
   CHECK_FALSE(opened->bytes_are_values(0));
   CHECK(opened->bytes_are_values(3));
+}
+
+TEST_CASE("q, k and v of one matrix come back group by group") {
+  // Four query heads in two groups, one row a head: q0 q1 k0 v0, q2 q3 k1 v1 there; all of q, of k, of v in the file.
+  const std::vector<float> file_order{0, 1, 4, 5, 2, 6, 3, 7};
+  TemporaryFolder folder;
+  GgufBytes file;
+  file.string_key("general.architecture", "falcon").u32_key("falcon.attention.head_count", 4).u32_key("falcon.attention.head_count_kv", 2);
+  std::vector<float> rows;  // two of each head
+  for (const float row : file_order) rows.insert(rows.end(), {2 * row, 2 * row + 1});
+  file.f32("blk.0.attn_qkv.weight", {1, 16}, rows);
+  auto opened = open(folder, file);
+  std::vector<float> expected(16);
+  std::iota(expected.begin(), expected.end(), 0.0f);
+  CHECK(values_of(*opened, "transformer.h.0.self_attention.query_key_value.weight") == expected);
+  CHECK_FALSE(opened->bytes_are_values(0));
+
+  GgufBytes broken;
+  broken.string_key("general.architecture", "gptneox").u32_key("gptneox.attention.head_count", 3);
+  broken.f32("blk.0.attn_qkv.weight", {1, 16}, rows);
+  CHECK_THROWS_WITH(open(folder, broken), Catch::Contains("does not split into 3 heads"));
 }
 
 TEST_CASE("rows without elements cost nothing, however many there are") {

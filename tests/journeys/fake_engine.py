@@ -102,7 +102,11 @@ def generate(request):
                 send("tokens", prompts=[number], ids=[text[step]])
             if step == len(text):
                 send("text_end", prompt=number, reason="length", tokens=len(text), seconds=0.1)
-    send("done", tokens=1, seconds=0.1)
+    if not request.get("turns"):
+        return send("done", tokens=1, seconds=0.1)
+    send("turn", tokens=1, prompt_tokens=1)
+    if line := sys.stdin.readline():
+        generate(json.loads(line))
 
 
 def main():

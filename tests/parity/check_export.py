@@ -8,9 +8,7 @@ With a model, an adapter with random factors is put on it; without one the varia
 adapter of an unusual shape. Prints what was measured and "N passed, N failed".
 """
 import argparse
-import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -25,16 +23,32 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
-from llama_binding import binding  # noqa: E402
 from llama_library import LlamaCpp  # noqa: E402
 from variants import write_variant  # noqa: E402
 
 TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean(values):\n    return sum(values) / len(values)",
          "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
-VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel"]
+VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel",
+            "gpt-neox", "falcon", "falcon-grouped"]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
+
+def linears_of(model: torch.nn.Module) -> list[str]:
+    """The names that linear layers of the model's layers have."""
+    return sorted({name.split(".")[-1] for name, module in model.named_modules()
+                   if isinstance(module, torch.nn.Linear) and re.search(r"\.(layers|h)\.", name)})
+
+
+def fits(settings: dict, model: torch.nn.Module) -> bool:
+    """Whether the model has every module that the settings name."""
+    modules = dict(model.named_modules())
+    targets = settings["target_modules"]
+    if isinstance(targets, str) and targets != "all-linear" and not any(re.fullmatch(targets, name) for name in modules):
+        return False
+    named = [*(targets if isinstance(targets, list) else []), *settings.get("modules_to_save", []), *settings.get("exclude_modules", []),
+             *(key.split(".")[-1] for pattern in ("rank_pattern", "alpha_pattern") for key in settings.get(pattern, {}))]
+    return set(named) <= {name.split(".")[-1] for name in modules}
+
 
 # What PEFT writes for each, and what may be odd about it.
 SHAPES = {
@@ -55,8 +69,6 @@ SHAPES = {
 }
 # f32 differs by the order of sums alone. The others are what 11, 8 and 8 bits do to random weights whose logits reach 25.
 # Types of fewer bits are judged by perplexity: a mean divergence rests on a few positions, such as a text's first.
-# llama.cpp's GELU reads a table of halves, so their f32 is no more exact than that.
-WITH_GELU = ("gemma", "gemma2", "gemma3", "starcoder2")
 MOST_DIVERGENCE = {"f32": 1e-9, "f16": 5e-5, "bf16": 1e-2, "q8_0": 1e-2}
 failures, passed = [], 0
 
@@ -99,7 +111,32 @@ def make_adapter(model, settings: dict, folder: Path) -> torch.nn.Module:
 
 @torch.no_grad()
 def logits(model, ids: list[list[int]]) -> np.ndarray:
-    return np.concatenate([model(torch.tensor([row])).logits[0].float().numpy() for row in ids])
+    return np.concatenate([model(torch.tensor([row])).logits[0].numpy() for row in ids])
+
+
+class HalfGelu(torch.nn.Module):
+    """llama.cpp's GELU on a CPU: a table by halves of the approximation with tanh, also of models that compute it by erf."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        halves = torch.nn.functional.gelu(x.half().float(), approximate="tanh").half().to(x.dtype)
+        return torch.where(x >= 10, x, torch.where(x <= -10, torch.zeros_like(x), halves))
+
+
+def with_llama_gelu(model: torch.nn.Module) -> bool:
+    """Puts it in place of the model's own GELU; false for a model that has none."""
+    found = [(parent, name) for parent in model.modules() for name, child in parent.named_children() if "GELU" in type(child).__name__]
+    for parent, name in found:
+        setattr(parent, name, HalfGelu())
+    return bool(found)
+
+
+def least_divergence(model_path: Path, ids) -> float:
+    """The limit of f32: a model with a table of halves takes another of its entries for a rounding of fp32, which fp64 shows."""
+    exact, rounded = load(model_path).double(), load(model_path)
+    if not with_llama_gelu(exact):
+        return MOST_DIVERGENCE["f32"]
+    with_llama_gelu(rounded)
+    return max(MOST_DIVERGENCE["f32"], 4 * divergence(logits(exact, ids), logits(rounded, ids)))
 
 
 def divergence(a: np.ndarray, b: np.ndarray) -> float:
@@ -134,7 +171,8 @@ def check_file(path: Path) -> None:
 
 
 def check_types(name: str, source: list, merged: Path, folder: Path, library: LlamaCpp, texts_ids) -> None:
-    reference = load(merged)
+    reference, as_there = load(merged), load(merged)
+    gelu = with_llama_gelu(as_there)
     for kind in arguments.types.split(","):
         written = json.loads(forge("export", *source, "--gguf", "--type", kind, "--output", folder / f"gguf-{kind}", "--json", "--no-check"))
         check_file(Path(written["file"]))
@@ -143,19 +181,24 @@ def check_types(name: str, source: list, merged: Path, folder: Path, library: Ll
             want = logits(reference, ids)
             got = np.concatenate([model.logits(row) for row in ids])
             kl, worst = divergence(want, got), float(np.abs(want - got).max())
+            # Past what 11 bits cost only by GELU's table: to f32's limit it is compared with that in place.
+            exact = divergence(logits(as_there, ids), got) if gelu and kind == "f32" else kl
             greedy = model.greedy(ids[0], 16)
         tokens = torch.tensor([ids[0]])
         expected = reference.generate(tokens, max_new_tokens=16, min_new_tokens=16, do_sample=False)[0, len(ids[0]):].tolist()
         same = next((i for i, (a, b) in enumerate(zip(greedy, expected)) if a != b), 16)
         plain = kind in ("f32", "f16")
         before, after = perplexity(want, ids), perplexity(got, ids)
-        most = 1e-7 if name in WITH_GELU and kind == "f32" else MOST_DIVERGENCE.get(kind)
-        good = (kl < most if most else abs(after / before - 1) < 0.25) and (not plain or same == 16)
-        check(f"{name} {kind}", good, f"{written['bytes']:,} bytes, divergence {kl:.1e}, logits differ by {worst:.2g}, perplexity "
+        most = MOST_DIVERGENCE.get(kind)
+        if kind == "f32" and gelu:
+            most = least_divergence(merged, ids)
+        good = (exact < most and kl < MOST_DIVERGENCE["f16" if kind == "f32" else kind] if most else abs(after / before - 1) < 0.25) and (not plain or same == 16)
+        check(f"{name} {kind}", good, f"{written['bytes']:,} bytes, divergence {kl:.1e}{f' ({exact:.1e} with the same GELU)' if exact != kl else ''}, logits differ by {worst:.2g}, perplexity "
               f"{before:.4f} → {after:.4f}, greedy equal for {same} of 16")
 
 
 def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library: LlamaCpp, texts_ids) -> None:
+    """Of a model path whose `folder` holds the merged one."""
     base = json.loads(forge("export", "--model", model_path, "--gguf", "--type", "f32", "--output", folder / "base", "--json", "--no-check"))["file"]
     merged = json.loads(forge("export", "--model", model_path, "--adapter", adapter, "--gguf", "--type", "f32", "--output",
                               folder / "whole", "--json", "--no-check"))["file"]
@@ -165,7 +208,7 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
         plain = np.concatenate([one.logits(row) for row in ids])
         one.set_lora(lora)
         a, b = (np.concatenate([model.logits(row) for row in ids]) for model in (one, other))
-    check(f"{name} LoRA GGUF", divergence(b, a) < 1e-9,
+    check(f"{name} LoRA GGUF", divergence(b, a) < least_divergence(folder / "merged", ids),
           f"divergence {divergence(b, a):.1e} from the merged file, {divergence(b, plain):.1e} without the adapter")
 
 
@@ -182,61 +225,20 @@ def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: Llama
     check_lora(variant, model_path, folder / "adapter", folder, library, lambda model: ids)
 
 
-def blocks(readme: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", readme.read_text(), re.M | re.S)
-
-
-def run_snippet(name: str, command: list, folder: Path, environment=os.environ) -> None:
-    path = f"{Path(arguments.forge).resolve().parent}:{os.environ['PATH']}"
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment | {"PATH": path})
-    check(f"snippet {name}", done.returncode == 0 and (command[0] != sys.executable or done.stdout.strip() != ""), (done.stdout.strip() or done.stderr.strip())[-120:].replace("\n", " "))
-
-
-def check_snippets(model_path: Path, folder: Path) -> None:
-    """The README of a run's adapter and of what is made of it: Python as it stands, and the forge commands of the rest."""
-    folder.mkdir()
-    rows = folder / "rows.jsonl"
-    rows.write_text(json.dumps({"prompt": "What is a lighthouse?", "completion": "A tower with a lamp."}) + "\n")
-    job = {"version": 1, "name": "run", "output_dir": str(folder), "model": {"path": str(model_path)},
-           "adapter": {"type": "lora", "rank": 4}, "data": {"train": [{"path": str(rows)}], "max_length": 64},
-           "train": {"max_steps": 1, "global_batch_size": 1, "precision": "fp32"}}
-    (folder / "job.json").write_text(json.dumps(job))
-    forge("run", folder / "job.json")
-    adapter = folder / "run" / "adapter"
-    forge("merge", folder / "run", "--dtype", "bf16", "--no-check")
-    forge("export", folder / "run", "--gguf", "--type", "q8_0", "--no-check")
-    llama_python = binding(arguments.llama_python, arguments.llama, folder / "binding") if arguments.llama_python else os.environ
-    for place in (adapter, folder / "run" / "merged", folder / "run" / "gguf"):
-        for block in blocks(place / "README.md", "python"):
-            if "llama_cpp" not in block or arguments.llama_python or importlib.util.find_spec("llama_cpp"):
-                run_snippet(f"python in {place.name}", [sys.executable, "-c", block], place, llama_python)
-        for block in blocks(place / "README.md", "sh"):
-            for line in filter(lambda line: line.startswith("forge "), block.splitlines()):
-                run_snippet(f"{line} in {place.name}", line.split() + ["--no-check"], place)
-
-
 def tiny(folder: Path, library: LlamaCpp) -> None:
     ids = [[5 + (7 * i * i + 3 * k) % 370 for i in range(24)] for k in range(3)]
-    if "snippets" in arguments.what:
-        check_snippets(write_variant("base", folder / "models" / "base"), folder / "snippets")
     for variant in arguments.variants.split(","):
         model_path = write_variant(variant, folder / "models" / variant)
+        model = load(model_path)
         for shape, settings in SHAPES.items():
-            settings = dict(settings)
-            if variant == "phi3" and settings["target_modules"] == ALL:
-                settings["target_modules"] = FUSED
-            if variant == "phi3" and shape in ("rank-1", "patterns", "regex", "saved", "saved-norms", "dora-rslora", "all-linear"):
-                continue
-            if "merge" in arguments.what:
+            settings = settings | ({"target_modules": linears_of(model)} if settings["target_modules"] == ALL else {})
+            if "merge" in arguments.what and fits(settings, model):
                 check_merge(f"{variant} {shape}", model_path, settings, folder / f"{variant}-{shape}", ids)
         if "gguf" in arguments.what:
             check_tiny_gguf(variant, model_path, folder / f"{variant}-gguf", library, ids)
 
 
 def real(path: Path, folder: Path, library: LlamaCpp) -> None:
-    if "snippets" in arguments.what:
-        return check_snippets(path, folder / "snippets")
-
     def texts_ids(model):
         if not arguments.text:
             return [model.tokenize(text) for text in TEXTS]
@@ -264,8 +266,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("forge")
 parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
-parser.add_argument("--llama-python", type=Path, help="llama-cpp-python's unpacked source distribution, for the snippets (llama_binding.py)")
-parser.add_argument("--what", default="merge,gguf,snippets" if "--model" not in sys.argv else "gguf", help="of the tiny model's variants; of a real one snippets alone, if named")
+parser.add_argument("--what", default="merge,gguf", help="of the tiny model's variants")
 parser.add_argument("--types", default=",".join(TYPES))
 parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")
 parser.add_argument("--text", type=Path, help="of a real model: the text whose perplexity the types are compared by; its first 1,024 tokens")

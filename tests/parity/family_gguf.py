@@ -2,7 +2,7 @@
 
 Names of tensors and keys are the gguf package's, so that forge's own table is compared with llama.cpp's. What a converter changes is
 written as it changes it: Gemma's norms have 1 added, rows of q and k of Llama's relatives lie in the order that rotates neighbours,
-and Gemma's query_pre_attn_scalar is not stored: a reader takes the head's width.
+Gemma's query_pre_attn_scalar is not stored (a reader takes the head's width), and of q, k and v in one matrix all of q come first.
 """
 import json
 from pathlib import Path
@@ -22,6 +22,8 @@ ARCHITECTURES = {
     "cohere": gguf.MODEL_ARCH.COMMAND_R,
     "starcoder2": gguf.MODEL_ARCH.STARCODER2,
     "stablelm": gguf.MODEL_ARCH.STABLELM,
+    "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
+    "falcon": gguf.MODEL_ARCH.FALCON,
 }
 PERMUTED = ("smollm3", "granite")
 
@@ -31,6 +33,19 @@ def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
     return rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
+def all_queries_first(rows: np.ndarray, heads: int, groups: int) -> np.ndarray:
+    """GPTNeoXModel.modify_tensors and FalconModel.modify_tensors of the converter; GPT-NeoX has a group for each head."""
+    parts = rows.reshape(groups, heads // groups + 2, -1, *rows.shape[1:])
+    return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in (parts[:, :-2], parts[:, -2], parts[:, -1])])
+
+
+def groups_of(config: dict) -> int:
+    """Heads of k and v."""
+    if config["model_type"] == "falcon" and not config.get("new_decoder_architecture") and config.get("multi_query", True):
+        return 1
+    return config.get("num_kv_heads") or config.get("num_key_value_heads") or config["num_attention_heads"]
+
+
 def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     kind, head_dim = config["model_type"], config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
@@ -38,14 +53,14 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_feed_forward_length(config.get("intermediate_size") or config.get("ffn_hidden_size") or 4 * config["hidden_size"])
     writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_head_count_kv(groups_of(config))
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
     writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
-    writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
-    for key in ("layer_norm_eps", "norm_epsilon"):
+    writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", config.get("rotary_pct", 1.0))))
+    for key in ("layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"):
         if key in config:
             writer.add_layer_norm_eps(config[key])
     if "rms_norm_eps" in config:
@@ -62,8 +77,10 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
         writer.add_logit_scale(config["logits_scaling"])
-    if kind == "stablelm":
-        writer.add_parallel_residual(config.get("use_parallel_residual", False))
+    if kind in ("stablelm", "gpt_neox"):
+        writer.add_parallel_residual(config.get("use_parallel_residual", kind == "gpt_neox"))
+    if kind == "falcon":
+        writer.add_tensor_data_layout("jploski")
     if kind == "cohere":
         writer.add_logit_scale(config["logit_scale"])
 
@@ -79,6 +96,8 @@ def write(folder: Path, path: Path) -> None:
         for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
             if kind in PERMUTED and f".{part}." in name:
                 stored = permuted(stored, config[heads])
+        if ".query_key_value." in name:
+            stored = all_queries_first(stored, config["num_attention_heads"], groups_of(config))
         writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(stored))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -56,19 +56,25 @@ class LlamaCpp:
         declare("llama_set_n_threads", None, pointer, integer, integer)
         declare("llama_free", None, pointer)
         declare("llama_model_free", None, pointer)
-        self.quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, text, pointer)(lambda level, message, data: None)
-        c.llama_log_set(self.quiet, None)
+        self.said: list[str] = []
+
+        def hear(level: int, message: bytes, data) -> None:
+            if level >= 3:  # warnings and errors
+                self.said.append(message.decode(errors="replace"))
+
+        self.heard_by = ctypes.CFUNCTYPE(None, ctypes.c_int, text, pointer)(hear)
+        c.llama_log_set(self.heard_by, None)
         c.llama_backend_init()
 
     def load(self, path) -> "Model":
-        return Model(self.c, str(path))
+        return Model(self, str(path))
 
 
 class Model:
-    def __init__(self, c, path: str):
-        self.c = c
+    def __init__(self, library: LlamaCpp, path: str):
+        self.c = c = library.c
         self.model = c.llama_model_load_from_file(path.encode(), c.llama_model_default_params())
-        assert self.model, f"llama.cpp does not load {path}"
+        assert self.model, f"llama.cpp does not load {path}: {''.join(library.said[-3:])}"
         self.context = c.llama_init_from_model(self.model, in_f32(c.llama_context_default_params()))
         c.llama_set_n_threads(self.context, 1, 1)  # several threads would spin waiting for each other on a busy machine
         self.vocab = c.llama_model_get_vocab(self.model)

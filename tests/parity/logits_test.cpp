@@ -129,7 +129,7 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
 TEST_CASE("a model of a GGUF gives transformers' logits") {
   c10::NoGradGuard no_grad;
   const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "glm4",
-                                    "cohere", "starcoder2", "stablelm", "stablelm-parallel");
+                                    "cohere", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(kGoldens + name + ".gguf");

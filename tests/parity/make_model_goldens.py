@@ -104,6 +104,9 @@ GGUFS = {
     "starcoder2": {},
     "stablelm": {},
     "stablelm-parallel": {},
+    "gpt-neox": {},
+    "falcon": {},
+    "falcon-grouped": {},
 }
 
 

@@ -32,6 +32,26 @@ TEST_CASE("schemas and values judged as jsonschema judges them") {
   }
 }
 
+TEST_CASE("multiples are those of the numbers as they are written") {
+  const auto is_multiple = [](const char* value, const char* of) {
+    return problem(std::string(R"({"multipleOf": )") + of + "}", value).empty();
+  };
+  CHECK(is_multiple("9007199254740994", "2"));
+  CHECK_FALSE(is_multiple("9007199254740993", "2"));
+  CHECK_FALSE(is_multiple("1000000000.5", "1"));
+  CHECK_FALSE(is_multiple("1e308", "0.123456789"));
+  CHECK(is_multiple("1e308", "0.5"));
+  CHECK(is_multiple("1000000000.1", "0.1"));
+  CHECK(is_multiple("0.0075", "0.0001"));
+  CHECK_FALSE(is_multiple("0.00751", "0.0001"));
+  CHECK(is_multiple("-21", "7"));
+  CHECK(is_multiple("0", "0.7"));
+  CHECK(is_multiple("1.5e3", "500"));
+  CHECK(is_multiple("12391239123", "1e-8"));
+  CHECK(is_multiple("18446744073709551615", "5"));
+  CHECK_FALSE(is_multiple("12", "1e2"));
+}
+
 TEST_CASE("the problem says where and what") {
   const std::string schema =
       R"({"type": "object", "required": ["a"], "properties": {"a": {"type": "array", "items": {"type": "integer"}}}})";
@@ -45,6 +65,8 @@ TEST_CASE("a keyword that would be ignored is refused") {
   CHECK(
       refusal(R"({"properties": {"a": {"maxlength": 3}}})") ==
       "rewards[0].schema: /properties/a/maxlength is not read by this version (did you mean \"maxLength\"?)");
+  CHECK(refusal(R"({"$schema": "http://localhost/own.json", "minimum": 3})").find("/$schema") != std::string::npos);
+  CHECK(refusal(R"({"$schema": "http://json-schema.org/draft-07/schema#"})") == "no error");
   CHECK(refusal(R"({"type": "text"})") == "rewards[0].schema: /type is not a type of JSON");
   CHECK(refusal(R"({"$ref": "other.json"})") == "rewards[0].schema: /$ref does not stand in the same file");
   CHECK(refusal(R"({"$ref": "#/$defs/a"})") == "rewards[0].schema: /$ref points to nothing: #/$defs/a");

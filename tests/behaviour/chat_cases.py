@@ -1,0 +1,72 @@
+"""A conversation: what of it is computed again."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from lab import Lab, MODEL
+
+# Records what the program asks and what the engine says.
+RECORDER = """#!/bin/bash
+echo started >> {folder}/starts
+set -o pipefail
+tee -a {folder}/requests | {engine} | tee -a {folder}/events
+"""
+# Answers every turn by an engine that has seen nothing before.
+FORGETFUL = """#!{python}
+import json, subprocess, sys
+for number, line in enumerate(sys.stdin):
+    request = json.loads(line)
+    del request["turns"]
+    engine = subprocess.Popen(["{engine}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    print(json.dumps(request), file=engine.stdin, flush=True)  # which stays open: its end would stop the engine
+    for event in map(json.loads, engine.stdout):
+        if event["event"] == "done":
+            event = dict(event="turn", tokens=event["tokens"], prompt_tokens=event["prompt_tokens"])
+        if event["event"] != "hello" or number == 0:
+            print(json.dumps(event), file=open("{folder}/events", "a"))
+            print(json.dumps(event), flush=True)
+"""
+
+
+def chat(lab: Lab, name: str, engine: str, lines: list[str], *options: str) -> tuple[Path, list[dict]]:
+    """forge chat over these lines; the folder of its records, and the engine's events."""
+    folder = lab.folder / name
+    folder.mkdir()
+    script = folder / "engine"
+    script.write_text(engine.format(folder=folder, engine=Path(lab.forge).resolve().parent / "forge-engine", python=sys.executable))
+    script.chmod(0o755)
+    subprocess.run([lab.forge, "chat", "--model", str(MODEL), "--template", "chatml", "--max-new-tokens", "12", *options],
+                   input="".join(line + "\n" for line in lines), env=os.environ | {"FORGE_ENGINE": str(script)}, text=True,
+                   capture_output=True, check=True, timeout=300)
+    return folder, [json.loads(line) for line in (folder / "events").read_text().splitlines()]
+
+
+def answers(events: list[dict]) -> list[list[int]]:
+    texts = [[]]
+    for event in events:
+        if event["event"] == "tokens":
+            texts[-1] += event["ids"]
+        if event["event"] == "turn":
+            texts.append([])
+    return texts[:-1]
+
+
+def a_chat_computes_only_what_it_does_not_hold(lab: Lab):
+    words = ["the first question", "and another one", "/undo", "something else", "/retry", "/system be brief", "once more", "and more",
+             "/reset", "from the beginning"]
+    for options in ([], ["--temperature", "1.5", "--repetition-penalty", "1.3"], ["--lookup", "4"], ["--choice", "yes", "--choice", "no"]):
+        name = "-".join(options[:1]) or "plain"
+        kept, events = chat(lab, f"kept{name}", RECORDER, words, *options)
+        _, anew = chat(lab, f"anew{name}", FORGETFUL, words, *options)
+        assert len(answers(events)) == 7 and answers(events) == answers(anew), (options, answers(events), answers(anew))
+        assert (kept / "starts").read_text().count("started") == 1
+        prompts = [json.loads(line)["prompts"][0] for line in (kept / "requests").read_text().splitlines()]
+        computed = [event["prompt_tokens"] for event in events if event["event"] == "turn"]
+        assert computed[0] == len(prompts[0]) and all(0 < new <= len(prompt) for new, prompt in zip(computed, prompts)), computed
+        # /retry asks what was just asked: all but the last token of its prompt is there.
+        assert prompts[3] == prompts[2] and computed[3] == 1, (computed, list(map(len, prompts)))
+        # What comes behind the first prompt, of the turn that follows it and of the one that follows /undo.
+        assert computed[1] <= len(prompts[1]) - len(prompts[0]) and computed[2] <= len(prompts[2]) - len(prompts[0]), computed
+        assert computed[6] <= len(prompts[6]), computed
