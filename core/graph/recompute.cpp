@@ -233,16 +233,20 @@ std::vector<bool> stream_cuts(const Graph& forward) {
   std::vector<size_t> last(forward.values.size(), 0);
   for (size_t i = 0; i < forward.ops.size(); ++i)
     for (ValueId in : forward.ops[i].in) last[static_cast<size_t>(in)] = i;
-  std::set<ValueId> alive;
+  std::set<ValueId> alive, source;  // what is read later; of rows of the source in `source`
+  const auto group = [&](ValueId value) -> std::set<ValueId>& {
+    return forward.buffer_of(value).rows == Rows::source ? source : alive;
+  };
   std::vector<bool> cuts;
   for (size_t i = 0; i < forward.ops.size(); ++i) {
     const Op& op = forward.ops[i];
     for (const auto* made : {&op.out, &op.parts})
       for (ValueId value : *made)
-        if (last[static_cast<size_t>(value)] > i) alive.insert(value);
+        if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
     for (ValueId in : op.in)
-      if (last[static_cast<size_t>(in)] == i) alive.erase(in);
-    cuts.push_back(op.kind == OpKind::add && alive == std::set<ValueId>{op.out[0]});
+      if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
+    const std::set<ValueId> stream = op.kind == OpKind::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
+    cuts.push_back(op.kind == OpKind::add && group(op.out[0]) == stream);
   }
   return cuts;
 }

@@ -45,13 +45,22 @@ void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vecto
   int64_t tokens = 0, targets = 0;
   for (int64_t index : batch) {
     const auto i = static_cast<size_t>(index);
-    tokens += lengths[i];
-    if (i < supervised.size()) targets += supervised[i];
+    const int64_t answer = i < supervised.size() ? supervised[i] : 0;
+    tokens += lengths[i], targets += answer;
     fullest.longest = std::max(fullest.longest, lengths[i]);
+    fullest.longest_answer = std::max(fullest.longest_answer, answer);
+    fullest.longest_source = std::max(fullest.longest_source, lengths[i] - answer);
   }
+  fullest.source = std::max(fullest.source, tokens - targets);
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.supervised = std::max(fullest.supervised, targets);
   fullest.several |= batch.size() > 1;
+}
+
+// Where only lengths of whole examples are known.
+void bound_sides(Fullest& fullest) {
+  fullest.source = fullest.tokens;
+  fullest.longest_source = fullest.longest_answer = fullest.longest;
 }
 
 void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data, const std::vector<int64_t>& lengths,
@@ -60,7 +69,9 @@ void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data,
   if (lengths.empty()) {
     fullest.tokens = std::max({fullest.tokens, budget, data.longest, data.pairs.longest});
     fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
+    fullest.longest = std::max(fullest.longest, data.longest);
     fullest.several = true;
+    bound_sides(fullest);
   } else {
     std::vector<int64_t> order(lengths.size());
     std::iota(order.begin(), order.end(), 0);
@@ -156,6 +167,7 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
     if (!plan.job.data.packing) budget = std::min(budget, *train.micro_batch_size * longest_of(plan));
     fullest.tokens = std::min(budget, step_bound(plan, lengths));
     fullest.longest = std::min(fullest.tokens, longest_of(plan));
+    bound_sides(fullest);
   }
   if (counts.train_supervised.empty() || fullest.supervised <= 1)
     fullest.supervised = supervised_bound(plan, plan.train, fullest.tokens);

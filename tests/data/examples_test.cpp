@@ -182,7 +182,7 @@ TEST_CASE("a token that the model has no embedding for is a fault of the row") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const int64_t rows = tokenizer.vocab_size();
   const auto problem = [&](int64_t embedding_rows, const Row& row) {
-    return ExampleMaker(tokenizer, nullptr, job_of(TrainOn::all), embedding_rows).make(row).problem;
+    return ExampleMaker(tokenizer, nullptr, job_of(TrainOn::all), {.embedding_rows = embedding_rows}).make(row).problem;
   };
   CHECK(problem(rows, PairRow{"the cat", " sat"}) == "");
   CHECK(problem(0, TokensRow{{1, static_cast<int32_t>(rows + 7)}, {0, 1}}) == "");
