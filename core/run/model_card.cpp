@@ -168,11 +168,12 @@ void write_model_card(const Plan& plan, const std::string& model_name, const std
   write_file_durably(folder + "/README.md", text);
 }
 
-std::string merged_card(const std::string& model_name, const std::string& note, const std::string& dtype,
+std::string merged_card(const ModelSpec& spec, const std::string& model_name, const std::string& note, const std::string& dtype,
                         const std::string& folder) {
   return head(model_name, "transformers", {"forge"}) + "# Merged model\n\n" + printable(model_name) +
          " with its adapters in the weights, in " + dtype + "." + (note.empty() ? "" : " Of the base: " + note + ".") + "\n" +
-         transformers_section(false, ModelSpec{}, model_name, folder) + vllm_section(nullptr, false, model_name, "") + gguf_sections("--model .");
+         transformers_section(false, spec, model_name, folder) +
+         (spec.reads_source() ? "" : vllm_section(nullptr, false, model_name, "") + gguf_sections("--model ."));
 }
 
 std::string gguf_card(const std::string& model_name, const std::string& file, const std::string& type, bool adapter,

@@ -20,9 +20,10 @@ at::Tensor position_buckets(const at::Tensor& distances, int64_t buckets, int64_
 at::Tensor position_bias(const at::Tensor& table, int64_t queries, int64_t keys, int64_t most, bool causal) {
   const int64_t past = causal ? keys - queries : 0;
   const auto options = table.options().dtype(at::kLong).requires_grad(false);
-  const at::Tensor distances = at::arange(keys, options).unsqueeze(0) - (at::arange(queries, options) + past).unsqueeze(1);
-  const at::Tensor rows = position_buckets(distances, table.size(0), most, causal).flatten();
-  return table.index_select(0, rows).view({1, queries, keys, table.size(1)}).permute({0, 3, 1, 2});
+  // Every distance once, those of the last query first; a query's are then a window of them.
+  const at::Tensor distances = at::arange(1 - queries - past, keys - past, options);
+  const at::Tensor of_distance = table.index_select(0, position_buckets(distances, table.size(0), most, causal));
+  return of_distance.t().unfold(1, keys, 1).flip(1).unsqueeze(0);
 }
 
 }  // namespace forge

@@ -539,9 +539,8 @@ RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* n
   if (!masked) return {};
   const int64_t mask = a.sight == Sight::causal ? (eager ? 1 : e) : 0;
   const int64_t kept = eager ? a.heads * (4 + (biased ? 0 : e)) : 0;
-  const int64_t buckets = biased && list_.module(op).trained ? 8 : 0;  // of its rows of the table
   Pairs all;
-  if (node) all.scores = ledger_.hold(use, tokens() * length * (mask + kept + buckets));
+  if (node) all.scores = ledger_.hold(use, tokens() * length * (mask + kept));
   if (node && eager && narrow()) all.narrow = ledger_.hold(use, tokens() * length * a.heads * e);
   if (eager) ledger_.hold(Use::layer, queries * length * a.heads * (2 * e + (node ? 0 : 4)));
   return all;
@@ -556,7 +555,11 @@ void RehearsedOps::attention_backward(SavedOp& node) {
   if (by_steps(op)) {
     // The softmax's two gradients, both in fp32.
     node.saved.back().reset();
-    ledger_.hold(Use::layer, longest(op).queries * longest(op).keys * op.attributes.heads * 8);
+    const int64_t pairs = longest(op).queries * longest(op).keys * op.attributes.heads;
+    ledger_.hold(Use::layer, pairs * 8);
+    // The scaled scores', and that of a trained bias.
+    const bool table = op.attributes.position_distance > 0 && list_.module(op).trained;
+    ledger_.hold(Use::layer, pairs * element() * (table ? 3 : 2));
   }
   grad.reset();
   node.saved.clear();
