@@ -114,7 +114,8 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       return;
     case OpKind::activation:
       value(op.out[0]) = wide(use, width(op.in[0]));
-      if (node) node->saved = {value(op.in[0])};
+      // Where relu is zero so is its slope: its result is enough.
+      if (node) node->saved = {value(op.attributes.activation == ActivationKind::relu ? op.out[0] : op.in[0])};
       return;
     case OpKind::gate_rows:
       value(op.out[0]) = wide(use, width(op.in[0]));
@@ -539,9 +540,12 @@ RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* n
   if (!masked) return {};
   const int64_t mask = a.sight == Sight::causal ? (eager ? 1 : e) : 0;
   const int64_t kept = eager ? a.heads * (4 + (biased ? 0 : e)) : 0;
+  const int64_t pairs = !biased                   ? tokens() * length
+                        : a.sight == Sight::whole ? shape_.source_pairs
+                                                  : shape_.answer_pairs;
   Pairs all;
-  if (node) all.scores = ledger_.hold(use, tokens() * length * (mask + kept));
-  if (node && eager && narrow()) all.narrow = ledger_.hold(use, tokens() * length * a.heads * e);
+  if (node) all.scores = ledger_.hold(use, pairs * (mask + kept));
+  if (node && eager && narrow()) all.narrow = ledger_.hold(use, pairs * a.heads * e);
   if (eager) ledger_.hold(Use::layer, queries * length * a.heads * (2 * e + (node ? 0 : 4)));
   return all;
 }
