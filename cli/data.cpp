@@ -95,12 +95,12 @@ int look(const Arguments& args, LoadedJob& loaded) {
   Split split = split_of(args);
   int64_t shown = args.integer("--show", 0, 0, INT64_MAX);
   const Job& job = loaded.job;
-  int64_t embedding_rows = 0;
+  ExampleModel known;
   try {
     ModelSpec model = read_model_spec(job.model);
     add_job_tokens(loaded, model);
     limit_length(loaded, model);
-    embedding_rows = model.vocab_size;
+    known = example_model(model);
   } catch (const Error&) {
     // A model that forge cannot train still has a tokenizer to look through.
   }
@@ -108,7 +108,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
     throw Error(ErrorKind::usage, args.operands()[0] + ": the job has no evaluation data")
         .hint("set data.eval or data.eval_fraction");
   ModelText text = open_model_text(job.model.path, template_choice(job));
-  text.embedding_rows = embedding_rows;
+  text.model = known;
   require_own_tokens(job, text);
   if (args.has("--prepare")) {
     PreparedData prepared = prepare_data(job, text, false, progress);

@@ -85,7 +85,7 @@ std::string example_html(const DataPage& page, int64_t index) {
   if (hidden != whole) return html + escape_html(printable(hidden)) + "</pre>\n";
   for (size_t i = 0; i < example.ids.size(); ++i) {
     const std::string text = tokenizer.decode(std::span(example.ids).subspan(i, 1));
-    html += std::string("<span class=\"") + (example.supervised[i] ? "t" : "c") + "\" title=\"" +
+    html += std::string("<span class=\"") + (is_trained(example.supervised[i]) ? "t" : "c") + "\" title=\"" +
             std::to_string(example.ids[i]) + "\">" + escape_html(printable(text)) + "</span>";
   }
   return html + "</pre>\n";

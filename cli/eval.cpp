@@ -64,7 +64,7 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
                       Progress& progress, ObjectiveConfig& objective) {
   ModelText text = open_model_text(choice.text, choice.chat_template);
   const ModelSpec model = spec_of(choice);
-  text.embedding_rows = model.vocab_size;
+  text.model = example_model(model);
   std::optional<std::string> file = args.text("--data");
   if (!file) {
     if (args.has("--train-on"))
@@ -89,7 +89,7 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   }
   objective = job.objective;
   int64_t context = model.max_position_embeddings;
-  if (rows.summary.longest > context)
+  if (rows.summary.longest > context && !model.reads_source())
     progress.warn("the longest row has " + format_count(rows.summary.longest) +
                   " tokens, the model was trained on " + format_count(context));
   return rows;

@@ -227,12 +227,16 @@ TaskResult run_task(const std::string& task, const Arguments& args, const ModelC
   const std::optional<std::string> path = args.text("--data");
   if (!path) throw Error(ErrorKind::usage, "expected --data FILE with rows of the task");
   if (!std::filesystem::exists(*path)) throw Error(ErrorKind::data, "--data " + *path + ": no such file");
-  const Asked asked{args,
-                    choice,
-                    progress,
-                    *path,
-                    open_model_text(choice.text, choice.chat_template),
-                    read_model_spec(choice.model)};
+  Asked asked{args,
+              choice,
+              progress,
+              *path,
+              open_model_text(choice.text, choice.chat_template),
+              read_model_spec(choice.model)};
+  asked.text.model = example_model(asked.spec);
+  if (asked.spec.reads_source() && task != "answers")
+    throw Error(ErrorKind::usage, "--task " + task + ": " + asked.spec.architecture + " is an encoder and a decoder, and continues no text")
+        .hint("--task answers compares its answers with references; without --task, --data FILE gives its loss");
   for (const Task& row : tasks())
     if (task == row.name) return row.run(asked);
   throw Error(ErrorKind::internal, "no task " + task);

@@ -24,6 +24,7 @@ constexpr int64_t kLargestPrompts = int64_t{64} << 20;
 struct Prompt {
   std::string text;  // as given
   Json messages;     // null with --raw
+  bool is_text = true;  // else only `messages` were given
 };
 
 Json conversation(const std::optional<std::string>& system, const std::string& user) {
@@ -35,7 +36,7 @@ Json conversation(const std::optional<std::string>& system, const std::string& u
 
 Prompt prompt_of_row(const Json& row, const std::string& place, const std::optional<std::string>& system) {
   if (row.is_object() && row.contains("messages") && row["messages"].is_array())
-    return {dump_json(row["messages"]), row["messages"]};
+    return {dump_json(row["messages"]), row["messages"], false};
   if (!row.is_object() || !row.contains("prompt") || !row["prompt"].is_string())
     throw Error(ErrorKind::data, place + ": expected an object with prompt (a text) or messages (a list)");
   std::string text = row["prompt"];
@@ -88,6 +89,7 @@ std::vector<Prompt> read_prompts(const Arguments& args) {
 }
 
 std::vector<int32_t> ids_of(const Prompt& prompt, const ModelText& text, bool raw) {
+  if (text.model.reads_source()) return prompt_ids(text, prompt.is_text ? Json(prompt.text) : prompt.messages);
   if (!raw) return chat_prompt(text, prompt.messages);
   std::vector<int32_t> ids;
   text.tokenizer.encode_ids(prompt.text, ids, {.add_special_tokens = true});
@@ -125,6 +127,9 @@ int run(const Arguments& args) {
   std::vector<Prompt> prompts = read_prompts(args);
   Json sampling = sampling_request(args);
   ModelText text = open_model_text(choice.text, choice.chat_template);
+  text.model = example_model(spec_of(choice));
+  if (text.model.reads_source() && args.has("--system"))
+    throw Error(ErrorKind::usage, "--system: the model is an encoder and a decoder, which know no system message");
   std::vector<std::vector<int32_t>> ids;
   for (const Prompt& prompt : prompts) {
     ids.push_back(ids_of(prompt, text, args.has("--raw")));

@@ -11,7 +11,7 @@ ModelText text_of(const JudgeModel& judge) {
   TemplateChoice choice;
   if (!judge.adapter.empty() && find_chat_template(judge.adapter, /*with_tools=*/false)) choice.folder = judge.adapter;
   ModelText text = open_model_text(judge.model, choice);
-  text.embedding_rows = judge.spec.vocab_size;
+  text.model = example_model(judge.spec);
   return text;
 }
 
@@ -41,7 +41,7 @@ std::vector<Score> JudgedTexts::scores(const Json& values) const {
 JudgeText::JudgeText(const JudgeModel& judge, int64_t longest)
     : text_(std::make_unique<ModelText>(text_of(judge))), longest_(longest > 0 ? longest : judge.spec.max_position_embeddings) {
   maker_ = std::make_unique<ExampleMaker>(text_->tokenizer, text_->chat_template ? &*text_->chat_template : nullptr, Job(),
-                                          text_->embedding_rows);
+                                          text_->model);
 }
 
 JudgedTexts JudgeText::encode(const std::vector<RewardSample>& samples) const {

@@ -95,7 +95,7 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progr
                        PrepareOptions options) {
   remove_output_litter(job.output_dir);
   options.cache_folder = token_cache_folder(job);
-  options.embedding_rows = text.embedding_rows;
+  options.model = text.model;
   const std::string name = shown_name(split, options);
   options.progress = [&](const PrepareProgress& now) {
     int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
@@ -144,7 +144,7 @@ void limit_length(LoadedJob& loaded, const ModelSpec& model) {
     length = most;
     origin = {OriginKind::derived, {}, std::string("the model's ") + why};
   };
-  if (model.rope.type != RopeType::dynamic) limit(model.max_position_embeddings, "max_position_embeddings");
+  if (model.rope.type != RopeType::dynamic && !model.reads_source()) limit(model.max_position_embeddings, "max_position_embeddings");
 }
 
 void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {
@@ -223,7 +223,7 @@ class PlanParts {
   }
 
   void read_data() {
-    text_->embedding_rows = input_.model.vocab_size;
+    text_->model = example_model(input_.model);
     if (!attempt([&] { require_own_tokens(job(), *text_); })) return;
     FileHashes file_hashes;
     PrepareOptions options{.file_hashes = &file_hashes};

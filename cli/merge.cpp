@@ -66,7 +66,7 @@ int run(const Arguments& args) {
   progress.clear();
   write_text_and_config(source, name_of(options.dtype), staged.path());
   write_file_durably(staged.path() + "/README.md",
-                     merged_card(source.choice.model, source.base_note, name_of(options.dtype), staged.path()));
+                     merged_card(model.spec(), source.choice.model, source.base_note, name_of(options.dtype), staged.path()));
   const std::optional<Difference> difference = compare_with_source(source, staged.path(), args, progress);
   if (difference && source.same_as_choice) refuse_wrong_merge(*difference, options.dtype);
   staged.commit();

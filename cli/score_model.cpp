@@ -39,7 +39,7 @@ Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const 
   if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file");
   ModelText text = open_model_text(choice.text, choice.chat_template);
   const ModelSpec model = read_model_spec(choice.model);
-  text.embedding_rows = model.vocab_size;
+  text.model = example_model(model);
   Job job;
   job.model.path = choice.model;
   job.data.template_name = choice.chat_template.name;

@@ -3,6 +3,7 @@
     write_model(folder, SIZES["10m"]); write_rows(path, [64] * 32, vocabulary=8192)
 """
 import array
+import itertools
 import json
 import random
 import struct
@@ -24,6 +25,20 @@ SIZES = {
     "experts": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
                     num_key_value_heads=2, tie_word_embeddings=False, architectures=["MixtralForCausalLM"], num_local_experts=8,
                     num_experts_per_tok=2),
+    # Encoder-decoders, whose names of settings are other ones (OTHER_NAMES).
+    "t5": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
+               tie_word_embeddings=True, architectures=["T5ForConditionalGeneration"], encoder_layers=3),
+    "bart": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
+                 tie_word_embeddings=True, architectures=["BartForConditionalGeneration"], encoder_layers=3),
+}
+OTHER_NAMES = {
+    "t5": lambda s: {"d_model": s["hidden_size"], "d_ff": s["intermediate_size"], "d_kv": s["hidden_size"] // s["num_attention_heads"],
+                     "num_heads": s["num_attention_heads"], "num_layers": s["encoder_layers"], "num_decoder_layers": s["num_hidden_layers"],
+                     "is_encoder_decoder": True, "decoder_start_token_id": 0, "pad_token_id": 0},
+    "bart": lambda s: {"d_model": s["hidden_size"], "encoder_layers": s["encoder_layers"], "decoder_layers": s["num_hidden_layers"],
+                       "encoder_attention_heads": s["num_attention_heads"], "decoder_attention_heads": s["num_attention_heads"],
+                       "encoder_ffn_dim": s["intermediate_size"], "decoder_ffn_dim": s["intermediate_size"], "max_position_embeddings": 1024,
+                       "is_encoder_decoder": True, "decoder_start_token_id": 2, "pad_token_id": 1},
 }
 LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias")
 BLOCK = 1 << 16  # drawn once and repeated: the values do not matter here
@@ -40,7 +55,39 @@ def mlp(config: dict) -> list:
     return found
 
 
+def t5_shapes(size: dict) -> dict:
+    hidden, inner, heads = size["hidden_size"], size["intermediate_size"], size["num_attention_heads"]
+    found = {"shared.weight": [size["vocab_size"], hidden]}
+    for stack, layers in (("encoder", size["encoder_layers"]), ("decoder", size["num_hidden_layers"])):
+        found |= {f"{stack}.final_layer_norm.weight": [hidden], f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight": [32, heads]}
+        parts = ["SelfAttention"] + ["EncDecAttention"] * (stack == "decoder") + ["DenseReluDense"]
+        for layer, (number, part) in itertools.product(range(layers), enumerate(parts)):
+            at = f"{stack}.block.{layer}.layer.{number}."
+            found[at + "layer_norm.weight"] = [hidden]
+            mlp_shapes = {"wi": [inner, hidden], "wo": [hidden, inner]}
+            for name, shape in (mlp_shapes if part == "DenseReluDense" else dict.fromkeys("qkvo", [hidden, hidden])).items():
+                found[f"{at}{part}.{name}.weight"] = shape
+    return found
+
+
+def bart_shapes(size: dict) -> dict:
+    hidden, inner = size["hidden_size"], size["intermediate_size"]
+    found = {"model.shared.weight": [size["vocab_size"], hidden]}
+    for stack, layers in (("encoder", size["encoder_layers"]), ("decoder", size["num_hidden_layers"])):
+        at = f"model.{stack}."
+        found |= {at + "embed_positions.weight": [1026, hidden], at + "layernorm_embedding.weight": [hidden], at + "layernorm_embedding.bias": [hidden]}
+        for layer in range(layers):
+            linears = {"fc1": [inner, hidden], "fc2": [hidden, inner]}
+            attentions = ["self_attn"] + ["encoder_attn"] * (stack == "decoder")
+            linears |= {f"{a}.{name}": [hidden, hidden] for a in attentions for name in ("q_proj", "k_proj", "v_proj", "out_proj")}
+            for name, shape in (linears | {f"{norm}_layer_norm": [hidden] for norm in [*attentions, "final"]}).items():
+                found |= {f"{at}layers.{layer}.{name}.weight": shape, f"{at}layers.{layer}.{name}.bias": shape[:1]}
+    return found
+
+
 def shapes(config: dict) -> dict:
+    if config.get("model_type") in OTHER_NAMES:
+        return {"t5": t5_shapes, "bart": bart_shapes}[config["model_type"]](config["sizes"])
     hidden, inner, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     head = config.get("head_dim", hidden // config["num_attention_heads"])
     query, kv = head * config["num_attention_heads"], head * config["num_key_value_heads"]
@@ -70,8 +117,13 @@ def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
     config = json.loads((tokenizer_from / "config.json").read_text())
     if "architectures" in size:
         config = {key: value for key, value in config.items() if key not in LLAMAS_OWN}
-    config |= {"max_position_embeddings": 4096, "head_dim": size["hidden_size"] // size["num_attention_heads"]} | size
+    kind = size.get("architectures", [""])[0].removesuffix("ForConditionalGeneration").lower()
+    if kind in OTHER_NAMES:
+        config = {"architectures": size["architectures"], "model_type": kind, "eos_token_id": 2, "vocab_size": size["vocab_size"]} | OTHER_NAMES[kind](size)
+    else:
+        config |= {"max_position_embeddings": 4096, "head_dim": size["hidden_size"] // size["num_attention_heads"]} | size
     (folder / "config.json").write_text(json.dumps(config, indent=1))
+    config["sizes"] = size
     for path in tokenizer_from.iterdir():
         if path.name not in ("config.json", "model.safetensors"):
             (folder / path.name).write_bytes(path.read_bytes())
@@ -92,12 +144,15 @@ def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
     return folder
 
 
-def write_rows(path: Path, lengths: list, vocabulary: int) -> Path:
+def write_rows(path: Path, lengths: list, vocabulary: int, sources: bool) -> Path:
+    """`sources`: of an encoder-decoder, a quarter of a row's tokens the answer."""
     draw = random.Random(2)
     with open(path, "w") as file:
         for length in lengths:
             ids = [draw.randrange(vocabulary) for _ in range(length)]
             labels = [-100] * (length // 4) + ids[length // 4:]
+            if sources:
+                ids, labels = ids[length // 4:], ids[: length // 4]
             file.write(json.dumps({"input_ids": ids, "labels": labels}) + "\n")
     return path
 

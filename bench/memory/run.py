@@ -67,7 +67,7 @@ def data(cell: "Cell", lengths: list, folder: Path) -> dict:
     name = folder / f"{cell.model.name}-{cell.rows}"
     vocabulary = min(cell.model.vocabulary, 384)
     if objective(cell.setting)["type"] == "sft":
-        source = {"path": str(models.write_rows(name.with_suffix(".jsonl"), lengths, vocabulary)), "format": "tokens"}
+        source = {"path": str(models.write_rows(name.with_suffix(".jsonl"), lengths, vocabulary, cell.model.name in models.OTHER_NAMES)), "format": "tokens"}
     else:
         source = {"path": str(models.write_pairs(name.with_suffix(".pairs.jsonl"), lengths))}
     return {"train": [source], "eval": [source], "max_length": 4096, "packing": True}
@@ -149,7 +149,7 @@ def job(cell: Cell, name: str, folder: Path) -> dict:
     return {
         "version": 1, "name": name, "output_dir": str(folder / "runs"), "model": {"path": str(model.path)},
         "adapter": settings(model.layers)[cell.setting],
-        "objective": objective(cell.setting), "optimizer": optimizer(cell.setting), "data": data(cell, lengths, folder),
+        "objective": objective(cell.setting) | ({"train_on": "completion"} if model.name in models.OTHER_NAMES else {}), "optimizer": optimizer(cell.setting), "data": data(cell, lengths, folder),
         "train": {"max_steps": 2, "global_batch_size": 2 if cell.rows == "long" else 16, "precision": cell.precision,
                   "micro_batch_tokens": budget, "activation_checkpointing": cell.checkpointing},
         "log": {"tensorboard": False}, "hardware": {"device": "cpu"}, "provider": cell.provider,
@@ -211,7 +211,7 @@ def main() -> int:
     parser.add_argument("--provider", nargs="+", default=PROVIDERS, choices=PROVIDERS)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
-    sizes = ["tiny", "2m", "window", "gemma2", "experts"] if args.fast else args.sizes
+    sizes = ["tiny", "2m", "window", "gemma2", "experts", "t5", "bart"] if args.fast else args.sizes
     cells = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -219,7 +219,7 @@ def main() -> int:
             for key in itertools.product(settings(model.layers), CHECKPOINTING, PRECISION, ROWS, args.provider):
                 cell = Cell(model, *key)
                 fast = FAST if model.name in ("tiny", "2m") else FAMILIES
-                without_kernels = model.name == "experts" and cell.provider == "fused"
+                without_kernels = model.name in ("experts", *models.OTHER_NAMES) and cell.provider == "fused"
                 if (args.fast and key[:-1] not in fast) or args.only not in str(cell) or without_kernels:
                     continue
                 measure(cell, args.forge, folder, len(cells))

@@ -14,6 +14,7 @@
 #include "core/io/safetensors.h"
 #include "core/plan/adapter_folder.h"
 #include "core/tensor/dtype.h"
+#include "core/families/stored_file.h"
 
 namespace forge {
 namespace {
@@ -39,7 +40,7 @@ Json tokens_json(const AdapterConfig& adapter) {
 }
 
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
-                 const std::string& model_name, int64_t widen, bool scores, bool transposed) {
+                 const std::string& model_name, int64_t widen, const std::string& task, bool transposed) {
   // This set of keys in alphabetical order, as PEFT writes them: older versions refuse unknown keys.
   Json json;
   double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
@@ -68,7 +69,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["revision"] = nullptr;
   json["target_modules"] = target_json(sites, adapter);
   if (!adapter.target_parameters.empty()) json["target_parameters"] = adapter.target_parameters;
-  json["task_type"] = scores ? "SEQ_CLS" : "CAUSAL_LM";
+  json["task_type"] = task;
   if (!adapter.trainable_token_indices.empty()) json["trainable_token_indices"] = tokens_json(adapter);
   json["use_dora"] = adapter.use_dora;
   json["use_rslora"] = adapter.use_rslora;
@@ -139,7 +140,7 @@ void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables
 }
 
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
-                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual, bool transposed) {
+                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual, const ModelSpec& spec) {
   c10::NoGradGuard no_grad;
   std::vector<Output> outputs = adapter_tensors(trainables, residual);
   std::vector<SafetensorsEntry> entries;
@@ -149,7 +150,8 @@ void save_adapter(const std::string& folder, const TrainableSet& trainables, con
   const auto& items = trainables.items();
   const bool scores = std::any_of(items.begin(), items.end(),
                                   [](const Trainable& item) { return base_name(item.parameter) == "score.weight"; });
-  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, scores, transposed);
+  const std::string task = scores ? "SEQ_CLS" : spec.reads_source() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
+  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, task, stores_transposed(spec));
   write_file_durably(folder + "/adapter_config.json", config.dump(2));
 }
 

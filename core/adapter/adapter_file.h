@@ -19,8 +19,8 @@ void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables
 
 // Writes the folder, durably file by file (the caller makes the folder appear at once by renaming it). A PiSSA run is
 // written as the ordinary adapter of rank 2r that has the same effect on the unchanged base model. `model_name` is the
-// base model's, as adapter_config.json says it; `transposed`: so are the weights of its linear layers (Family::transposed_linears).
+// base model's, as adapter_config.json says it.
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
-                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual, bool transposed);
+                  const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual, const ModelSpec& spec);
 
 }  // namespace forge

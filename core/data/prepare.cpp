@@ -74,10 +74,11 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
 
 // Everything that decides the examples, and nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
-                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, int64_t embedding_rows,
+                      const Tokenizer& tokenizer, const ChatTemplate* chat_template, const ExampleModel& model,
                       const FileHashes& hashes) {
   Hasher hasher;
-  hasher.add(kPipelineVersion).add(tokenizer.content_hash()).add(embedding_rows);
+  hasher.add(kPipelineVersion).add(tokenizer.content_hash()).add(model.embedding_rows);
+  if (model.reads_source()) hasher.add(model.decoder_start_id).add(model.most_positions);
   const std::vector<std::string> templates =
       chat_template ? chat_template->sources() : std::vector<std::string>{};
   hasher.add(static_cast<int64_t>(templates.size()));
@@ -131,6 +132,16 @@ void require_template(const RowStream& stream, Split split, const PrepareOptions
           {fault_of(split, options,
                     std::string("rows of ") + name_of(format) + ", but the model has no chat template")},
           "set " + key + " to a .jinja file or a bundled name");
+}
+
+void require_pairs(const RowStream& stream, Split split, const PrepareOptions& options) {
+  for (RowFormat format : stream.formats())
+    if (format != RowFormat::prompt_completion && format != RowFormat::alpaca && format != RowFormat::tokens)
+      throw KeyError(ErrorKind::job,
+                     {fault_of(split, options, std::string("rows of ") + name_of(format) + ", but the model is an encoder and a decoder, which "
+                                                                                           "train on a source and an answer")},
+                     "give rows of prompt and completion, input and target, document and summary, or question, context and answer; others "
+                     "by columns: {prompt: …, completion: …}");
 }
 
 // Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
@@ -194,7 +205,7 @@ void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& 
     if (maker.judges()) ++(judgement_of(made.label).desirable ? summary.pairs.desirable : summary.pairs.undesirable);
     summary.tokens += length;
     summary.longest = std::max(summary.longest, length);
-    for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += supervised != 0;
+    for (uint8_t supervised : made.example.supervised) summary.supervised_tokens += is_trained(supervised);
   }
 }
 
@@ -261,6 +272,7 @@ bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.e
 
 Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer,
                          const ChatTemplate* chat_template, const PrepareOptions& options) {
+  if (options.model.reads_source()) chat_template = nullptr;
   const std::vector<SourceFile> sources = expand_sources(sources_of(job, split));
   const std::vector<std::string> paths = paths_of(sources);
   FileHashes own_hashes;
@@ -268,14 +280,15 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   hash_files(paths, hashes);
   const std::string path =
       options.cache_folder + "/" +
-      cache_key(job, split, sources, tokenizer, chat_template, options.embedding_rows, hashes) + ".tokens";
+      cache_key(job, split, sources, tokenizer, chat_template, options.model, hashes) + ".tokens";
   std::optional<Prepared> found = cached(path, paths);
   if (found && !options.report) return std::move(*found);
 
-  RowStream stream(sources, options.estimate_bytes);
+  RowStream stream(sources, options.estimate_bytes, options.model.reads_source());
   const bool estimate = stream.partial();
+  if (options.model.reads_source()) require_pairs(stream, split, options);
   if (!chat_template) require_template(stream, split, options);
-  const ExampleMaker maker(tokenizer, chat_template, job, options.embedding_rows);
+  const ExampleMaker maker(tokenizer, chat_template, job, options.model);
   const ChunkWorker worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;
@@ -330,7 +343,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.formats = stream.formats();
   summary.format = stream.formats_text();
   summary.advice = stream.advice();
-  if (!chat_template && stream.has_format(RowFormat::alpaca))
+  if (!chat_template && !options.model.reads_source() && stream.has_format(RowFormat::alpaca))
     summary.format +=
         "; instructions are written in the words of Stanford Alpaca, since the model has no chat template";
   require_examples(job, split, options, summary);

@@ -25,6 +25,7 @@
 
 #include "core/config/job.h"
 #include "core/data/dataset.h"
+#include "core/data/examples/example_model.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 
@@ -62,7 +63,7 @@ struct PrepareOptions {
   DataReport* report = nullptr;
   // What messages call the data when no job names it ("--data FILE"); hints then speak of options, not of keys.
   std::string source_name;
-  int64_t embedding_rows = 0;  // of the model: rows with tokens past them cannot be used; 0: not known
+  ExampleModel model;
   // Hashes that are known already, and where new ones go: a file that gives both splits is hashed once.
   FileHashes* file_hashes = nullptr;
 };
@@ -82,6 +83,7 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
 // Whether the job has evaluation data.
 bool has_eval_data(const Job& job);
 
+// An encoder-decoder has no chat template, and no rows but those of two texts: others are an Error(job).
 // `chat_template` may be null: then rows of messages are an Error(job), and alpaca rows use Alpaca's own
 // prompt. data.eval_fraction: a row belongs to eval when the hash of its content (content_of in rows.h) lies
 // below the fraction, so adding rows never moves one, and equal rows stay together. Weights repeat or leave

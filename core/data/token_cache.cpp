@@ -67,11 +67,11 @@ void TokenCacheWriter::add(const std::vector<int32_t>& ids, const std::vector<ui
                            int64_t source, int64_t line, const std::string& label) {
   FORGE_CHECK(!ids.empty() && ids.size() == supervised.size(),
               ids.size() << " ids, " << supervised.size() << " mask");
-  FORGE_CHECK(!supervised[0], "the first token of an example cannot be predicted");
+  FORGE_CHECK(!is_trained(supervised[0]), "the first token of an example cannot be predicted");
   CacheEntry entry{written_, line, static_cast<int32_t>(ids.size()), 0, static_cast<int32_t>(source), 0};
   if (!label.empty())
     entry.label = labels_.try_emplace(label, static_cast<int32_t>(labels_.size()) + 1).first->second;
-  for (uint8_t value : supervised) entry.supervised += value != 0;
+  for (uint8_t value : supervised) entry.supervised += is_trained(value);
   index_.push_back(entry);
   put(ids.data(), ids.size() * sizeof(int32_t));
   put(supervised.data(), supervised.size());

@@ -172,6 +172,7 @@ void judge_settings(const std::string& folder, const Json& config, const Content
 
 std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
   if (!is_lora(config)) return "it reads LoRA only";
+  if (config.value("task_type", Json()) == "SEQ_2_SEQ_LM") return "it puts adapters on decoders alone";
   if (config.value("use_dora", Json(false)) == true) return "it does not read DoRA";
   if (is_set(config, "modules_to_save")) return "it refuses modules_to_save";
   if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";

@@ -114,11 +114,14 @@ std::string known_modules(const ModelSpec& spec) {
   const size_t prefix = std::string(family_of(spec).modules.layers).size() + 2;  // and "0."
   std::vector<std::string> known;
   for (const Module& module : modules_of(spec))
-    if (adaptable(module) && module.layer == 0) known.push_back(module.path.substr(prefix));
+    if (adaptable(module) && module.layer == spec.encoder_layers) known.push_back(module.path.substr(prefix));
   return join(known, ", ");
 }
 
 void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
+  if (spec.reads_source() && !adapter.layers_to_transform.empty())
+    return faults.push_back({"adapter.layers_to_transform", "numbers do not say whether the encoder's or the decoder's layers are meant; "
+                                                            "name them in a regex of adapter.target_modules"});
   for (int64_t layer : adapter.layers_to_transform)
     if (layer < 0 || layer >= spec.num_layers)
       faults.push_back({"adapter.layers_to_transform", "layer " + std::to_string(layer) +

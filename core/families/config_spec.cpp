@@ -55,10 +55,10 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
   const std::string activation = settings.text("hidden_act", family.activation);
   if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
     settings.must_be("hidden_act", family.activation, "the activation of this family");
-  settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
+  if (!family.encoder_decoder) settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
   settings.must_be("chunk_size_feed_forward", 0, "whole feed-forward layers");
-  settings.must_be("is_decoder", true, "a decoder");
-  settings.must_be("is_encoder_decoder", false, "a decoder");
+  settings.must_be("is_decoder", !family.encoder_decoder, family.encoder_decoder ? "an encoder and a decoder" : "a decoder");
+  settings.must_be("is_encoder_decoder", family.encoder_decoder, family.encoder_decoder ? "an encoder and a decoder" : "a decoder");
   settings.must_be("add_cross_attention", false, "a decoder");
   if (const Json* stored = settings.find("quantization_config"); stored && !reads_stored(*stored))
     settings.unsupported("quantization_config",
@@ -116,6 +116,9 @@ std::vector<std::string> spec_faults(const ModelSpec& spec) {
       (spec.rope.short_factors.size() != half || spec.rope.long_factors.size() != half))
     faults.push_back("longrope has not one factor for each of " + std::to_string(half) + " frequencies");
   const bool has_vocabulary = spec.vocab_size > 1;  // else its size is a fault of its own
+  if (spec.reads_source() && (spec.decoder_start_id < 0 || spec.decoder_start_id >= spec.vocab_size))
+    faults.push_back("decoder_start_token_id " + std::to_string(spec.decoder_start_id) + " is no token, expected one from 0 to " +
+                     std::to_string(spec.vocab_size - 1));
   for (int64_t id : spec.eos_token_ids)
     if (has_vocabulary && (id < 0 || id >= spec.vocab_size))
       faults.push_back("eos_token_id " + std::to_string(id) + " is outside the vocabulary of " +

@@ -22,7 +22,7 @@ const std::vector<Family>& families() {
       gemma_family(),  gemma2_family(),  gemma3_family(),  smollm3_family(), granite_family(),
       olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
       cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family(),
-      falcon_family(), stablelm_family(), gpt2_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
+      falcon_family(), stablelm_family(), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
       gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family()};
   return table;
 }

@@ -36,7 +36,9 @@ struct Family {
   int64_t mlp_ratio = 0;  // intermediate_size by hidden_size; 0: must be said
   std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
   OuterModules modules = {};
+  bool padding_row = true;          // the embedding's row of pad_token_id is never trained
   bool transposed_linears = false;  // in files: transformers' Conv1D
+  bool encoder_decoder = false;     // reads a source; then `stacks` stands in the place of `layer`
   bool further_layers = false;      // files hold layers behind the last, which predict further tokens
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
@@ -46,6 +48,9 @@ struct Family {
   void (*read_gguf)(GgufSettings& settings, ModelSpec& spec) = nullptr;
   // Layer number `layer`: h [tokens, hidden] → [tokens, hidden].
   ValueId (*layer)(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) = nullptr;
+  // An encoder, and a decoder that sees what it made → the normed supervised rows [targets, hidden]. Layers are numbered from the
+  // encoder's first to the decoder's last.
+  ValueId (*stacks)(Recorder& g, const ModelSpec& m) = nullptr;
 };
 
 // One file each.
@@ -70,6 +75,8 @@ Family gpt_neox_family();
 Family falcon_family();
 Family stablelm_family();
 Family gpt2_family();
+Family t5_family();
+Family bart_family();
 Family mixtral_family();
 Family qwen2_moe_family();
 Family qwen3_moe_family();

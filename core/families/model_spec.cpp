@@ -61,6 +61,12 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("window_rope_theta", spec.window_rope_theta, "of the layers with a sliding_window; 0: as the others", between(0, 1e12));
   member.later("no_rope_layers", spec.no_rope_layers, "layers that turn nothing");
   member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
+  member.later("position_offset", spec.position_offset, "the row of position 0 in that table", between(0, kMostPositions));
+  member.later("encoder_layers", spec.encoder_layers, "that read a source, which each of num_layers sees; 0: a decoder alone", between(0, kMostLayers));
+  member.later("decoder_start_id", spec.decoder_start_id, "of an encoder-decoder: the token that an answer begins behind", at_least(-1));
+  member.later("position_buckets", spec.position_buckets, "of a bias of scores by distance; 0: none", between(0, kMostPositions));
+  member.later("position_distance", spec.position_distance, "tokens apart from which on that bias is one", between(0, kMostPositions));
+  member.later("gated_mlp", spec.gated_mlp, "of a family that has it both ways");
   member.later("num_experts", spec.num_experts, "in the place of an MLP; 0: none", between(0, kMostExperts));
   member.later("experts_per_token", spec.experts_per_token, "that a token goes through", between(0, kMostExperts));
   member.later("expert_size", spec.expert_size, "width inside an expert", between(0, kMostIntermediate));

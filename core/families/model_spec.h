@@ -53,6 +53,11 @@ struct ModelSpec {
   double window_rope_theta = 0;      // of the layers with a window; 0: they turn as the others do
   std::vector<int64_t> no_rope_layers;  // layers that turn nothing
   bool learned_positions = false;       // a row of a table is added for each position
+  int64_t position_offset = 0;          // the row of position 0
+  int64_t encoder_layers = 0;    // that read a source, which each of num_layers sees; 0: a decoder alone
+  int64_t decoder_start_id = -1; // of an encoder-decoder: the token that an answer begins behind
+  int64_t position_buckets = 0, position_distance = 0;  // of a bias of scores by distance, and from where on all count alike; 0: none
+  bool gated_mlp = true;         // of a family that has it both ways (T5)
   double rms_norm_eps = 1e-6;  // of layer norms too
   bool tie_word_embeddings = false;
   bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied
@@ -79,6 +84,7 @@ struct ModelSpec {
   int64_t q_latent = 0, kv_latent = 0;
   int64_t rope_head_dim = 0, value_head_dim = 0;  // features of a head that are turned, and of its values
   bool latent() const { return kv_latent > 0; }
+  bool reads_source() const { return encoder_layers > 0; }
   double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;

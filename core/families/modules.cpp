@@ -55,9 +55,6 @@ bool adaptable(const Module& module) { return module.role == Role::linear && mod
 std::string embedding_name(const ModelSpec& spec) {
   return std::string(family_of(spec).modules.embedding) + ".weight";
 }
-std::string positions_name(const ModelSpec& spec) {
-  return std::string(family_of(spec).modules.positions) + ".weight";
-}
 std::string logits_head_name(const ModelSpec& spec) { return std::string(family_of(spec).modules.head) + ".weight"; }
 std::string head_name(const ModelSpec& spec) {
   return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);

@@ -37,8 +37,6 @@ std::string embedding_name(const ModelSpec& spec);
 std::string head_name(const ModelSpec& spec);
 // The head of the family's language model, whether this one has it or not.
 std::string logits_head_name(const ModelSpec& spec);
-// Of learned positions.
-std::string positions_name(const ModelSpec& spec);
 
 // The modules that modules_to_save names, by PEFT's rule: the path ends with the name. Throws Error(job)
 // naming every entry that matches nothing, or that names something other than a module with weights.

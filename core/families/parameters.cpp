@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/families/adapter_sites.h"
+#include "core/families/family.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -139,7 +140,7 @@ std::string base_name(const Parameter& parameter) {
 }
 
 int64_t frozen_embedding_row(const ModelSpec& spec) {
-  return spec.pad_token_id < spec.vocab_size ? spec.pad_token_id : -1;
+  return spec.pad_token_id < spec.vocab_size && family_of(spec).padding_row ? spec.pad_token_id : -1;
 }
 
 ParameterCounts count_parameters(const std::vector<Parameter>& parameters) {

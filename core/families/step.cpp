@@ -8,10 +8,8 @@
 namespace forge {
 namespace {
 
-Graph record(const StepShape& shape, bool training) {
-  const ModelSpec& m = shape.spec;
-  const Family& family = family_of(m);
-  Recorder g(shape.training);
+// Embedding, layers and final norm of a decoder alone.
+ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
   const OuterModules& modules = family.modules;
   ValueId h = g.embed(modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
   if (m.learned_positions)
@@ -21,13 +19,20 @@ Graph record(const StepShape& shape, bool training) {
     h = family.layer(g, m, layer, h);
   }
   g.leave_layer();
-  ValueId rows = norm(g, m, g.gather(h), modules.final_norm);
+  return norm(g, m, g.gather(h), modules.final_norm);
+}
+
+Graph record(const StepShape& shape, bool training) {
+  const ModelSpec& m = shape.spec;
+  const Family& family = family_of(m);
+  Recorder g(shape.training);
+  ValueId rows = family.stacks ? family.stacks(g, m) : decoder_rows(g, m, family);
   if (m.score_head) {
     g.head(rows, kScoreModule, 1, 0, false, training);
     return g.take();
   }
   if (m.logit_scale != 1) rows = g.scale(rows, m.logit_scale);
-  g.head(rows, modules.head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
+  g.head(rows, family.modules.head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
   return g.take();
 }
 

@@ -17,8 +17,8 @@ using ValueId = int32_t;
 constexpr ValueId kNoValue = -1;
 
 // How many rows a value has in a micro-batch: one for each of its tokens, or of its supervised positions; or one, which weights
-// alone decide.
-enum class Rows { tokens, targets, one };
+// alone decide. Of an encoder-decoder the tokens are the decoder's, and an encoder reads those of the source.
+enum class Rows { tokens, targets, one, source };
 // The run's compute type, or fp32 whatever that is.
 enum class ValueType { compute, fp32 };
 
@@ -81,6 +81,7 @@ enum class OpKind {
   rope,        // x, y → x, y                        rotated in place; y may be absent
   attention,   // q, k, v → mixed, lse
                // of a layer with sinks: modules[0] is a logit a head, which takes its share of the softmax and adds nothing
+               // with a bias by position: modules[0] is that of each bucket of distances and head, added to the scores
   regroup,     // x → q, k, v                       of groups of heads: some of q, one of k, one of v
   latent_heads,  // q, kv, key → q, k, v            of latent attention: the key's turned part is shared by all heads, and stands first
   trim_heads,    // x → y                           the first value_dim features of each head
@@ -116,7 +117,10 @@ enum class OpKind {
 
 // clamped: gpt-oss's, (min(max(up, −limit), limit) + 1) · g σ(alpha g) with g = min(gate, limit)
 enum class GateKind { silu, gelu_tanh, clamped };
-enum class ActivationKind { gelu, gelu_tanh };
+enum class ActivationKind { gelu, gelu_tanh, relu };
+
+// What a query sees: the tokens up to its own; all of its own text, in an encoder; or what the encoder made of its text's source.
+enum class Sight { causal, whole, source };
 
 // How a router chooses experts (transformers' names in comments).
 struct RouteRule {
@@ -138,7 +142,10 @@ struct Attributes {
   int64_t rope_dim = 0, value_dim = 0;            // latent_heads, trim_heads: features of a head that are turned, and of its values
   int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
   bool by_position = false;                       // embed: a row for each position, not for each token
+  int64_t position_offset = 0;                    // embed, by_position: the row of position 0
   int64_t window = 0;                             // attention: tokens back that are seen; 0: all
+  Sight sight = Sight::causal;                    // attention
+  int64_t position_distance = 0;                  // attention, with a bias by position: tokens apart that count alike; 0: no bias
   bool interleaved = false;                       // rope: features 2i and 2i + 1 are a pair, not the halves' i-th
   bool window_angles = false;                     // rope: by ModelSpec::window_rope
   GateKind gate = GateKind::silu;
@@ -190,9 +197,10 @@ struct StepSizes {
   int64_t compute_bytes = 4;  // of one element of the compute type
   int64_t threads = 1;        // workspaces on a CPU have a part for each
   bool gpu = false;           // workspaces are those of a GPU's kernels
+  int64_t source = 0;         // tokens that an encoder reads
 
   int64_t rows(Rows kind) const {
-    return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : 1;
+    return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : kind == Rows::source ? source : 1;
   }
   int64_t element(ValueType type) const { return type == ValueType::compute ? compute_bytes : 4; }
 };

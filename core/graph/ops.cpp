@@ -91,11 +91,12 @@ double head(const Graph& graph, const Op& op, double rows, double) {
   const double once = 2 * rows * weights(graph, op);
   return once * (op.kind == OpKind::evaluate ? 1 : graph.module(op).trained ? 3 : 2);
 }
-// Scores and mixed values of the visible half, less what a window hides; backward makes the scores again and three gradients.
+// Scores and mixed values of what is visible (half of a causal text), less what a window hides; backward makes the scores again and three
+// gradients.
 double attention(const Graph&, const Op& op, double rows, double mean_length) {
   const Attributes& a = op.attributes;
   const double window = a.window > 0 ? static_cast<double>(a.window) : mean_length, hidden = mean_length - window;
-  const double seen = mean_length / 2 - (hidden > 0 ? hidden * hidden / (2 * mean_length) : 0);
+  const double seen = a.sight == Sight::causal ? mean_length / 2 - (hidden > 0 ? hidden * hidden / (2 * mean_length) : 0) : mean_length;
   const double pairs = rows * seen * static_cast<double>(a.heads * a.head_dim);
   return pairs * (op.kind == OpKind::attention ? 4 : 10);
 }

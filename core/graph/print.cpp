@@ -38,6 +38,7 @@ std::string shape_of(const Graph& graph, ValueId id) {
   return std::string(" [") +
          (buffer.rows == Rows::tokens    ? "tokens, "
           : buffer.rows == Rows::targets ? "targets, "
+          : buffer.rows == Rows::source  ? "source, "
                                          : "1, ") +
          std::to_string(graph.value(id).width) + (buffer.type == ValueType::fp32 ? "] fp32" : "]");
 }

@@ -11,6 +11,8 @@
 namespace forge {
 namespace {
 
+bool is_norm(const Op& op) { return op.kind == OpKind::norm || op.kind == OpKind::layer_norm; }
+
 // What a FLOP of attention costs, in those of products: its tiles are small, and half of what they touch is masked.
 constexpr double kAttentionCost = 3;
 
@@ -97,11 +99,13 @@ class Groups {
     if (std::find(group.ops.begin(), group.ops.end(), producer) == group.ops.end())
       group.ops.push_back(producer);
   }
-  // The last op of a layer makes the next one's input.
+  // The last op of a layer makes the next one's input, or what a norm makes it of, as in BART.
   void mark_layer_ends() {
     for (size_t i = 0; i + 1 < forward_.ops.size(); ++i) {
       if (forward_.ops[i].layer < 0 || forward_.ops[i].layer == forward_.ops[i + 1].layer) continue;
-      const int32_t at = group_of_[static_cast<size_t>(forward_.ops[i].out[0])];
+      size_t end = i;
+      while (end > 0 && is_norm(forward_.ops[end]) && forward_.ops[end - 1].layer == forward_.ops[i].layer) --end;
+      const int32_t at = group_of_[static_cast<size_t>(forward_.ops[end].out[0])];
       groups_[static_cast<size_t>(at)].always_kept = true;
     }
   }
@@ -118,8 +122,7 @@ bool is_activation(const Op& op) { return op.kind == OpKind::glu || op.kind == O
 bool never_kept(const Graph& forward, ValueId value) {
   const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
   const bool small = forward.buffer_of(value).type == ValueType::fp32;  // 1 / rms
-  const bool normed = op.kind == OpKind::norm || op.kind == OpKind::layer_norm;
-  return op.layer >= 0 && ((normed && !small) || is_activation(op));
+  return op.layer >= 0 && ((is_norm(op) && !small) || is_activation(op));
 }
 
 // Whether an activation reads the group.
@@ -233,16 +236,20 @@ std::vector<bool> stream_cuts(const Graph& forward) {
   std::vector<size_t> last(forward.values.size(), 0);
   for (size_t i = 0; i < forward.ops.size(); ++i)
     for (ValueId in : forward.ops[i].in) last[static_cast<size_t>(in)] = i;
-  std::set<ValueId> alive;
+  std::set<ValueId> alive, source;  // what is read later; of rows of the source in `source`
+  const auto group = [&](ValueId value) -> std::set<ValueId>& {
+    return forward.buffer_of(value).rows == Rows::source ? source : alive;
+  };
   std::vector<bool> cuts;
   for (size_t i = 0; i < forward.ops.size(); ++i) {
     const Op& op = forward.ops[i];
     for (const auto* made : {&op.out, &op.parts})
       for (ValueId value : *made)
-        if (last[static_cast<size_t>(value)] > i) alive.insert(value);
+        if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
     for (ValueId in : op.in)
-      if (last[static_cast<size_t>(in)] == i) alive.erase(in);
-    cuts.push_back(op.kind == OpKind::add && alive == std::set<ValueId>{op.out[0]});
+      if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
+    const std::set<ValueId> stream = op.kind == OpKind::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
+    cuts.push_back(op.kind == OpKind::add && group(op.out[0]) == stream);
   }
   return cuts;
 }

@@ -51,7 +51,7 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
                                            bool whole_segments);
 
 // By op of the forward list: whether it adds to the stream and nothing else made so far is read after it, so that the list can be
-// cut there. Parallel branches end in one such addition.
+// cut there, but for what an encoder made, which a decoder reads in every layer. Parallel branches end in one such addition.
 std::vector<bool> stream_cuts(const Graph& forward);
 
 KeptValues kept_values(const Graph& forward, const Recomputed& again);

@@ -15,7 +15,6 @@ Recorder::Recorder(ModuleTraining training) : training_(std::move(training)) {}
 void Recorder::enter_layer(int64_t layer, const std::string& prefix) {
   layer_ = layer;
   prefix_ = prefix;
-  index_.clear();
 }
 void Recorder::leave_layer() { enter_layer(-1, ""); }
 
@@ -51,8 +50,8 @@ Op& Recorder::push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> ou
 }
 
 ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale,
-                        int64_t frozen_row) {
-  ValueId h = graph_.new_value(name("embedded"), Rows::tokens, hidden);
+                        int64_t frozen_row, Rows rows) {
+  ValueId h = graph_.new_value(name(rows == Rows::source ? "source embedded" : "embedded"), rows, hidden);
   const int32_t at = module_at(module, ModuleKind::embedding, hidden, vocabulary);
   Attributes& a = push(OpKind::embed, {}, {h}, {at}).attributes;
   a.scale = scale;
@@ -60,10 +59,15 @@ ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t h
   return h;
 }
 
-ValueId Recorder::embed_positions(const std::string& module, int64_t positions, int64_t hidden) {
-  ValueId h = embed(module, positions, hidden);
+ValueId Recorder::embed_positions(const std::string& module, int64_t positions, int64_t hidden, int64_t offset, Rows rows) {
+  ValueId h = embed(module, positions, hidden, 1, -1, rows);
   graph_.ops.back().attributes.by_position = true;
+  graph_.ops.back().attributes.position_offset = offset;
   return h;
+}
+
+Recorder::PositionBias Recorder::position_bias(const std::string& module, int64_t buckets, int64_t heads, int64_t distance) {
+  return {module_at(module, ModuleKind::embedding, heads, buckets), distance};
 }
 
 ValueId Recorder::norm(ValueId x, const std::string& module, double eps, double weight_offset) {
@@ -196,9 +200,11 @@ ValueId Recorder::attention(ValueId q, ValueId k, ValueId v, const Heads& heads,
   ValueId lse = like("lse", q, heads.heads, ValueType::fp32);
   std::vector<int32_t> modules;
   if (*options.sinks) modules.push_back(module_at(options.sinks, ModuleKind::vector, 0, heads.heads));
+  if (options.bias.module >= 0) modules.push_back(options.bias.module);
   Attributes& a = push(OpKind::attention, {q, k, v}, {mixed, lse}, modules).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   a.scale = options.scale, a.softcap = options.softcap, a.window = options.window;
+  a.sight = options.sight, a.position_distance = options.bias.distance;
   return mixed;
 }
 

@@ -47,9 +47,17 @@ class Recorder {
 
   // The gradient of the table leaves `frozen_row` out; −1: none.
   ValueId embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale = 1,
-                int64_t frozen_row = -1);
-  // Learned positions: row p of the table at position p of a sequence.
-  ValueId embed_positions(const std::string& module, int64_t positions, int64_t hidden);
+                int64_t frozen_row = -1, Rows rows = Rows::tokens);
+  // Learned positions: row p + offset of the table at position p of a sequence.
+  ValueId embed_positions(const std::string& module, int64_t positions, int64_t hidden, int64_t offset = 0,
+                          Rows rows = Rows::tokens);
+  // A bias of each head by distance (Raffel et al., "Exploring the limits of transfer learning", 2020), which the attention of many
+  // layers reads: [buckets, heads].
+  struct PositionBias {
+    int32_t module = -1;   // none
+    int64_t distance = 0;  // from which on all count alike
+  };
+  PositionBias position_bias(const std::string& module, int64_t buckets, int64_t heads, int64_t distance);
   ValueId norm(ValueId x, const std::string& module, double eps, double weight_offset = 0);
   // The same over each head of x by itself; all heads have one weight [head_dim].
   ValueId head_norm(ValueId x, const std::string& module, int64_t head_dim, double eps,
@@ -84,6 +92,8 @@ class Recorder {
     double scale = 1, softcap = 0;
     int64_t window = 0;
     const char* sinks = "";  // the vector with a logit for each head
+    Sight sight = Sight::causal;
+    PositionBias bias = {};
   };
   ValueId attention(ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options);
   // Heads of q, of k and of v, out of x where they lie group by group: the heads of q that share one of k and v, then those two.
@@ -144,7 +154,7 @@ class Recorder {
 
   ModuleTraining training_;
   Graph graph_;
-  std::unordered_map<std::string, int32_t> index_;  // of the layer's modules, by path
+  std::unordered_map<std::string, int32_t> index_;  // of modules, by path
   std::string prefix_;
   int64_t layer_ = -1;
 };

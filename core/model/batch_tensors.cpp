@@ -5,6 +5,24 @@
 #include "core/tensor/dtype.h"
 
 namespace forge {
+namespace {
+
+// [tokens]: the number of each token's sequence.
+std::vector<int64_t> example_of_tokens(const Batch& batch, const std::vector<int32_t>& cu_seqlens) {
+  std::vector<int64_t> examples;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s)
+    examples.insert(examples.end(), static_cast<size_t>(cu_seqlens[s + 1] - cu_seqlens[s]), batch.example_ids[s]);
+  return examples;
+}
+
+SourceTensors source_tensors(const Batch& batch, const ModelSpec& spec, c10::Device device) {
+  SourceTensors source{.token_ids = to_device(batch.source_ids, at::kLong, device), .cu_seqlens = batch.source_cu_seqlens};
+  if (spec.learned_positions) source.position_ids = to_device(batch.source_positions, at::kLong, device);
+  source.rows = {.example = example_of_tokens(batch, batch.source_cu_seqlens), .position = batch.source_positions};
+  return source;
+}
+
+}  // namespace
 
 BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarType type, c10::Device device) {
   BatchTensors out;
@@ -36,10 +54,8 @@ BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarTy
   out.loss_weights = to_device(weights, device);
   out.host_weights = std::move(weights);
   out.rows.position = batch.positions;
-  out.rows.example.reserve(batch.token_ids.size());
-  for (int64_t s = 0; s < batch.sequences(); ++s)
-    out.rows.example.insert(out.rows.example.end(), static_cast<size_t>(batch.cu_seqlens[s + 1] - batch.cu_seqlens[s]),
-                            batch.example_ids[s]);
+  out.rows.example = example_of_tokens(batch, batch.cu_seqlens);
+  if (spec.reads_source()) out.source = source_tensors(batch, spec, device);
   return out;
 }
 

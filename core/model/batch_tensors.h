@@ -11,6 +11,13 @@
 
 namespace forge {
 
+// What an encoder reads, for the sequences of a batch.
+struct SourceTensors {
+  at::Tensor token_ids, position_ids;  // int64 [source tokens]; positions of a model that learns them
+  std::vector<int32_t> cu_seqlens;     // [sequences + 1], on the host
+  RowKeys rows;
+};
+
 struct BatchTensors {
   at::Tensor token_ids;             // int64 [tokens]
   at::Tensor position_ids;          // int64 [tokens], of a model that learns positions
@@ -25,11 +32,12 @@ struct BatchTensors {
   std::vector<float> host_weights;  // the same
   RowKeys rows;                     // keys of dropout and noise
   std::vector<Judgement> judgements;  // [sequences], on the host; empty where nothing is judged
+  SourceTensors source;             // of an encoder-decoder
   bool training = false;            // whether dropout and noise apply
   int64_t tokens = 0;
 
   const RopeTables& angles(bool of_windows) const { return of_windows ? window_rope : rope; }
-  const RowKeys* dropout_rows() const { return training ? &rows : nullptr; }
+  const RowKeys* dropout_rows(bool of_source = false) const { return !training ? nullptr : of_source ? &source.rows : &rows; }
 };
 
 BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarType type, c10::Device device);

@@ -19,4 +19,14 @@ Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int
   return batch;
 }
 
+Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths, int64_t decoder_start_id) {
+  std::vector<NewTokens> answers = tokens;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (lengths[i] == 0) answers[i].ids = {static_cast<int32_t>(decoder_start_id)};
+  Batch batch = decoding_batch(answers, lengths);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (lengths[i] == 0) batch.append_source(tokens[i].ids.data(), tokens[i].ids.size());
+  return batch;
+}
+
 }  // namespace forge

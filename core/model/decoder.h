@@ -15,7 +15,8 @@
 
 namespace forge {
 
-// New tokens of a sequence, after those it has. Numbers are the caller's, small and from 0.
+// New tokens of a sequence, after those it has. Numbers are the caller's, small and from 0. An encoder-decoder's first ones are what its
+// encoder reads, and its answer begins behind ModelSpec::decoder_start_id.
 struct NewTokens {
   int64_t sequence = 0;
   std::vector<int32_t> ids;  // not empty
@@ -42,5 +43,7 @@ class Decoder {
 // The new tokens as a micro-batch, of which the head looks at those whose logits are asked for. `lengths` are the tokens that
 // each sequence has already.
 Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths);
+// The same of an encoder-decoder; tokens of a sequence that has none are its source.
+Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths, int64_t decoder_start_id);
 
 }  // namespace forge

@@ -29,7 +29,7 @@ struct Run {
 };
 
 void embed(const Run& r) {
-  r.out(0) = at::embedding(*r.module().vector, rows_read(r.op, r.run.batch)).to(r.run.model.type);
+  r.out(0) = at::embedding(*r.module().vector, rows_read(r.run.graph, r.op, r.run.batch)).to(r.run.model.type);
   if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, r.run.model.type);
 }
 
@@ -51,7 +51,8 @@ void each_module(const Run& r, Result result) {
 
 void linear(const Run& r) {
   const auto compute = r.op.attributes.unscaled ? unscaled_linear : forge::linear;
-  each_module(r, [&](size_t i) { return compute(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows()); });
+  const bool of_source = r.run.graph.buffer_of(r.op.in[0]).rows == Rows::source;
+  each_module(r, [&](size_t i) { return compute(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows(of_source)); });
 }
 
 // Of each module's result before, which nothing else reads.
@@ -88,7 +89,11 @@ void regroup(const Run& r) {
 void attention(const Run& r) {
   const Attributes& a = r.op.attributes;
   AttentionRule rule{.scale = a.scale, .softcap = a.softcap, .window = a.window};
-  if (!r.op.modules.empty()) rule.sinks = *r.module().vector;
+  rule.causal = a.sight == Sight::causal;
+  if (a.position_distance > 0)
+    rule.position_table = *r.module().vector, rule.position_distance = a.position_distance;
+  else if (!r.op.modules.empty())
+    rule.sinks = *r.module().vector;
   r.out(0) = r.run.attend(r.op, rule, r.heads(0), r.heads(1), r.heads(2));
 }
 
@@ -198,7 +203,8 @@ void run_op(const Run& r) {
     case OpKind::regroup:
       return regroup(r);
     case OpKind::activation:
-      r.out(0) = activation(r.in(0), function_of(r.op.attributes.activation));
+      r.out(0) = r.op.attributes.activation == ActivationKind::relu ? at::relu(r.in(0))
+                                                                     : activation(r.in(0), function_of(r.op.attributes.activation));
       return;
     case OpKind::gate_rows:
       r.out(0) = r.in(0) * at::sigmoid(r.in(1));
@@ -222,8 +228,11 @@ void run_op(const Run& r) {
 
 }  // namespace
 
-const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch) {
-  return embed.attributes.by_position ? batch.position_ids : batch.token_ids;
+at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& batch) {
+  const bool source = graph.buffer_of(embed.out[0]).rows == Rows::source;
+  if (!embed.attributes.by_position) return source ? batch.source.token_ids : batch.token_ids;
+  const at::Tensor& positions = source ? batch.source.position_ids : batch.position_ids;
+  return embed.attributes.position_offset == 0 ? positions : positions + embed.attributes.position_offset;
 }
 
 RouterRule rule_of(const RouteRule& route) {
@@ -242,6 +251,7 @@ GateFunction function_of(GateKind kind) {
 }
 
 Activation function_of(ActivationKind kind) {
+  FORGE_CHECK(kind != ActivationKind::relu, "no kernel computes relu");
   return kind == ActivationKind::gelu ? Activation::gelu : Activation::gelu_tanh;
 }
 
@@ -253,9 +263,15 @@ double rounded(double scale, c10::ScalarType type) {
 }
 
 Attend packed_attend(const BatchTensors& batch) {
-  return [&batch](const Op&, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return packed_attention(q, k, v, batch.cu_seqlens, rule);
+  return [&batch](const Op& op, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    const Sight sight = op.attributes.sight;
+    return cross_attention(q, k, v, sight == Sight::whole ? batch.source.cu_seqlens : batch.cu_seqlens,
+                           sight == Sight::causal ? batch.cu_seqlens : batch.source.cu_seqlens, rule);
   };
+}
+
+void run_ops(ForwardRun& run, const std::vector<size_t>& ops) {
+  for (size_t i : ops) run_op({run, run.graph.ops[i]});
 }
 
 void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {

@@ -29,8 +29,8 @@ struct ForwardRun {
   std::vector<at::Tensor> values = std::vector<at::Tensor>(graph.values.size());  // by ValueId
 };
 
-// Of the table, by the op that looks them up. int64 [tokens]
-const at::Tensor& rows_read(const Op& embed, const BatchTensors& batch);
+// Of the table, by the op that looks them up. int64 [tokens], or those of the source
+at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& batch);
 RouterRule rule_of(const RouteRule& route);
 GateFunction function_of(GateKind kind);
 Activation function_of(ActivationKind kind);
@@ -41,5 +41,7 @@ Attend packed_attend(const BatchTensors& batch);
 
 // Runs ops [begin, end). A value with rows is let go with its last reader in that range, but for `result`.
 void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result);
+// Runs these ops, in order, and lets nothing go.
+void run_ops(ForwardRun& run, const std::vector<size_t>& ops);
 
 }  // namespace forge

@@ -26,7 +26,6 @@ LinearSpec* find_linear(Model& model, const std::string& module) {
 at::Tensor* find_weight(Model& model, const std::string& name) {
   if (name == embedding_name(model.spec)) return &model.embedding;
   if (name == head_name(model.spec)) return &model.head;
-  if (model.spec.learned_positions && name == positions_name(model.spec)) return &model.positions;
   if (auto vector = model.norms.find(name); vector != model.norms.end()) return &vector->second;
   if (LinearSpec* experts = find_linear(model, name)) return &experts->weight;
   constexpr std::string_view kExpertsBias = "_bias";
@@ -35,8 +34,10 @@ at::Tensor* find_weight(Model& model, const std::string& name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return nullptr;
   const std::string module = name.substr(0, dot), part = name.substr(dot + 1);
-  if (part == "weight")
+  if (part == "weight") {
     if (auto norm = model.norms.find(module); norm != model.norms.end()) return &norm->second;
+    if (auto table = model.tables.find(module); table != model.tables.end()) return &table->second;
+  }
   if (part == "bias")
     if (auto bias = model.norm_biases.find(module); bias != model.norm_biases.end()) return &bias->second;
   LinearSpec* linear = find_linear(model, module);
@@ -152,6 +153,7 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
   for (const Module& module : modules_of(spec)) {
     if (module.role == Role::linear || module.role == Role::experts) model.linears[module.path];
     if (module.role == Role::norm || module.role == Role::vector) model.norms[module.path];
+    if (module.role == Role::embedding && module.path + ".weight" != embedding_name(spec)) model.tables[module.path];
     if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
   }
   const std::vector<Parameter> parameters = base_parameters(spec);

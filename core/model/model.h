@@ -21,7 +21,7 @@ struct Model {
   c10::ScalarType type = c10::ScalarType::Float;  // of activations, and of weights but for BaseStorage's
   c10::Device device = c10::DeviceType::CPU;
   at::Tensor embedding;                      // [vocab, hidden]
-  at::Tensor positions;                      // [max_position_embeddings, hidden], where they are learned
+  std::map<std::string, at::Tensor> tables;  // other embeddings, of positions and distances, by module path; [rows, width]
   at::Tensor head;                           // [vocab, hidden]; the embedding itself when tied
   std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"; joined experts too
   std::map<std::string, at::Tensor> norms;   // weights and other vectors, by module path; [width]

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/families/modules.h"
 #include "core/families/step.h"
 
 namespace forge {
@@ -14,8 +15,10 @@ at::Tensor random(at::IntArrayRef shape, c10::ScalarType type) { return at::rand
 Model random_model(const ModelSpec& spec, c10::ScalarType type) {
   Model model{.spec = spec, .type = type};
   model.embedding = model.head = random({spec.vocab_size, spec.hidden_size}, type);
-  if (spec.learned_positions) model.positions = random({spec.max_position_embeddings, spec.hidden_size}, type);
   const Graph list = forward_list({spec});
+  for (const ModuleUse& module : list.modules)
+    if (module.kind == ModuleKind::embedding && module.path + ".weight" != embedding_name(spec))
+      model.tables[module.path] = random({module.out, module.in}, type);
   for (const Op& op : list.ops) {
     if (op.kind == OpKind::norm || op.kind == OpKind::layer_norm) {
       const ModuleUse& norm = list.module(op);

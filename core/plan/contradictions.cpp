@@ -30,8 +30,37 @@ std::vector<VocabularySite> known_vocabulary_sites(const ModelSpec& model, const
   }
 }
 
+// Where two stacks read one table.
+bool names_vocabulary(const ModelSpec& model, const AdapterConfig& adapter) {
+  return std::any_of(adapter.modules_to_save.begin(), adapter.modules_to_save.end(), [&](const std::string& name) {
+    return ends_with(embedding_name(model), name + ".weight") || ends_with(logits_head_name(model), name + ".weight");
+  });
+}
+
+// What an encoder with a decoder cannot do, or would ignore.
+std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) {
+  std::vector<KeyFault> faults;
+  const std::string what = model.architecture + " is an encoder and a decoder";
+  if (job.objective.type != ObjectiveType::sft)
+    faults.push_back({"objective.type", what + ", which " + name_of(job.objective.type) + " does not train; write sft"});
+  else if (job.objective.train_on == TrainOn::all)
+    faults.push_back({"objective.train_on", what + ": the encoder's source is read and not predicted; write completion"});
+  if (job.model.init == ModelInit::random)
+    faults.push_back({"model.init", what + ", whose weights are read from files and not drawn"});
+  if (job.data.template_name != "auto") faults.push_back({"data.template", what + ", which reads a text as it is; leave it out"});
+  if (job.data.overlong == Overlong::split)
+    faults.push_back({"data.overlong", "a source and its answer cannot be split into pairs; write truncate, drop or error"});
+  if (job.train.neftune_alpha > 0) faults.push_back({"train.neftune_alpha", what + ", for whose two embeddings no noise is defined; write 0"});
+  if (names_vocabulary(model, job.adapter))
+    faults.push_back({"adapter.modules_to_save", what + " that share one table of embeddings, which is trained whole with adapter: none alone"});
+  if (!known_vocabulary_sites(model, job.adapter).empty())
+    faults.push_back({"adapter.target_modules", what + " that share one table of embeddings, which no adapter changes"});
+  return faults;
+}
+
 std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
   std::vector<KeyFault> faults;
+  if (model.reads_source()) faults = faults_of_sources(job, model);
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
     faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
   if (job.model.quantization != Quantization::none && changes_base(job.adapter))
@@ -61,7 +90,8 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
 
 std::vector<KeyFault> faults_of_data(const Plan& plan) {
   std::vector<KeyFault> faults;
-  if (plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
+  // An encoder-decoder's sources and answers are each held to it when they are made.
+  if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
                                              " tokens, the model knows " +
                                              format_count(plan.model.max_position_embeddings) +

@@ -193,7 +193,8 @@ std::string window_of(const ModelSpec& m) {
 
 Table model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
-  Table rows{{"model", m.architecture + ", " + format_count(m.num_layers) + " layers of " +
+  const std::string encoder = m.reads_source() ? format_count(m.encoder_layers) + " encoder and " : "";
+  Table rows{{"model", m.architecture + ", " + encoder + format_count(m.num_layers) + (m.reads_source() ? " decoder" : "") + " layers of " +
                            format_count(m.hidden_size) + ", vocabulary " + format_count(m.vocab_size) +
                            window_of(m)},
              {"parameters", format_count(plan.parameters.total) + ", " +

@@ -10,11 +10,17 @@ namespace forge {
 
 std::string explain_step(const Plan& plan, const Provider& provider) {
   const StepShape shape = step_shape(plan, inventory_of(plan));
-  const StepSizes sizes{plan.training_batch.tokens, plan.training_batch.targets, bytes_of(*plan.job.train.precision),
-                        plan.device.cuda ? 1 : *plan.job.train.threads, plan.device.cuda};
+  const int64_t targets = plan.training_batch.targets;
+  const bool source = plan.model.reads_source();
+  const StepSizes sizes{.tokens = source ? targets : plan.training_batch.tokens,
+                        .targets = targets,
+                        .compute_bytes = bytes_of(*plan.job.train.precision),
+                        .threads = plan.device.cuda ? 1 : *plan.job.train.threads,
+                        .gpu = plan.device.cuda,
+                        .source = source ? plan.training_batch.tokens : 0};
   const double length =
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
-  const std::string batch = "A micro-batch of " + format_count(sizes.tokens) + " tokens, " + format_count(sizes.targets) +
+  const std::string batch = "A micro-batch of " + format_count(plan.training_batch.tokens) + " tokens, " + format_count(sizes.targets) +
                             " of them supervised, in " + name_of(*plan.job.train.precision);
   // Without an arena the backward is LibTorch's.
   if (!provider.workspace)

@@ -42,16 +42,29 @@ void know_pairs(Fullest& fullest, const DataSummary& data) {
 
 void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
            const std::vector<int64_t>& supervised) {
-  int64_t tokens = 0, targets = 0;
+  int64_t tokens = 0, targets = 0, source_pairs = 0, answer_pairs = 0;
   for (int64_t index : batch) {
     const auto i = static_cast<size_t>(index);
-    tokens += lengths[i];
-    if (i < supervised.size()) targets += supervised[i];
+    const int64_t answer = i < supervised.size() ? supervised[i] : 0;
+    tokens += lengths[i], targets += answer;
+    source_pairs += (lengths[i] - answer) * (lengths[i] - answer), answer_pairs += answer * answer;
     fullest.longest = std::max(fullest.longest, lengths[i]);
+    fullest.longest_answer = std::max(fullest.longest_answer, answer);
+    fullest.longest_source = std::max(fullest.longest_source, lengths[i] - answer);
   }
+  fullest.source = std::max(fullest.source, tokens - targets);
+  fullest.source_pairs = std::max(fullest.source_pairs, source_pairs);
+  fullest.answer_pairs = std::max(fullest.answer_pairs, answer_pairs);
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.supervised = std::max(fullest.supervised, targets);
   fullest.several |= batch.size() > 1;
+}
+
+// Where only lengths of whole examples are known.
+void bound_sides(Fullest& fullest) {
+  fullest.source = fullest.tokens;
+  fullest.longest_source = fullest.longest_answer = fullest.longest;
+  fullest.source_pairs = fullest.source * fullest.longest, fullest.answer_pairs = fullest.tokens * fullest.longest;
 }
 
 void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data, const std::vector<int64_t>& lengths,
@@ -60,12 +73,15 @@ void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data,
   if (lengths.empty()) {
     fullest.tokens = std::max({fullest.tokens, budget, data.longest, data.pairs.longest});
     fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
+    fullest.longest = std::max(fullest.longest, data.longest);
     fullest.several = true;
+    bound_sides(fullest);
   } else {
     std::vector<int64_t> order(lengths.size());
     std::iota(order.begin(), order.end(), 0);
     for (const std::vector<int64_t>& batch : fill_in_order(order, lengths, budget))
       visit(fullest, batch, lengths, supervised);
+    if (supervised.empty()) bound_sides(fullest);
     if (supervised.empty()) fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
   }
   know_pairs(fullest, data);
@@ -156,7 +172,9 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
     if (!plan.job.data.packing) budget = std::min(budget, *train.micro_batch_size * longest_of(plan));
     fullest.tokens = std::min(budget, step_bound(plan, lengths));
     fullest.longest = std::min(fullest.tokens, longest_of(plan));
+    bound_sides(fullest);
   }
+  if (counts.train_supervised.empty()) bound_sides(fullest);
   if (counts.train_supervised.empty() || fullest.supervised <= 1)
     fullest.supervised = supervised_bound(plan, plan.train, fullest.tokens);
   know_pairs(fullest, plan.train);

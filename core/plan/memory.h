@@ -65,8 +65,10 @@ struct ActivationShape {
   int64_t capability = 0;  // of the GPU: 86 is 8.6
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool trains_base = false;                                // adapter.type none
-  int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch
+  int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch; of an encoder-decoder, of answers
   int64_t longest_sequence = 0;                            // tokens
+  int64_t source_tokens = 0, longest_source = 0;           // the same of what an encoder reads
+  int64_t source_pairs = 0, answer_pairs = 0;              // pairs of tokens of one source, of one answer, all together
   int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
   bool several_sequences = true;                           // a micro-batch may hold more than one example
   int64_t threads = 1;  // attention's blocks on a CPU are each thread's own

@@ -1,5 +1,6 @@
 #include "core/plan/model_file.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -9,6 +10,8 @@
 
 namespace forge {
 namespace {
+
+constexpr const char* kLogitsBias = "final_logits_bias";
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> sizes;
@@ -20,6 +23,13 @@ bool computed_anyway(const std::string& name) {
   return ends_with(name, ".rotary_emb.inv_freq") || name == "rope_freqs.weight" ||
          ends_with(name, ".attn.masked_bias") || ends_with(name, ".attn.bias") ||  // GPT-2's causal mask
          name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
+
+// The table of an encoder-decoder once more, as files of older tools hold it; BART's bias of the logits; and T5's bias by distance where
+// there is none.
+bool of_both_stacks(const ModelSpec& spec, const std::string& name) {
+  return spec.reads_source() && (ends_with(name, "encoder.embed_tokens.weight") || ends_with(name, "decoder.embed_tokens.weight") ||
+                                 name == kLogitsBias || ends_with(name, "EncDecAttention.relative_attention_bias.weight"));
 }
 
 // DeepSeek-V3's prediction of the token after the next, which training leaves out as transformers does.
@@ -48,7 +58,7 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
       const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
-      if (!other_head && !computed_anyway(tensor.name) && !of_further_layer(spec, tensor.name))
+      if (!other_head && !computed_anyway(tensor.name) && !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name))
         extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
                         " with these settings");
       continue;
@@ -70,6 +80,13 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
 }
 
 void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
+  if (const int64_t bias = file.find(kLogitsBias); spec.reads_source() && bias >= 0) {
+    std::vector<float> values(static_cast<size_t>(file.tensors()[static_cast<size_t>(bias)].count()));
+    file.read_f32(static_cast<size_t>(bias), values.data());
+    if (std::any_of(values.begin(), values.end(), [](float value) { return value != 0; }))
+      throw Error(ErrorKind::environment, path + ": " + kLogitsBias + " is not zero, and forge adds nothing to the logits")
+          .hint("published checkpoints hold zeros there");
+  }
   const int64_t head = file.find(head_name(spec)), embedding = file.find(embedding_name(spec));
   if (!spec.tie_word_embeddings || head < 0 || embedding < 0) return;
   if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;

@@ -32,6 +32,11 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.micro_batch_tokens = fullest.tokens;
   shape.longest_sequence = fullest.longest;
   shape.supervised_tokens = fullest.supervised;
+  if (plan.model.reads_source()) {
+    shape.micro_batch_tokens = fullest.supervised, shape.longest_sequence = fullest.longest_answer;
+    shape.source_tokens = fullest.source, shape.longest_source = fullest.longest_source;
+    shape.source_pairs = fullest.source_pairs, shape.answer_pairs = fullest.answer_pairs;
+  }
   shape.several_sequences = fullest.several;
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;
   shape.training = training;

@@ -38,7 +38,7 @@ class Recomputation {
     const double length = static_cast<double>(plan.train.tokens) /
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const StepSizes sizes{
-        .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision)};
+        .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
     units_ = recompute_units(forward(), sizes, length, search.provider->recomputes_halves);
     for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
     // Nothing of these depends on the micro-batch.

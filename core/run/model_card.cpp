@@ -42,7 +42,7 @@ std::string room_for_tokens(const ModelSpec& spec) {
 // say.
 std::string python(bool adapter, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
   const bool scores = spec.score_head;
-  const std::string task = scores ? "SequenceClassification" : "CausalLM", labels = scores ? ", num_labels=1" : "";
+  const std::string task = scores ? "SequenceClassification" : spec.reads_source() ? "Seq2SeqLM" : "CausalLM", labels = scores ? ", num_labels=1" : "";
   std::string text;
   if (!adapter) {
     text = "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
@@ -73,7 +73,8 @@ std::string python(bool adapter, const ModelSpec& spec, const std::string& model
             "return_dict=True)\n";
   else
     text += "prompt = tokenizer(\"Hello\", return_tensors=\"pt\")\n";
-  return text + "answer = model.generate(**prompt, max_new_tokens=64)[0, prompt[\"input_ids\"].shape[1]:]\n"
+  const std::string behind = spec.reads_source() ? "[0]" : "[0, prompt[\"input_ids\"].shape[1]:]";
+  return text + "answer = model.generate(**prompt, max_new_tokens=64)" + behind + "\n"
                 "print(tokenizer.decode(answer, skip_special_tokens=True))\n";
 }
 
@@ -163,15 +164,16 @@ void write_model_card(const Plan& plan, const std::string& model_name, const std
                                 full ? std::vector<std::string>{"forge"} : std::vector<std::string>{"forge", "lora"}) +
                            "# " + printable(plan.job.name) + "\n\n" + description(plan) +
                            transformers_section(!full, plan.model, model_name, folder) +
-                           (plan.model.score_head ? "" : serving_sections(plan.job, plan.model, model_name));
+                           (plan.model.score_head || plan.model.reads_source() ? "" : serving_sections(plan.job, plan.model, model_name));
   write_file_durably(folder + "/README.md", text);
 }
 
-std::string merged_card(const std::string& model_name, const std::string& note, const std::string& dtype,
+std::string merged_card(const ModelSpec& spec, const std::string& model_name, const std::string& note, const std::string& dtype,
                         const std::string& folder) {
   return head(model_name, "transformers", {"forge"}) + "# Merged model\n\n" + printable(model_name) +
          " with its adapters in the weights, in " + dtype + "." + (note.empty() ? "" : " Of the base: " + note + ".") + "\n" +
-         transformers_section(false, ModelSpec{}, model_name, folder) + vllm_section(nullptr, false, model_name, "") + gguf_sections("--model .");
+         transformers_section(false, spec, model_name, folder) +
+         (spec.reads_source() ? "" : vllm_section(nullptr, false, model_name, "") + gguf_sections("--model ."));
 }
 
 std::string gguf_card(const std::string& model_name, const std::string& file, const std::string& type, bool adapter,

@@ -12,7 +12,7 @@ namespace forge {
 void write_model_card(const Plan& plan, const std::string& model_name, const std::string& folder);
 
 // Of a merged model in `folder`; `note` says in which form a quantised base was taken, or is empty.
-std::string merged_card(const std::string& model_name, const std::string& note, const std::string& dtype,
+std::string merged_card(const ModelSpec& spec, const std::string& model_name, const std::string& note, const std::string& dtype,
                         const std::string& folder);
 
 // Of a GGUF export: `file` is a whole model, or with `base` a low-rank adapter for that base's GGUF.

@@ -242,7 +242,7 @@ ModelText open_model_text(const std::string& model_path, const TemplateChoice& c
     add_tokens(vocabulary, choice.added_tokens);
     return load_gguf_tokenizer(vocabulary);
   };
-  ModelText text{gguf ? of_gguf() : open_tokenizer_with(model_path, choice.added_tokens), std::nullopt, 0};
+  ModelText text{gguf ? of_gguf() : open_tokenizer_with(model_path, choice.added_tokens), std::nullopt, {}};
   text.chat_template =
       choose_template(choice, model_path, gguf ? &*gguf : nullptr, special_tokens(text.tokenizer));
   return text;
@@ -250,7 +250,19 @@ ModelText open_model_text(const std::string& model_path, const TemplateChoice& c
 
 std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) { return prompt_ids(text, messages); }
 
-std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt) { return continue_prompt(text, prompt, "").ids; }
+std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt) {
+  if (!text.model.reads_source()) return continue_prompt(text, prompt, "").ids;
+  if (!prompt.is_string()) throw Error(ErrorKind::data, "a conversation, but the model is an encoder and a decoder, expected a text");
+  std::vector<int32_t> ids;
+  text.tokenizer.encode_ids(prompt.get_ref<const std::string&>(), ids, {.add_special_tokens = true});
+  return ids;
+}
+
+ExampleModel example_model(const ModelSpec& spec) {
+  ExampleModel model{.embedding_rows = spec.vocab_size};
+  if (spec.reads_source()) model.decoder_start_id = spec.decoder_start_id, model.most_positions = spec.learned_positions ? spec.max_position_embeddings : 0;
+  return model;
+}
 
 Continuation continue_prompt(const ModelText& text, const Json& prompt, const std::string& continuation) {
   const bool is_chat = prompt.is_array();

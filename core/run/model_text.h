@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/data/examples/example_model.h"
+#include "core/families/model_spec.h"
 #include "core/io/gguf.h"
 #include "core/io/json.h"
 #include "core/text/chat_template.h"
@@ -20,8 +22,9 @@ namespace forge {
 struct ModelText {
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat_template;  // nothing when the model brings none and none was asked for
-  int64_t embedding_rows = 0;                 // ModelSpec::vocab_size, set by the caller that read it; 0: not known
+  ExampleModel model;                         // set by the caller that read its spec; else nothing is known
 };
+ExampleModel example_model(const ModelSpec& spec);
 
 // data.template and data.template_variables, and the tokens that go with them.
 struct TemplateChoice {
@@ -62,7 +65,8 @@ std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages);
 // drawn stays as it was. Throws Error(data) when the template raises, leaves the turn out or ends it by another token.
 std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by);
 
-// A prompt of a row: a text, which is continued as it is, or a list of messages, which go through the chat template.
+// A prompt of a row: a text, which is continued as it is, or a list of messages, which go through the chat template. Of an
+// encoder-decoder: a text as its encoder reads it; throws Error(data) for messages.
 std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt);
 // The same with a text behind it, tokenised in one piece. `first` is the first token that begins inside the text: what the
 // model is asked for. A token that reaches from the prompt into the text is part of the prompt.

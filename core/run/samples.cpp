@@ -13,9 +13,10 @@ constexpr int64_t kLargestFile = 16 << 20;
 
 std::string path_of(const std::string& folder) { return folder + "/samples.json"; }
 
-// Tokens before the first trained one; for text without a prompt, its first words.
+// Tokens before the first trained one, or that an encoder reads; for text without a prompt, its first words.
 int64_t prompt_length(const Example& example) {
   constexpr int64_t kOpening = 16;
+  if (const auto source = std::count(example.supervised.begin(), example.supervised.end(), kSource); source > 0) return source;
   const auto first = std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
   const auto size = static_cast<int64_t>(example.ids.size());
   return first > 1 ? std::min<int64_t>(first, size) : std::min(kOpening, size / 2);

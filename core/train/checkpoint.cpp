@@ -116,7 +116,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
     write_model_config(session.job.model, session.plan.model, name_of(DType::f32), writer.path());
   } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,
-                 session.residual, stores_transposed(session.plan.model));
+                 session.residual, session.plan.model);
   write_tensors(writer.path() + kOptimizer, moments);
   if (session.value) {
     write_tensors(writer.path() + kValue, weights_of(session.value->trainables()));

@@ -151,7 +151,7 @@ std::string Drawing::publish(int64_t step) const {
   make_directories(root);
   const std::string temporary = make_temporary_sibling(root + "/adapter");
   save_adapter(temporary, *session_.trainables, session_.sites, session_.job.adapter, session_.model_name, session_.residual,
-               stores_transposed(session_.plan.model));
+               session_.plan.model);
   const std::string name = fmt::format("step-{:06}-{}", step, hash_file(temporary + "/adapter_model.safetensors").substr(0, 8));
   if (file_exists(root + "/" + name))  // the server may be reading it
     std::filesystem::remove_all(temporary);

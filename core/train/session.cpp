@@ -189,7 +189,7 @@ std::string export_result(const Session& session, const std::string& run_folder)
     export_full_model(session, temporary);
   else
     save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.model_name,
-                 session.residual, stores_transposed(session.plan.model));
+                 session.residual, session.plan.model);
   write_tokenizer_files(session.job.model.path, template_choice(session.job), temporary);
   write_model_card(session.plan, session.model_name, temporary);
   sync_directory(temporary);

@@ -115,7 +115,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
     all_atoms.insert(all_atoms.end(), atoms.begin(), atoms.end());
     for (float weight : batches.back().loss_weights) weights += weight;
     stats.examples += static_cast<int64_t>(atoms.size());
-    stats.tokens += batches.back().tokens();
+    stats.tokens += batches.back().all_tokens();
     stats.supervised_tokens += batches.back().supervised_tokens();
     if (batches.back().supervised_tokens() > 0) trained_tokens += batches.back().tokens();
   }
@@ -166,7 +166,7 @@ EvalStats evaluate(Network& network, const Model& model, const DataSet& data, in
       if (by_token) loss -= answers[i].logp;
       stats.supervised_tokens += answers[i].tokens;
     }
-    stats.tokens += batch.tokens();
+    stats.tokens += batch.all_tokens();
     if (by_token) continue;
     const SequenceLoss compared =
         answers_loss(answers, objective, reference ? reference->sums(data, batch, tensors) : std::vector<double>(), scale);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/attention/position_bias.h"
+
 namespace forge {
 namespace {
 
@@ -16,19 +18,23 @@ at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   return groups == 1 ? x : x.repeat_interleave(groups, 1);
 }
 
-// True where one of the last `queries` of `keys` tokens may look. [queries, keys]
-at::Tensor sight(int64_t queries, int64_t keys, int64_t window, const at::Tensor& like) {
-  const int64_t past = keys - queries;
+// True where one of the last `queries` of `keys` tokens may look; undefined: everywhere. [queries, keys]
+at::Tensor sight(int64_t queries, int64_t keys, const AttentionRule& rule, const at::Tensor& like) {
+  if (!rule.causal) return {};
+  const int64_t past = keys - queries, window = rule.window;
   at::Tensor seen = at::ones({queries, keys}, like.options().dtype(at::kBool)).tril(past);
   return window > 0 ? seen.triu(past + 1 - window) : seen;
 }
 
-// Step by step, as transformers' eager attention: LibTorch's kernels know no cap and no sinks. [1, heads, length, head_dim]
+// Step by step, as transformers' eager attention: LibTorch's kernels know no cap and no sinks, and give a bias no gradient.
+// [1, heads, length, head_dim]
 at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& seen, const AttentionRule& rule) {
   at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * rule.scale;
   if (rule.softcap != 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
-  scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
+  if (rule.position_table.defined())
+    scores = scores + position_bias(rule.position_table, q.size(2), k.size(2), rule.position_distance, rule.causal).to(q.scalar_type());
+  if (seen.defined()) scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
   if (rule.sinks.defined()) {
     const at::Tensor sinks = rule.sinks.to(q.scalar_type()).view({1, -1, 1, 1}).expand({1, q.size(1), q.size(2), 1});
     scores = at::cat({scores, sinks}, -1);
@@ -37,16 +43,17 @@ at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   return at::matmul(shares.narrow(-1, 0, k.size(2)), v);
 }
 
-// The last q.size(0) tokens of a sequence of k.size(0). q [queries, heads, head_dim], k and v [keys, heads, head_dim] →
+// One sequence; of causal queries the last ones of its k.size(0) tokens. q [queries, heads, head_dim], k and v [keys, heads, head_dim] →
 // [queries, heads · head_dim]
-at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+at::Tensor one_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionRule& rule) {
   const int64_t queries = q.size(0), keys = k.size(0);
-  const bool all = rule.window == 0 || rule.window >= keys,
-             eager = rule.softcap != 0 || rule.sinks.defined(), plain = all && !eager && queries == keys;
+  const bool all = !rule.causal || rule.window == 0 || rule.window >= keys,
+             eager = rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined(),
+             plain = rule.causal && all && !eager && queries == keys;
   const bool last = all && queries == 1;  // sees every key
   const at::Tensor seen =
-      plain || (last && !eager) ? at::Tensor() : sight(queries, keys, rule.window, q);
+      plain || (last && !eager) ? at::Tensor() : sight(queries, keys, rule, q);
   const auto mask = seen.defined() ? std::optional<at::Tensor>(seen) : std::nullopt;
   at::Tensor out =
       eager
@@ -56,21 +63,31 @@ at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::
   return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});
 }
 
+std::vector<int64_t> lengths(const std::vector<int32_t>& cu_seqlens) {
+  std::vector<int64_t> lengths;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) lengths.push_back(cu_seqlens[s + 1] - cu_seqlens[s]);
+  return lengths;
+}
+
 }  // namespace
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule) {
+  return cross_attention(q, k, v, cu_seqlens, cu_seqlens, rule);
+}
+
+at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
+                           const std::vector<int32_t>& cu_keys, const AttentionRule& rule) {
   int64_t tokens = q.size(0), heads = q.size(1), width = heads * q.size(2);
   if (tokens == 0) return q.reshape({tokens, width});
   // LibTorch's CPU flash attention does not know grouped queries; expanding here costs less than its fallback.
   at::Tensor all_k = repeat_heads(k, heads), all_v = repeat_heads(v, heads);
-  if (cu_seqlens.size() == 2) return causal_attention(q, all_k, all_v, rule);
-  std::vector<int64_t> lengths;
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) lengths.push_back(cu_seqlens[s + 1] - cu_seqlens[s]);
+  if (cu_queries.size() == 2) return one_attention(q, all_k, all_v, rule);
   // Split, not narrow: the gradient of a narrow is a zeroed tensor of all tokens, once for every sequence.
-  std::vector<at::Tensor> qs = at::split_with_sizes(q, lengths), ks = at::split_with_sizes(all_k, lengths),
-                          vs = at::split_with_sizes(all_v, lengths), parts;
-  for (size_t s = 0; s < lengths.size(); ++s) parts.push_back(causal_attention(qs[s], ks[s], vs[s], rule));
+  const std::vector<int64_t> of_keys = lengths(cu_keys);
+  std::vector<at::Tensor> qs = at::split_with_sizes(q, lengths(cu_queries)), ks = at::split_with_sizes(all_k, of_keys),
+                          vs = at::split_with_sizes(all_v, of_keys), parts;
+  for (size_t s = 0; s < of_keys.size(); ++s) parts.push_back(one_attention(qs[s], ks[s], vs[s], rule));
   return at::cat(parts, 0);
 }
 
@@ -80,7 +97,7 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::
   const int64_t total = k.size(0), heads = q.size(1);
   const int64_t seen = rule.window > 0 ? std::min(total, rule.window + q.size(0) - 1) : total;
   const auto last = [&](const at::Tensor& x) { return repeat_heads(x.narrow(0, total - seen, seen), heads); };
-  return causal_attention(q, last(k), last(v), rule);
+  return one_attention(q, last(k), last(v), rule);
 }
 
 }  // namespace forge

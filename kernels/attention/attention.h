@@ -1,5 +1,5 @@
 #pragma once
-// Causal attention over packed sequences: softmax(q kᵀ · scale) v inside each sequence, never across; what attention_args.h
+// Attention over packed sequences: softmax(q kᵀ · scale + bias) v inside each sequence, never across; what attention_args.h
 // says of windows and caps holds here.
 #include <ATen/core/Tensor.h>
 
@@ -13,6 +13,11 @@ struct AttentionRule {
   int64_t window = 0;             // tokens that a query looks back on, itself included; 0: all
   // A logit for each head (gpt-oss), [heads]: exp(sink) is added to the softmax's denominator. Undefined: none. Differentiable.
   at::Tensor sinks = {};
+  bool causal = true;  // else a query sees all keys of its sequence, and there is no window
+  // Added to the scores (T5): a number for each bucket of distances (position_bias.h) and head, [buckets, heads]. Undefined: none.
+  // Differentiable.
+  at::Tensor position_table = {};
+  int64_t position_distance = 0;
 };
 
 // q [tokens, heads, head_dim]; k, v [tokens, kv_heads, head_dim]; heads is a multiple of kv_heads (query head h reads
@@ -20,6 +25,9 @@ struct AttentionRule {
 // → [tokens, heads · head_dim]. Differentiable in q, k, v.
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule);
+// The same where keys are those of other texts, one for each sequence of queries: k, v [keys, kv_heads, head_dim].
+at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
+                           const std::vector<int32_t>& cu_keys, const AttentionRule& rule);
 
 // One sequence against cached keys: q [new, heads, head_dim], k, v [past + new, kv_heads, head_dim]; query i sees keys
 // up to past + i. Not differentiable.

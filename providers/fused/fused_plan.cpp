@@ -278,7 +278,10 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
   if (shape.spec.num_experts > 0)
     faults.push_back("it has no kernels for experts: routing, dispatch, expert products and their sums");
-  if (!shape.cuda) return faults;
+  if (shape.spec.reads_source())
+    faults.push_back("its lists know one stream of tokens: an encoder's, attention without a mask or to a source, and a bias of scores by "
+                     "distance have no kernels");
+  if (!shape.cuda || !faults.empty()) return faults;
   // Of every sequence, whatever its length: none is longer than the model's.
   AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);
   problem.longest = shape.spec.max_position_embeddings, problem.tokens = 0;

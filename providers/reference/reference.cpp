@@ -46,8 +46,7 @@ class ReferenceProvider : public StepProvider {
         modules_(bind_modules(list_.modules, model, &trainables)),
         segments_(segments_of(list_, options.shape.recompute)),
         kept_(segments_.size()) {
-    for (size_t i = 0; i < first_layer_op(list_); ++i)
-      if (list_.ops[i].kind == OpKind::embed && module_of(list_.ops[i]).weight) embeddings_.push_back(&list_.ops[i]);
+    for (const Op& op : list_.ops) trains_embeddings_ |= op.kind == OpKind::embed && module_of(op).weight;
     size_t gather = segments_.back().end;
     while (list_.ops[gather].kind != OpKind::gather) ++gather;
     tail_ = {.begin = gather + 1, .end = list_.ops.size() - 1};
@@ -57,10 +56,13 @@ class ReferenceProvider : public StepProvider {
   }
 
   HeadRows forward(const BatchTensors& batch, bool keep) override {
-    at::Tensor hidden = embed_tokens(batch);
+    at::Tensor hidden;
     balance_ = {}, forward_done_ = false;
+    source_ = at::Tensor();
     for (size_t i = 0; i < segments_.size(); ++i) {
       kept_[i] = {};
+      if (i > 0 && segments_[i].first()) source_ = hidden.detach().requires_grad_(keep && lowest_ < i);
+      if (segments_[i].first()) hidden = embed_tokens(segments_[i], batch);
       hidden = keep && i >= lowest_ ? run(i, hidden, batch, segments_[i].kept) : run_free(i, hidden, batch);
       if (keep && i >= lowest_ && !keeps_input(i)) kept_[i].input = at::Tensor();
     }
@@ -86,10 +88,15 @@ class ReferenceProvider : public StepProvider {
     at::Tensor grad = tail_backward(std::move(d_rows), batch);
     for (size_t i = segments_.size(); i-- > lowest_;) {
       compute_again(i, batch);
-      grad = pull(i, grad, i > lowest_ || !embeddings_.empty());
+      const Segment& segment = segments_[i];
+      grad = pull(i, grad, segment.first() ? trains_embeddings_ : i > lowest_);
       kept_[i] = {};
+      if (!segment.first()) continue;
+      for (size_t op = segment.begin - segment.stem; trains_embeddings_ && op < segment.begin; ++op)
+        if (list_.ops[op].kind == OpKind::embed && module_of(list_.ops[op]).weight) embed_backward(list_.ops[op], grad, batch);
+      grad = std::exchange(d_source_, at::Tensor());  // below it lies the encoder
     }
-    for (const Op* op : embeddings_) embed_backward(*op, grad, batch);
+    source_ = at::Tensor();
   }
 
  private:
@@ -100,7 +107,7 @@ class ReferenceProvider : public StepProvider {
     at::Tensor table = module_of(op).weight->grad;
     const int64_t frozen = op.attributes.frozen_row;
     at::Tensor row = frozen < 0 ? at::Tensor() : table[frozen], before = frozen < 0 ? row : row.clone();
-    table.index_add_(0, rows_read(op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, model_.type));
+    table.index_add_(0, rows_read(list_, op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, model_.type));
     if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
   }
 
@@ -116,15 +123,13 @@ class ReferenceProvider : public StepProvider {
   }
 
   // A piece whose graph is kept holds its input too.
-  bool keeps_input(size_t i) const { return segments_[i].kept || i == 0 || segments_[i - 1].keeps_output; }
+  bool keeps_input(size_t i) const { return segments_[i].kept || segments_[i].first() || segments_[i - 1].keeps_output; }
 
-  at::Tensor embed_tokens(const BatchTensors& batch) const {
+  at::Tensor embed_tokens(const Segment& first, const BatchTensors& batch) const {
     c10::NoGradGuard no_grad;
     ForwardRun run{list_, model_, modules_, batch, {}};
-    const size_t end = first_layer_op(list_);
-    const ValueId embedded = list_.ops[end - 1].out[0];
-    run_forward(run, 0, end, embedded);
-    at::Tensor hidden = run.values[static_cast<size_t>(embedded)];
+    run_forward(run, first.begin - first.stem, first.begin, first.input);
+    at::Tensor hidden = run.values[static_cast<size_t>(first.input)];
     if (neftune_alpha_ <= 0 || !batch.training) return hidden;
     return hidden + neftune_noise(batch, hidden.size(1), neftune_alpha_).to(hidden.options());
   }
@@ -134,6 +139,7 @@ class ReferenceProvider : public StepProvider {
                      std::vector<at::Tensor>* probabilities = nullptr) {
     ForwardRun run{list_, model_, modules_, batch, packed_attend(batch)};
     run.values[static_cast<size_t>(segment.input)] = input;
+    if (segment.source != kNoValue) run.values[static_cast<size_t>(segment.source)] = source_;
     run_forward(run, segment.begin, segment.end, segment.output);
     const auto value = [&](ValueId id) { return run.values[static_cast<size_t>(id)]; };
     for (size_t i = segment.begin; i < segment.end; ++i) {
@@ -182,6 +188,8 @@ class ReferenceProvider : public StepProvider {
   at::Tensor pull(size_t i, const at::Tensor& grad, bool needs_input_grad) {
     std::vector<at::Tensor> inputs;
     if (needs_input_grad) inputs.push_back(kept_[i].input);
+    const bool needs_source_grad = segments_[i].source != kNoValue && source_.requires_grad();
+    if (needs_source_grad) inputs.push_back(source_);
     const std::vector<Trainable*>& items = trained_[i];
     for (Trainable* item : items) inputs.push_back(item->leaf);
     if (inputs.empty()) return {};
@@ -192,7 +200,8 @@ class ReferenceProvider : public StepProvider {
     // An expert that got no token has no gradient.
     auto grads = torch::autograd::grad(outputs, inputs, slopes, {}, false, true);
     c10::NoGradGuard no_grad;
-    const size_t first = needs_input_grad ? 1 : 0;
+    const size_t first = static_cast<size_t>(needs_input_grad) + needs_source_grad;
+    if (needs_source_grad) d_source_ = d_source_.defined() ? d_source_ + grads[first - 1] : grads[first - 1];
     for (size_t j = 0; j < items.size(); ++j)
       if (grads[first + j].defined()) add_gradient(*items[j], grads[first + j]);
     return needs_input_grad ? grads[0] : at::Tensor();
@@ -217,12 +226,13 @@ class ReferenceProvider : public StepProvider {
   std::vector<BoundModule> modules_;
   std::vector<Segment> segments_;
   std::vector<std::vector<Trainable*>> trained_;  // tensors that a piece's ops read, by segment
-  std::vector<const Op*> embeddings_;             // those that are trained
+  bool trains_embeddings_ = false;
   Segment tail_;                                  // from the supervised rows to what the head reads
   size_t lowest_ = 0;  // the first segment that keeps anything: nothing below is trained
   // Of the forward at hand.
   std::vector<Kept> kept_;    // by segment
   at::Tensor rows_, normed_;  // under autograd, [targets, hidden]
+  at::Tensor source_, d_source_;  // what an encoder made, detached, and its gradient of the decoder's segments so far
   int64_t tokens_ = 0;
   Balance balance_;
   bool forward_done_ = false;  // what runs after it is computed again

@@ -30,11 +30,12 @@ class Step {
   void train() {
     Held batch = batch_tensors();
     std::vector<Kept> kept(segments_.size());
-    Held hidden = boundary(Use::saved);
+    Held hidden;
     for (size_t i = 0; i < segments_.size(); ++i) {
+      if (segments_[i].first()) hidden = embedded(segments_[i], hidden, Use::saved);
       const bool keeps = i >= lowest_ && segments_[i].kept;
       Held output = run(i, hidden, Use::saved, keeps ? &kept[i].nodes : nullptr);
-      if (i >= lowest_ && (keeps || i == 0 || segments_[i - 1].keeps_output)) kept[i].input = hidden;
+      if (i >= lowest_ && (keeps || segments_[i].first() || segments_[i - 1].keeps_output)) kept[i].input = hidden;
       if (keeps) kept[i].output = output;
       hidden = output;
     }
@@ -44,15 +45,19 @@ class Step {
       compute_again(kept, i);
       grad = ops_.pull(std::move(kept[i].nodes), segments_[i].input, segments_[i].output, grad);
       kept[i] = {};
+      if (!segments_[i].first()) continue;
+      if (learns(list_.ops[0]) && narrow()) ledger_.hold(Use::layer, 4 * rows_of(segments_[i]) * shape_.spec.hidden_size);
+      if (i > 0) grad = ops_.take_source_gradient();
     }
-    if (learns(list_.ops[0]) && narrow())
-      ledger_.hold(Use::layer, 4 * shape_.micro_batch_tokens * shape_.spec.hidden_size);
   }
 
   void evaluate() {
     Held batch = batch_tensors();
-    Held hidden = boundary(Use::layer);
-    for (size_t i = 0; i < segments_.size(); ++i) hidden = run(i, hidden, Use::layer, nullptr);
+    Held hidden;
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      if (segments_[i].first()) hidden = embedded(segments_[i], hidden, Use::layer);
+      hidden = run(i, hidden, Use::layer, nullptr);
+    }
     Held rows = ledger_.hold(Use::head, row_bytes());
     Held normed = final_norm(nullptr);
     Held scratch = narrow() ? Held() : logits(4);
@@ -72,8 +77,15 @@ class Step {
   bool narrow() const { return element() < 4; }
   int64_t chunk() const { return std::min(kHeadChunk, shape_.supervised_tokens); }
   int64_t row_bytes() const { return element() * shape_.supervised_tokens * shape_.spec.hidden_size; }
-  Held boundary(Use use) {
-    return ledger_.hold(use, element() * shape_.micro_batch_tokens * shape_.spec.hidden_size);
+  int64_t rows_of(const Segment& segment) const {
+    return list_.buffer_of(segment.input).rows == Rows::source ? shape_.source_tokens : shape_.micro_batch_tokens;
+  }
+  // What an encoder or a decoder begins with. The decoder's sees what the encoder made, `before`.
+  Held embedded(const Segment& first, const Held& before, Use use) {
+    if (before)
+      for (const Segment& segment : segments_)
+        if (segment.source != kNoValue) ops_.read_source(segment.source, before);
+    return ledger_.hold(use, element() * rows_of(first) * shape_.spec.hidden_size);
   }
   int64_t outputs() const { return list_.module(list_.ops.back()).out; }  // of the head
   Held logits(int64_t element) { return ledger_.hold(Use::head, chunk() * outputs() * element); }
@@ -82,8 +94,8 @@ class Step {
   // Ids, angles, and ids, positions and weights of what is supervised.
   Held batch_tensors() {
     const int64_t angles = shape_.micro_batch_tokens * shape_.spec.angles();
-    return ledger_.hold(Use::batch,
-                        8 * shape_.micro_batch_tokens + angles * element() + 20 * shape_.supervised_tokens);
+    const int64_t ids = (shape_.micro_batch_tokens + shape_.source_tokens) * (shape_.spec.learned_positions && shape_.spec.reads_source() ? 16 : 8);
+    return ledger_.hold(Use::batch, ids + angles * element() + 20 * shape_.supervised_tokens);
   }
 
   // Behind the gathering of supervised rows.
@@ -131,7 +143,7 @@ class Step {
     // The engine's own handle of d normed lives on.
     Held d_rows = ops_.norm_backward(Use::head, rows, hidden, learns(final_norm_op()), node,
                                      d_normed, false);
-    return boundary(Use::layer);
+    return ledger_.hold(Use::layer, element() * shape_.micro_batch_tokens * shape_.spec.hidden_size);
   }
 
   const ActivationShape& shape_;
@@ -147,6 +159,7 @@ class Step {
 std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
 
 Choice<Attention> reference_attention(const ActivationShape& shape, const Attributes& of) {
+  if (of.position_distance > 0) return {Attention::eager, "LibTorch's kernels give a bias of the scores no gradient"};
   if (shape.spec.attention_sinks) return {Attention::eager, "LibTorch's kernels have no sinks"};
   if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
   return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one sequence after the other"};
@@ -157,7 +170,8 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
   Step step(shape, ledger);
   shape.training ? step.train() : step.evaluate();
   const UseBytes peak = ledger.peak();
-  const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
+  const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens" +
+                             (shape.source_tokens > 0 ? " and " + format_count(shape.source_tokens) + " of sources" : "");
   std::vector<MemoryLine> lines;
   const auto add = [&](const char* name, int64_t bytes, std::string formula) {
     if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});

@@ -11,7 +11,7 @@ int64_t query_block(int64_t length) {
   return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
 }
 
-// Attention that LibTorch's kernels do not know: with a cap, or with sinks.
+// Attention that LibTorch's kernels do not know: with a cap, with sinks, or with a bias by distance.
 bool by_steps(const Op& attention) { return attention.attributes.softcap != 0 || !attention.modules.empty(); }
 
 }  // namespace
@@ -43,7 +43,7 @@ Held RehearsedOps::run(size_t begin, size_t end, ValueId from, const Held& input
     if (nodes) nodes->push_back({&op, {}, {}});
     forward(op, use, nodes ? &nodes->back() : nullptr);
     for (ValueId in : op.in)
-      if (in != to && last[in] == i) value(in).reset();
+      if (in != to && in != source_ && last[in] == i) value(in).reset();
   }
   Held result = value(to);
   value(to).reset();
@@ -59,6 +59,10 @@ Held RehearsedOps::pull(std::vector<SavedOp> nodes, ValueId from, ValueId to, co
     nodes.pop_back();
   }
   Held result = take(from);
+  if (Held own = source_ == kNoValue ? Held() : take(source_); own) {
+    rows_ = shape_.source_tokens;
+    source_gradient_ = source_gradient_ ? wide(Use::layer, width(source_)) : own;
+  }
   gradients_.clear();
   weight_grads_.clear();
   return result;
@@ -71,6 +75,7 @@ Held RehearsedOps::take(ValueId value) {
 }
 
 void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
+  take_rows(op);
   switch (op.kind) {
     case OpKind::norm: {
       const ModuleUse& module = list_.module(op);
@@ -109,7 +114,8 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       return;
     case OpKind::activation:
       value(op.out[0]) = wide(use, width(op.in[0]));
-      if (node) node->saved = {value(op.in[0])};
+      // Where relu is zero so is its slope: its result is enough.
+      if (node) node->saved = {value(op.attributes.activation == ActivationKind::relu ? op.out[0] : op.in[0])};
       return;
     case OpKind::gate_rows:
       value(op.out[0]) = wide(use, width(op.in[0]));
@@ -137,6 +143,7 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
 
 void RehearsedOps::backward(SavedOp& node) {
   const Op& op = *node.op;
+  take_rows(op);
   switch (op.kind) {
     case OpKind::norm: {
       const ValueId x = op.in[0];
@@ -494,15 +501,19 @@ Held RehearsedOps::turned_backward(Held grad, int64_t width) {
   return whole;
 }
 
-int64_t RehearsedOps::forward_scratch(const Attributes& a) const {
-  const int64_t rows = query_block(shape_.longest_sequence),
-                keys = std::min(kKeyBlock, shape_.longest_sequence);
-  return shape_.threads * rows * (4 * (keys + 2 + a.head_dim) + (narrow() ? element() * keys : 0));
+RehearsedOps::Lengths RehearsedOps::longest(const Op& attention) const {
+  const Sight sight = attention.attributes.sight;
+  return {sight == Sight::whole ? shape_.longest_source : shape_.longest_sequence,
+          sight == Sight::causal ? shape_.longest_sequence : shape_.longest_source};
 }
 
-int64_t RehearsedOps::backward_scratch() const {
-  const int64_t rows = query_block(shape_.longest_sequence),
-                keys = std::min(kKeyBlock, shape_.longest_sequence);
+int64_t RehearsedOps::forward_scratch(const Op& op) const {
+  const int64_t rows = query_block(longest(op).queries), keys = std::min(kKeyBlock, longest(op).keys);
+  return shape_.threads * rows * (4 * (keys + 2 + op.attributes.head_dim) + (narrow() ? element() * keys : 0));
+}
+
+int64_t RehearsedOps::backward_scratch(const Op& op) const {
+  const int64_t rows = query_block(longest(op).queries), keys = std::min(kKeyBlock, longest(op).keys);
   return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element() : 0)) + 4 * rows);
 }
 
@@ -514,7 +525,7 @@ void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
   Held keys = grouped ? wide(use, q) : value(op.in[1]), values = grouped ? wide(use, q) : value(op.in[2]);
   Held output = wide(use, q), logsumexp = ledger_.hold(use, 4 * tokens() * a.heads);
   const Pairs pairs = scores(op, use, node);
-  ledger_.hold(Use::layer, forward_scratch(a));
+  ledger_.hold(Use::layer, forward_scratch(op));
   value(op.out[0]) = shape_.several_sequences ? wide(use, q) : output;
   if (node) node->saved = {value(op.in[0]), keys, values, output, logsumexp, pairs.scores, pairs.narrow};
 }
@@ -523,33 +534,44 @@ void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
 // capped, masked, made probabilities and rounded one after the other. Of the longest sequence more while it is at work.
 RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* node) {
   const Attributes& a = op.attributes;
-  const int64_t length = shape_.longest_sequence, e = element();
-  const bool eager = by_steps(op), masked = eager || (a.window > 0 && a.window < length);
+  const auto [queries, length] = longest(op);
+  const int64_t e = element();
+  const bool eager = by_steps(op), masked = eager || (a.window > 0 && a.window < length), biased = a.position_distance > 0;
   if (!masked) return {};
-  const int64_t mask = eager ? 1 : e, kept = eager ? a.heads * (4 + e) : 0;
+  const int64_t mask = a.sight == Sight::causal ? (eager ? 1 : e) : 0;
+  const int64_t kept = eager ? a.heads * (4 + (biased ? 0 : e)) : 0;
+  const int64_t pairs = !biased                   ? tokens() * length
+                        : a.sight == Sight::whole ? shape_.source_pairs
+                                                  : shape_.answer_pairs;
   Pairs all;
-  if (node) all.scores = ledger_.hold(use, tokens() * length * (mask + kept));
-  if (node && eager && narrow()) all.narrow = ledger_.hold(use, tokens() * length * a.heads * e);
-  if (eager) ledger_.hold(Use::layer, length * length * a.heads * (2 * e + (node ? 0 : 4)));
+  if (node) all.scores = ledger_.hold(use, pairs * (mask + kept));
+  if (node && eager && narrow()) all.narrow = ledger_.hold(use, pairs * a.heads * e);
+  if (eager) ledger_.hold(Use::layer, queries * length * a.heads * (2 * e + (node ? 0 : 4)));
   return all;
 }
 
 void RehearsedOps::attention_backward(SavedOp& node) {
   const Op& op = *node.op;
   const int64_t q = width(op.in[0]), kv = width(op.in[1]);
-  Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = wide(Use::layer, q), dv = wide(Use::layer, q);
-  ledger_.hold(Use::layer, backward_scratch());
+  const auto keys = [&](int64_t width) { return ledger_.hold(Use::layer, element() * rows_of_value(op.in[1]) * width); };
+  Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = keys(q), dv = keys(q);
+  ledger_.hold(Use::layer, backward_scratch(op));
   if (by_steps(op)) {
     // The softmax's two gradients, both in fp32.
     node.saved.back().reset();
-    ledger_.hold(Use::layer, shape_.longest_sequence * shape_.longest_sequence * op.attributes.heads * 8);
+    const int64_t pairs = longest(op).queries * longest(op).keys * op.attributes.heads;
+    ledger_.hold(Use::layer, pairs * 8);
+    // The scaled scores', and that of a trained bias.
+    const bool table = op.attributes.position_distance > 0 && list_.module(op).trained;
+    ledger_.hold(Use::layer, pairs * element() * (table ? 3 : 2));
   }
   grad.reset();
   node.saved.clear();
-  for (Held* part : {&dv, &dk, &dq})
-    if (shape_.several_sequences) *part = wide(Use::layer, q);  // the sequences joined
   for (Held* part : {&dv, &dk})
-    if (op.attributes.heads != op.attributes.kv_heads) *part = wide(Use::layer, kv);
+    if (shape_.several_sequences) *part = keys(q);  // the sequences joined
+  if (shape_.several_sequences) dq = wide(Use::layer, q);
+  for (Held* part : {&dv, &dk})
+    if (op.attributes.heads != op.attributes.kv_heads) *part = keys(kv);
   gradients_[op.in[0]] = {dq};
   gradients_[op.in[1]] = {dk};
   gradients_[op.in[2]] = {dv};

@@ -4,6 +4,7 @@
 // nodes run in the reverse of the order they were made in, and a second gradient of the same tensor is added in place where the
 // first is nobody else's.
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -37,6 +38,9 @@ class RehearsedOps {
   // what their results count as.
   Held run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
            std::vector<SavedOp>* nodes);
+  // What an encoder made, which the ops that follow read too; its gradient adds up in pull(), until it is taken.
+  void read_source(ValueId source, const Held& held) { source_ = source, value(source) = held; }
+  Held take_source_gradient() { return std::exchange(source_gradient_, nullptr); }
   // d output → d input. Takes the nodes' tensors with it.
   Held pull(std::vector<SavedOp> nodes, ValueId from, ValueId to, const Held& d_output);
 
@@ -53,7 +57,14 @@ class RehearsedOps {
     bool shared = false;  // with the stream's, so that a sum is a new tensor
   };
 
-  int64_t tokens() const { return shape_.micro_batch_tokens; }
+  int64_t tokens() const { return rows_; }
+  // Of the op at hand from now on.
+  void take_rows(const Op& op) {
+    if (!op.in.empty()) rows_ = rows_of_value(op.in[0]);
+  }
+  int64_t rows_of_value(ValueId value) const {
+    return list_.buffer_of(value).rows == Rows::source ? shape_.source_tokens : shape_.micro_batch_tokens;
+  }
   int64_t element() const { return bytes_of(shape_.precision); }
   bool narrow() const { return element() < 4; }  // computes in bf16 or fp16, norms in fp32
   int64_t width(ValueId value) const { return list_.value(value).width; }
@@ -86,14 +97,22 @@ class RehearsedOps {
     Held scores, narrow;  // and the probabilities in 16 bits
   };
   Pairs scores(const Op& op, Use use, const SavedOp* node);
-  int64_t forward_scratch(const Attributes& a) const;
-  int64_t backward_scratch() const;
+  // Tokens of the longest texts that queries and keys of an op are.
+  struct Lengths {
+    int64_t queries = 0, keys = 0;
+  };
+  Lengths longest(const Op& attention) const;
+  int64_t forward_scratch(const Op& op) const;
+  int64_t backward_scratch(const Op& op) const;
 
   const ActivationShape& shape_;
+  int64_t rows_ = 0;  // of the op at hand
   const Graph& list_;
   Ledger& ledger_;
   ProductScratch products_;
   std::vector<Held> values_;
+  ValueId source_ = kNoValue;
+  Held source_gradient_;
   std::map<ValueId, Gradient> gradients_;
   std::vector<Held> weight_grads_;  // of the piece at hand, before they are added up
 };

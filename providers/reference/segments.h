@@ -7,19 +7,22 @@
 
 namespace forge {
 
-// Ops [begin, end). It reads one value from before, the stream, and ends with the addition that makes the next one.
+// Ops [begin, end). It reads one value from before, the stream, and ends with the addition that makes the next one; an encoder's last one
+// ends with what its decoder sees.
 struct Segment {
   size_t begin = 0, end = 0;
+  size_t stem = 0;  // ops before `begin` that embed its input, of the first one of an encoder or a decoder; else 0
   ValueId input = kNoValue, output = kNoValue;
-  bool learns = false;       // one of its modules does
-  bool kept = true;          // nothing of it is computed again
-  bool keeps_output = true;  // its result is not
+  ValueId source = kNoValue;  // what an encoder made, where it reads that too
+  bool learns = false;        // one of its modules does
+  bool kept = true;           // nothing of it is computed again
+  bool keeps_output = true;   // its result is not
+
+  bool first() const { return stem > 0; }
 };
 
-// The list between the embedding and the gathering of supervised rows.
+// The list from the embedding to the gathering of supervised rows.
 std::vector<Segment> segments_of(const Graph& list, const Recomputed& again);
-// The first op behind the embedding.
-size_t first_layer_op(const Graph& list);
 // The first that keeps anything for a backward: nothing below it is trained.
 size_t lowest_segment(const Graph& list, const std::vector<Segment>& segments);
 

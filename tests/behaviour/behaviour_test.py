@@ -22,11 +22,12 @@ import policy_cases
 import protocol_cases
 import resume_cases
 import server_cases
+import source_cases
 import tool_cases
 import training_cases
 from lab import Lab
 
-MODULES = (training_cases, resume_cases, machine_cases, adapter_cases, plan_cases, policy_cases, judge_cases, server_cases, tool_cases,
+MODULES = (training_cases, resume_cases, machine_cases, adapter_cases, plan_cases, policy_cases, judge_cases, server_cases, source_cases, tool_cases,
            protocol_cases, chat_cases)
 CASES = [function for module in MODULES for _, function in inspect.getmembers(module, inspect.isfunction)
          if function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == ["lab"]]

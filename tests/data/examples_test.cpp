@@ -2,6 +2,7 @@
 #include "core/data/examples/examples.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -182,7 +183,7 @@ TEST_CASE("a token that the model has no embedding for is a fault of the row") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const int64_t rows = tokenizer.vocab_size();
   const auto problem = [&](int64_t embedding_rows, const Row& row) {
-    return ExampleMaker(tokenizer, nullptr, job_of(TrainOn::all), embedding_rows).make(row).problem;
+    return ExampleMaker(tokenizer, nullptr, job_of(TrainOn::all), {.embedding_rows = embedding_rows}).make(row).problem;
   };
   CHECK(problem(rows, PairRow{"the cat", " sat"}) == "");
   CHECK(problem(0, TokensRow{{1, static_cast<int32_t>(rows + 7)}, {0, 1}}) == "");
@@ -400,4 +401,71 @@ TEST_CASE("a row that trains on nothing is named") {
   CHECK(made.untrained);
   CHECK(made.problem == "no token of the row is trained");
   CHECK(made.examples.empty());
+}
+
+namespace {
+
+// A tokenizer of single characters whose template wraps texts as BART's does: <s> 0, </s> 1, "a" 2, "b" 3 …
+Tokenizer wrapping_tokenizer() {
+  Json vocabulary{{"<s>", 0}, {"</s>", 1}};
+  for (char c = 'a'; c <= 'z'; ++c) vocabulary[std::string(1, c)] = c - 'a' + 2;
+  const auto added = [](int id, const char* text) {
+    return Json{{"id", id}, {"content", text}, {"special", true}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}};
+  };
+  const Json special{{"<s>", {{"id", "<s>"}, {"ids", {0}}, {"tokens", {"<s>"}}}}, {"</s>", {{"id", "</s>"}, {"ids", {1}}, {"tokens", {"</s>"}}}}};
+  const Json whole{{"added_tokens", {added(0, "<s>"), added(1, "</s>")}},
+                   {"post_processor",
+                    {{"type", "TemplateProcessing"},
+                     {"single", {{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}}}},
+                     {"pair", Json::array()},
+                     {"special_tokens", special}}},
+                   {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+  return load_tokenizer_json({.tokenizer = dump_json(whole), .config = R"({"eos_token": "</s>", "bos_token": "<s>"})"});
+}
+
+RowExamples sourced(const Row& row, const std::function<void(Job&)>& change = [](Job&) {}, int64_t positions = 0) {
+  const Tokenizer tokenizer = wrapping_tokenizer();
+  Job job;
+  change(job);
+  return ExampleMaker(tokenizer, nullptr, job, {.embedding_rows = 28, .decoder_start_id = 27, .most_positions = positions}).make(row);
+}
+
+using Ids = std::vector<int32_t>;
+
+}  // namespace
+
+TEST_CASE("an encoder-decoder's example is a source, the token before an answer, and the answer, each wrapped") {
+  RowExamples made = sourced(PairRow{"abc", "de"});
+  REQUIRE(made.examples.size() == 1);
+  CHECK(made.examples[0].ids == Ids{0, 2, 3, 4, 1, 27, 0, 5, 6, 1});
+  CHECK(made.examples[0].supervised == std::vector<uint8_t>{4, 4, 4, 4, 4, 0, 1, 1, 1, 1});
+  // What a file wrote is no control token.
+  CHECK(sourced(PairRow{"</s>", "d"}).examples[0].ids == Ids{0, 20, 1, 27, 0, 5, 1});
+  CHECK_THAT(sourced(TextRow{"abc"}).problem, Catch::StartsWith("no source with its answer"));
+  CHECK(sourced(TokensRow{{7, 8, 9}, {kSource, kSource, 1}}).examples[0].ids == Ids{7, 8, 27, 9});
+}
+
+TEST_CASE("cuts of a source and of an answer leave what the tokenizer's template put around them") {
+  const PairRow row{"abcdef", "ghij"};
+  const auto limit = [](int64_t source, int64_t answer) {
+    return [=](Job& job) { job.data.max_prompt_length = source, job.data.max_completion_length = answer; };
+  };
+  CHECK(sourced(row, limit(5, 4)).examples[0].ids == Ids{0, 2, 3, 4, 1, 27, 0, 8, 9, 1});
+  CHECK(sourced(row, limit(5, 4)).truncated);
+  CHECK(sourced(row, limit(5, 4)).cuts.tokens == 5);
+  CHECK(sourced(row, limit(100, 100)).cuts.tokens == 0);
+  // The source gives way to the answer, down to half of max_length.
+  const auto all = [](int64_t length) {
+    return [=](Job& job) { job.data.max_length = length; };
+  };
+  CHECK(sourced(row, all(12)).examples[0].ids == Ids{0, 2, 3, 4, 1, 27, 0, 8, 9, 10, 11, 1});
+  CHECK(sourced(row, all(8)).examples[0].ids == Ids{0, 2, 1, 27, 0, 8, 9, 1});
+  CHECK(sourced(row, [](Job& job) { job.data.max_length = 12, job.data.truncation_side = TruncationSide::left; }).examples[0].ids ==
+        Ids{0, 5, 6, 7, 1, 27, 0, 8, 9, 10, 11, 1});
+  // Learned positions end.
+  CHECK(sourced(row, [](Job&) {}, 4).examples[0].ids == Ids{0, 2, 3, 1, 27, 0, 8, 9, 1});
+  const RowExamples dropped = sourced(row, [](Job& job) { job.data.max_length = 12, job.data.overlong = Overlong::drop; });
+  CHECK(dropped.dropped);
+  CHECK(dropped.problem == "15 tokens, expected at most data.max_length 12");
+  CHECK_THAT(sourced(row, [](Job& job) { job.data.overlong = Overlong::error; }, 7).problem, Catch::Contains("max_position_embeddings 7"));
 }

@@ -432,6 +432,33 @@ TEST_CASE("common columns are taken where only one reading is possible, and prop
         "as a conversation, columns: {instruction: prompt, output: response}; word for word, columns: {completion: response}");
 }
 
+TEST_CASE("for an encoder-decoder a document beside its summary is a pair, where only one reading is possible") {
+  const auto columns = [](const std::string& json) { return columns_text(detect_format({{parse_row({1, 1, json}, "f"), 1}}, "f", true).columns); };
+  CHECK(columns(R"({"document": "d", "summary": "s", "id": 3})") == "{completion: summary, prompt: document}");
+  CHECK(columns(R"({"text": "d", "summary": "s"})") == "{completion: summary, prompt: text}");
+  CHECK(columns(R"({"input": "d", "target": "s"})") == "{completion: target, prompt: input}");
+  CHECK(columns(R"({"question": "q", "context": "c", "answer": "a"})") == "{input: context, instruction: question, output: answer}");
+  // Two sources: nobody says which is meant.
+  CHECK_THROWS_AS(columns(R"({"article": "d", "dialogue": "e", "summary": "s"})"), Error);
+  // Of a decoder it is not taken: no word says what to do.
+  CHECK_THROWS_AS(detect_format({{parse_row({1, 1, R"({"document": "d", "summary": "s"})"}, "f"), 1}}, "f"), Error);
+}
+
+TEST_CASE("for an encoder-decoder instructions have no other words, and labels are the answer to input_ids") {
+  const auto read = [](const std::string& json, RowFormat format) {
+    RowFaults faults;
+    const std::optional<Row> row = convert_row(parse_row({1, 1, json}, "f"), format, {.has_template = false, .source = true}, faults);
+    return std::make_pair(row, faults.empty() ? "" : faults[0].message);
+  };
+  const auto pair = read(R"({"instruction": "Sum up.", "input": "a b", "output": "c"})", RowFormat::alpaca).first;
+  CHECK(std::get<PairRow>(*pair).prompt == "Sum up.\na b");
+  const auto tokens = read(R"({"input_ids": [5, 6, 0], "attention_mask": [1, 1, 0], "labels": [7, 8, 9, -100]})", RowFormat::tokens).first;
+  CHECK(std::get<TokensRow>(*tokens).ids == std::vector<int32_t>{5, 6, 7, 8, 9});
+  CHECK(std::get<TokensRow>(*tokens).supervised == std::vector<uint8_t>{4, 4, 1, 1, 1});
+  CHECK_THAT(read(R"({"input_ids": [5], "labels": [7, -100, 9]})", RowFormat::tokens).second, Catch::StartsWith("labels[1] is -100 within an answer"));
+  CHECK_THAT(read(R"({"input_ids": [5]})", RowFormat::tokens).second, Catch::StartsWith("labels holds no token") || Catch::StartsWith("holds no token"));
+}
+
 TEST_CASE("rows that mean the same have the same content") {
   auto content = [](const char* row, RowFormat format) {
     RowFaults faults;

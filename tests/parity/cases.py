@@ -41,6 +41,12 @@ class Case:
     worst: float = 1e-3  # tolerance of the worst tensor's change
     cuts: bool = False  # also cut into micro-batches, packed and recomputed
     recomputed: bool = False  # that alone: the loss is not a sum over tokens
+    pairs: bool = False  # of an encoder-decoder: rows of a source and an answer
+    still: str = ""  # suffix of tensors whose gradient is zero but for rounding: what is added to all keys of a text changes nothing
+
+    @property
+    def rows(self) -> str:
+        return "tiny-sources.jsonl" if self.pairs else "tiny-batches.jsonl"
 
 
 def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Case:
@@ -52,7 +58,8 @@ def family_cases(variant: str, **more) -> list[Case]:
     """Every gradient, as one step of SGD that subtracts it, and ten steps of LoRA."""
     once = Settings(1.0, 1, weight_decay=0.0, max_grad_norm=0.0, optimizer="sgd", schedule="constant")
     return [
-        Case(f"gradients-{variant}", once, variant=variant, stride=7, worst=1e-4),
+        Case(f"gradients-{variant}", once, variant=variant, stride=7, worst=1e-4, pairs=more.get("pairs", False),
+             still=more.pop("still", "")),
         lora_case(f"lora-{variant}", {}, variant=variant, settings=Settings(5e-3, 10, eps=1e-4), worst=1e-4, **more),
     ]
 
@@ -154,6 +161,15 @@ CASES = [
     *family_cases("deepseek-v3-halves"),
     *family_cases("gpt2", cuts=True),
     *family_cases("gpt2-untied"),
+    *family_cases("t5", pairs=True, cuts=True),
+    *family_cases("t5-gated", pairs=True, cuts=True),
+    *family_cases("bart", pairs=True, cuts=True, still="k_proj.bias"),
+    *family_cases("bart-scaled", pairs=True, still="k_proj.bias"),
+    # The layers that recipes name, of one stack alone.
+    lora_case("lora-t5-qv", {"target_modules": ["q", "v"]}, {"target_modules": ["q", "v"]}, variant="t5", pairs=True, worst=1e-4,
+              settings=Settings(5e-3, 3, eps=1e-4)),
+    lora_case("lora-bart-decoder", {"target_modules": r".*decoder.*\.(q|v)_proj"}, {"target_modules": r".*decoder.*\.(q|v)_proj"},
+              variant="bart", pairs=True, worst=1e-4, settings=Settings(5e-3, 3, eps=1e-4)),
 ]
 
 
@@ -177,8 +193,8 @@ def job(case: Case, name: str, model: Path, goldens: Path, output: Path, train: 
         "version": 1, "name": name, "seed": 1, "output_dir": str(output),
         "model": {"path": str(model)},
         "adapter": adapter,
-        "objective": {"type": "sft", "train_on": "all"},
-        "data": {"train": [{"path": str(goldens / "tiny-batches.jsonl"), "format": "tokens"}], "shuffle": False,
+        "objective": {"type": "sft", "train_on": "completion" if case.pairs else "all"},
+        "data": {"train": [{"path": str(goldens / case.rows), "format": "tokens"}], "shuffle": False,
                  "packing": False} | (data or {}),
         "train": {"max_steps": s.steps, "global_batch_size": 8, "micro_batch_size": 8, "precision": "fp32",
                   "max_grad_norm": s.max_grad_norm, "threads": 1} | (train or {}),

@@ -17,7 +17,7 @@ from fixtures_path import variants
 from tensors import change_error, norm, read_safetensors, squared
 
 GOLDENS = Path(__file__).resolve().parent / "goldens"
-LOSS, NORM, RATE, TOGETHER = 1e-5, 1e-4, 1e-9, 2e-4
+LOSS, NORM, RATE, TOGETHER, STILL = 1e-5, 1e-4, 1e-9, 2e-4, 1e-6
 # Ways to cut a step that must not change it. 8 is the reference; the examples of a step have unequal lengths.
 CUTS = {
     "4+4": ({"micro_batch_size": 4}, {}),
@@ -93,7 +93,12 @@ def check_case(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
     run = forge_run.run_job(forge, cases.job(case, case.name, model, GOLDENS, root / "runs"), root)
     compare_steps(checks, case.name, run, golden)
     start, final = golden_state(case, model)
-    error = change_error(start, final_state(run, case, model), final)
+    got = final_state(run, case, model)
+    for name in [name for name in final if case.still and name.endswith(case.still)]:
+        moved = norm([a - b for a, b in zip(got.pop(name), start.pop(name), strict=True)])
+        checks.limit(f"{case.name} {name} stays", moved, STILL)
+        del final[name]
+    error = change_error(start, got, final)
     checks.limit(f"{case.name} change, all tensors", error.together, min(TOGETHER, case.worst))
     checks.limit(f"{case.name} change, worst tensor", error.worst, case.worst, error.worst_name)
     check_eval(checks, forge, case, run, golden, root)
@@ -164,7 +169,7 @@ def compare_steps(checks: Checks, name: str, run: forge_run.Run, golden: dict) -
 def check_eval(checks: Checks, forge: str, case: cases.Case, run, golden: dict, root: Path) -> None:
     """The trained model, read back from its files, on the first eight rows."""
     data = root / "first-rows.jsonl"
-    lines = (GOLDENS / "tiny-batches.jsonl").read_text().splitlines()[:8]
+    lines = (GOLDENS / case.rows).read_text().splitlines()[:8]
     data.write_text("\n".join(lines) + "\n")
     adapter = run.folder / "adapter" if case.lora else None
     model = root / case.variant if case.lora else run.folder / "model"
@@ -177,10 +182,12 @@ def check_variant(checks: Checks, forge: str, name: str, golden: dict, root: Pat
     """The loss of each sequence of logits-NAME.safetensors by `forge eval`."""
     tensors = read_safetensors(GOLDENS / f"logits-{name}.safetensors")
     data = root / f"{name}.jsonl"
-    rows = [list(tensors[f"ids_{length}"].values) for length in golden["lengths"]]
-    data.write_text("".join(json.dumps({"input_ids": ids, "labels": ids}) + "\n" for ids in rows))
+    of = lambda part, length: list(tensors[f"{part}_{length}"].values)  # noqa: E731
+    pairs = "answer_5" in tensors  # of an encoder-decoder
+    rows = [{"input_ids": of("ids", n), "labels": of("answer" if pairs else "ids", n)} for n in golden["lengths"]]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     got = forge_run.per_example(forge, root / name, None, data, root / f"{name}-examples.jsonl")
-    want = [loss * (length - 1) for loss, length in zip(golden["loss"], golden["lengths"])]
+    want = [loss * (len(row["labels"]) - (not pairs)) for loss, row in zip(golden["loss"], rows)]
     checks.limit(f"{name} eval", forge_run.relative_error([row["loss"] for row in got], want), LOSS)
 
 

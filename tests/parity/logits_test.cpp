@@ -126,6 +126,31 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
     CHECK(first_other_token(model, provider, read_ids(*golden, "ids_5"), read_ids(*golden, "greedy")) == -1);
 }
 
+TEST_CASE("an encoder-decoder's logits equal transformers', token by token of an answer") {
+  c10::NoGradGuard no_grad;
+  const std::string name = GENERATE("t5", "t5-gated", "bart", "bart-scaled");
+  INFO(name);
+  Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
+  auto golden = open_safetensors(kGoldens + "logits-" + name + ".safetensors");
+  for (const std::string length : {"5", "17", "40"}) {
+    INFO("source of " << length);
+    const Matrix want = read_matrix(*golden, "logits_" + length);
+    const std::vector<int32_t> source = read_ids(*golden, "ids_" + length), answer = read_ids(*golden, "answer_" + length);
+    const auto decoder = decoder_of(model, "reference");
+    // Beside another text, whose source and answer have other lengths.
+    const std::vector<int32_t> other = read_ids(*golden, length == "17" ? "ids_40" : "ids_17");
+    std::vector<NewTokens> fresh{{0, source}, {1, other}};
+    float error = 0;
+    for (size_t row = 0; row < answer.size(); ++row) {
+      const at::Tensor logits = decoder->next_logits(fresh);
+      error = std::max(error, row_error(logits[0], want, static_cast<int64_t>(row), model.spec.vocab_size / want.shape[1]));
+      fresh = {{0, {answer[row]}}, {1, {other[row % other.size()]}}};
+    }
+    CHECK(error <= 1e-5f * largest(want));
+  }
+  CHECK(first_other_token(model, "reference", read_ids(*golden, "ids_5"), read_ids(*golden, "greedy")) == -1);
+}
+
 TEST_CASE("a model of a GGUF gives transformers' logits") {
   c10::NoGradGuard no_grad;
   const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "glm4",

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, get_scheduler
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, get_scheduler
 
 import cases
 import experts_apart
@@ -50,13 +50,25 @@ def make_rows() -> list[dict]:
     return rows
 
 
+def make_pairs() -> list[dict]:
+    """A source of 1 to 40 tokens, and an answer of 1 to 24 that begins with some of the source's."""
+    rng = random.Random(12)
+    pairs = []
+    for _ in range(BATCH * STEPS):
+        source = [rng.randrange(3, VOCAB) for _ in range(rng.randint(1, 40))]
+        answer = source[: rng.randint(0, 8)] + [rng.randrange(3, VOCAB) for _ in range(rng.randint(0, 15))]
+        pairs.append({"input_ids": source, "labels": [*answer, 2]})
+    return pairs
+
+
 def batches_of(rows):
     return [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
 
 
 def load(name: str, root: Path):
     """fp32 and eager attention: plain matmul and softmax, the arithmetic to compare with."""
-    return AutoModelForCausalLM.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
+    kind = AutoModelForSeq2SeqLM if AutoConfig.from_pretrained(root / name).is_encoder_decoder else AutoModelForCausalLM
+    return kind.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
 
 
 def logits_golden(name: str, root: Path) -> dict:
@@ -65,9 +77,15 @@ def logits_golden(name: str, root: Path) -> dict:
     tensors, summary = {}, {"loss": [], "max_abs_logit": []}
     for length in LENGTHS:
         ids = torch.randint(3, VOCAB, (length,), generator=generator)
+        model = load(name, root)
+        inputs = {"input_ids": ids[None]}
+        if model.config.is_encoder_decoder:  # an answer whose length is another
+            inputs["labels"] = torch.randint(3, VOCAB, (1, 45 - length), generator=generator)
+            tensors[f"answer_{length}"] = inputs["labels"][0]
         with torch.no_grad():
-            logits = load(name, root)(input_ids=ids[None], use_cache=False).logits[0]
-        loss = torch.nn.functional.cross_entropy(logits[:-1].double(), ids[1:])
+            logits = model(**inputs, use_cache=False).logits[0]
+        answer = inputs["labels"][0] if "labels" in inputs else ids[1:]
+        loss = torch.nn.functional.cross_entropy(logits[: len(answer)].double(), answer)
         stride = 1 if name == "base" else 4
         tensors[f"ids_{length}"] = ids
         tensors[f"logits_{length}"] = logits[:, ::stride].contiguous()
@@ -80,10 +98,14 @@ def logits_golden(name: str, root: Path) -> dict:
 
 def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
     """The likeliest token after each, with a cache. Ends of texts do not end it."""
-    tokens, cache, fresh = [], None, prompt[None]
+    tokens, cache, fresh, source = [], None, prompt[None], {}
+    key = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
+    if model.config.is_encoder_decoder:
+        source = {"encoder_outputs": model.get_encoder()(input_ids=fresh)}
+        fresh = torch.tensor([[model.config.decoder_start_token_id]])
     for _ in range(GREEDY):
         with torch.no_grad():
-            out = model(input_ids=fresh, past_key_values=cache, use_cache=True)
+            out = model(**source, **{key: fresh}, past_key_values=cache, use_cache=True)
         cache, fresh = out.past_key_values, out.logits[:, -1:].argmax(-1)
         tokens.append(fresh.item())
     return torch.tensor(tokens)
@@ -133,7 +155,8 @@ def with_adapter(model, case: cases.Case):
     experts_apart.apart(model)
     # Under its own name peft would look for the experts that transformers 5 has joined.
     model_type, model.config.model_type = model.config.model_type, "llama"
-    model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **case.lora))
+    task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
+    model = get_peft_model(model, LoraConfig(task_type=task, **case.lora))
     model.config.model_type = model_type
     if case.random_b:
         for name, parameter in model.named_parameters():
@@ -296,7 +319,8 @@ def main() -> None:
     if not only:
         clear()
     rows = make_rows()
-    (GOLDENS / "tiny-batches.jsonl").write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows))
+    for file, data in (("tiny-batches.jsonl", rows), ("tiny-sources.jsonl", pairs := make_pairs())):
+        (GOLDENS / file).write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in data))
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         for name in variants.names():
@@ -308,7 +332,7 @@ def main() -> None:
                 gguf_golden(variant, root)
         for case in cases.CASES:
             if wanted(case.name):
-                summary["runs"][case.name] = train_case(case, copy.deepcopy(batches_of(rows)), root)
+                summary["runs"][case.name] = train_case(case, copy.deepcopy(batches_of(pairs if case.pairs else rows)), root)
     summary["schedules"] = schedules()
     (GOLDENS / "tiny.json").write_text(json.dumps(summary, indent=1) + "\n")
 

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 import experts_apart
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 TESTS = Path(__file__).resolve().parent.parent
 BASE = TESTS / "fixtures" / "tiny-llama"
@@ -83,15 +83,18 @@ def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: floa
         return noise
     if "norm" in name or ".ln_" in name:
         return norm + 0.2 * noise
-    if any(table in name for table in ("embed_tokens", "embed_in", "word_embeddings", "wte", "wpe")):
+    if any(table in name for table in ("embed_tokens", "embed_in", "word_embeddings", "wte", "wpe", "shared", "embed_positions", "attention_bias")):
         return noise
+    if name.endswith("Attention.q.weight"):  # T5's, whose scores have no scale
+        return 0.4 * noise / math.sqrt(tensor.shape[1])
     return 1.2 * noise / math.sqrt(tensor.shape[1])
 
 
 def random_weights(config, seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     with torch.device("meta"):
-        shapes = AutoModelForCausalLM.from_config(config).state_dict()
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        shapes = kind.from_config(config).state_dict()
     norm = 0 if "gemma" in config.model_type else 1  # Gemma multiplies by 1 + weight
     shapes = experts_apart.stored(shapes, config.model_type)
     return {name: fill(tensor, name, generator, norm) for name, tensor in shapes.items()}
@@ -167,6 +170,23 @@ GPT_OSS = (
 )
 LATENT = {"num_key_value_heads": 4, "head_dim": None, "kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6,
           "v_head_dim": 8, "moe_intermediate_size": 24, "num_experts_per_tok": 2}
+# Of an encoder-decoder nothing is the base's; stacks have unequal depths.
+ALL_ELSE = LLAMAS_OWN | {key: None for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+                                               "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "hidden_act", "initializer_range", "attention_dropout")}
+T5 = (
+    ALL_ELSE
+    | family("t5", "T5ForConditionalGeneration")
+    | {"is_encoder_decoder": True, "d_model": 32, "d_ff": 56, "d_kv": 6, "num_heads": 4, "num_layers": 2, "num_decoder_layers": 3,
+       "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, "layer_norm_epsilon": 1e-5, "dropout_rate": 0.0,
+       "pad_token_id": 0, "decoder_start_token_id": 0, "bos_token_id": None}
+)
+BART = (
+    ALL_ELSE
+    | family("bart", "BartForConditionalGeneration")
+    | {"is_encoder_decoder": True, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+       "decoder_attention_heads": 4, "encoder_ffn_dim": 56, "decoder_ffn_dim": 56, "max_position_embeddings": 64, "dropout": 0.0,
+       "activation_function": "gelu", "tie_word_embeddings": True}
+)
 STABLELM = LAYER_NORM | family("stablelm", "StableLmForCausalLM")
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
@@ -459,6 +479,12 @@ VARIANT_CONFIGS = {
         "norm_topk_prob": False,
         "tie_word_embeddings": True,
     },
+    "t5": T5 | {"feed_forward_proj": "relu", "tie_word_embeddings": True},
+    "t5-gated": T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "relative_attention_num_buckets": 32,
+                      "relative_attention_max_distance": 128},
+    # The token that answers begin behind is the one whose row of the embedding gets no gradient, or another.
+    "bart": BART | {"bos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 2},
+    "bart-scaled": BART | {"scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3, "pad_token_id": 2, "decoder_start_token_id": 2},
 }
 
 
@@ -479,6 +505,8 @@ def write_variants() -> None:
         merged = {k: v for k, v in (base_json | keys).items() if v is not None}
         merged |= dict.fromkeys(NULLS.get(name, ()))
         weights = random_weights(AutoConfig.for_model(**merged), SEEDS.get(name, seed))
+        if merged.get("is_encoder_decoder"):  # buffers, and other names of one table
+            weights = {n: t for n, t in weights.items() if not n.endswith(("embed_tokens.weight", "final_logits_bias"))}
         if merged["model_type"] == "gpt_neox":  # as its files say, which transformers 5 renames when it reads them
             weights = {n.replace("lm_head.", "embed_out."): t for n, t in weights.items()}
         own_norms = "gemma" in merged["model_type"]

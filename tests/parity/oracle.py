@@ -35,6 +35,7 @@ def pad(rows: list[dict]) -> dict[str, torch.Tensor]:
     longest = max(len(row["input_ids"]) for row in rows)
 
     def column(key, fill):
+        longest = max(len(row[key]) for row in rows)
         return torch.tensor([row[key] + [fill] * (longest - len(row[key])) for row in rows])
 
     mask = [{"mask": [1] * len(row["input_ids"])} for row in rows]
@@ -46,12 +47,19 @@ def pad(rows: list[dict]) -> dict[str, torch.Tensor]:
 
 
 def outputs(model, batch):
+    if model.config.is_encoder_decoder:
+        return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["labels"], use_cache=False)
     return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False)
 
 
-def token_losses(logits, batch) -> torch.Tensor:
-    """[rows, length - 1]: cross-entropy of each next token, 0 where it is not supervised."""
-    logits, labels = logits[:, :-1], batch["labels"][:, 1:]
+def targets(model, batch) -> torch.Tensor:
+    """[rows, predicted positions]: the next token, which a decoder reads itself and an encoder-decoder is given shifted."""
+    return batch["labels"] if model.config.is_encoder_decoder else batch["labels"][:, 1:]
+
+
+def token_losses(logits, labels) -> torch.Tensor:
+    """[rows, predicted positions]: cross-entropy of each next token, 0 where it is not supervised."""
+    logits = logits[:, : labels.shape[1]]
     losses = torch.nn.functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-100, reduction="none"
     )
@@ -60,7 +68,8 @@ def token_losses(logits, batch) -> torch.Tensor:
 
 def mean_loss(model, batch) -> torch.Tensor:
     out = outputs(model, batch)
-    mean = token_losses(out.logits, batch).sum() / (batch["labels"][:, 1:] != -100).sum()
+    labels = targets(model, batch)
+    mean = token_losses(out.logits, labels).sum() / (labels != -100).sum()
     return mean + experts_apart.balance_loss(model, out, batch["attention_mask"])
 
 
@@ -69,8 +78,9 @@ def example_losses(model, rows) -> list[dict]:
     out = []
     for line, row in enumerate(rows, start=1):
         with torch.no_grad():
-            loss = token_losses(outputs(model, pad([row])).logits, pad([row])).double().sum().item()
-        supervised = sum(label != -100 for label in row["labels"][1:])
+            labels = targets(model, pad([row]))
+            loss = token_losses(outputs(model, pad([row])).logits, labels).double().sum().item()
+        supervised = (labels != -100).sum().item()
         out.append(
             {"line": line, "tokens": len(row["input_ids"]), "supervised_tokens": supervised, "loss": loss}
         )

@@ -345,6 +345,48 @@ Json known_to_family(Json config) {
   }
 }
 
+TEST_CASE("a T5 config.json says which of its two MLPs and heads it has, and both depths") {
+  Json config{{"architectures", {"T5ForConditionalGeneration"}}, {"model_type", "t5"}, {"vocab_size", 32128}, {"d_model", 512}, {"d_kv", 64},
+              {"d_ff", 2048}, {"num_layers", 6}, {"num_heads", 8}, {"is_encoder_decoder", true}, {"decoder_start_token_id", 0}, {"pad_token_id", 0},
+              {"eos_token_id", 1}, {"n_positions", 512}, {"dropout_rate", 0.1}, {"layer_norm_epsilon", 1e-6}, {"initializer_factor", 1.0}};
+  const ModelSpec small = model_spec_from_config(config, "c");
+  CHECK((small.encoder_layers == 6 && small.num_layers == 6 && small.head_dim == 64 && small.hidden_size == 512));
+  CHECK((small.tie_word_embeddings && !small.gated_mlp && small.position_buckets == 32 && small.position_distance == 128));
+  CHECK(small.logit_scale == Approx(1 / std::sqrt(512.0)));
+  CHECK((small.attention_scale == 1 && small.decoder_start_id == 0 && small.rotary_dim() == 0));
+  config["num_decoder_layers"] = 2, config["feed_forward_proj"] = "gated-gelu", config["tie_word_embeddings"] = false;
+  const ModelSpec flan = model_spec_from_config(config, "c");
+  CHECK((flan.num_layers == 2 && flan.gated_mlp && !flan.tie_word_embeddings && flan.logit_scale == 1));
+  // As transformers 5 writes the same model.
+  config["tie_word_embeddings"] = true, config["scale_decoder_outputs"] = false, config["is_gated_act"] = true, config["dense_act_fn"] = "gelu_new";
+  CHECK(model_spec_from_config(config, "c").logit_scale == 1);
+  config["feed_forward_proj"] = "gated-silu";
+  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("forge computes relu and gated-gelu"));
+  config["feed_forward_proj"] = "relu", config["relative_attention_max_distance"] = 8;
+  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("is at most half of"));
+  config["relative_attention_max_distance"] = 128, config["decoder_start_token_id"] = 40000;
+  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("decoder_start_token_id 40000 is no token"));
+}
+
+TEST_CASE("a BART config.json is read, and refused where its stacks differ or norms stand elsewhere") {
+  Json config{{"architectures", {"BartForConditionalGeneration"}}, {"vocab_size", 50264}, {"d_model", 1024}, {"encoder_layers", 12},
+              {"decoder_layers", 6}, {"num_hidden_layers", 12}, {"encoder_attention_heads", 16}, {"decoder_attention_heads", 16},
+              {"encoder_ffn_dim", 4096}, {"decoder_ffn_dim", 4096}, {"max_position_embeddings", 1024}, {"is_encoder_decoder", true},
+              {"attention_dropout", 0.1}, {"dropout", 0.1}, {"activation_function", "gelu"}, {"forced_eos_token_id", 2}, {"normalize_before", false},
+              {"normalize_embedding", true}, {"init_std", 0.02}, {"extra_pos_embeddings", 2}};
+  const ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK((spec.encoder_layers == 12 && spec.num_layers == 6 && spec.head_dim == 64 && spec.position_offset == 2));
+  CHECK((spec.decoder_start_id == 2 && spec.pad_token_id == 1 && spec.eos_token_ids == std::vector<int64_t>{2} && spec.embedding_scale == 1));
+  const auto fault = [&](const char* key, const Json& value) {
+    Json other = config;
+    other[key] = value;
+    return error_of([&] { model_spec_from_config(other, "c"); });
+  };
+  CHECK_THAT(fault("encoder_ffn_dim", 2048), Catch::Contains("encoder_ffn_dim") && Catch::Contains("both stacks of one shape"));
+  CHECK_THAT(fault("normalize_before", true), Catch::Contains("norms behind each half"));
+  CHECK_THAT(fault("is_encoder_decoder", false), Catch::Contains("an encoder and a decoder"));
+}
+
 TEST_CASE("every family's settings survive being written as config.json") {
   std::set<std::string> windowed;
   for (const Family& family : families()) {

@@ -22,19 +22,28 @@ void Batch::append(const Example& example) {
   FORGE_CHECK(example.ids.size() == example.supervised.size(),
               "example " << example.id << " has " << example.ids.size() << " ids and "
                          << example.supervised.size() << " mask values");
-  const size_t length = example.ids.size();
-  FORGE_CHECK(token_ids.size() + length <= INT32_MAX, "a batch of more than 2^31 tokens");
+  FORGE_CHECK(token_ids.size() + source_ids.size() + example.ids.size() <= INT32_MAX, "a batch of more than 2^31 tokens");
   if (cu_seqlens.empty()) cu_seqlens.push_back(0);
-  token_ids.insert(token_ids.end(), example.ids.begin(), example.ids.end());
-  for (size_t i = 0; i < length; ++i) {
-    const bool last = i + 1 == length;
-    positions.push_back(static_cast<int32_t>(i));
+  const auto source = static_cast<size_t>(std::count(example.supervised.begin(), example.supervised.end(), kSource));
+  const size_t length = example.ids.size() - (source > 0);
+  if (source > 0) append_source(example.ids.data(), source);
+  token_ids.insert(token_ids.end(), example.ids.begin() + static_cast<int64_t>(source), example.ids.begin() + static_cast<int64_t>(length));
+  for (size_t i = source; i < length; ++i) {
+    const bool last = i + 1 == example.ids.size();
+    positions.push_back(static_cast<int32_t>(i - source));
     targets.push_back(last ? -1 : example.ids[i + 1]);
     const uint8_t supervised = last ? 0 : example.supervised[i + 1];
     loss_weights.push_back(supervised == kLikelihoodOnly ? -1.0f : static_cast<float>(supervised));
   }
   cu_seqlens.push_back(static_cast<int32_t>(token_ids.size()));
   example_ids.push_back(example.id);
+}
+
+void Batch::append_source(const int32_t* ids, size_t count) {
+  if (source_cu_seqlens.empty()) source_cu_seqlens.push_back(0);
+  source_ids.insert(source_ids.end(), ids, ids + count);
+  for (size_t i = 0; i < count; ++i) source_positions.push_back(static_cast<int32_t>(i));
+  source_cu_seqlens.push_back(static_cast<int32_t>(source_ids.size()));
 }
 
 }  // namespace forge

@@ -5,9 +5,13 @@
 
 namespace forge {
 
+constexpr uint8_t kSource = 4;  // read by an encoder; the decoder's tokens follow
 constexpr uint8_t kLikelihoodOnly = 2;  // counted by the likelihood beside a preference alone (objective.nll_on)
 
-// One tokenised example. `supervised[i]` says whether predicting token i is trained (never true for i = 0).
+inline bool is_trained(uint8_t mask) { return mask != 0 && mask != kSource; }
+
+// One tokenised example. `supervised[i]` says whether predicting token i is trained (never true for i = 0). Of an encoder-decoder: the
+// source, the token that an answer begins behind, and the answer.
 struct Example {
   int64_t id = 0;  // stable number of the example in its split, from 0
   std::vector<int32_t> ids;
@@ -32,13 +36,22 @@ struct Batch {
   std::vector<float> loss_weights;
   std::vector<int64_t> example_ids;  // [sequences]
   std::vector<Judgement> judgements;  // [sequences]; empty where nothing is judged
+  // What an encoder reads, in the order of the sequences that see it; else empty. All above is then of the decoder, without the
+  // last token of an answer, which nothing follows.
+  std::vector<int32_t> source_ids;         // [source tokens]
+  std::vector<int32_t> source_positions;   // [source tokens]
+  std::vector<int32_t> source_cu_seqlens;  // [sequences + 1]
 
   int64_t tokens() const { return static_cast<int64_t>(token_ids.size()); }
+  // Those of its examples.
+  int64_t all_tokens() const { return tokens() + (source_ids.empty() ? 0 : static_cast<int64_t>(source_ids.size()) + sequences()); }
   int64_t sequences() const { return static_cast<int64_t>(example_ids.size()); }
   int64_t supervised_tokens() const;
   int64_t max_sequence_length() const;
   // Appends one example as a new sequence.
   void append(const Example& example);
+  // Appends what the encoder reads for the sequence that follows.
+  void append_source(const int32_t* ids, size_t count);
 };
 
 }  // namespace forge

@@ -56,7 +56,7 @@ std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& fil
                                         std::vector<std::string>& unread, RowFaults& faults) const {
   const Json json = file.mapping.apply(parse_row(source, file.path), faults);
   if (!faults.empty()) return std::nullopt;
-  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size()}, faults);
+  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source()}, faults);
   if (!row) return row;
   check_keys(json,
              {format, file.stated, maker_.has_template(),

@@ -80,12 +80,11 @@ std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& render
 
 }  // namespace
 
-ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
-                           int64_t embedding_rows)
+ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job, const ExampleModel& model)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
       objective_(job.objective),
-      embedding_rows_(embedding_rows),
+      model_(model),
       max_length_(job.data.join_documents ? std::numeric_limits<int64_t>::max() : job.data.max_length),
       max_prompt_(job.data.max_prompt_length),
       max_completion_(job.data.max_completion_length),
@@ -178,13 +177,13 @@ Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, std::vector<s
 
 // A tokenizer with added tokens has ids beyond the embedding of a model that was not resized.
 void ExampleMaker::require_embedded(const Example& example) const {
-  if (embedding_rows_ == 0) return;
+  if (model_.embedding_rows == 0) return;
   for (const int32_t id : example.ids)
-    if (id >= embedding_rows_)
+    if (id >= model_.embedding_rows)
       throw Error(ErrorKind::data, "token " + std::to_string(id) + " (" +
                                        dump_json(tokenizer_.token_of(id).value_or("")) +
                                        ") has no row in the model's embedding, which ends at " +
-                                       std::to_string(embedding_rows_ - 1))
+                                       std::to_string(model_.embedding_rows - 1))
           .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
@@ -249,6 +248,7 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
 }
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
+  if (reads_source()) return make_sourced(row, roles);
   const auto* chat = std::get_if<ChatRow>(&row);
   if (!chat || objective_.type == ObjectiveType::pretrain || objective_.train_on != TrainOn::each_assistant)
     return make_one(row, roles);

@@ -38,6 +38,9 @@
 //   drop       the row is left out, whichever limit it exceeds; error: it is a fault
 //   split      parts of max_length; the other two limits do not go with it
 //
+// An encoder-decoder (sourced.cpp) trains on rows of two texts: the encoder reads the prompt, the decoder learns the completion. Each
+// keeps the tokens around a text that the tokenizer's template adds; max_length holds both and the one between them.
+//
 // A pair of answers (pairs.cpp) that truncate cuts keeps one prompt: both sides lose the same beginning of it, as many
 // tokens as the longer side is past max_length, and only what is then left over comes off an answer's end. Each side is
 // held to max_length by itself. Pairs whose answers are equal tokens are dropped. Answers that are judged one by one are cut
@@ -51,6 +54,7 @@
 #include "core/config/job.h"
 #include "core/data/batch/batch.h"
 #include "core/data/examples/cuts.h"
+#include "core/data/examples/example_model.h"
 #include "core/data/examples/render.h"
 
 namespace forge {
@@ -77,10 +81,8 @@ using RoleTokens = std::map<std::string, RoleCount>;
 
 class ExampleMaker {
  public:
-  // Keeps references. Throws Error(environment) when the tokenizer has no eos. `embedding_rows`: of the model, 0 when not
-  // known; a row with a token past them has a problem.
-  ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job,
-               int64_t embedding_rows = 0);
+  // Keeps references. Throws Error(environment) when the tokenizer has no eos.
+  ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job, const ExampleModel& model = {});
   RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
   // Two answers to one prompt, for objectives that compare them: two examples, chosen before rejected, or none.
   RowExamples make_pair(const AnswersRow& row, RoleTokens* roles = nullptr) const;
@@ -95,6 +97,7 @@ class ExampleMaker {
   Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
                     std::vector<std::string>* unsaid = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
+  bool reads_source() const { return model_.reads_source(); }
   // Whether the chat template names this key.
   bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
   int64_t vocab_size() const { return tokenizer_.vocab_size(); }
@@ -112,13 +115,17 @@ class ExampleMaker {
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
   bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
+  RowExamples make_sourced(const Row& row, RoleTokens* roles) const;
+  std::vector<TokenSpan> wrapped(const std::string& text, bool ends) const;
+  // False when the row ends here.
+  bool fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSpan>& answer, RowExamples& made) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_template_;
   ObjectiveConfig objective_;
   void require_embedded(const Example& example) const;
 
-  int64_t embedding_rows_;
+  ExampleModel model_;
   int64_t max_length_;
   std::optional<int64_t> max_prompt_, max_completion_;
   Overlong overlong_;

@@ -16,7 +16,7 @@ constexpr size_t kDetectionRows = 32;
 constexpr int64_t kTypicalRatio = 4;  // for gzipped JSON
 
 // The job's format, or the format of the first rows that parse.
-Detected settle_format(const SourceFile& file) {
+Detected settle_format(const SourceFile& file, bool sources) {
   const DataSource& source = file.source;
   const SourceKind kind = source_kind(file.path);
   if (kind == SourceKind::plain_text) {
@@ -49,16 +49,16 @@ Detected settle_format(const SourceFile& file) {
     throw Error(ErrorKind::data, first_fault)
         .hint("JSON lines hold one object a line: join its lines, or name an array of rows .json");
   if (rows.empty() && !first_fault.empty()) throw Error(ErrorKind::data, first_fault);
-  return detect_format(rows, file.path);
+  return detect_format(rows, file.path, sources);
 }
 
 }  // namespace
 
-RowStream::RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget)
+RowStream::RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget, bool sources)
     : files_(std::move(files)) {
   int64_t text_bytes = 0;
   for (SourceFile& file : files_) {
-    formats_.push_back(settle_format(file));
+    formats_.push_back(settle_format(file, sources));
     file.source.columns.insert(formats_.back().columns.begin(), formats_.back().columns.end());
     sizes_.push_back(file_size(file.path));
     total_bytes_ += sizes_.back();

@@ -26,8 +26,8 @@ class RowStream {
  public:
   // Opens every source and settles every format before the first chunk. `byte_budget` bounds the text that is
   // read of all sources together, each in proportion to its size; compressed files count kTypicalRatio times.
-  // Throws Error(data).
-  RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget = {});
+  // `sources`: as detect_format has it. Throws Error(data).
+  RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget = {}, bool sources = false);
   // False when all rows were given out.
   bool next(RowChunk& chunk);
 

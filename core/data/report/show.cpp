@@ -40,8 +40,9 @@ std::string show_example(const DataSet& data, int64_t index, const Tokenizer& to
   std::string out = printable(title_of(data, index)) + "\n";
   // Runs of equal mask are decoded whole: a character split into several tokens never spans two runs.
   for (size_t begin = 0, end = 0; begin < example.ids.size(); begin = end) {
-    const uint8_t trained = example.supervised[begin];
-    for (end = begin; end < example.ids.size() && example.supervised[end] == trained;) ++end;
+    const uint8_t mask = example.supervised[begin];
+    const bool trained = is_trained(mask);
+    for (end = begin; end < example.ids.size() && example.supervised[end] == mask;) ++end;
     const std::string text = printable(tokenizer.decode(std::span(example.ids).subspan(begin, end - begin)));
     if (colour)
       out += (trained ? kTrained : kContext) + text + kReset;

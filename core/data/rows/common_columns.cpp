@@ -20,6 +20,9 @@ constexpr const char* kReplies[] = {"output",   "response",  "answer", "completi
 constexpr const char* kMaterial[] = {"article", "document", "dialogue", "passage",
                                      "text",    "source",   "prompt",   "title"};
 constexpr const char* kMade[] = {"summary", "highlights", "abstract", "target", "translation"};
+// What an encoder-decoder is trained on has these names in published sets.
+constexpr const char* kSources[] = {"input", "source", "document", "article", "dialogue", "passage", "text"};
+constexpr const char* kTargets[] = {"target", "summary", "highlights", "abstract"};
 constexpr const char* kSystems[] = {"system_prompt", "system_message"};
 
 // Whether at least one row has such a value under the key and no row has another kind; null does not count.
@@ -157,6 +160,12 @@ CommonColumns common_columns(const Rows& rows) {
                      joined(replies, texts(rows, kMade)));
   if (common.proposal.empty() && !asks.empty()) common.proposal = template_proposal(rows, asks[0]);
   return common;
+}
+
+CommonColumns source_columns(const Rows& rows) {
+  const std::vector<std::string> sources = texts(rows, kSources), targets = texts(rows, kTargets);
+  if (sources.size() != 1 || targets.size() != 1) return {};
+  return {RowFormat::prompt_completion, {{"prompt", sources[0]}, {"completion", targets[0]}}, ""};
 }
 
 std::string answered_prompt_proposal(const Rows& rows) {

@@ -25,6 +25,10 @@ CommonColumns common_columns(const std::vector<LocatedRow>& rows);
 // question of a preference pair.
 std::map<std::string, std::string> further_columns(const std::vector<LocatedRow>& rows, RowFormat format);
 
+// prompt and completion of rows for an encoder-decoder that have one column with a source's name and one with an answer's
+// ("document" and "summary"); nothing where they have several, or none.
+CommonColumns source_columns(const std::vector<LocatedRow>& rows);
+
 // What to write for rows with a prompt and its answer under another name; empty if there is none.
 std::string answered_prompt_proposal(const std::vector<LocatedRow>& rows);
 

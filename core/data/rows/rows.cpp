@@ -196,7 +196,9 @@ const char* name_of(RowFormat format) {
   return "auto";
 }
 
-Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path) {
+Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources) {
+  if (const CommonColumns pair = sources ? source_columns(rows) : CommonColumns(); pair.format != RowFormat::automatic)
+    return {pair.format, "the rows have " + values_of(pair.columns) + ", read as columns: " + columns_text(pair.columns), pair.columns, ""};
   if (const std::string advice = container_advice(rows); !advice.empty())
     throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) +
                                      ": the row holds whole columns, expected one row an object")

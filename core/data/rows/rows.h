@@ -91,6 +91,7 @@ struct RowOptions {
   bool has_template =
       true;  // without a chat template alpaca rows become prompt/completion in Alpaca's own words
   int64_t vocab_size = 0;  // ids of `tokens` rows lie below it; 0: not known
+  bool source = false;     // for an encoder: alpaca rows become their instruction and input, without other words
 };
 
 // The name as the job file writes it.
@@ -112,7 +113,8 @@ struct Detected {
   std::map<std::string, std::string> columns = {};
   std::string advice = {};  // judgement_advice (advice.h)
 };
-Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path);
+// `sources`: for an encoder-decoder, for which a document beside its summary is a pair, though they do not say which task it is.
+Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources = false);
 
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
                                RowFaults& faults);

@@ -44,17 +44,18 @@ Row convert_alpaca(const Json& row, const RowOptions& options, RowFaults& faults
   const Json* calls = member(row, "tool_calls");
   const std::string output = text_member(row, "output", "", !calls, faults);
   const Json* history = member(row, "history");
+  const auto asked = [&] { return input.empty() ? instruction : instruction + "\n" + input; };
   if (!options.has_template) {
     if (!text_member(row, "system", "", false, faults).empty() || (history && !history->empty()))
       faults.push_back(
           {"", "system or history in an alpaca row, expected neither: the model has no chat template"});
     if (calls)
       faults.push_back({"/tool_calls", "a call of a tool, expected a text: the model has no chat template"});
-    return PairRow{alpaca_prompt(instruction, input), output};
+    return PairRow{options.source ? asked() : alpaca_prompt(instruction, input), output};
   }
   ChatRow chat = start_chat(row, nullptr, faults);
   if (history) append_history(*history, chat, faults);
-  append_turn(chat, "user", input.empty() ? instruction : instruction + "\n" + input);
+  append_turn(chat, "user", asked());
   append_turn(chat, "assistant", output);
   if (calls) chat.messages.back()["tool_calls"] = tool_calls(*calls, "/tool_calls", faults);
   return chat;

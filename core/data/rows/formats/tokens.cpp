@@ -1,8 +1,10 @@
 // {"input_ids": […], "labels": […] or masks of 0 and 1, "attention_mask": […]}: tokens made elsewhere, or by
 // `forge data --dump` (`ids` and `mask`). A token is trained where each of the row's masks has a 1, as TRL reads
-// completion_mask and assistant_masks; without labels and masks every token is.
+// completion_mask and assistant_masks; without labels and masks every token is. For an encoder-decoder input_ids are the source and
+// labels its answer, of any length.
 #include <algorithm>
 
+#include "core/data/batch/batch.h"
 #include "core/data/rows/formats/format.h"
 
 namespace forge {
@@ -68,6 +70,30 @@ std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std:
   return trained;
 }
 
+// Padding left out, of both: attention_mask 0 and label -100.
+TokensRow source_and_answer(const Json& row, const std::vector<int64_t>& ids, const std::vector<int64_t>& labels,
+                            const std::vector<int64_t>& attention, RowFaults& faults) {
+  TokensRow tokens;
+  const auto add = [&](int64_t id, uint8_t mask) { tokens.ids.push_back(static_cast<int32_t>(id)), tokens.supervised.push_back(mask); };
+  for (const char* key : kTokenMasks)
+    if (member(row, key)) faults.push_back({std::string("/") + key, std::string(key) + " beside a source, expected none: all of labels is trained"});
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (attention.empty() || attention[i] == 1) add(ids[i], kSource);
+  if (tokens.ids.empty()) faults.push_back({"/input_ids", "holds padding alone, expected a source"});
+  size_t end = labels.size();
+  while (end > 0 && labels[end - 1] == -100) --end;
+  if (end == 0) faults.push_back({"/labels", "holds no token, expected the answer to the source in input_ids"});
+  for (size_t i = 0; i < end; ++i) {
+    if (labels[i] == -100) {
+      faults.push_back({"/labels/" + std::to_string(i), "labels[" + std::to_string(i) + "] is -100 within an answer, expected a token: it is what the "
+                                                                                          "decoder reads next"});
+      break;
+    }
+    add(labels[i], 1);
+  }
+  return tokens;
+}
+
 }  // namespace
 
 Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults) {
@@ -83,8 +109,9 @@ Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults
   const std::vector<int64_t> attention = integers(row, "attention_mask", 0, 1, faults);
   if (!faults.empty()) return tokens;
   if (ids.empty()) faults.push_back({"/" + key, key + " is empty, expected at least one token"});
-  check_length(labels, ids.size(), "labels", row, faults);
   check_length(attention, ids.size(), "attention_mask", row, faults);
+  if (options.source) return faults.empty() ? source_and_answer(row, ids, labels, attention, faults) : tokens;
+  check_length(labels, ids.size(), "labels", row, faults);
   const std::vector<uint8_t> masked = trained_by_masks(row, ids.size(), labels, faults);
   if (!faults.empty()) return tokens;
 
