@@ -228,7 +228,13 @@ namespace {
 // The run's own provider; without one, or on another device, the first that can.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
   ActivationShape shape{.spec = spec_of(choice), .cuda = device.cuda, .capability = device.gpu.compute_capability};
-  if (choice.adapter) shape.adapter = read_adapter_config(*choice.adapter).config;
+  std::vector<AdapterSite> sites;
+  if (choice.adapter) {
+    const AdapterFile file = read_adapter_config(*choice.adapter);
+    shape.spec = spec_for(file, shape.spec), shape.adapter = file.config;
+    sites = sites_of(file, shape.spec);
+  }
+  record_modules(shape, sites);
   return able_provider(choice.run ? choice.run->provider : "", shape).name;
 }
 

@@ -206,6 +206,16 @@ class Derivation {
         return glu(op);
       case OpKind::activation:
         return activation(op);
+      case OpKind::gate_rows:
+        return gate_rows(op);
+      case OpKind::route:
+        return route(op);
+      case OpKind::dispatch:
+        return dispatch(op);
+      case OpKind::expert_linear:
+        return expert_linear(op);
+      case OpKind::combine:
+        return combine(op);
       default:
         FORGE_CHECK(false, "an op without a backward in a forward list");
     }
@@ -332,6 +342,55 @@ class Derivation {
     push(std::move(op));
   }
 
+  void gate_rows(const Op& forward) {
+    Op op = like(OpKind::gate_rows_backward, forward);
+    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.in[1])};
+    for (ValueId in : forward.in) op.out.push_back(new_gradient(in));
+    push(std::move(op));
+  }
+
+  void route(const Op& forward) {
+    Op op = like(OpKind::route_backward, forward);
+    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.out[1]), need(forward.out[2])};
+    op.out = {new_gradient(forward.in[0])};
+    push(std::move(op));
+  }
+
+  void dispatch(const Op& forward) {
+    Op op = like(OpKind::dispatch_backward, forward);
+    op.in = {gradient(forward.out[0]), need(forward.in[1])};
+    contribute(std::move(op), forward.in[0]);
+  }
+
+  // The weights' gradient in fp32, as they are.
+  void combine(const Op& forward) {
+    Op op = like(OpKind::combine_backward, forward);
+    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.in[1]), need(forward.in[2])};
+    const ValueId weights = forward.in[2], d_rows = new_gradient(forward.in[0]);
+    gradients_[weights] = graph_.new_value("d " + graph_.value(weights).name, Rows::tokens, graph_.value(weights).width, ValueType::fp32);
+    op.out = {d_rows, gradients_[weights]};
+    push(std::move(op));
+  }
+
+  void expert_linear(const Op& forward) {
+    const ValueId rows = forward.in[0], d_y = gradient(forward.out[0]), ends = need(forward.in[1]), order = need(forward.in[2]);
+    bool trained = false;
+    for (int32_t at : forward.modules) trained |= graph_.modules[static_cast<size_t>(at)].trained;
+    const bool adapted = forward.out.size() > 1;
+    const ValueId input = trained || adapted ? need(rows) : kNoValue, sums = adapted ? need(forward.out[1]) : kNoValue;
+    const auto of_experts = [&](OpKind kind, std::vector<ValueId> in) {
+      Op op = like(kind, forward);
+      op.modules = forward.modules;
+      op.in = std::move(in);
+      return op;
+    };
+    if (wants(rows)) contribute(of_experts(OpKind::expert_input_gradient, {d_y, ends}), rows);
+    if (trained) push(of_experts(OpKind::expert_weight_gradient, {d_y, input, ends}));
+    if (!adapted) return;
+    Op adapter = of_experts(OpKind::expert_adapter_gradient, {d_y, input, sums, ends, order});
+    wants(rows) ? contribute(std::move(adapter), rows) : static_cast<void>(push(std::move(adapter)));
+  }
+
   void glu(const Op& forward) {
     Op op = like(OpKind::glu_backward, forward);
     op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.in[1])};
@@ -383,7 +442,8 @@ void repeat_behind(std::vector<Op>& ops, size_t at) {
   const ValueId again = ops[at].out[0];
   std::vector<Op> before, readers;
   for (size_t i = at + 1; i < ops.size() && ops[i].layer == ops[at].layer; ++i) {
-    const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient;
+    const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient ||
+                            ops[i].kind == OpKind::expert_weight_gradient;
     const bool reader = reads(ops[i], again);
     if (reader && (!of_weights || i > backward)) return;
     if (ops[at].out.size() > 1 && reads(ops[i], ops[at].out[1])) return;

@@ -88,9 +88,10 @@ enum class OpKind {
   glu,         // gate, up → f(gate) · up; or of one input whose columns 2i and 2i + 1 are a pair
   activation,  // x → f(x)
   gate_rows,   // x, gate [·, 1] → sigmoid(gate) · x
-  route,          // logits → weights, order, ends[, probability]   the experts of each token; order: their rows, expert by expert
+  // The experts of each token; order: where their rows lie, expert by expert. Each provider has its own form of it.
+  route,          // logits → weights, order, ends[, probability]
   dispatch,       // x, order → rows                  a row for each expert of a token, [tokens, experts per token · width]
-  expert_linear,  // rows, ends, order → y            each expert's rows by its own module, or by its part of the one module
+  expert_linear,  // rows, ends, order → y[, s]       each expert's rows by its own module, or by its part of the one module
   combine,        // rows, order, weights → y         the weighted sum of a token's rows
   head,  // rows → d rows                      logits, objective and its gradient; modules[0] is the head
   evaluate,       // rows →                             logits and the log-probabilities of targets
@@ -110,6 +111,13 @@ enum class OpKind {
   glu_backward,            // d y, gate, up → d gate, d up[, y], in the places of gate and up
   regroup_backward,        // d q, d k, d v as one → d x
   activation_backward,     // d y, x → d x            in the place of x
+  gate_rows_backward,      // d y, x, gate → d x, d gate
+  route_backward,          // d weights, logits, order, ends → d logits
+  dispatch_backward,       // d rows, order[, d x] → d x
+  combine_backward,        // d y, rows, order, weights → d rows, d weights
+  expert_input_gradient,   // d y, ends[, d rows] → d rows
+  expert_weight_gradient,  // d y, rows, ends →         into the weights' gradients
+  expert_adapter_gradient,  // d y, rows, s, ends, order[, d rows] → [d rows]  into those of A and B
   embed_backward,          // d h →                     into the embedding's gradient
   gradient_norm,  // once a step, over all that is trained: the norm, and what the update multiplies gradients with
   update,         // of weights and optimizer state

@@ -47,11 +47,14 @@ double linear(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * (weights(graph, op) + (op.attributes.folded ? s.ranks * s.out : factors(graph, op)));
 }
-// Every row goes through one of them.
-double experts(const Graph& graph, const Op& op, double rows, double mean_length) {
+// Every row of a token's experts goes through one of them.
+double share_of_experts(const Graph& graph, const Op& op) {
   double matrices = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) matrices += held(graph.module(op, i));
-  return linear(graph, op, rows, mean_length) * static_cast<double>(op.attributes.route.per_token) / matrices;
+  return static_cast<double>(op.attributes.route.per_token) / matrices;
+}
+double experts(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return linear(graph, op, rows, mean_length) * share_of_experts(graph, op);
 }
 double product(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
@@ -63,6 +66,16 @@ double weight_gradient(const Graph& graph, const Op& op, double rows, double) {
   for (size_t i = 0; i < op.modules.size(); ++i)
     if (const ModuleUse& module = graph.module(op, i); module.trained) count += static_cast<double>(module.in * module.out);
   return 2 * rows * count;
+}
+// As those of one linear layer, of what goes through each expert.
+double expert_product(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return product(graph, op, rows, mean_length) * share_of_experts(graph, op);
+}
+double expert_weights(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return weight_gradient(graph, op, rows, mean_length) * share_of_experts(graph, op);
+}
+double expert_adapters(const Graph& graph, const Op& op, double rows, double) {
+  return 4 * rows * factors(graph, op) * share_of_experts(graph, op);
 }
 double sums(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
@@ -156,6 +169,13 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::glu_backward, "glu backward", elementwise},
                             Row{OpKind::regroup_backward, "regroup backward", none},
                             Row{OpKind::activation_backward, "activation backward", elementwise},
+                            Row{OpKind::gate_rows_backward, "gate rows backward", elementwise},
+                            Row{OpKind::route_backward, "route backward", elementwise},
+                            Row{OpKind::dispatch_backward, "dispatch backward", elementwise},
+                            Row{OpKind::combine_backward, "combine backward", elementwise},
+                            Row{OpKind::expert_input_gradient, "experts d x", expert_product},
+                            Row{OpKind::expert_weight_gradient, "experts d W", expert_weights},
+                            Row{OpKind::expert_adapter_gradient, "experts adapter backward", expert_adapters},
                             Row{OpKind::embed_backward, "embed backward", none},
                             Row{OpKind::gradient_norm, "gradient norm", trained},
                             Row{OpKind::update, "update", trained}};

@@ -1,5 +1,7 @@
 #include "core/graph/recorder.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace forge {
@@ -285,8 +287,12 @@ ValueId Recorder::expert_linear(ValueId rows, const Routing& routing, const std:
   std::vector<int32_t> modules;
   for (int64_t expert = 0; expert < routing.experts; ++expert)
     modules.push_back(module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
-  ValueId y = like("experts" + after, rows, per_token * out);
-  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, {y}, modules).attributes.route = routing.rule;
+  std::vector<ValueId> made{like("experts" + after, rows, per_token * out)};
+  int64_t rank = 0;
+  for (int32_t module : modules) rank = std::max(rank, use_at(module).rank);
+  if (rank > 0) made.push_back(like("experts" + after + ".s", rows, per_token * rank, ValueType::fp32));
+  const ValueId y = made[0];
+  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, std::move(made), modules).attributes.route = routing.rule;
   return y;
 }
 

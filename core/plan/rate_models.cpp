@@ -49,6 +49,12 @@ std::vector<RateModel> all_models() {
     models.push_back(model("GPTNeoXForCausalLM", s, {{"head_dim", nullptr}, {"num_key_value_heads", nullptr}}));
     models.push_back(model("Starcoder2ForCausalLM", s, {{"head_dim", nullptr}}));
     models.push_back(model("GraniteForCausalLM", s, {{"head_dim", nullptr}, {"residual_multiplier", 0.22}}));
+    models.push_back(model("Qwen2MoeForCausalLM", s,
+                           {{"head_dim", nullptr},
+                            {"num_experts", 8},
+                            {"num_experts_per_tok", 2},
+                            {"moe_intermediate_size", s.intermediate / 4},
+                            {"shared_expert_intermediate_size", s.intermediate / 4}}));
   }
   return models;
 }

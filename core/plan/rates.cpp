@@ -38,6 +38,35 @@ void add_adapters(std::vector<Work>& work, const char* kind, double rows, const 
   }
 }
 
+// Experts differ in how many rows they get; their rate is that of the mean.
+double rows_of_expert(const Op& op, double rows) {
+  return rows * static_cast<double>(op.attributes.route.per_token) / static_cast<double>(op.modules.size());
+}
+
+void add_experts(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op, bool trained_only = false) {
+  const double each = rows_of_expert(op, rows);
+  double in = 0, out = 0, multiplied = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (trained_only && !module.trained) continue;
+    in = static_cast<double>(module.in), out = static_cast<double>(module.out);
+    multiplied += each;
+  }
+  work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
+}
+
+void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op) {
+  const double each = rows_of_expert(op, rows);
+  double width = 0, rank = 0, amount = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (module.rank == 0) continue;
+    width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
+    amount += 2 * each * width * rank;
+  }
+  work.push_back({kind, {each, width, rank}, amount});
+}
+
 // An op's name, and what else decides how long its elements take.
 std::string kind_of(const Op& op) {
   std::string kind = name_of(op.kind);
@@ -103,6 +132,19 @@ std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& siz
       break;
     case OpKind::adapter_gradient:
       add_adapters(work, "adapter backward", rows, graph, op);
+      break;
+    case OpKind::expert_linear:
+      add_experts(work, "expert linear", rows, graph, op);
+      add_expert_adapters(work, "expert adapter", rows, graph, op);
+      break;
+    case OpKind::expert_input_gradient:
+      add_experts(work, "experts d x", rows, graph, op);
+      break;
+    case OpKind::expert_weight_gradient:
+      add_experts(work, "experts d W", rows, graph, op, true);
+      break;
+    case OpKind::expert_adapter_gradient:
+      add_expert_adapters(work, "expert adapter backward", rows, graph, op);
       break;
     case OpKind::head:
       // Without logits a trained weight takes a second visit.

@@ -102,6 +102,7 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
   ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter};
   shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
   shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
+  record_modules(shape, adapter_sites(plan.model, plan.job.adapter));
   if (plan.job.provider != "auto") {
     const Provider& asked = named(providers, plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);

@@ -143,7 +143,7 @@ class Measurement {
   void note_op(const StepSpan& span, const StepSizes& sizes) {
     const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(rate_model_.length));
     if (work.empty()) return;
-    const bool product = work[0].kind == "linear";
+    const bool product = work[0].kind == "linear" || work[0].kind == "expert linear";
     if (work.size() == 1) return points_.add(precision_, work[0], span.seconds());
     double left = span.seconds(), amount = 0;
     if (product) left -= points_.seconds_of(precision_, work[0]);

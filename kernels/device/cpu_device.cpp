@@ -40,6 +40,13 @@ DeviceOps cpu_ops() {
   set<dequantize_blocks_cpu, DequantizeBlocks>(ops);
   static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cpu_refusal;
   set<dora_ratio_cpu, DoraRatio>(ops, dora_ratio_cpu_workspace);
+  set<expert_combine_backward_cpu, ExpertCombineBackward>(ops);
+  set<expert_combine_cpu, ExpertCombine>(ops);
+  set<expert_route_backward_cpu, ExpertRouteBackward>(ops);
+  set<expert_route_cpu, ExpertRoute>(ops);
+  set<expert_rows_cpu, ExpertRows>(ops);
+  set<gate_rows_backward_cpu, GateRowsBackward>(ops);
+  set<gate_rows_cpu, GateRows>(ops);
   set<regroup_heads_cpu, RegroupHeads>(ops);
   set<scale_rows_cpu, ScaleRows>(ops);
   set<product_cpu, Gemm>(ops, product_cpu_workspace);

@@ -22,6 +22,7 @@
 #include "kernels/device/launch.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
+#include "kernels/experts/experts_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
@@ -51,7 +52,8 @@ struct DeviceTable : DeviceOp<Args>... {};
 using DeviceOps =
     DeviceTable<ActivationBackward, ActivationForward, AddRows, AdamW8bitUpdate, AdamWUpdate, AttentionBackward, AttentionForward, CachedAttention, CacheStore,
                 ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward, DoraRatio, EmbeddingBackward,
-                EmbeddingForward, FlatNorm, Gemm, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward, LoraForward,
+                EmbeddingForward, ExpertCombine, ExpertCombineBackward, ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GateRows,
+                GateRowsBackward, Gemm, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward, LoraForward,
                 RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows, SumColumns, SwigluBackward, SwigluForward>;
 
 // Owned by the device that made it.

@@ -9,17 +9,9 @@
 
 #include <cstdint>
 
-namespace forge {
+#include "kernels/experts/experts_args.h"
 
-struct RouterRule {
-  enum class Scores { softmax, chosen_softmax, sigmoid };
-  Scores scores = Scores::softmax;  // of all experts, in fp32; chosen_softmax: of the chosen ones' logits, in their own type
-  int64_t per_token = 0;
-  bool normalise = false;  // the weights of a token's experts have the sum 1
-  double scale = 1;        // of those weights
-  int64_t groups = 1, groups_per_token = 1, group_best = 1;  // experts of the groups whose `group_best` best have the largest sum
-  bool balance = false;    // `probability` is wanted
-};
+namespace forge {
 
 struct Routed {
   at::Tensor weights;      // fp32 [tokens, per_token], the largest first; differentiable in the logits

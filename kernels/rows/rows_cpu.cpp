@@ -1,8 +1,9 @@
-// Copies are memcpy; sums are LibTorch's, whose loops are as fast as memory.
+// Copies are memcpy; additions and conversions are LibTorch's, whose loops are as fast as memory.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/device/gemm_tensors.h"
@@ -67,10 +68,31 @@ void regroup_heads_cpu(const RegroupHeads& a) {
   });
 }
 
+namespace {
+
+// Some columns at once, so that a row's part of them is one or two cache lines. In double: rows may be many.
+constexpr int64_t kColumns = 32;
+
+template <class T>
+void sum_columns(const SumColumns& a) {
+  at::parallel_for(0, (a.width + kColumns - 1) / kColumns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * kColumns, count = std::min(kColumns, a.width - first);
+      double sums[kColumns] = {};
+      for (int64_t row = 0; row < a.rows; ++row) {
+        const T* x = static_cast<const T*>(a.x) + row * a.x_stride + first;
+        for (int64_t i = 0; i < count; ++i) sums[i] += to_float(x[i]);
+      }
+      for (int64_t i = 0; i < count; ++i) a.sum[first + i] += static_cast<float>(sums[i]);
+    }
+  });
+}
+
+}  // namespace
+
 void sum_columns_cpu(const SumColumns& a) {
-  c10::NoGradGuard no_grad;
-  at::Tensor sum = at::from_blob(a.sum, {a.width}, at::TensorOptions().dtype(at::kFloat));
-  sum.add_(borrowed(a.x, a.rows, a.width, a.x_stride, a.type).sum(0, /*keepdim=*/false, at::kFloat));
+  if (a.type == Element::f32) return sum_columns<float>(a);
+  a.type == Element::bf16 ? sum_columns<Bf16>(a) : sum_columns<F16>(a);
 }
 
 void convert_elements_cpu(const ConvertElements& a) {

@@ -20,6 +20,12 @@ struct CachePlaces {
   std::vector<int32_t> lengths;               // by row of pages: a sequence that begins, or one more token of one that goes on
 };
 
+// The keys of dropout of one expert_linear's rows.
+struct ExpertRowKeys {
+  std::vector<int64_t> example;
+  std::vector<int32_t> position;
+};
+
 struct StepBatch {
   int64_t sequences = 0, longest = 0;         // tokens of the longest sequence
   const int64_t* ids = nullptr;               // [tokens]
@@ -35,6 +41,8 @@ struct StepBatch {
   const int64_t* example = nullptr;      // [tokens]
   const int32_t* position = nullptr;     // [tokens]
   const CachePlaces* cache = nullptr;    // decoding
+  ExpertRowKeys* expert_keys = nullptr;  // room for those of rows that tokens were copied to
+  const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none
 };
 
 // Owns what a StepBatch points to beside the tensors of the micro-batch, which must outlive it.
@@ -51,6 +59,7 @@ class BatchMemory {
   ComputeDevice& device_;
   RopeTables rope_, window_rope_;
   DeviceBlock rows_;
+  ExpertRowKeys expert_keys_;
 };
 
 }  // namespace forge

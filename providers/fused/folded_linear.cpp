@@ -93,7 +93,7 @@ void folded_linear(const FusedRun& r) {
   for (size_t i = 0; biased && i < r.op.modules.size(); ++i) {
     const Part to = part(r, r.out(0), i);
     FORGE_CHECK(r.module(i).bias, "modules of one product with and without a bias");
-    copy(r, {const_cast<void*>(r.module(i).bias), 0, to.width}, to);
+    copy(r, r.m.tokens, {const_cast<void*>(r.module(i).bias), 0, to.width}, to);
   }
   r.device.run(Gemm{.type = r.type(),
                     .m = r.m.tokens,
@@ -136,7 +136,7 @@ void adapter_sums(const FusedRun& r) {
                       .out = columns_from(r, s, run.rank_row),
                       .out_stride = s.stride,
                       .alpha = r.module(run.module).scale});
-  if (r.op.out.size() > 1) copy(r, s, whole(r, r.out(1)));
+  if (r.op.out.size() > 1) copy(r, r.m.tokens, s, whole(r, r.out(1)));
 }
 
 void adapter_sums_gradient(const FusedRun& r) {

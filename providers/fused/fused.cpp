@@ -10,6 +10,7 @@
 #include "core/model/element.h"
 #include "core/model/neftune.h"
 #include "kernels/device/device_of.h"
+#include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/ops.h"
 
@@ -36,11 +37,13 @@ class FusedProvider : public StepProvider {
     c10::NoGradGuard no_grad;
     StepMemory& m = keep ? training_ : evaluation_;
     begin(m, batch);
+    balance_ = {};
     const size_t head = head_of(m.graph);
     for (size_t i = 0; i < head; ++i) {
       run(m, i);
       const Op& op = m.graph.ops[i];
       if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
+      if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(m, op);
     }
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};
@@ -50,6 +53,13 @@ class FusedProvider : public StepProvider {
       rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, on_device(at::kByte));
     if (!keep) end_batch();
     return rows;
+  }
+
+  double balance(double factor) override {
+    if (balance_.rows == 0) return 0;
+    const double loss = balance_.loss(factor);
+    batch_.balance_slope = balance_.slope.data();
+    return loss;
   }
 
   void backward(at::Tensor d_rows, const BatchTensors&) override {
@@ -155,6 +165,7 @@ class FusedProvider : public StepProvider {
   std::shared_ptr<DeviceBlock> arena_;
   BatchMemory batch_memory_;
   StepBatch batch_;
+  ExpertBalance balance_;  // of the last forward
   StepWatch watch_;
   int64_t placed_ = -1;  // changes of the weights that the folded adapters have seen
 };

@@ -43,6 +43,12 @@ int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& siz
   return most;
 }
 
+// One expert may get every row.
+StepSizes of_experts(const Op& op, StepSizes sizes) {
+  sizes.tokens *= op.attributes.route.per_token;
+  return sizes;
+}
+
 int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
   const Attributes& a = op.attributes;
   int64_t floats = 0;
@@ -110,6 +116,10 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
     if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, module.out, in});
     if (op.kind == OpKind::linear_weight_gradient && module.trained)
       products.push_back({module.out, sizes.tokens, in, true});
+    const int64_t rows = sizes.tokens * op.attributes.route.per_token;  // one expert may get every row
+    if (op.kind == OpKind::expert_linear) products.push_back({rows, in, module.out});
+    if (op.kind == OpKind::expert_input_gradient) products.push_back({rows, module.out, in});
+    if (op.kind == OpKind::expert_weight_gradient && module.trained) products.push_back({module.out, rows, in, true});
     if (op.attributes.fused_head) continue;
     if (op.kind == OpKind::head || op.kind == OpKind::evaluate) products.push_back({chunk, in, module.out});
     if (op.kind == OpKind::head) products.push_back({chunk, module.out, in});
@@ -227,6 +237,10 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
       return adapter_workspace(graph, op, sizes, false);
     case OpKind::adapter_gradient:
       return adapter_workspace(graph, op, sizes, true);
+    case OpKind::expert_linear:
+    case OpKind::expert_adapter_gradient:
+      return adapter_workspace(graph, op, of_experts(op, sizes), op.kind == OpKind::expert_adapter_gradient);
+    case OpKind::expert_weight_gradient:
     case OpKind::linear_weight_gradient:
     case OpKind::adapter_sums_gradient:
     case OpKind::adapter_input_gradient:
@@ -274,13 +288,38 @@ Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes
   return {Attention::own, choice.reason};
 }
 
+// Why it cannot run an op of the forward list; empty: it can.
+static std::string fused_fault(const ActivationShape& shape, const Op& op) {
+  const auto joined = [&] { return shape.forward->module(op).kind == ModuleKind::experts; };
+  const auto adapted = [&] { return op.out.size() > 1; };
+  switch (op.kind) {
+    case OpKind::latent_heads:
+    case OpKind::trim_heads:
+      return "it has no kernels for latent attention";
+    case OpKind::attention:
+      return op.modules.empty() ? "" : "it has no kernels for sinks of attention";
+    case OpKind::glu:
+      return op.attributes.gate == GateKind::clamped ? "it has no kernels for clamped gates" : "";
+    case OpKind::route:
+      if (shape.cuda) return "it has no GPU kernels for experts: routing, dispatch, expert products and their sums";
+      return op.modules.empty() ? "" : "it corrects no router's scores";
+    case OpKind::expert_linear:
+      if (joined()) return "it has no kernels for experts in one tensor";
+      return shape.adapter.use_dora && adapted() ? "it has no DoRA of experts" : "";
+    default:
+      return "";
+  }
+}
+
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
   std::vector<std::string> faults;
-  if (shape.spec.num_experts > 0)
-    faults.push_back("it has no kernels for experts: routing, dispatch, expert products and their sums");
   if (shape.spec.reads_source())
     faults.push_back("its lists know one stream of tokens: an encoder's, attention without a mask or to a source, and a bias of scores by "
                      "distance have no kernels");
+  else
+    for (const Op& op : shape.forward->ops)
+      if (const std::string fault = fused_fault(shape, op); !fault.empty() && std::find(faults.begin(), faults.end(), fault) == faults.end())
+        faults.push_back(fault);
   if (!shape.cuda || !faults.empty()) return faults;
   // Of every sequence, whatever its length: none is longer than the model's.
   AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);

@@ -75,6 +75,21 @@ class Lister {
         return add("copy_rows", 2 * e_ * static_cast<double>(sizes_.targets) * width(op_.out[0]));
       case OpKind::embed_backward:
         return add("embedding_atomic", e_ * elements(op_.in[0]));
+      // fused_faults refuses these on a GPU.
+      case OpKind::latent_heads:
+      case OpKind::trim_heads:
+      case OpKind::gate_rows:
+      case OpKind::gate_rows_backward:
+      case OpKind::route:
+      case OpKind::route_backward:
+      case OpKind::dispatch:
+      case OpKind::dispatch_backward:
+      case OpKind::expert_linear:
+      case OpKind::expert_input_gradient:
+      case OpKind::expert_weight_gradient:
+      case OpKind::expert_adapter_gradient:
+      case OpKind::combine:
+      case OpKind::combine_backward:
       case OpKind::dora_ratio:
       case OpKind::dora:
       case OpKind::dora_backward:

@@ -3,18 +3,12 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "providers/fused/ops.h"
-#include "providers/fused/parts.h"
+#include "providers/fused/products.h"
 
 namespace forge::fused {
 namespace {
 
-// A weight [rows, in] in the compute type; of all the op's modules, if theirs lie one behind the other.
-struct Weight {
-  const void* data = nullptr;  // null: they do not
-  int64_t rows = 0, stride = 0;
-};
-
+// Of all the op's modules, if theirs lie one behind the other; else without data.
 Weight base_together(const FusedRun& r) {
   Weight all{r.module().weight, 0, r.module().stride};
   const char* next = static_cast<const char*>(all.data);
@@ -25,34 +19,6 @@ Weight base_together(const FusedRun& r) {
     all.rows += r.use(i).out;
   }
   return all;
-}
-
-Weight base(const FusedRun& r, size_t i) {
-  const FusedModule& module = r.module(i);
-  const int64_t in = r.use(i).in, out = r.use(i).out;
-  return {r.modules.in_compute_type(module, in, out), out, r.modules.converts(module) ? in : module.stride};
-}
-
-// y = x Wᵀ + bias. In decoding a row does not depend on how many there are: with a library's products it does, and they are taken
-// for prompts in 16 bits alone.
-void product(const FusedRun& r, const Part& y, const Part& x, const Weight& weight, const void* bias) {
-  if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.type() == Element::f32)) {
-    FORGE_CHECK(weight.stride == x.width, "decoding with gaps between a weight's rows");
-    RowProduct args{r.type(), r.type(), r.m.tokens, x.width, weight.rows, x.data, x.stride, weight.data, bias};
-    args.y = y.data, args.y_stride = y.stride;
-    return row_product(r.device, args, *cache->scratch);
-  }
-  if (bias) copy(r, {const_cast<void*>(bias), 0, y.width}, y);
-  r.device.run(Gemm{.type = r.type(),
-                    .m = r.m.tokens,
-                    .n = weight.rows,
-                    .k = x.width,
-                    .a = {x.data, x.stride},
-                    .b = {weight.data, weight.stride, /*transposed=*/true},
-                    .out_type = r.type(),
-                    .out = y.data,
-                    .out_stride = y.stride,
-                    .add = bias != nullptr});
 }
 
 // One module alone: its dropout has a mask of its own, which modules that share x do not.
@@ -101,9 +67,9 @@ void linear(const FusedRun& r) {
   };
   for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i) != nullptr;
   if (all.data && !biased)
-    product(r, whole(r, y), whole(r, x), all, nullptr);
+    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr);
   else
-    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, part(r, y, i), whole(r, x), base(r, i), bias(i));
+    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), base(r, i), bias(i));
   each_adapter(r, [&](size_t i, size_t adapter) {
     r.device.run(LoraForward{adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });
@@ -143,7 +109,7 @@ void each_module(const FusedRun& r, Visit visit) {
 void dora(const FusedRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part from = part(r, r.in(0), i), to = part(r, r.out(0), i);
-    if (r.use(i).rank == 0) return copy(r, from, to);
+    if (r.use(i).rank == 0) return copy(r, r.m.tokens, from, to);
     r.device.run(DoraForward{.type = r.type(),
                              .rows = r.m.tokens,
                              .width = from.width,
@@ -161,7 +127,7 @@ void dora_backward(const FusedRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part d_y = part(r, r.in(0), i), x = part(r, r.in(1), i), d_x = whole(r, r.out(i));
     if (r.use(i).rank == 0) {
-      if (d_x.data != d_y.data) copy(r, d_y, d_x);
+      if (d_x.data != d_y.data) copy(r, r.m.tokens, d_y, d_x);
       return;
     }
     r.device.run(DoraBackward{.type = r.type(),
@@ -183,16 +149,7 @@ void linear_input_gradient(const FusedRun& r) {
   if (r.op.attributes.folded) return folded_input_gradient(r);
   const Part d_x = whole(r, r.out(0));
   const auto add = [&](const Part& d_y, const Weight& weight, bool accumulate) {
-    r.device.run(Gemm{.type = r.type(),
-                      .m = r.m.tokens,
-                      .n = d_x.width,
-                      .k = weight.rows,
-                      .a = {d_y.data, d_y.stride},
-                      .b = {weight.data, weight.stride},
-                      .out_type = r.type(),
-                      .out = d_x.data,
-                      .out_stride = d_x.stride,
-                      .add = accumulate});
+    input_gradient(r, r.m.tokens, d_x, d_y, weight, accumulate);
   };
   if (const Weight all = base_together(r); all.data) return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);
   for (size_t i = 0; i < r.op.modules.size(); ++i)
@@ -200,21 +157,6 @@ void linear_input_gradient(const FusedRun& r) {
 }
 
 namespace {
-
-// gradient [d_y.width, x.width] += d yᵀ x
-void weight_gradient(const FusedRun& r, float* gradient, const Part& d_y, const Part& x) {
-  r.device.run(Gemm{.type = r.type(),
-                    .m = d_y.width,
-                    .n = x.width,
-                    .k = r.m.tokens,
-                    .a = {d_y.data, d_y.stride, /*transposed=*/true},
-                    .b = {x.data, x.stride},
-                    .out_type = Element::f32,
-                    .out = gradient,
-                    .out_stride = x.width,
-                    .add = true,
-                    .workspace = r.workspace});
-}
 
 // The gradients of all the op's modules, if they lie one behind the other; else null.
 float* gradients_together(const FusedRun& r) {
@@ -237,9 +179,9 @@ void linear_weight_gradient(const FusedRun& r) {
     }
   // In 16 bits a CPU's product is rounded in a workspace for one of them.
   if (float* all = gradients_together(r); all && r.type() == Element::f32)
-    return weight_gradient(r, all, whole(r, r.in(0)), x);
+    return weight_gradient(r, r.m.tokens, all, whole(r, r.in(0)), x);
   for (size_t i = 0; i < r.op.modules.size(); ++i)
-    if (float* gradient = r.module(i).d_weight) weight_gradient(r, gradient, part(r, r.in(0), i), x);
+    if (float* gradient = r.module(i).d_weight) weight_gradient(r, r.m.tokens, gradient, part(r, r.in(0), i), x);
 }
 
 void adapter_gradient(const FusedRun& r) {

@@ -368,7 +368,32 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
     case OpKind::evaluate:
     case OpKind::gradient_norm:
     case OpKind::update:
+    case OpKind::latent_heads:
+    case OpKind::trim_heads:
       break;
+    case OpKind::gate_rows:
+      return fused::gate_rows(r);
+    case OpKind::gate_rows_backward:
+      return fused::gate_rows_backward(r);
+    case OpKind::route:
+      return fused::route(r);
+    case OpKind::route_backward:
+      return fused::route_backward(r);
+    case OpKind::dispatch:
+    case OpKind::dispatch_backward:
+      return fused::dispatch(r);
+    case OpKind::expert_linear:
+      return fused::expert_linear(r);
+    case OpKind::expert_input_gradient:
+      return fused::expert_input_gradient(r);
+    case OpKind::expert_weight_gradient:
+      return fused::expert_weight_gradient(r);
+    case OpKind::expert_adapter_gradient:
+      return fused::expert_adapter_gradient(r);
+    case OpKind::combine:
+      return fused::combine(r);
+    case OpKind::combine_backward:
+      return fused::combine_backward(r);
     case OpKind::scatter:
       return scatter(r);
     case OpKind::add_gradient:

@@ -19,9 +19,9 @@ inline Part part(const FusedRun& r, ValueId id, size_t module) {
   return {static_cast<char*>(r.m.data(id)) + column * r.bytes(), r.m.stride(id), r.use(module).out};
 }
 
-inline void copy(const FusedRun& r, const Part& from, const Part& to) {
+inline void copy(const FusedRun& r, int64_t rows, const Part& from, const Part& to) {
   r.device.run(CopyRows{.element_bytes = r.bytes(),
-                        .rows = r.m.tokens,
+                        .rows = rows,
                         .width = from.width,
                         .x = from.data,
                         .x_stride = from.stride,

@@ -122,8 +122,10 @@ class ReferenceProvider : public StepProvider {
     return trained;
   }
 
-  // A piece whose graph is kept holds its input too.
-  bool keeps_input(size_t i) const { return segments_[i].kept || segments_[i].first() || segments_[i - 1].keeps_output; }
+  // A piece whose graph is kept holds its input too; below the lowest nothing is made again.
+  bool keeps_input(size_t i) const {
+    return segments_[i].kept || segments_[i].first() || i == lowest_ || segments_[i - 1].keeps_output;
+  }
 
   at::Tensor embed_tokens(const Segment& first, const BatchTensors& batch) const {
     c10::NoGradGuard no_grad;

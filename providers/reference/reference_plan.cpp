@@ -35,7 +35,7 @@ class Step {
       if (segments_[i].first()) hidden = embedded(segments_[i], hidden, Use::saved);
       const bool keeps = i >= lowest_ && segments_[i].kept;
       Held output = run(i, hidden, Use::saved, keeps ? &kept[i].nodes : nullptr);
-      if (i >= lowest_ && (keeps || segments_[i].first() || segments_[i - 1].keeps_output)) kept[i].input = hidden;
+      if (i >= lowest_ && (keeps || segments_[i].first() || i == lowest_ || segments_[i - 1].keeps_output)) kept[i].input = hidden;
       if (keeps) kept[i].output = output;
       hidden = output;
     }

@@ -5,12 +5,15 @@
 
 #include "core/adapter/lora.h"
 #include "core/families/adapter_sites.h"
+#include "core/families/config_spec.h"
+#include "core/families/drawn_weights.h"
 #include "core/io/model_file.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/fused_plan.h"
 #include "tests/engine/batch_of.h"
+#include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -20,7 +23,7 @@ namespace {
 const std::string kModel = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
 
 struct Fixture {
-  ModelSpec spec = read_model_spec(kModel);
+  ModelSpec spec;
   Job job;
   Model model;
   std::unique_ptr<TrainableSet> trainables;
@@ -28,12 +31,14 @@ struct Fixture {
   BatchTensors batch;
   int64_t planned = 0;  // bytes of the arena
 
-  Fixture(const AdapterConfig& adapter, Checkpointing checkpointing) {
+  // `variant`: of the tiny model, with weights that are drawn; null: the model itself.
+  Fixture(const AdapterConfig& adapter, Checkpointing checkpointing, const char* variant) {
+    spec = variant ? model_spec_from_config(variant_config(variant), variant) : read_model_spec(kModel);
     install_counting_allocator();
     at::set_num_threads(2);
     c10::NoGradGuard no_grad;
     job.adapter = adapter;
-    model = load_model(spec, *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
+    model = load_model(spec, variant ? *drawn_weights(spec, 1) : *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
     trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, adapter, Quantization::none)), at::kFloat,
                                                 model.device, true);
     const auto sites = adapter_sites(spec, adapter);
@@ -76,8 +81,9 @@ AdapterConfig lora(double dropout) {
 
 TEST_CASE("a fused step allocates the planned arena at first and nothing afterwards") {
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  const char* variant = GENERATE(static_cast<const char*>(nullptr), "mixtral-balanced", "qwen2-moe");
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(0), lora(0.1)}) {
-    Fixture fixture(adapter, checkpointing);
+    Fixture fixture(adapter, checkpointing, variant);
     const AllocatorStats before = allocator_stats();
     fixture.step();
     const AllocatorStats after = allocator_stats();

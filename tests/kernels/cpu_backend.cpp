@@ -3,6 +3,7 @@
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
+#include "kernels/experts/experts_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
@@ -70,6 +71,13 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<DoraForward>([=](const DoraForward& a) { dora_forward_cpu(a, level); });
   cpu.add<DoraBackward>([=](const DoraBackward& a) { dora_backward_cpu(a, level); });
   cpu.add<DoraRatio>(dora_ratio_cpu, dora_ratio_cpu_workspace);
+  cpu.add<ExpertRoute>(expert_route_cpu);
+  cpu.add<ExpertRouteBackward>(expert_route_backward_cpu);
+  cpu.add<ExpertRows>(expert_rows_cpu);
+  cpu.add<ExpertCombine>(expert_combine_cpu);
+  cpu.add<ExpertCombineBackward>(expert_combine_backward_cpu);
+  cpu.add<GateRows>(gate_rows_cpu);
+  cpu.add<GateRowsBackward>(gate_rows_backward_cpu);
   cpu.add<CopyRows>(copy_rows_cpu);
   cpu.add<AddRows>(add_rows_cpu);
   cpu.add<ScaleRows>(scale_rows_cpu);

@@ -1,0 +1,63 @@
+#include "providers/fused/products.h"
+
+#include "core/base/error.h"
+#include "providers/fused/ops.h"
+
+namespace forge::fused {
+
+Weight base(const FusedRun& r, size_t i) {
+  const FusedModule& module = r.module(i);
+  const int64_t in = r.use(i).in, out = r.use(i).out;
+  return {r.modules.in_compute_type(module, in, out), out, r.modules.converts(module) ? in : module.stride};
+}
+
+void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
+             const void* bias) {
+  if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.type() == Element::f32)) {
+    FORGE_CHECK(weight.stride == x.width, "decoding with gaps between a weight's rows");
+    RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
+    args.y = y.data, args.y_stride = y.stride;
+    return row_product(r.device, args, *cache->scratch);
+  }
+  if (bias) copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y);
+  r.device.run(Gemm{.type = r.type(),
+                    .m = rows,
+                    .n = weight.rows,
+                    .k = x.width,
+                    .a = {x.data, x.stride},
+                    .b = {weight.data, weight.stride, /*transposed=*/true},
+                    .out_type = r.type(),
+                    .out = y.data,
+                    .out_stride = y.stride,
+                    .add = bias != nullptr});
+}
+
+void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
+                    bool accumulate) {
+  r.device.run(Gemm{.type = r.type(),
+                    .m = rows,
+                    .n = d_x.width,
+                    .k = weight.rows,
+                    .a = {d_y.data, d_y.stride},
+                    .b = {weight.data, weight.stride},
+                    .out_type = r.type(),
+                    .out = d_x.data,
+                    .out_stride = d_x.stride,
+                    .add = accumulate});
+}
+
+void weight_gradient(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x) {
+  r.device.run(Gemm{.type = r.type(),
+                    .m = d_y.width,
+                    .n = x.width,
+                    .k = rows,
+                    .a = {d_y.data, d_y.stride, /*transposed=*/true},
+                    .b = {x.data, x.stride},
+                    .out_type = Element::f32,
+                    .out = gradient,
+                    .out_stride = x.width,
+                    .add = true,
+                    .workspace = r.workspace});
+}
+
+}  // namespace forge::fused

@@ -1,0 +1,25 @@
+#pragma once
+// Products of some rows with a module's weight, which linear layers and experts share.
+#include "providers/fused/parts.h"
+
+namespace forge::fused {
+
+// A weight [rows, in] in the compute type.
+struct Weight {
+  const void* data = nullptr;
+  int64_t rows = 0, stride = 0;
+};
+
+// That of one of the op's modules. Valid until the next one, where it is converted.
+Weight base(const FusedRun& r, size_t module);
+// y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and
+// they are taken for prompts in 16 bits alone.
+void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
+             const void* bias);
+// d x = d y W, or added to it
+void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
+                    bool accumulate);
+// gradient [d_y.width, x.width] += d yᵀ x
+void weight_gradient(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x);
+
+}  // namespace forge::fused
