@@ -81,7 +81,7 @@ Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
-  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows"}) json.erase(key);
+  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss"}) json.erase(key);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");  // the file has it twice
   if (!has_windows(architecture.name))
@@ -108,9 +108,9 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 16> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+constexpr std::array<std::string_view, 18> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
                                                     "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm",
-                                                    "gptneox", "falcon"};
+                                                     "gptneox", "falcon", "qwen2moe", "qwen3moe"};
 
 // What only some architectures say of how a model's numbers are scaled.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
@@ -121,6 +121,15 @@ void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& ke
     keys.number("logit_scale", 1 / spec.logit_scale);  // a divisor there
   }
   if (architecture == "command-r") keys.number("logit_scale", spec.logit_scale);
+}
+
+// Llama's experts are as wide as its MLP.
+void add_experts(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
+  if (spec.num_experts == 0) return;
+  keys.integer("expert_count", spec.num_experts);
+  keys.integer("expert_used_count", spec.experts_per_token);
+  if (architecture != "llama") keys.integer("expert_feed_forward_length", spec.expert_size);
+  if (spec.shared_expert_size > 0) keys.integer("expert_shared_feed_forward_length", spec.shared_expert_size);
 }
 
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
@@ -143,6 +152,7 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   if (architecture == "falcon") keys.text("tensor_data_layout", "jploski");
   if (architecture == "stablelm" || architecture == "gptneox") keys.flag("use_parallel_residual", spec.parallel_residual);
   add_scales(spec, architecture, keys);
+  add_experts(spec, architecture, keys);
   if (spec.attention_softcap > 0) keys.number("attn_logit_softcapping", spec.attention_softcap);
   if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);
   if (spec.sliding_window > 0 && has_windows(architecture))

@@ -23,7 +23,7 @@ namespace {
 // A tensor of the file and its source.
 struct Entry {
   TensorInfo info;
-  size_t source = 0;       // in MergedModel::tensors()
+  std::vector<size_t> sources;  // in MergedModel::tensors(): one, or each expert's
   GgufRows rows;
   bool plus_one = false;
 };
@@ -52,6 +52,19 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
     refuse("makes logits of the embedding, and this model has a head of its own");
 }
 
+Entry entry_of(const GgufArchitecture& architecture, std::string name, const MergedModel& model, size_t source) {
+  Entry entry{{std::move(name), model.tensors()[source].shape, DType::f32}, {source}};
+  const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
+  entry.rows = rows_in_file(architecture, role, entry.info.shape, model.spec());
+  entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
+  if (role == GgufRole::row) entry.info.shape.erase(entry.info.shape.begin());
+  if (role == GgufRole::experts) {
+    entry.sources.assign(static_cast<size_t>(model.spec().num_experts), source);
+    entry.info.shape.insert(entry.info.shape.begin(), model.spec().num_experts);
+  }
+  return entry;
+}
+
 std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format) {
   const GgufArchitecture& architecture = gguf_architecture_of(model.spec());
   require_loadable(architecture, model.spec());
@@ -63,15 +76,14 @@ std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format
     if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
   }
   std::vector<Entry> entries;
-  for (auto& [name, i] : named) {
-    const TensorInfo& tensor = model.tensors()[i];
-    Entry entry{{std::move(name), tensor.shape, DType::f32}, i};
-    entry.info.dtype = gguf_tensor_type(format, entry.info, model.spec());
-    const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
-    entry.rows = rows_in_file(architecture, role, tensor.shape, model.spec());
-    entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
-    entries.push_back(std::move(entry));
+  std::map<std::string, size_t> places;
+  for (const auto& [name, i] : named) {
+    const auto [place, is_new] = places.try_emplace(name, entries.size());
+    if (is_new) entries.push_back(entry_of(architecture, name, model, i));
+    if (const int64_t expert = expert_number(model.tensors()[i].name); expert >= 0)
+      entries[place->second].sources.at(static_cast<size_t>(expert)) = i;
   }
+  for (Entry& entry : entries) entry.info.dtype = gguf_tensor_type(format, entry.info, model.spec());
   return entries;
 }
 
@@ -101,10 +113,10 @@ void encode(const Entry& entry, std::span<const float> values, std::vector<char>
 void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
   std::vector<float> changed;
   std::vector<char> bytes;
-  const int64_t columns = entry.info.count() / entry.info.rows();
+  const int64_t columns = entry.info.shape.size() == 1 ? 1 : entry.info.shape.back();
   // Rows that change places among themselves come at once.
   const int64_t together = entry.rows.groups > 0 ? entry.info.rows() : std::max<int64_t>(1, entry.rows.head_rows);
-  model.read(entry.source, together, [&](int64_t, std::span<const float> values) {
+  const auto write_rows = [&](int64_t, std::span<const float> values) {
     std::span<const float> rows = values;
     if (entry.rows.head_rows > 0) {
       reorder(values, static_cast<int64_t>(values.size()) / columns, entry.rows, changed);
@@ -117,7 +129,8 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
     }
     encode(entry, rows, bytes);
     sink({bytes.data(), bytes.size()});
-  });
+  };
+  for (const size_t source : entry.sources) model.read(source, together, write_rows);
 }
 
 // llama.cpp takes a file whose general.name says phi3 for one with Phi-3's vocabulary, and does not load it where tokens of that
@@ -256,6 +269,9 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
     values[tensor] = std::move(data);
   };
   for (const AdapterSite& site : sites) {
+    if (expert_number(site.module) >= 0)
+      throw Error(ErrorKind::environment, adapter.folder + ": adapts single experts, of which forge writes no LoRA GGUF")
+          .hint("export the merged model: --gguf");
     const std::string target = require_name(architecture, site.module + ".weight");
     std::vector<float> b = whole(*weights, peft_name(site.module + ".lora_B.weight"));
     // llama.cpp multiplies by alpha / rank.

@@ -95,8 +95,16 @@ void read_sizes(GgufSettings& metadata, ModelSpec& spec) {
   const bool rms = !metadata.has("attention.layer_norm_epsilon");
   spec.rms_norm_eps = metadata.number(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0, 1);
   metadata.must_be("attention.value_length", spec.head_dim, "keys and values of one size");
-  metadata.must_be("expert_count", 0, "one feed-forward layer, no experts");
   spec.sliding_window = metadata.integer("attention.sliding_window", 0, int64_t{1} << 40, 0);
+}
+
+void read_experts(GgufSettings& metadata, ModelSpec& spec) {
+  spec.num_experts = metadata.integer("expert_count", 1, kMostExperts);
+  spec.experts_per_token = metadata.integer("expert_used_count", 1, spec.num_experts);
+  spec.expert_size = metadata.integer("expert_feed_forward_length", 1, kMostIntermediate, spec.intermediate_size);
+  spec.normalise_experts = true;
+  metadata.must_be("expert_weights_scale", 1.0, "weights that are not scaled");
+  metadata.must_be("expert_gating_func", 1, "the softmax of all experts");
 }
 
 void read_tensors(const TensorFile& file, const OuterModules& modules, Settings& settings, ModelSpec& spec) {
@@ -121,10 +129,15 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   Settings settings(metadata, name);
   ModelSpec spec;
   spec.architecture = settings.text("general.architecture", "");
-  const Family& family = family_of_gguf(spec.architecture, name);
-  spec.family = family.name;
   GgufSettings own(settings, spec.architecture);
+  const int64_t experts = own.integer("expert_count", 0, kMostExperts, 0);
+  const Family& family = family_of_gguf(spec.architecture, experts > 0, name);
+  spec.family = family.name;
   read_sizes(own, spec);
+  if (family.mixture)
+    read_experts(own, spec);
+  else if (experts > 0)
+    own.unsupported("expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
   read_tensors(file, family.modules, settings, spec);
   read_rope(own, family, spec);
   if (family.read_gguf) family.read_gguf(own, spec);

@@ -33,13 +33,15 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family mixtral_family() {
   return {.name = "mixtral",
           .architecture = "MixtralForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "llama",
+          .mixture = true,
           .max_position_embeddings = 131072,
           .num_kv_heads = 8,
           .norm_eps = 1e-5,
           .rope_theta = 1000000,
           .read = read,
           .write = write,
+          .read_gguf = refuse_window,
           .layer = layer};
 }
 

@@ -46,6 +46,19 @@ void read_qwen3(Settings& settings, ModelSpec& spec) {
   settings.find("max_window_layers");  // of Qwen2, and read by nobody
 }
 
+// Of older files a token's experts together are as wide as the MLP (llama.cpp's qwen2moe.cpp and qwen3moe.cpp).
+void read_qwen3_gguf(GgufSettings& settings, ModelSpec& spec) {
+  refuse_window(settings, spec);
+  if (!settings.has("expert_feed_forward_length")) spec.expert_size = spec.intermediate_size / std::max<int64_t>(spec.experts_per_token, 1);
+}
+
+// llama.cpp does not normalise the weights of this one's experts, and has its shared expert as wide as the MLP unless told.
+void read_qwen2_gguf(GgufSettings& settings, ModelSpec& spec) {
+  read_qwen3_gguf(settings, spec);
+  spec.normalise_experts = false;
+  spec.shared_expert_size = settings.integer("expert_shared_feed_forward_length", 1, kMostIntermediate, spec.intermediate_size);
+}
+
 void write_experts(const ModelSpec& spec, Json& config) {
   config["num_experts"] = spec.num_experts;
   config["moe_intermediate_size"] = spec.expert_size;
@@ -88,22 +101,26 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family qwen2_moe_family() {
   return {.name = "qwen2_moe",
           .architecture = "Qwen2MoeForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "qwen2moe",
+          .mixture = true,
           .max_position_embeddings = 32768,
           .num_kv_heads = 16,
           .read = read_qwen2,
           .write = write_qwen2,
+          .read_gguf = read_qwen2_gguf,
           .layer = layer};
 }
 
 Family qwen3_moe_family() {
   return {.name = "qwen3_moe",
           .architecture = "Qwen3MoeForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "qwen3moe",
+          .mixture = true,
           .max_position_embeddings = 32768,
           .num_kv_heads = 4,
           .read = read_qwen3,
           .write = write_qwen3,
+          .read_gguf = read_qwen3_gguf,
           .layer = layer};
 }
 

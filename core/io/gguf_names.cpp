@@ -12,7 +12,7 @@ namespace {
 using Layer = GgufArchitecture::Layer;
 using Part = GgufPart;
 constexpr GgufArchitecture kArchitectures[] = {
-    {.name = "llama", .permutes_heads = true, .biases = Part::optional},  // Llama, Mistral, SmolLM2, TinyLlama
+    {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
     {.name = "qwen2"},
     {.name = "qwen3"},
     {.name = "phi3", .layer = Layer::phi3},
@@ -28,6 +28,8 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "stablelm", .head = Part::required},
     {.name = "gptneox", .layer = Layer::gpt_neox, .biases = Part::required, .head = Part::required},
     {.name = "falcon", .layer = Layer::falcon},
+    {.name = "qwen2moe", .layer = Layer::experts},
+    {.name = "qwen3moe", .layer = Layer::experts},
 };
 
 struct Name {
@@ -68,6 +70,25 @@ constexpr Name kLayer[] = {
 constexpr Name kPlain[] = {
     {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
     {"ffn_up", "mlp.up_proj"},
+};
+constexpr Name kLlama[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_gate_inp", "block_sparse_moe.gate"},
+    {"ffn_gate_exps", "block_sparse_moe.experts.*.w1", GgufRole::experts},
+    {"ffn_up_exps", "block_sparse_moe.experts.*.w3", GgufRole::experts},
+    {"ffn_down_exps", "block_sparse_moe.experts.*.w2", GgufRole::experts},
+};
+constexpr Name kExperts[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.*.gate_proj", GgufRole::experts},
+    {"ffn_up_exps", "mlp.experts.*.up_proj", GgufRole::experts},
+    {"ffn_down_exps", "mlp.experts.*.down_proj", GgufRole::experts},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate", GgufRole::row},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
 };
 constexpr Name kPhi3[] = {
     {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
@@ -120,6 +141,10 @@ std::span<const Name> own_names(Layer layer) {
   switch (layer) {
     case Layer::plain:
       return kPlain;
+    case Layer::llama:
+      return kLlama;
+    case Layer::experts:
+      return kExperts;
     case Layer::phi3:
       return kPhi3;
     case Layer::sandwich:
@@ -153,6 +178,32 @@ std::string_view layer_prefix(Layer layer) {
 const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
   if (const Name* name = find(own_names(architecture.layer), gguf)) return name;
   return find(kLayer, gguf);
+}
+
+constexpr std::string_view kExpertsPart = ".experts.";
+
+// The number behind ".experts.", with its digits; without one, or of the name of all, −1.
+struct ExpertDigits {
+  int64_t number = -1;
+  size_t begin = 0, count = 0;
+};
+ExpertDigits expert_digits(std::string_view name) {
+  const size_t at = name.find(kExpertsPart);
+  if (at == name.npos) return {};
+  ExpertDigits found{.begin = at + kExpertsPart.size()};
+  const char* begin = name.data() + found.begin;
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), found.number);
+  found.count = static_cast<size_t>(end - begin);
+  if (error != std::errc() || found.number < 0 || std::to_string(found.number).size() != found.count) return {};
+  return found;
+}
+
+// "…experts.12.up_proj" → "…experts.*.up_proj"; other names as they are.
+std::string name_of_all(std::string_view name) {
+  const ExpertDigits digits = expert_digits(name);
+  std::string all(name);
+  if (digits.number >= 0) all.replace(digits.begin, digits.count, "*");
+  return all;
 }
 
 // "blk.12.attn_q" -> 12 and "attn_q"; false for anything else, also for "blk.012.…".
@@ -196,9 +247,17 @@ GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_vie
   return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
 }
 
-std::string gguf_name(const GgufArchitecture& architecture, std::string_view hugging_face_name) {
+int64_t expert_number(std::string_view hugging_face_name) { return expert_digits(hugging_face_name).number; }
+
+std::string name_of_expert(std::string_view name, int64_t expert) {
+  std::string one(name);
+  return one.replace(one.find('*'), 1, std::to_string(expert));
+}
+
+std::string gguf_name(const GgufArchitecture& architecture, std::string_view one_name) {
+  const std::string hugging_face_name = name_of_all(one_name);
   const std::string_view layers = layer_prefix(architecture.layer);
-  std::string_view stem = hugging_face_name.substr(0, hugging_face_name.rfind('.'));
+  std::string_view stem = std::string_view(hugging_face_name).substr(0, hugging_face_name.rfind('.'));
   std::string prefix;
   if (starts_with(stem, layers)) {
     stem.remove_prefix(layers.size());
@@ -209,7 +268,7 @@ std::string gguf_name(const GgufArchitecture& architecture, std::string_view hug
     for (const Name& name : names) {
       if (name.hugging_face != stem || name.hugging_face.empty()) continue;
       const std::string found =
-          prefix + std::string(name.gguf) + std::string(hugging_face_name.substr(hugging_face_name.rfind('.')));
+          prefix + std::string(name.gguf) + hugging_face_name.substr(hugging_face_name.rfind('.'));
       // An architecture's own names take precedence over the shared ones.
       if (forge::hugging_face_name(architecture, found).name == hugging_face_name) return found;
     }

@@ -14,7 +14,7 @@ struct GgufArchitecture {
   std::string_view name;
   bool permutes_heads = false;     // rows of q and k are in RoPE's neighbour order
   bool norms_plus_one = false;     // weights of norms are stored with 1 added
-  enum class Layer { plain, phi3, sandwich, olmo2, glm4, starcoder2, gpt_neox, falcon } layer = Layer::plain;  // what else its layers' tensors are called
+  enum class Layer { plain, llama, experts, phi3, sandwich, olmo2, glm4, starcoder2, gpt_neox, falcon } layer = Layer::plain;  // what else its layers' tensors are called
   GgufPart biases = GgufPart::unknown;  // of attention's output and of the MLP
   GgufPart head = GgufPart::optional;   // of its own, beside the embedding
 };
@@ -23,17 +23,23 @@ struct GgufArchitecture {
 const GgufArchitecture* gguf_architecture(std::string_view name);
 std::vector<std::string> gguf_architectures();
 
-// What a tensor is to a model. grouped_qkv: q, k and v in one matrix, which Hugging Face holds group by group.
-enum class GgufRole { weight, query, key, grouped_qkv, norm, rope_factors, ignored, unknown };
+// What a tensor is to a model. grouped_qkv: q, k and v in one matrix, which Hugging Face holds group by group. experts: [experts,
+// out, in] of a matrix that Hugging Face's files hold expert by expert; row: a vector that is a matrix of one row there.
+enum class GgufRole { weight, query, key, grouped_qkv, norm, experts, row, rope_factors, ignored, unknown };
 
 struct GgufName {
-  std::string name;  // Hugging Face's, empty unless it is one of the model's parameters
+  std::string name;  // Hugging Face's, empty unless it is one of the model's parameters; of experts with * for an expert's number
   GgufRole role = GgufRole::unknown;
   int64_t layer = -1;
 };
 GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name);
 // The other way: "model.layers.0.mlp.up_proj.weight" → "blk.0.ffn_up.weight". Empty for a name that no file of the
-// architecture has.
+// architecture has. One expert's is that of all.
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view hugging_face_name);
+
+// "model.layers.0.mlp.experts.12.up_proj.weight" → 12; −1 for a name without experts.
+int64_t expert_number(std::string_view hugging_face_name);
+// The name of that expert: GgufName::name with the number.
+std::string name_of_expert(std::string_view name, int64_t expert);
 
 }  // namespace forge

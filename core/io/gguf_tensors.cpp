@@ -14,7 +14,10 @@ struct Change {
   size_t source = 0;  // index in Gguf::tensors()
   GgufRows rows;
   bool minus_one = false;
+  int64_t expert = 0, experts = 1;  // which part of `experts` equal ones it is
 };
+
+constexpr int64_t kMostExperts = 1 << 12;
 
 // A value that may be given once or per layer.
 int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64_t otherwise) {
@@ -56,7 +59,12 @@ class MappedGguf : public GgufFile {
 
   const Gguf& gguf() const override { return gguf_; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  std::string_view bytes(size_t index) const override { return gguf_.bytes(source(index)); }
+  std::string_view bytes(size_t index) const override {
+    const Change& change = changes_.at(index);
+    const std::string_view all = gguf_.bytes(source(index));
+    const size_t part = all.size() / static_cast<size_t>(change.experts);
+    return all.substr(static_cast<size_t>(change.expert) * part, part);
+  }
   bool bytes_are_values(size_t index) const override {
     return changes_.at(index).rows.head_rows == 0 && !changes_[index].minus_one;
   }
@@ -105,11 +113,25 @@ class MappedGguf : public GgufFile {
       rope_factors_ = static_cast<int64_t>(index);
       return;
     }
+    if (name.role == GgufRole::experts) return add_experts(name.name, index, faults);
     Change change{index};
     if (reorders(architecture, name.role)) change.rows = rows_of(gguf_, architecture, name, tensor, faults);
     change.minus_one = architecture.norms_plus_one && name.role == GgufRole::norm;
     tensors_.push_back({std::move(name.name), tensor.shape, tensor.dtype});
+    if (name.role == GgufRole::row && tensor.shape.size() == 1) tensors_.back().shape.insert(tensors_.back().shape.begin(), 1);
     changes_.push_back(change);
+  }
+
+  // Each expert's matrix by itself. Its rows are whole blocks, so that it begins at one.
+  void add_experts(const std::string& name, size_t index, Faults& faults) {
+    const GgufTensor& tensor = gguf_.tensors()[index];
+    if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[0] > kMostExperts)
+      return faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " is not the matrices of 1 to " +
+                        std::to_string(kMostExperts) + " experts");
+    for (int64_t expert = 0; expert < tensor.shape[0]; ++expert) {
+      tensors_.push_back({name_of_expert(name, expert), {tensor.shape[1], tensor.shape[2]}, tensor.dtype});
+      changes_.push_back({.source = index, .expert = expert, .experts = tensor.shape[0]});
+    }
   }
 
   static void read_reordered(const TensorInfo& tensor, std::string_view bytes, const GgufRows& rows, int64_t begin,

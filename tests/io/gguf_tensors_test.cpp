@@ -61,6 +61,22 @@ TEST_CASE("names are Hugging Face's, architecture by architecture") {
   CHECK(build("gemma", {"blk.3.ffn_norm.weight"}) == Names{"model.layers.3.post_attention_layernorm.weight"});
 }
 
+TEST_CASE("a layer's experts come apart, and the gate of a shared one is a matrix of one row") {
+  TemporaryFolder folder;
+  GgufBytes file = model("qwen2moe");
+  file.f32("blk.1.ffn_down_exps.weight", {2, 1, 3}, {0, 1, 2, 3, 4, 5}).f32("blk.1.ffn_gate_inp_shexp.weight", {2}, {6, 7});
+  const auto opened = open(folder, file);
+  const std::string layer = "model.layers.1.mlp.";
+  CHECK(names_of(*opened) == std::vector<std::string>{layer + "experts.0.down_proj.weight", layer + "experts.1.down_proj.weight",
+                                                      layer + "experts.2.down_proj.weight", layer + "shared_expert_gate.weight"});
+  CHECK(opened->tensors()[1].shape == std::vector<int64_t>{1, 2});
+  CHECK(opened->tensors()[3].shape == std::vector<int64_t>{1, 2});
+  CHECK(values_of(*opened, layer + "experts.1.down_proj.weight") == std::vector<float>{2, 3});
+  CHECK(values_of(*opened, layer + "experts.2.down_proj.weight") == std::vector<float>{4, 5});
+  CHECK(values_of(*opened, layer + "shared_expert_gate.weight") == std::vector<float>{6, 7});
+  CHECK(opened->bytes(1).size() == 8);
+}
+
 TEST_CASE("llama's q and k come back in Hugging Face's order of rows") {
   // Two heads of four rows: the converter interleaves the halves of a head, 0 1 2 3 -> 0 2 1 3.
   GgufBytes file = model("llama");
@@ -150,9 +166,15 @@ TEST_CASE("what does not fit the architecture is named") {
              Contains("the architecture \"lama\" is not known (did you mean \"llama\"?)"));
   CHECK_THAT(problem(GgufBytes()), Contains("the key general.architecture is missing"));
   CHECK_THAT(
-      problem(model("llama").f32("blk.0.ffn_gate_exps.weight", {1}, {0}).f32("blk.0.attn_q", {1}, {0})),
-      Contains("\"blk.0.ffn_gate_exps.weight\" is not one of architecture llama") &&
+      problem(model("llama").f32("blk.0.ffn_gate_shexp.weight", {1}, {0}).f32("blk.0.attn_q", {1}, {0})),
+      Contains("\"blk.0.ffn_gate_shexp.weight\" is not one of architecture llama") &&
           Contains("\"blk.0.attn_q\""));
+  for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{4}, {2, 2}, {1, 1, 4, 1}})
+    CHECK_THAT(problem(model("llama").f32("blk.0.ffn_up_exps.weight", shape, {0, 1, 2, 3})),
+               Contains("\"blk.0.ffn_up_exps.weight\"") && Contains("is not the matrices of 1 to 4096 experts"));
+  GgufBytes many = model("llama");
+  many.entry("blk.0.ffn_up_exps.weight", {0, 0, 1ull << 62}, 0, 0);
+  CHECK_THAT(problem(many), Contains("is not the matrices of 1 to 4096 experts"));
   for (std::string name :
        {"blk..attn_q.weight", "blk.-1.attn_q.weight", "blk.00.attn_q.weight", "blk.0attn_q.weight",
         "blk.99999999999999999999.attn_q.weight", "blk.0.", ".weight", "output.weight.weight"}) {

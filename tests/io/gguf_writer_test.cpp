@@ -106,6 +106,15 @@ TEST_CASE("every name of an architecture has its way back") {
   back("falcon", "transformer.h.3.mlp.dense_4h_to_h.weight", "blk.3.ffn_down.weight");
   CHECK(gguf_name(*gguf_architecture("falcon"), "transformer.h.3.post_attention_layernorm.weight").empty());
   CHECK(gguf_name(*gguf_architecture("llama"), "model.layers.2.self_attn.q_proj.bias") == "blk.2.attn_q.bias");
+  const GgufArchitecture &llama = *gguf_architecture("llama"), &experts = *gguf_architecture("qwen3moe");
+  CHECK(gguf_name(llama, "model.layers.2.block_sparse_moe.experts.11.w3.weight") == "blk.2.ffn_up_exps.weight");
+  CHECK(gguf_name(llama, "model.layers.2.block_sparse_moe.gate.weight") == "blk.2.ffn_gate_inp.weight");
+  CHECK(gguf_name(experts, "model.layers.2.mlp.experts.0.gate_proj.weight") == "blk.2.ffn_gate_exps.weight");
+  for (const char* none : {"model.layers.2.mlp.experts.01.gate_proj.weight", "model.layers.2.mlp.experts.x.gate_proj.weight",
+                           "model.layers.2.mlp.experts.gate_proj.weight"})
+    CHECK(gguf_name(experts, none).empty());
+  CHECK(expert_number("model.layers.2.mlp.experts.17.gate_proj.weight") == 17);
+  CHECK(expert_number("model.layers.2.mlp.gate_proj.weight") == -1);
   CHECK(gguf_name(*gguf_architecture("phi3"), "model.layers.2.mlp.gate_up_proj.weight") == "blk.2.ffn_up.weight");
   CHECK(gguf_name(*gguf_architecture("gemma2"), "model.layers.2.pre_feedforward_layernorm.weight") == "blk.2.ffn_norm.weight");
 }

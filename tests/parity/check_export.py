@@ -30,7 +30,7 @@ TEXTS = ["The lighthouse keeper climbed the stairs and lit the lamp.", "def mean
          "In 1969, 3.5 million people watched; 42 % said so.", "Où est la lune ?"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]
 VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemma", "gemma3", "granite", "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel",
-            "gpt-neox", "falcon", "falcon-grouped"]
+            "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe", "qwen3-moe"]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 def linears_of(model: torch.nn.Module) -> list[str]:
@@ -218,7 +218,10 @@ def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: Llama
         assumed = {"no_rope_layers": [1, 1, 1]} if variant == "smollm3" else {"query_pre_attn_scalar": config["head_dim"]}
         assumed |= {"sliding_window_pattern": 6} if variant == "gemma3" else {}
         (model_path / "config.json").write_text(json.dumps(config | assumed))
-    make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules="all-linear"), folder / "adapter")
+    # Of a mixture peft adapts the experts as transformers 5 has joined them.
+    mixture = variant.startswith(("mixtral", "qwen2-moe", "qwen3-moe"))
+    targets = ["q_proj", "k_proj", "v_proj", "o_proj"] if mixture else "all-linear"
+    make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules=targets), folder / "adapter")
     source = ["--model", model_path, "--adapter", folder / "adapter"]
     forge("merge", *source, "--dtype", "fp32", "--output", folder / "merged", "--no-check")
     check_types(variant, source, folder / "merged", folder, library, lambda model: ids)

@@ -5,6 +5,7 @@ written as it changes it: Gemma's norms have 1 added, rows of q and k of Llama's
 Gemma's query_pre_attn_scalar is not stored (a reader takes the head's width), and of q, k and v in one matrix all of q come first.
 """
 import json
+import re
 from pathlib import Path
 
 import gguf
@@ -24,8 +25,11 @@ ARCHITECTURES = {
     "stablelm": gguf.MODEL_ARCH.STABLELM,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
     "falcon": gguf.MODEL_ARCH.FALCON,
+    "mixtral": gguf.MODEL_ARCH.LLAMA,
+    "qwen2_moe": gguf.MODEL_ARCH.QWEN2MOE,
+    "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
 }
-PERMUTED = ("smollm3", "granite")
+PERMUTED = ("smollm3", "granite", "mixtral")
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
@@ -81,8 +85,30 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_parallel_residual(config.get("use_parallel_residual", kind == "gpt_neox"))
     if kind == "falcon":
         writer.add_tensor_data_layout("jploski")
+    if kind == "mixtral":
+        writer.add_expert_count(config["num_local_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if kind in ("qwen2_moe", "qwen3_moe"):
+        assert config.get("norm_topk_prob", False) == (kind == "qwen3_moe"), "llama.cpp computes no other"
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if kind == "qwen2_moe":
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
     if kind == "cohere":
         writer.add_logit_scale(config["logit_scale"])
+
+
+def joined_experts(tensors: dict) -> dict:
+    """A layer's experts as one tensor for each of their matrices, by the name of it without the expert's number."""
+    joined = {}
+    for name, tensor in tensors.items():
+        apart = re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name)
+        if apart:
+            joined.setdefault(apart[1] + apart[3], {})[int(apart[2])] = tensor
+        else:
+            joined[name] = tensor
+    return {name: np.stack([t[i] for i in range(len(t))]) if isinstance(t, dict) else t for name, t in joined.items()}
 
 
 def write(folder: Path, path: Path) -> None:
@@ -91,13 +117,15 @@ def write(folder: Path, path: Path) -> None:
     names = gguf.get_tensor_name_map(ARCHITECTURES[kind], config["num_hidden_layers"])
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[kind]])
     write_settings(writer, config)
-    for name, tensor in load_file(folder / "model.safetensors").items():
+    for name, tensor in joined_experts(load_file(folder / "model.safetensors")).items():
         stored = tensor + 1 if "gemma" in kind and name.endswith("norm.weight") else tensor
         for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
             if kind in PERMUTED and f".{part}." in name:
                 stored = permuted(stored, config[heads])
         if ".query_key_value." in name:
             stored = all_queries_first(stored, config["num_attention_heads"], groups_of(config))
+        if name.endswith("shared_expert_gate.weight"):
+            stored = stored.squeeze()
         writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(stored))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -129,6 +129,9 @@ GGUFS = {
     "gpt-neox": {},
     "falcon": {},
     "falcon-grouped": {},
+    "mixtral": {},
+    "qwen2-moe": {},
+    "qwen3-moe": {},
 }
 
 

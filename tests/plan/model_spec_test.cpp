@@ -305,12 +305,39 @@ TEST_CASE("a GGUF's metadata and tensors give the spec") {
   metadata["llama.expert_count"] = 8;
   metadata["llama.rope.scaling.type"] = "longrope";
   const std::string faults = error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); });
-  CHECK_THAT(faults, Catch::Contains("llama.expert_count is 8") &&
+  CHECK_THAT(faults, Catch::Contains("llama.expert_used_count") &&
                          Catch::Contains("rope.scaling.type is \"longrope\""));
   metadata["general.architecture"] = "gpt9";
   CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, "m.gguf"); }) ==
         "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen3, phi3, gemma, gemma2, gemma3, smollm3, "
-        "granite, olmo2, glm4, command-r, starcoder2, gptneox, falcon, stablelm");
+        "granite, olmo2, glm4, command-r, starcoder2, gptneox, falcon, stablelm, qwen2moe, qwen3moe");
+}
+
+TEST_CASE("a GGUF of Llama's architecture that counts experts is Mixtral's, others have none or must") {
+  Tensors tensors;
+  Json metadata = llama_metadata();
+  metadata["llama.expert_count"] = 8;
+  metadata["llama.expert_used_count"] = 2;
+  const ModelSpec spec = model_spec_from_gguf(metadata, tensors, "m.gguf");
+  CHECK(spec.family == "mixtral");
+  CHECK(spec.num_experts == 8);
+  CHECK(spec.experts_per_token == 2);
+  CHECK(spec.expert_size == spec.intermediate_size);
+  CHECK(spec.normalise_experts);
+  const auto problem = [&](Json changed) { return error_of([&] { model_spec_from_gguf(changed, tensors, "m.gguf"); }); };
+  metadata["llama.expert_used_count"] = 9;
+  CHECK_THAT(problem(metadata), Catch::Contains("llama.expert_used_count"));
+  const auto renamed = [&](const std::string& architecture, bool experts) {
+    const Json llama = llama_metadata();
+    Json other;
+    for (const auto& [key, value] : llama.items())
+      other[key.starts_with("llama.") ? architecture + "." + key.substr(6) : key] = value;
+    other["general.architecture"] = architecture;
+    if (experts) other[architecture + ".expert_count"] = 8;
+    return other;
+  };
+  CHECK_THAT(problem(renamed("qwen2", true)), Catch::Contains("qwen2.expert_count is 8, this family has one feed-forward layer"));
+  CHECK_THAT(problem(renamed("qwen3moe", false)), Catch::Contains("qwen3moe.expert_count"));
 }
 
 TEST_CASE("a GGUF of Gemma 2 says its caps and its window, and its size the scale of its scores") {
