@@ -25,7 +25,7 @@ Model random_model(const ModelSpec& spec, c10::ScalarType type) {
       model.norms[norm.path] = at::ones({norm.out}).to(type);
       if (norm.bias) model.norm_biases[norm.path] = at::zeros({norm.out}).to(type);
     }
-    if (op.kind != OpKind::linear) continue;
+    if (op.kind != OpKind::linear && op.kind != OpKind::expert_linear) continue;
     int64_t rows = 0;
     for (size_t i = 0; i < op.modules.size(); ++i) rows += list.module(op, i).out;
     const at::Tensor all = random({rows, list.module(op).in}, type);

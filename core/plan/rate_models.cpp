@@ -68,7 +68,8 @@ const std::vector<RateModel>& rate_models() {
 
 std::span<const RateAdapter> rate_adapters(const RateModel& model) {
   constexpr int64_t kDoraWidth = 256;  // the op's cost is that of its bytes: one width is enough
-  if (model.spec.hidden_size == kDoraWidth) return kLoraAndDora;
+  const bool takes_dora = model.spec.num_experts == 0;  // fused has none of single experts
+  if (model.spec.hidden_size == kDoraWidth && takes_dora) return kLoraAndDora;
   return kLora;
 }
 
