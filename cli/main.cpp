@@ -1,6 +1,7 @@
 // forge: the program. Finds the command, runs it, and turns what it throws into words and an exit code.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/faults.h"
 #include "core/base/signals.h"
+#include "core/base/text.h"
 #include "core/base/unexpected.h"
 #include "forge_build.h"
 
@@ -64,6 +66,17 @@ void occupy_standard_descriptors() {
     if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);
 }
 
+// Templates, JSON and YAML are read by functions that call themselves. How deep is bounded, but not by what a shell left of the
+// stack; the engine inherits it.
+void require_stack() {
+  constexpr rlim_t kLeast = 1 << 20;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return;
+  throw Error(ErrorKind::environment, "the stack is limited to " + format_bytes(static_cast<int64_t>(limit.rlim_cur)) + ", expected at least " +
+                                          format_bytes(static_cast<int64_t>(kLeast)))
+      .hint("ulimit -s 8192");
+}
+
 int run(const std::vector<std::string>& words) {
   if (words.empty()) {
     say(overview());
@@ -82,6 +95,7 @@ int run(const std::vector<std::string>& words) {
       print(std::string("forge ") + kForgeVersion + "\n");
     return 0;
   }
+  require_stack();
   bool asks_for_help = words[0] == "help";
   const Command& command = find_command(words[asks_for_help ? 1 : 0]);
   std::optional<Arguments> arguments;

@@ -5,7 +5,9 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/config/diagnostics.h"
 #include "core/config/field.h"
+#include "core/config/job_json.h"
 #include "core/io/members.h"
 #include "core/plan/plan.h"
 
@@ -36,6 +38,15 @@ void require_change(const std::string& key, const Json& value) {
   int64_t steps = 0;
   if (key == "steps") return read_value(value, steps, at_least(0));
   if (!find_field(key)) throw MemberFault(": is no key of a job");
+  Json job = to_json(Job()), *place = &job;
+  for (const std::string& part : split(key, '.')) place = &(*place)[part];
+  *place = value;
+  try {
+    job_from_json(job, "");
+  } catch (const JobErrors& errors) {
+    for (const Diagnostic& fault : errors.faults())
+      if (fault.key == key) throw MemberFault(": " + fault.message);
+  }
 }
 
 void require_changes(const Json& changes) {

@@ -92,12 +92,12 @@ def a_machine_without_proc_still_runs(lab: Lab):
 
 
 def a_refused_resource_is_a_sentence(lab: Lab):
-    """Memory, files: exit 4 or 5 with a message, never 70 or a bare abort."""
+    """Memory, files, stack: exit 4 or 5 with a message, never 70 or a bare abort."""
     lab.job["train"]["threads"] = 1
     path = lab.folder / "run.json"
     path.write_text(json.dumps(lab.job))
     starved = [f"-v {kib}" for kib in (300000, 420000, 450000, 480000, 500000, 520000, 600000, 900000)]
-    for limit in ("-v 40000", "-v 100000", *starved, "-v 1100000", "-n 6", "-f 1"):
+    for limit in ("-v 40000", "-v 100000", *starved, "-v 1100000", "-n 6", "-f 1", "-s 20", "-s 100", "-s 1024"):
         done = subprocess.run(["bash", "-c", f"ulimit {limit}; exec {lab.forge} run {path}"], capture_output=True,
                               text=True, timeout=60)
         assert done.returncode in (0, 4, 5), (limit, done.returncode, done.stderr[-800:])

@@ -1,3 +1,4 @@
+#include "core/io/members.h"
 #include "core/run/checkpoints.h"
 #include "core/run/run_folder.h"
 
@@ -116,4 +117,21 @@ TEST_CASE("An amendment that was edited, removed or moved is noticed") {
   lines = split(read_file(path, 1 << 20, ErrorKind::data), '\n');
   REQUIRE(read_amendments(path).size() == 3);
   CHECK(lines[2].find("\"hash\"") != std::string::npos);
+}
+
+TEST_CASE("A value of an amendment is one that its key can have") {
+  const auto fault = [](const char* key, const Json& value) {
+    try {
+      amendment_from_json({{"kind", "extend"}, {"step", 4}, {"micro_batch_divisor", 1}, {"changes", {{key, value}}}});
+    } catch (const MemberFault& fault) {
+      return fault.at("amendments.jsonl:1");
+    }
+    return std::string("no error");
+  };
+  CHECK(fault("train.max_steps", 80) == "no error");
+  CHECK(fault("train.epochs", nullptr) == "no error");
+  CHECK(fault("steps", 80) == "no error");
+  CHECK_THAT(fault("train.max_steps", "x"), Catch::Contains("amendments.jsonl:1: changes.train.max_steps: \"x\" is text"));
+  CHECK_THAT(fault("train.max_steps", 0), Catch::Contains("out of range"));
+  CHECK_THAT(fault("train.max_step", 4), Catch::Contains("is no key of a job"));
 }
