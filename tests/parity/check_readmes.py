@@ -22,18 +22,15 @@ sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures"), str(RO
 from llama_binding import binding  # noqa: E402
 from llama_library import LlamaCpp  # noqa: E402
 from serving_formats import parse_modelfile, vllm_faults  # noqa: E402
+from tally import Tally  # noqa: E402
 from variants import write_variant  # noqa: E402
 
 WHOLE = {"type": "none"}  # every weight trained, no adapter
-failures, passed = [], 0
+tally = Tally()
 
 
 def check(name: str, good: bool, said: str) -> None:
-    global passed
-    passed += good
-    if not good:
-        failures.append(name)
-    print(f"{'ok  ' if good else 'FAIL'}  {name}: {' '.join(said.split())[-160:]}", flush=True)
+    tally.check(name, good, " ".join(said.split())[-160:])
 
 
 def run(command: list, folder: Path, environment=os.environ) -> subprocess.CompletedProcess:
@@ -162,5 +159,4 @@ with tempfile.TemporaryDirectory(prefix="forge-readmes-") as temporary:
     library = LlamaCpp(arguments.llama)
     llama_python = binding(arguments.llama_python, arguments.llama, place / "binding")
     check_all(arguments.model.resolve() if arguments.model else write_variant("base", place / "tiny"), place)
-print(f"{passed} passed, {len(failures)} failed")
-sys.exit(bool(failures))
+tally.end()
