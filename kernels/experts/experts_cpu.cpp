@@ -4,28 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/common/typed.h"
 #include "kernels/experts/experts_args.h"
 
 namespace forge {
 namespace {
 
 constexpr int64_t kTokensAtOnce = 8;
-
-template <class T>
-const T* row_of(const void* data, int64_t row, int64_t stride) {
-  return static_cast<const T*>(data) + row * stride;
-}
-template <class T>
-T* row_of(void* data, int64_t row, int64_t stride) {
-  return static_cast<T*>(data) + row * stride;
-}
-
-// visit(T{}) for the type.
-template <class Visit>
-void of_type(Element type, Visit visit) {
-  if (type == Element::f32) return visit(float{});
-  type == Element::bf16 ? visit(Bf16{}) : visit(F16{});
-}
 
 template <class Visit>
 void each_token(int64_t tokens, Visit visit) {

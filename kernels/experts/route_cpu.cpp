@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/common/typed.h"
 #include "kernels/experts/experts_args.h"
 
 namespace forge {
@@ -30,23 +31,16 @@ struct Scratch {
   std::vector<float> chosen, d;             // [per_token]
 };
 
-template <class T>
-const T* row_of(const void* data, int64_t row, int64_t stride) {
-  return static_cast<const T*>(data) + row * stride;
-}
-
 // visit(T{}, block, first token, the one behind the last, scratch)
 template <class Args, class Visit>
 void each_block(const Args& a, Visit visit) {
-  const auto blocks_of = [&](auto zero) {
+  of_type(a.type, [&](auto zero) {
     at::parallel_for(0, (a.tokens + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
       Scratch scratch(a.rule, a.experts);
       for (int64_t block = begin; block < end; ++block)
         visit(zero, block, block * kBlock, std::min(a.tokens, (block + 1) * kBlock), scratch);
     });
-  };
-  if (a.type == Element::f32) return blocks_of(float{});
-  a.type == Element::bf16 ? blocks_of(Bf16{}) : blocks_of(F16{});
+  });
 }
 
 void softmax(std::vector<float>& values) {

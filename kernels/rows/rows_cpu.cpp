@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/common/typed.h"
 #include "kernels/device/gemm_tensors.h"
 #include "kernels/rows/rows_args.h"
 
@@ -48,8 +49,7 @@ void add_rows_cpu(const AddRows& a) {
 }
 
 void scale_rows_cpu(const ScaleRows& a) {
-  if (a.type == Element::f32) return scale_rows<float>(a);
-  a.type == Element::bf16 ? scale_rows<Bf16>(a) : scale_rows<F16>(a);
+  of_type(a.type, [&](auto zero) { scale_rows<decltype(zero)>(a); });
 }
 
 void regroup_heads_cpu(const RegroupHeads& a) {
@@ -91,8 +91,7 @@ void sum_columns(const SumColumns& a) {
 }  // namespace
 
 void sum_columns_cpu(const SumColumns& a) {
-  if (a.type == Element::f32) return sum_columns<float>(a);
-  a.type == Element::bf16 ? sum_columns<Bf16>(a) : sum_columns<F16>(a);
+  of_type(a.type, [&](auto zero) { sum_columns<decltype(zero)>(a); });
 }
 
 void convert_elements_cpu(const ConvertElements& a) {

@@ -1,7 +1,8 @@
 // Mixtures of experts: routing and the sums of kernels/experts, and a product for each expert's rows of one op.
+#include "providers/fused/experts.h"
+
 #include "core/base/error.h"
 #include "core/model/forward.h"
-#include "providers/fused/linear.h"
 #include "providers/fused/products.h"
 
 namespace forge::fused {
@@ -50,12 +51,7 @@ LoraGroup adapter_of(const FusedRun& r, const Range& range, const Part& x, const
   g.s = r.m.numbers(sums) + range.begin * (r.m.width(sums) / r.op.attributes.route.per_token);
   g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
   if (r.batch.dropout && m.dropout > 0)
-    g.dropout = {.probability = m.dropout,
-                 .seed = r.batch.seed,
-                 .stream = m.dropout_stream,
-                 .step = r.batch.step,
-                 .example = r.batch.expert_keys->example.data() + range.begin,
-                 .position = r.batch.expert_keys->position.data() + range.begin};
+    g.dropout = dropout_of(r, m, r.batch.expert_keys->example.data() + range.begin, r.batch.expert_keys->position.data() + range.begin);
   return g;
 }
 

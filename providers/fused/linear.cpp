@@ -36,13 +36,7 @@ LoraGroup adapter_of(const FusedRun& r, size_t module, ValueId x, const Part& y,
               .s = r.m.data(s),
               .s_type = r.device.separate() ? r.type() : Element::f32};
   g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
-  if (r.batch.dropout && m.dropout > 0)
-    g.dropout = {.probability = m.dropout,
-                 .seed = r.batch.seed,
-                 .stream = m.dropout_stream,
-                 .step = r.batch.step,
-                 .example = r.batch.example,
-                 .position = r.batch.position};
+  if (r.batch.dropout && m.dropout > 0) g.dropout = dropout_of(r, m, r.batch.example, r.batch.position);
   return g;
 }
 

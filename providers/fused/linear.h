@@ -11,19 +11,6 @@ void linear_input_gradient(const FusedRun& r);
 void linear_weight_gradient(const FusedRun& r);
 void adapter_gradient(const FusedRun& r);
 
-// Mixtures of experts, whose rows lie sorted by expert: one op for all of a layer's experts.
-void route(const FusedRun& r);
-void route_backward(const FusedRun& r);
-void dispatch(const FusedRun& r);  // and backward
-void combine(const FusedRun& r);
-void combine_backward(const FusedRun& r);
-void gate_rows(const FusedRun& r);
-void gate_rows_backward(const FusedRun& r);
-void expert_linear(const FusedRun& r);
-void expert_input_gradient(const FusedRun& r);
-void expert_weight_gradient(const FusedRun& r);
-void expert_adapter_gradient(const FusedRun& r);
-
 // With adapters in the products of their weights.
 void folded_linear(const FusedRun& r);
 void folded_input_gradient(const FusedRun& r);

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/graph/ops.h"
 #include "core/model/forward.h"
+#include "providers/fused/experts.h"
 #include "providers/fused/linear.h"
 
 namespace forge {

@@ -19,6 +19,16 @@ inline Part part(const FusedRun& r, ValueId id, size_t module) {
   return {static_cast<char*>(r.m.data(id)) + column * r.bytes(), r.m.stride(id), r.use(module).out};
 }
 
+// The mask of a module's adapter, for rows whose keys are `example` and `position` [rows].
+inline LoraDropout dropout_of(const FusedRun& r, const FusedModule& m, const int64_t* example, const int32_t* position) {
+  return {.probability = m.dropout,
+          .seed = r.batch.seed,
+          .stream = m.dropout_stream,
+          .step = r.batch.step,
+          .example = example,
+          .position = position};
+}
+
 inline void copy(const FusedRun& r, int64_t rows, const Part& from, const Part& to) {
   r.device.run(CopyRows{.element_bytes = r.bytes(),
                         .rows = rows,
