@@ -3,6 +3,7 @@ namespace forge::FORGE_ISA {
 
 constexpr int kLanes = 16;
 constexpr int kTileRows = 6, kTileVectors = 4;  // a GEMM tile: 24 sums, 4 of B and 1 of A in 32 registers
+constexpr int kSquare = 16;                     // what is transposed in registers at once
 
 struct F {
   __m512 v;
@@ -96,6 +97,32 @@ FORGE_INLINE void sums_of(const F (&v)[16], float* sums) {
                              _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd));
   _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88),
                                        _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd)));
+}
+// to[j, i] = from[i, j] of 16 × 16: pairs of lanes, then pairs of pairs, then quarters change places.
+FORGE_INLINE void transpose_square(std::integral_constant<int, 16>, const float* from, int64_t ld, float* to, int64_t to_ld) {
+  __m512 a[16], b[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(from + i * ld);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]), b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      const __m512d low = _mm512_castps_pd(b[i + j]), high = _mm512_castps_pd(b[i + j + 2]);
+      a[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+      a[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    b[i] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), b[i + 4] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+    b[i + 8] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88), b[i + 12] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    _mm512_storeu_ps(to + i * to_ld, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
+    _mm512_storeu_ps(to + (i + 8) * to_ld, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
+  }
 }
 FORGE_INLINE float max_of(F a) { return _mm512_reduce_max_ps(a.v); }
 

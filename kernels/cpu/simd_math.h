@@ -14,7 +14,6 @@ FORGE_INLINE void transpose4(const float* from, int64_t ld, float* to, int64_t t
     for (int j = 0; j < 4; ++j) to[j * to_ld + i] = from[i * ld + j];
 #endif
 }
-
 // body(i, n) for i = 0, kStep, …; n is kStep but for the last. In the main loop n is a constant, so load_n
 // and store_n lose their branch.
 template <int kStep, class Body>
@@ -42,6 +41,31 @@ FORGE_INLINE void store_n(T* p, F x, int n) {
     store(p, x);
   else
     store_part(p, x, n);
+}
+FORGE_INLINE void transpose_square(std::integral_constant<int, 4>, const float* from, int64_t ld, float* to, int64_t to_ld) {
+  transpose4(from, ld, to, to_ld);
+}
+// to[j, i] = from[i, j], [rows, columns], in fp32. Rows and columns of `to` up to whole squares become zero.
+template <class T>
+FORGE_INLINE void transpose(const T* from, int64_t ld, int64_t rows, int64_t columns, float* to, int64_t to_ld) {
+  constexpr std::integral_constant<int, kSquare> kSide{};
+  for (int64_t i = 0; i < rows; i += kSquare)
+    for (int64_t j = 0; j < columns; j += kSquare) {
+      const T* square = from + i * ld + j;
+      float* turned = to + j * to_ld + i;
+      const int64_t high = std::min<int64_t>(kSquare, rows - i), wide = std::min<int64_t>(kSquare, columns - j);
+      if (std::is_same_v<T, float> && high == kSquare && wide == kSquare) {
+        transpose_square(kSide, reinterpret_cast<const float*>(square), ld, turned, to_ld);
+        continue;
+      }
+      alignas(64) float part[kSquare * kSquare] = {};
+      for (int64_t r = 0; r < high; ++r)
+        if constexpr (kSquare == kLanes)
+          store(part + r * kSquare, load_n(square + r * ld, static_cast<int>(wide)));
+        else
+          for (int64_t c = 0; c < wide; ++c) part[r * kSquare + c] = to_float(square[r * ld + c]);
+      transpose_square(kSide, part, kSquare, turned, to_ld);
+    }
 }
 // Stores and returns the value that a reader of that memory will compute with.
 FORGE_INLINE F store_and_read(float* p, F x, int n) {

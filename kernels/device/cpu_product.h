@@ -1,5 +1,6 @@
 #pragma once
-// LibTorch's product on a CPU (MKL, oneDNN, its own), whose operands may have gaps between their rows.
+// A product on a CPU: in fp32 by forge's tiles where they pay (kernels/product/gemm_tiles.h), else LibTorch's (MKL, oneDNN, its own).
+// Operands may have gaps between their rows.
 #include "kernels/device/gemm.h"
 
 namespace forge {

@@ -2,6 +2,7 @@
 
 #include "kernels/common/add_narrow.h"
 #include "kernels/lm_head/row_statistics.h"
+#include "kernels/product/multiply.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -42,10 +43,10 @@ at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, doub
   at::Tensor logits = memory.wide.narrow(0, 0, hidden.size(0));
   if (memory.narrow.defined()) {
     at::Tensor product = memory.narrow.narrow(0, 0, hidden.size(0));
-    at::mm_out(product, hidden, weight.t());
+    multiply(product, hidden, weight.t());
     logits.copy_(product);
   } else {
-    at::mm_out(logits, hidden, weight.t());
+    multiply(logits, hidden, weight.t());
   }
   cap_logits(logits, softcap);
   if (temperature != 1) logits.div_(temperature);
@@ -191,11 +192,11 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     if (needs.temperature != 1) dz.div_(needs.temperature);
     if (scratch.narrow.defined()) dz = scratch.narrow.narrow(0, 0, count).copy_(dz);
     at::Tensor slice = d_hidden.narrow(0, begin, count);
-    at::mm_out(slice, dz, weight);
+    multiply(slice, dz, weight);
     if (!weight_grad.defined()) continue;
     at::Tensor grad = weight_grad;
     if (hidden.scalar_type() == at::kFloat)
-      grad.addmm_(dz.t(), rows);
+      multiply(grad, dz.t(), rows, /*add=*/true);
     else
       add_narrow(grad, at::mm(dz.t(), rows));
   }

@@ -129,12 +129,11 @@ void backward(const LoraBackward& args, const LoraSpace& space, const LoraScratc
   }
 }
 
-// to[i · to_row + j · to_column] = from[i, j]
+// to[i, j] = from[i, j], [rows, columns] without gaps.
 template <class T>
-void place(const void* from, int64_t rows, int64_t columns, float* to, int64_t to_row, int64_t to_column) {
+void widen(const T* from, int64_t rows, int64_t columns, float* to, int64_t to_ld) {
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      to[i * to_row + j * to_column] = to_float(static_cast<const T*>(from)[i * columns + j]);
+    for_lanes(columns, [&](int64_t j, int n) FORGE_LAMBDA { store_n(to + i * to_ld + j, load_n(from + i * columns + j, n), n); });
 }
 
 // A and B in fp32 with padding, turned for the direction.
@@ -142,17 +141,16 @@ template <class T>
 void place_factors(const LoraGroup& g, const LoraSpace& space, bool back) {
   std::fill(space.a, space.a + std::max(g.width, space.width16) * space.ranks16, 0.0f);
   for (int64_t i = 0; i < g.members; ++i) {
-    const T* a = static_cast<const T*>(g.a) + i * g.rank * g.width;
-    int64_t first = i * space.rank16, out16 = round16(g.member[i].out);
-    if (back)
-      place<T>(a, g.rank, g.width, space.a + first * space.width16, space.width16, 1);
-    else
-      place<T>(a, g.rank, g.width, space.a + first, 1, space.ranks16);
+    const T *a = static_cast<const T*>(g.a) + i * g.rank * g.width, *b = static_cast<const T*>(g.member[i].b);
+    const int64_t first = i * space.rank16, out = g.member[i].out, out16 = round16(out);
     std::fill(space.b[i], space.b[i] + out16 * space.rank16, 0.0f);
-    if (back)
-      place<T>(g.member[i].b, g.member[i].out, g.rank, space.b[i], space.rank16, 1);
-    else
-      place<T>(g.member[i].b, g.member[i].out, g.rank, space.b[i], 1, out16);
+    if (back) {
+      widen(a, g.rank, g.width, space.a + first * space.width16, space.width16);
+      widen(b, out, g.rank, space.b[i], space.rank16);
+    } else {
+      transpose(a, g.width, g.rank, g.width, space.a + first, space.ranks16);
+      transpose(b, g.rank, out, g.rank, space.b[i], out16);
+    }
   }
 }
 

@@ -4,7 +4,8 @@
 namespace forge::kernel_test {
 namespace {
 
-Case product_case(Store type, bool wide, int64_t rows, int64_t in, int64_t out, bool biased, const Layout& layout) {
+Case product_case(Store type, bool wide, int64_t rows, int64_t in, int64_t out, bool biased,
+                  const Layout& layout) {
   const Store result = wide ? Store::f32 : type;
   auto oracle = [=](const Tensors& v) {
     at::Tensor y = at::mm(v.at("x"), v.at("w").t()), size = at::mm(v.at("x").abs(), v.at("w").abs().t());
@@ -34,8 +35,8 @@ Case product_case(Store type, bool wide, int64_t rows, int64_t in, int64_t out, 
 }  // namespace
 
 void add_product_cases(std::vector<Case>& cases) {
-  const int64_t shapes[][3] = {{1, 1, 1},  {1, 64, 40}, {3, 33, 7},      {5, 100, 21},
-                               {0, 16, 8}, {19, 48, 5}, {70, 1030, 130}, {2, 9000, 11}, {3, 8, 0}};
+  const int64_t shapes[][3] = {{1, 1, 1},   {1, 64, 40},     {3, 33, 7},    {5, 100, 21}, {0, 16, 8},
+                               {19, 48, 5}, {70, 1030, 130}, {2, 9000, 11}, {3, 8, 0}};
   for (Store type : kFloats)
     for (auto [rows, in, out] : shapes)
       for (const Layout& layout : kLayouts) {

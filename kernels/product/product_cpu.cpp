@@ -30,8 +30,8 @@ struct Factors<Bf16, Bf16> {
 };
 #endif
 
-// sums[r][c] = x_r · w_c; `next` is the row of w to ask for meanwhile.
-template <int R, int C, class X, class W>
+// sums[r][c] = x_r · w_c; meanwhile `Ask` rows of w from `next` on are asked for.
+template <int R, int C, int Ask, class X, class W>
 __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const W* next,
                                     float (&sums)[kRows][kColumns]) {
   using Row = Factors<X, W>;
@@ -39,7 +39,8 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
 #pragma GCC unroll 16
   for (F& each : total) each = set(0);
   const auto step = [&](int64_t k, int n) FORGE_LAMBDA {
-    if constexpr (std::is_same_v<X, W>) __builtin_prefetch(next + k);
+    if constexpr (std::is_same_v<X, W>)
+      for (int row = 0; row < Ask; ++row) __builtin_prefetch(next + row * t.w_stride + k);
     decltype(Row::of(x, n)) of_x[R];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) of_x[r] = Row::of(x + r * t.x_stride + k, n);
@@ -62,9 +63,13 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   Y* y = static_cast<Y*>(a.y) + row * a.y_stride + first;
   const T* bias = static_cast<const T*>(a.bias);
   float sums[kRows][kColumns];
+  // The next columns are asked for by the tiles of these together: one row each, or all of them by two and by two tiles.
+  const bool few = rows > kRows && rows <= 2 * kRows;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
-    const int64_t later = std::min(c + kColumns + r / kRows % kColumns, columns - 1);
-    dots<height, width>(t, x + r * a.x_stride, w + c * a.in, w + later * a.in, sums);
+    const int64_t asks = few ? 2 : 1,
+                  later = std::min(c + kColumns + r / kRows * asks % kColumns, columns - asks);
+    const auto sum = few && columns > 1 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
+    sum(t, x + r * a.x_stride, w + c * a.in, w + std::max<int64_t>(0, later) * a.in, sums);
     const F added = bias ? load_part(bias + first + c, width) : set(0);
     for (int i = 0; i < height; ++i)
       store_part(y + (r + i) * a.y_stride + c, load_part(sums[i], width) + added, width);
@@ -148,7 +153,8 @@ void row_product_cpu(const RowProduct& args, CpuLevel level) {
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
   for (int64_t row = 0; row < args.rows; row += rows)
     parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
-      columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),
+      columns(args, row, std::min(rows, args.rows - row), block * wide,
+              std::min(wide, args.out - block * wide),
               args.type == Element::f32 ? nullptr : base + thread * wide * args.in);
     });
 }

@@ -1,6 +1,7 @@
 #include "providers/fused/products.h"
 
 #include "core/base/error.h"
+#include "kernels/product/gemm_tiles.h"
 #include "providers/fused/ops.h"
 
 namespace forge::fused {
@@ -13,7 +14,9 @@ Weight base(const FusedRun& r, size_t i) {
 
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
              const void* bias) {
-  if (const CachePlaces* cache = r.batch.cache; cache && (!cache->begins || r.type() == Element::f32)) {
+  // In fp32 a text's bits do not depend on its neighbours': that holds for whole prompts on our tiles, not on MKL's.
+  const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_pay(r.type());
+  if (const CachePlaces* cache = r.batch.cache; cache && !(cache->begins && whole_prompts)) {
     FORGE_CHECK(weight.stride == x.width, "decoding with gaps between a weight's rows");
     RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
     args.y = y.data, args.y_stride = y.stride;

@@ -16,6 +16,7 @@ void add_lm_head_cases(std::vector<Case>& cases);
 void add_logits_cases(std::vector<Case>& cases);
 void add_lora_cases(std::vector<Case>& cases);
 void add_optimizer_cases(std::vector<Case>& cases);
+void add_gemm_tiles_cases(std::vector<Case>& cases);
 void add_product_cases(std::vector<Case>& cases);
 void add_quantize_cases(std::vector<Case>& cases);
 void add_rms_norm_cases(std::vector<Case>& cases);

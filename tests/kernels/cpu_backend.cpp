@@ -7,6 +7,7 @@
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
+#include "kernels/product/gemm_tiles.h"
 #include "kernels/product/product_args.h"
 #include "kernels/activation/activation_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
@@ -44,6 +45,7 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<RowProduct>([=](const RowProduct& a) { row_product_cpu(a, level); }, row_product_cpu_workspace);
   // All other loops of this level run as those of the next.
   if (level == CpuLevel::avx512 && cpu_level() == CpuLevel::avx512_bf16) return cpu;
+  cpu.add<Gemm>([=](const Gemm& a) { gemm_tiles_cpu(a, level); });
   cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
   cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
   cpu.add<LayerNormForward>([=](const LayerNormForward& a) { layer_norm_forward_cpu(a, level); });

@@ -1,0 +1,19 @@
+#pragma once
+// fp32 products of matrices on register tiles of our own, where nobody else's are as fast:
+//
+//   out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0)
+//
+// Blocks of the result are taken by threads as they come. What a block needs of b is laid out panel by panel on the thread's stack, of a
+// only where that is read across its rows, so nothing is allocated. The sum of an element is taken in the order of k, whatever the
+// threads: a row has the same bits in whatever company it comes. Operations: 2 · m · n · k.
+#include "kernels/cpu/level.h"
+#include "kernels/device/gemm.h"
+
+namespace forge {
+
+// Whether a product is theirs on this processor: MKL gives its AVX-512 tiles to processors of its own maker alone.
+bool gemm_tiles_pay(Element type, CpuLevel level = cpu_level());
+// type and out_type are f32, batch is 1.
+void gemm_tiles_cpu(const Gemm& args, CpuLevel level = cpu_level());
+
+}  // namespace forge

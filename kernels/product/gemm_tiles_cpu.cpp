@@ -1,0 +1,106 @@
+#ifdef FORGE_ISA
+
+#include "kernels/cpu/gemm.h"
+
+namespace forge::FORGE_ISA {
+namespace tiles {
+
+// The panel of b that stays in the first-level cache beside the rows of a that pass, and how much of a lies in the second one.
+constexpr int64_t kDepth = 128, kWidth = 64, kHeight = 480;
+static_assert(kWidth % (kTileVectors * kLanes) == 0 && kHeight % kTileRows == 0);
+
+int64_t full_vectors(int64_t width) { return (width + kLanes - 1) / kLanes * kLanes; }
+
+struct Space {
+  alignas(64) float b[kDepth * kWidth];
+  alignas(64) float a[kHeight * kDepth];       // where a is transposed
+  alignas(64) float ragged[kHeight * kWidth];  // of a block whose last vector is not full
+};
+
+// [depth, width] of b as it lies, zeros up to a full vector.
+void lay_rows(const float* b, int64_t stride, int64_t depth, int64_t width, float* to) {
+  for (int64_t i = 0; i < depth; ++i)
+    for_lanes(width, [&](int64_t j, int n)
+                         FORGE_LAMBDA { store(to + i * kWidth + j, load_n(b + i * stride + j, n)); });
+}
+
+}  // namespace tiles
+
+// Rows [m, m + rows) and columns [n, n + width) of the result.
+void gemm_block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width) {
+  using namespace tiles;
+  Space space;
+  const int64_t wide = full_vectors(width);
+  const bool ragged = wide != width;
+  float* out = static_cast<float*>(g.out) + m * g.out_stride + n;
+  float* c = ragged ? space.ragged : out;
+  const int64_t ldc = ragged ? kWidth : g.out_stride;
+  const float* a = static_cast<const float*>(g.a.data);
+  for (int64_t k = 0; k < g.k; k += kDepth) {
+    const int64_t depth = std::min(kDepth, g.k - k);
+    const float* b = static_cast<const float*>(g.b.data);
+    if (g.b.transposed)
+      transpose(b + n * g.b.stride + k, g.b.stride, width, depth, space.b, kWidth);
+    else
+      lay_rows(b + k * g.b.stride + n, g.b.stride, depth, width, space.b);
+    if (g.alpha != 1)
+      for (int64_t i = 0; i < depth * kWidth; i += kLanes)
+        store(space.b + i, load(space.b + i) * set(g.alpha));
+    GemmShape shape{depth, g.a.stride, 1, kWidth, ldc, k > 0 || (g.add && !ragged)};
+    const float* left = a + m * g.a.stride + k;
+    if (g.a.transposed) {
+      for (int64_t i = 0; i < depth; ++i)
+        std::memcpy(space.a + i * kHeight, a + (k + i) * g.a.stride + m, static_cast<size_t>(rows) * 4);
+      left = space.a, shape.a_row = 1, shape.a_k = kHeight;
+    }
+    gemm_panel(shape, rows, wide, left, space.b, c, AsItIs{});
+  }
+  if (!ragged) return;
+  for (int64_t r = 0; r < rows; ++r)
+    for_lanes(width, [&](int64_t j, int part) FORGE_LAMBDA {
+      const F sum = load(c + r * kWidth + j);
+      store_n(out + r * g.out_stride + j, g.add ? load_n(out + r * g.out_stride + j, part) + sum : sum, part);
+    });
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/product/gemm_tiles.h"
+#define FORGE_KERNEL_FILE "kernels/product/gemm_tiles_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+
+bool gemm_tiles_pay(Element type, CpuLevel level) {
+#if defined(__x86_64__)
+  return type == Element::f32 && level >= CpuLevel::avx2 && !__builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+void gemm_tiles_cpu(const Gemm& g, CpuLevel level) {
+  constexpr int64_t kRows = 480, kColumns = 64, kTile = 6;
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) {
+    for (int64_t i = 0; i < g.m && !g.add; ++i)
+      std::memset(static_cast<float*>(g.out) + i * g.out_stride, 0, static_cast<size_t>(g.n) * 4);
+    return;
+  }
+  auto block = FORGE_PICK(level, gemm_block);
+  // Equal shares of the rows, so that no thread is left with a sliver.
+  const int64_t down = (g.m + kRows - 1) / kRows,
+                rows = ((g.m + down - 1) / down + kTile - 1) / kTile * kTile,
+                across = (g.n + kColumns - 1) / kColumns;
+  parallel_tasks(down * across, [&](int64_t task, int64_t) {
+    const int64_t m = task / across * rows, n = task % across * kColumns;
+    if (m < g.m) block(g, m, std::min(rows, g.m - m), n, std::min(kColumns, g.n - n));
+  });
+}
+
+}  // namespace forge
+
+#endif

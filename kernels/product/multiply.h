@@ -1,0 +1,10 @@
+#pragma once
+// Products of matrices in LibTorch's memory by whoever multiplies best: on a CPU as kernels/device/cpu_product.h, else LibTorch itself.
+#include <ATen/core/Tensor.h>
+
+namespace forge {
+
+// out = a · b, or out += a · b. [m, n], [m, k], [k, n] of one type; rows or columns of each lie without gaps.
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add = false);
+
+}  // namespace forge
