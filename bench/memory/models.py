@@ -5,6 +5,7 @@
 import array
 import itertools
 import json
+import math
 import random
 import struct
 from pathlib import Path
@@ -25,6 +26,13 @@ SIZES = {
     "experts": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
                     num_key_value_heads=2, tie_word_embeddings=False, architectures=["MixtralForCausalLM"], num_local_experts=8,
                     num_experts_per_tok=2),
+    "sinks": dict(vocab_size=4096, hidden_size=128, intermediate_size=192, num_hidden_layers=4, num_attention_heads=4,
+                  num_key_value_heads=2, tie_word_embeddings=False, architectures=["GptOssForCausalLM"], num_local_experts=8,
+                  num_experts_per_tok=2, sliding_window=100, attention_bias=True),
+    "latent": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+                   num_key_value_heads=4, tie_word_embeddings=False, architectures=["DeepseekV3ForCausalLM"], q_lora_rank=48,
+                   kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=32, moe_intermediate_size=128,
+                   n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, n_group=4, topk_group=2, first_k_dense_replace=1),
     # Encoder-decoders, whose names of settings are other ones (OTHER_NAMES).
     "t5": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
                tie_word_embeddings=True, architectures=["T5ForConditionalGeneration"], encoder_layers=3),
@@ -44,10 +52,44 @@ LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias")
 BLOCK = 1 << 16  # drawn once and repeated: the values do not matter here
 
 
+def gated(at: str, inner: int, hidden: int) -> list:
+    return [(at + "gate_proj", inner, hidden), (at + "up_proj", inner, hidden), (at + "down_proj", hidden, inner)]
+
+
+def gpt_oss_shapes(config: dict, at: str) -> dict:
+    """What a layer has beside its linear layers' weights: vectors, and experts in one tensor."""
+    hidden, inner, experts, heads = config["hidden_size"], config["intermediate_size"], config["num_local_experts"], config["num_attention_heads"]
+    kv = hidden // heads * config["num_key_value_heads"]
+    widths = {"self_attn.q_proj": hidden, "self_attn.k_proj": kv, "self_attn.v_proj": kv, "self_attn.o_proj": hidden, "mlp.router": experts}
+    return {f"{at}{name}.bias": [width] for name, width in widths.items()} | {
+        at + "self_attn.sinks": [heads],
+        at + "mlp.experts.gate_up_proj": [experts, hidden, 2 * inner], at + "mlp.experts.gate_up_proj_bias": [experts, 2 * inner],
+        at + "mlp.experts.down_proj": [experts, inner, hidden], at + "mlp.experts.down_proj_bias": [experts, hidden]}
+
+
+def deepseek_layer(config: dict, layer: int) -> tuple[dict, list]:
+    """(vectors, linear layers)"""
+    hidden, heads, latent, q_latent = config["hidden_size"], config["num_attention_heads"], config["kv_lora_rank"], config["q_lora_rank"]
+    still, turned, value = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
+    vectors = {"self_attn.q_a_layernorm.weight": [q_latent], "self_attn.kv_a_layernorm.weight": [latent]}
+    linears = [("self_attn.q_a_proj", q_latent, hidden), ("self_attn.q_b_proj", heads * (still + turned), q_latent),
+               ("self_attn.kv_a_proj_with_mqa", latent + turned, hidden), ("self_attn.kv_b_proj", heads * (still + value), latent),
+               ("self_attn.o_proj", hidden, heads * value)]
+    if layer < config["first_k_dense_replace"]:
+        return vectors, linears + gated("mlp.", config["intermediate_size"], hidden)
+    experts, inner = config["n_routed_experts"], config["moe_intermediate_size"]
+    linears += [("mlp.gate", experts, hidden), *gated("mlp.shared_experts.", inner * config["n_shared_experts"], hidden)]
+    for expert in range(experts):
+        linears += gated(f"mlp.experts.{expert}.", inner, hidden)
+    return vectors | {"mlp.gate.e_score_correction_bias": [experts]}, linears
+
+
 def mlp(config: dict) -> list:
     hidden, inner, experts = config["hidden_size"], config["intermediate_size"], config.get("num_local_experts", 0)
+    if config.get("architectures") == ["GptOssForCausalLM"]:
+        return [("mlp.router", experts, hidden)]
     if not experts:
-        return [("mlp.gate_proj", inner, hidden), ("mlp.up_proj", inner, hidden), ("mlp.down_proj", hidden, inner)]
+        return gated("mlp.", inner, hidden)
     found = [("block_sparse_moe.gate", experts, hidden)]
     for expert in range(experts):
         at = f"block_sparse_moe.experts.{expert}."
@@ -98,9 +140,14 @@ def shapes(config: dict) -> dict:
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
         found |= {f"{at}{norm}.weight": [hidden] for norm in norms}
-        for name, out, width in (("self_attn.q_proj", query, hidden), ("self_attn.k_proj", kv, hidden),
-                                 ("self_attn.v_proj", kv, hidden), ("self_attn.o_proj", hidden, query),
-                                 *mlp(config)):
+        linears = [("self_attn.q_proj", query, hidden), ("self_attn.k_proj", kv, hidden), ("self_attn.v_proj", kv, hidden),
+                   ("self_attn.o_proj", hidden, query), *mlp(config)]
+        if config.get("architectures") == ["GptOssForCausalLM"]:
+            found |= gpt_oss_shapes(config, at)
+        if config.get("architectures") == ["DeepseekV3ForCausalLM"]:
+            vectors, linears = deepseek_layer(config, layer)
+            found |= {at + name: shape for name, shape in vectors.items()}
+        for name, out, width in linears:
             found[f"{at}{name}.weight"] = [out, width]
     if not config["tie_word_embeddings"]:
         found["lm_head.weight"] = [vocab, hidden]
@@ -108,7 +155,7 @@ def shapes(config: dict) -> dict:
 
 
 def count(shape: list) -> int:
-    return shape[0] * (shape[1] if len(shape) > 1 else 1)
+    return math.prod(shape)
 
 
 def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
@@ -122,6 +169,8 @@ def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
         config = {"architectures": size["architectures"], "model_type": kind, "eos_token_id": 2, "vocab_size": size["vocab_size"]} | OTHER_NAMES[kind](size)
     else:
         config |= {"max_position_embeddings": 4096, "head_dim": size["hidden_size"] // size["num_attention_heads"]} | size
+        if "kv_lora_rank" in size:
+            del config["head_dim"]
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     config["sizes"] = size
     for path in tokenizer_from.iterdir():

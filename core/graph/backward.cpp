@@ -202,6 +202,10 @@ class Derivation {
         return attention(op);
       case OpKind::regroup:
         return regroup(op);
+      case OpKind::latent_heads:
+        return latent_heads(op);
+      case OpKind::trim_heads:
+        return trim_heads(op);
       case OpKind::glu:
         return glu(op);
       case OpKind::activation:
@@ -321,6 +325,7 @@ class Derivation {
 
   void attention(const Op& forward) {
     Op op = like(OpKind::attention_backward, forward);
+    op.modules = forward.modules;
     for (ValueId in : forward.in) op.in.push_back(need(in));
     op.in.insert(op.in.end(), {need(forward.out[0]), need(forward.out[1]), gradient(forward.out[0])});
     for (ValueId in : forward.in) op.out.push_back(new_gradient(in));
@@ -331,6 +336,20 @@ class Derivation {
     Op op = like(OpKind::regroup_backward, forward);
     op.in = {whole_gradient(forward)};
     contribute(std::move(op), forward.in[0]);
+  }
+
+  void latent_heads(const Op& forward) {
+    Op op = like(OpKind::latent_heads_backward, forward);
+    op.in = {whole_gradient(forward)};
+    for (ValueId in : forward.in) op.out.push_back(new_gradient(in));
+    push(std::move(op));
+  }
+
+  void trim_heads(const Op& forward) {
+    Op op = like(OpKind::trim_heads_backward, forward);
+    op.in = {gradient(forward.out[0])};
+    op.out = {new_gradient(forward.in[0])};
+    push(std::move(op));
   }
 
   void activation(const Op& forward) {
@@ -375,7 +394,9 @@ class Derivation {
   void expert_linear(const Op& forward) {
     const ValueId rows = forward.in[0], d_y = gradient(forward.out[0]), ends = need(forward.in[1]), order = need(forward.in[2]);
     bool trained = false;
-    for (int32_t at : forward.modules) trained |= graph_.modules[static_cast<size_t>(at)].trained;
+    for (int32_t at : forward.modules)
+      trained |= graph_.modules[static_cast<size_t>(at)].trained ||
+                 graph_.modules[static_cast<size_t>(at)].bias_trained;
     const bool adapted = forward.out.size() > 1;
     const ValueId input = trained || adapted ? need(rows) : kNoValue, sums = adapted ? need(forward.out[1]) : kNoValue;
     const auto of_experts = [&](OpKind kind, std::vector<ValueId> in) {
@@ -393,8 +414,9 @@ class Derivation {
 
   void glu(const Op& forward) {
     Op op = like(OpKind::glu_backward, forward);
-    op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.in[1])};
-    for (size_t i = 0; i < 2; ++i) {
+    op.in = {gradient(forward.out[0])};
+    for (ValueId in : forward.in) op.in.push_back(need(in));
+    for (size_t i = 0; i < forward.in.size(); ++i) {
       const int32_t place = graph_.value(op.in[i + 1]).buffer;
       mirrors_[graph_.value(forward.in[i]).buffer] = place;
       op.out.push_back(gradient_in(forward.in[i], place));
@@ -429,7 +451,9 @@ size_t backward_of(const std::vector<Op>& ops, size_t at) {
     if (again.kind == OpKind::norm && op.kind == OpKind::norm_backward && op.modules == again.modules && op.in[1] == again.in[0] &&
         op.in[2] != again.out[1])
       return i;
-    if (again.kind == OpKind::glu && op.kind == OpKind::glu_backward && op.in[1] == again.in[0] && op.in[2] == again.in[1]) return i;
+    if (again.kind == OpKind::glu && op.kind == OpKind::glu_backward &&
+        std::equal(again.in.begin(), again.in.end(), op.in.begin() + 1))
+      return i;
   }
   return 0;
 }

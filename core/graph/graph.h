@@ -107,9 +107,11 @@ enum class OpKind {
   adapter_input_gradient,  // d s, x →                  into A's gradients; folded only
   dora_backward,           // d y, x, ratio → d x       into the magnitude's gradient; in the place of d y where nothing else reads it
   rope_backward,           // d x, d y → d x, d y
-  attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v
-  glu_backward,            // d y, gate, up → d gate, d up[, y], in the places of gate and up
+  attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v, and into the sinks' gradient
+  glu_backward,            // d y, gate, up → d gate, d up[, y], in the places of gate and up; of pairs likewise
   regroup_backward,        // d q, d k, d v as one → d x
+  latent_heads_backward,   // d q, d k, d v as one → d q, d kv, d key, as they went in
+  trim_heads_backward,     // d y → d x, zeros in what was cut off
   activation_backward,     // d y, x → d x            in the place of x
   gate_rows_backward,      // d y, x, gate → d x, d gate
   route_backward,          // d weights, logits, order, ends → d logits

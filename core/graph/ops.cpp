@@ -64,7 +64,8 @@ double product(const Graph& graph, const Op& op, double rows, double) {
 double weight_gradient(const Graph& graph, const Op& op, double rows, double) {
   double count = 0;
   for (size_t i = 0; i < op.modules.size(); ++i)
-    if (const ModuleUse& module = graph.module(op, i); module.trained) count += static_cast<double>(module.in * module.out);
+    if (const ModuleUse& module = graph.module(op, i); module.trained)
+      count += held(module) * static_cast<double>(module.in * module.out);
   return 2 * rows * count;
 }
 // As those of one linear layer, of what goes through each expert.
@@ -168,6 +169,8 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::attention_backward, "attention backward", attention},
                             Row{OpKind::glu_backward, "glu backward", elementwise},
                             Row{OpKind::regroup_backward, "regroup backward", none},
+                            Row{OpKind::latent_heads_backward, "latent heads backward", none},
+                            Row{OpKind::trim_heads_backward, "trim heads backward", none},
                             Row{OpKind::activation_backward, "activation backward", elementwise},
                             Row{OpKind::gate_rows_backward, "gate rows backward", elementwise},
                             Row{OpKind::route_backward, "route backward", elementwise},

@@ -300,8 +300,12 @@ ValueId Recorder::joined_expert_linear(ValueId rows, const Routing& routing, con
   const int64_t per_token = routing.rule.per_token, in = graph_.value(rows).width / per_token;
   const int32_t at = module_at(module, ModuleKind::experts, in, out, bias);
   use_at(at).experts = routing.experts;
-  ValueId y = like(last_part(module), rows, per_token * out);
-  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, {y}, {at}).attributes.route = routing.rule;
+  const ValueId y = like(last_part(module), rows, per_token * out);
+  std::vector<ValueId> made{y};
+  if (const int64_t rank = use_at(at).rank; rank > 0)
+    made.push_back(like(last_part(module) + ".s", rows, per_token * rank, ValueType::fp32));
+  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, std::move(made), {at}).attributes.route =
+      routing.rule;
   return y;
 }
 

@@ -55,6 +55,24 @@ std::vector<RateModel> all_models() {
                             {"num_experts_per_tok", 2},
                             {"moe_intermediate_size", s.intermediate / 4},
                             {"shared_expert_intermediate_size", s.intermediate / 4}}));
+    models.push_back(model("GptOssForCausalLM", s,
+                           {{"intermediate_size", s.intermediate / 4},
+                            {"num_local_experts", 8},
+                            {"num_experts_per_tok", 2},
+                            {"sliding_window", 1024}}));
+    models.push_back(model("DeepseekV3ForCausalLM", s,
+                           {{"head_dim", nullptr},
+                            {"q_lora_rank", s.hidden / 4},
+                            {"kv_lora_rank", s.hidden / 4},
+                            {"qk_nope_head_dim", s.head_dim / 2},
+                            {"qk_rope_head_dim", s.head_dim / 2},
+                            {"v_head_dim", s.head_dim / 2},
+                            {"first_k_dense_replace", 1},
+                            {"moe_intermediate_size", s.intermediate / 4},
+                            {"n_routed_experts", 8},
+                            {"num_experts_per_tok", 2},
+                            {"n_group", 4},
+                            {"topk_group", 2}}));
   }
   return models;
 }

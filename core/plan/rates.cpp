@@ -38,31 +38,36 @@ void add_adapters(std::vector<Work>& work, const char* kind, double rows, const 
   }
 }
 
+// Matrices in one module.
+double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
+
 // Experts differ in how many rows they get; their rate is that of the mean.
-double rows_of_expert(const Op& op, double rows) {
-  return rows * static_cast<double>(op.attributes.route.per_token) / static_cast<double>(op.modules.size());
+double rows_of_expert(const Graph& graph, const Op& op, double rows) {
+  double experts = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) experts += held(graph.module(op, i));
+  return rows * static_cast<double>(op.attributes.route.per_token) / experts;
 }
 
 void add_experts(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op, bool trained_only = false) {
-  const double each = rows_of_expert(op, rows);
+  const double each = rows_of_expert(graph, op, rows);
   double in = 0, out = 0, multiplied = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
     if (trained_only && !module.trained) continue;
     in = static_cast<double>(module.in), out = static_cast<double>(module.out);
-    multiplied += each;
+    multiplied += each * held(module);
   }
   work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
 }
 
 void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op) {
-  const double each = rows_of_expert(op, rows);
+  const double each = rows_of_expert(graph, op, rows);
   double width = 0, rank = 0, amount = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
     if (module.rank == 0) continue;
     width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
-    amount += 2 * each * width * rank;
+    amount += 2 * each * held(module) * width * rank;
   }
   work.push_back({kind, {each, width, rank}, amount});
 }
@@ -73,6 +78,7 @@ std::string kind_of(const Op& op) {
   if (op.attributes.softcap > 0) kind += " capped";
   const bool gated = op.kind == OpKind::glu || op.kind == OpKind::glu_backward;
   if (gated && op.attributes.gate == GateKind::gelu_tanh) kind += " gelu_tanh";
+  if (gated && op.attributes.gate == GateKind::clamped) kind += " clamped";
   const bool active = op.kind == OpKind::activation || op.kind == OpKind::activation_backward;
   if (active && op.attributes.activation == ActivationKind::gelu_tanh) kind += " gelu_tanh";
   return kind;

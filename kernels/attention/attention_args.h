@@ -5,10 +5,13 @@
 //   p_ij   = exp(s_ij − lse_i)      j ≤ i in i's own sequence; with a window w (Mistral): i − w < j ≤ i
 //   out_i  = Σ_j p_ij v_j
 //
+// A sink z (gpt-oss), one a head, takes its share of the softmax and adds nothing: lse_i is that of the scores and z.
+//
 //   d v_j  = Σ_i p_ij d out_i
 //   d s_ij = p_ij (d out_i · v_j − d out_i · out_i), with a cap times 1 − (s_ij / c)²
 //   d q_i  = scale Σ_j d s_ij k_j
 //   d k_j  = scale Σ_i d s_ij q_i
+//   d z   += −Σ_i exp(z − lse_i) d out_i · out_i
 //
 // Query head h reads key head h · kv_heads / heads; heads is a multiple of kv_heads. q, out, d_q: [tokens,
 // heads, head_dim]; k, v, d_k, d_v: [tokens, kv_heads, head_dim]; a stride is elements from token to token,
@@ -32,6 +35,7 @@ struct AttentionShape {
   int64_t tokens = 0, longest = 0;
   int64_t window = 0;  // tokens that a query looks back on, itself included; 0: all
   float softcap = 0;   // 0: none
+  const void* sinks = nullptr;  // [heads] of `type`, or null
 };
 
 struct AttentionForward {
@@ -68,6 +72,7 @@ struct AttentionBackward {
   void* d_v = nullptr;
   int64_t d_v_stride = 0;
   void* workspace = nullptr;
+  float* d_sinks = nullptr;  // [heads], added to; or null
 };
 
 int64_t attention_forward_cpu_workspace(const AttentionForward& args);

@@ -14,6 +14,7 @@ struct Setting {
   double spread = 1;  // of q: large ones make one key win
   int64_t window = 0;
   double softcap = 0;
+  bool sinks = false;
 
   int64_t tokens() const {
     int64_t sum = 0;
@@ -37,8 +38,17 @@ at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Setting& s)
   return score.masked_fill(hidden_of(q.size(1), s), -std::numeric_limits<double>::infinity());
 }
 
+// Where there is a sink, it stands behind the scores as a key without a value.
+at::Tensor with_sink(const at::Tensor& score, const at::Tensor& sinks) {
+  if (!sinks.defined()) return score;
+  return at::cat({score, sinks.view({-1, 1, 1}).expand({score.size(0), score.size(1), 1})}, 2);
+}
+
+at::Tensor sinks_of(const Tensors& in) { return in.count("sinks") ? in.at("sinks") : at::Tensor(); }
+
 // q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [heads, tokens], float64
-Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Setting& s) {
+Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& sinks,
+               const Setting& s) {
   std::vector<at::Tensor> outs, lses;
   int64_t begin = 0, group = s.heads / s.kv_heads;
   for (int64_t length : s.lengths) {
@@ -46,9 +56,10 @@ Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, co
       return x.narrow(0, begin, length).transpose(0, 1);
     };  // [heads, length, d]
     at::Tensor keys = part(k).repeat_interleave(group, 0), values = part(v).repeat_interleave(group, 0);
-    at::Tensor score = scores_of(part(q), keys, s);
-    outs.push_back(
-        at::bmm(at::softmax(score, 2), values).transpose(0, 1).reshape({length, s.heads * s.head_dim}));
+    at::Tensor score = with_sink(scores_of(part(q), keys, s), sinks);
+    outs.push_back(at::bmm(at::softmax(score, 2).narrow(2, 0, length), values)
+                       .transpose(0, 1)
+                       .reshape({length, s.heads * s.head_dim}));
     lses.push_back(at::logsumexp(score, {2}));
     begin += length;
   }
@@ -75,15 +86,19 @@ AttentionShape shape_of(Store type, const Setting& s, Pointers& p) {
           s.tokens(),
           *std::max_element(s.lengths.begin(), s.lengths.end()),
           s.window,
-          static_cast<float>(s.softcap)};
+          static_cast<float>(s.softcap),
+          s.sinks ? static_cast<const void*>(p["sinks"]) : nullptr};
 }
 
 std::vector<Operand> inputs(Store type, const Setting& s, const Layout& layout) {
   int64_t tokens = s.tokens(), narrow = s.kv_heads * s.head_dim;
-  return {input("cu_seqlens", Store::i32, offsets(s)),
-          laid(input("q", type, normal({tokens, s.heads * s.head_dim}, 1, s.spread)), layout),
-          laid(input("k", type, normal({tokens, narrow}, 2)), layout),
-          laid(input("v", type, normal({tokens, narrow}, 3)), layout)};
+  std::vector<Operand> operands{
+      input("cu_seqlens", Store::i32, offsets(s)),
+      laid(input("q", type, normal({tokens, s.heads * s.head_dim}, 1, s.spread)), layout),
+      laid(input("k", type, normal({tokens, narrow}, 2)), layout),
+      laid(input("v", type, normal({tokens, narrow}, 3)), layout)};
+  if (s.sinks) operands.push_back(input("sinks", type, normal({s.heads}, 5, 2)));
+  return operands;
 }
 
 std::string title(const char* direction, const Setting& s, const Layout& layout, Store type) {
@@ -104,10 +119,12 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
   operands.push_back(output("lse", Store::f32, {s.heads, s.tokens()},
                             {.roundings = 4, .sums = 4 * score, .reason = "scores in fp32"}));
   auto oracle = [=](const Tensors& in) {
-    Tensors out = attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v"), s), s);
+    Tensors out =
+        attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v"), s), sinks_of(in), s);
     out["lse.size"] = at::ones_like(out.at("lse"));
-    out["out.between"] =
-        attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s), heads_of(in.at("v").abs(), s), s).at("out");
+    out["out.between"] = attend(heads_of(in.at("q"), s), heads_of(in.at("k"), s),
+                                heads_of(in.at("v").abs(), s), sinks_of(in), s)
+                             .at("out");
     return out;
   };
   return make_case<AttentionForward>(
@@ -123,6 +140,7 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
 // by the rounding with which `out` arrived. "<name>.between": the terms themselves, p and d s.
 Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
   std::map<std::string, std::vector<at::Tensor>> parts;
+  at::Tensor sinks = at::zeros({s.heads}, at::kDouble), shares = at::zeros({s.heads}, at::kDouble);
   int64_t begin = 0, group = s.heads / s.kv_heads;
   for (int64_t length : s.lengths) {
     auto part = [&](const char* name) {
@@ -130,11 +148,18 @@ Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
       return x.size(0) == s.heads ? x : x.repeat_interleave(group, 0);
     };
     at::Tensor q = part("q"), k = part("k"), v = part("v"), d_out = part("d_out"), out = part("out");
-    at::Tensor score = scores_of(q, k, s), p = at::softmax(score, 2);
-    at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) +
-                       at::logsumexp(score, {2}, true).abs() + 8;
+    at::Tensor score = with_sink(scores_of(q, k, s), sinks_of(in)),
+               lse = at::logsumexp(score, {2}, true).abs();
+    at::Tensor p = at::softmax(score, 2).narrow(2, 0, length);
+    at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) + lse + 8;
     if (s.softcap != 0) units = units * 2 + 4 * s.softcap;  // that of p and of the cap's slope
     at::Tensor at_out = (d_out * out).abs().sum(2, true);
+    if (s.sinks) {  // Σ over the queries of the sink's share times d_out · out
+      const at::Tensor share = at::softmax(score, 2).narrow(2, length, 1);
+      const double exact = 8 + static_cast<double>(s.head_dim) + out_unit;
+      sinks = sinks + (share * at_out * (lse + sinks_of(in).abs().view({-1, 1, 1}) + exact)).sum({1, 2});
+      shares = shares + (share * at_out).sum({1, 2});
+    }
     at::Tensor d_p = at::bmm(d_out.abs(), v.abs().transpose(1, 2)) + at_out;
     at::Tensor d_s = p * d_p * s.scale(), reach = p * (units * d_p + out_unit * at_out) * s.scale();
     auto gather = [&](const at::Tensor& x) {  // [heads, length, d] → [length, kv_heads · d]
@@ -155,6 +180,8 @@ Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
   }
   Tensors sizes;
   for (const auto& [name, sequences] : parts) sizes[name] = at::cat(sequences, 0);
+  if (in.count("d_sinks"))
+    sizes["d_sinks.size"] = sinks + in.at("d_sinks").abs(), sizes["d_sinks.between"] = shares;
   return sizes;
 }
 
@@ -167,7 +194,8 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
     stored[operand.name] =
         operand.value.scalar_type() == at::kLong ? operand.value : operand.value.to(to).to(at::kDouble);
   }
-  Tensors forward = attend(heads_of(stored["q"], s), heads_of(stored["k"], s), heads_of(stored["v"], s), s);
+  Tensors forward = attend(heads_of(stored["q"], s), heads_of(stored["k"], s), heads_of(stored["v"], s),
+                           sinks_of(stored), s);
   operands.push_back(laid(input("out", type, forward.at("out")), layout));
   operands.push_back(input("lse", Store::f32, forward.at("lse")));
   operands.push_back(laid(input("d_out", type, normal({tokens, wide}, 4)), layout));
@@ -178,39 +206,48 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
   operands.push_back(laid(output("d_q", type, {tokens, wide}, grad), layout));
   operands.push_back(laid(output("d_k", type, {tokens, narrow}, grad), layout));
   operands.push_back(laid(output("d_v", type, {tokens, narrow}, grad), layout));
+  if (s.sinks)
+    operands.push_back(
+        in_out("d_sinks", Store::f32, normal({s.heads}, 8),
+               {.roundings = 1.01, .sums = 1, .reason = "what gradient_sizes counts", .between = 2.01}));
   double out_unit = type == Store::f32    ? 1
                     : type == Store::bf16 ? 0x1p16
                                           : 0x1p13;  // of its rounding, in 2⁻²⁴
   auto oracle = [=](const Tensors& in) {
     Forward function = [=](const Tensors& v) {
-      return attend(heads_of(v.at("q"), s), heads_of(v.at("k"), s), heads_of(v.at("v"), s), s);
+      return attend(heads_of(v.at("q"), s), heads_of(v.at("k"), s), heads_of(v.at("v"), s), sinks_of(v), s);
     };
-    Tensors grads = gradients(function, {{"q", in.at("q")}, {"k", in.at("k")}, {"v", in.at("v")}},
-                              {"q", "k", "v"}, {{"out", in.at("d_out")}});
+    Tensors values{{"q", in.at("q")}, {"k", in.at("k")}, {"v", in.at("v")}};
+    std::vector<std::string> wanted{"q", "k", "v"};
+    if (s.sinks) values["sinks"] = in.at("sinks"), wanted.push_back("sinks");
+    Tensors grads = gradients(function, values, wanted, {{"out", in.at("d_out")}});
     Tensors out{{"d_q", grads.at("q")}, {"d_k", grads.at("k")}, {"d_v", grads.at("v")}};
+    if (in.count("d_sinks")) out["d_sinks"] = in.at("d_sinks") + grads.at("sinks");
     for (const auto& [name, size] : gradient_sizes(in, s, out_unit)) out[name] = size;
     return out;
   };
   return make_case<AttentionBackward>("attention", title("backward ", s, layout, type), operands, oracle,
                                       [=](Pointers& p) {
-                                        return AttentionBackward{shape_of(type, s, p),
-                                                                 p["q"],
-                                                                 p.stride("q"),
-                                                                 p["k"],
-                                                                 p.stride("k"),
-                                                                 p["v"],
-                                                                 p.stride("v"),
-                                                                 p["out"],
-                                                                 p.stride("out"),
-                                                                 p["lse"],
-                                                                 p["d_out"],
-                                                                 p.stride("d_out"),
-                                                                 p["d_q"],
-                                                                 p.stride("d_q"),
-                                                                 p["d_k"],
-                                                                 p.stride("d_k"),
-                                                                 p["d_v"],
-                                                                 p.stride("d_v")};
+                                        AttentionBackward a{shape_of(type, s, p),
+                                                            p["q"],
+                                                            p.stride("q"),
+                                                            p["k"],
+                                                            p.stride("k"),
+                                                            p["v"],
+                                                            p.stride("v"),
+                                                            p["out"],
+                                                            p.stride("out"),
+                                                            p["lse"],
+                                                            p["d_out"],
+                                                            p.stride("d_out"),
+                                                            p["d_q"],
+                                                            p.stride("d_q"),
+                                                            p["d_k"],
+                                                            p.stride("d_k"),
+                                                            p["d_v"],
+                                                            p.stride("d_v")};
+                                        if (s.sinks) a.d_sinks = p["d_sinks"];
+                                        return a;
                                       });
 }
 
@@ -237,7 +274,11 @@ void add_attention_cases(std::vector<Case>& cases) {
                               {"window of 40 in 70", {70}, 1, 1, 6, 1, 40},
                               {"heads of 100", {3, 37}, 2, 1, 100, 2},
                               {"cap and window on heads of 200", {2, 36}, 1, 1, 200, 2, 20, 5},
-                              {"window and cap", {300, 12}, 4, 2, 24, 2, 50, 8}};
+                              {"window and cap", {300, 12}, 4, 2, 24, 2, 50, 8},
+                              {"sinks", {5, 1, 12}, 6, 2, 16, 1, 0, 0, true},
+                              {"sinks on heads of 100", {3, 37}, 2, 1, 100, 2, 0, 0, true},
+                              {"sinks and a window", {300, 12}, 4, 2, 24, 2, 50, 0, true},
+                              {"sinks and a window of 4", {20, 3}, 4, 2, 12, 1, 4, 0, true}};
   // As parts of a fused row lie: with gaps, and every row at 16 bytes.
   std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
   layouts.push_back({"aligned gaps", 16, 0});
@@ -254,6 +295,8 @@ void add_attention_cases(std::vector<Case>& cases) {
     add_alone(cases, forward);
     add_alone(cases, backward);
     cases.push_back(not_wanted(forward, "lse"));
+    const Setting sinks{"9,4 with sinks", {9, 4}, 4, 2, 16, 1, 0, 0, true};
+    cases.push_back(not_wanted(backward_case(type, sinks, kDense), "d_sinks"));
   }
 }
 

@@ -19,10 +19,11 @@ AttentionChoice choose_attention(const AttentionProblem& p, bool backward) {
   using enum AttentionKernel;
   const int64_t head_dim = round_up(p.head_dim, 8);  // as it is padded
   if (p.capability < 50) return {none, "LibTorch has no attention kernel below compute capability 5.0"};
-  if (p.softcap != 0 || (p.window > 0 && p.window < p.longest)) {
+  if (p.softcap != 0 || p.sinks || (p.window > 0 && p.window < p.longest)) {
     if (p.head_dim > kOwnAttentionHeadDim)
-      return {none, "forge's attention kernels for caps and windows have heads of at most 256"};
+      return {none, "forge's attention kernels for caps, sinks and windows have heads of at most 256"};
     if (p.softcap != 0) return {own, "LibTorch's kernels have no cap on the scores"};
+    if (p.sinks) return {own, "LibTorch's kernels have no sinks"};
     return {own, "forge calls LibTorch's kernels without a window"};
   }
   if (p.type == Element::bf16 && p.capability < 80) return {none, "bf16 needs compute capability 8.0"};

@@ -6,7 +6,7 @@
 //   choice.kernel == AttentionKernel::efficient;   choice.reason == "flash attention needs compute capability 8.0"
 //
 // flash: FlashAttention 2, 16-bit types, grouped queries. efficient: CUTLASS, every type, keys and values
-// repeated for each query head. own: attention_own.cuh, for a cap on the scores and for windows. cuDNN's is not
+// repeated for each query head. own: attention_own.cuh, for a cap on the scores, windows and sinks. cuDNN's is not
 // among them: its backward over packed sequences sizes an accumulator wrongly in 2.11 and writes outside it
 // (torch's own varlen.py does without it, too). All have the same lse, so a forward by one can have a backward
 // by another.
@@ -26,6 +26,7 @@ struct AttentionProblem {
   int64_t head_dim = 0, heads = 0, sequences = 0, tokens = 0;
   int64_t longest = 0, window = 0;  // a window that the longest sequence fits in hides nothing
   float softcap = 0;
+  bool sinks = false;
 };
 
 struct AttentionChoice {

@@ -113,6 +113,17 @@ FORGE_INLINE float softmax_row(float* score, int64_t begin, int64_t seen, bool f
   return keep;
 }
 
+// A row's numbers with its head's sink, if there is one. What the keys summed is to be multiplied by the result.
+template <class T>
+FORGE_INLINE float with_sink(const AttentionShape& s, int64_t head, float& largest, float& total) {
+  if (!s.sinks) return 1;
+  const float sink = to_float(static_cast<const T*>(s.sinks)[head]), now = std::max(largest, sink),
+              keep = std::exp(largest - now);
+  total = total * keep + std::exp(sink - now);
+  largest = now;
+  return keep;
+}
+
 void scores(const Rows& rows, const Keys& keys, AttentionScratch& t, int64_t d, float softcap, Ahead& ahead) {
   if (softcap == 0) return products(rows, keys, t.q, d, t.ld, t.keys_across, t.score, ahead);
   products(rows, keys, t.q, d, t.ld, t.keys_across, t.score, ahead,
@@ -156,7 +167,8 @@ void forward_rows(const AttentionForward& a, const AttentionTask& task, Attentio
   float* lse = a.lse ? a.lse + task.kv_head * rows.group * tokens + token : nullptr;
   rows.each([&](int64_t r, int64_t position, int64_t head) FORGE_LAMBDA {
     const int64_t i = position - rows.first;
-    store_row(sum + r * ld, d, 1.0f / total[r], out + i * a.out_stride + head * d);
+    const float keep = with_sink<T>(s, task.kv_head * rows.group + head, largest[r], total[r]);
+    store_row(sum + r * ld, d, keep / total[r], out + i * a.out_stride + head * d);
     if (lse) lse[head * tokens + i] = largest[r] + std::log(total[r]);
   });
 }
@@ -351,8 +363,29 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
                     d);
 }
 
+// d of one head's sink: tokens in their order, so that threads change nothing.
+template <class T>
+void sink_gradient(const AttentionBackward& a, int64_t head) {
+  const int64_t d = a.shape.head_dim, tokens = a.shape.cu_seqlens[a.shape.sequences];
+  const float sink = to_float(static_cast<const T*>(a.shape.sinks)[head]);
+  double total = 0;
+  for (int64_t token = 0; token < tokens; ++token) {
+    const T *out = at<T>(a.out, a.out_stride, token, head * d),
+            *d_out = at<T>(a.d_out, a.d_out_stride, token, head * d);
+    F dot = set(0);
+    for_lanes(
+        d, [&](int64_t i, int n) FORGE_LAMBDA { dot = fma(load_n(out + i, n), load_n(d_out + i, n), dot); });
+    total += std::exp(sink - a.lse[head * tokens + token]) * sum(dot);
+  }
+  a.d_sinks[head] -= static_cast<float>(total);
+}
+
 }  // namespace flash
 
+void attention_sink_gradient(const AttentionBackward& a, int64_t head) {
+  by_element(a.shape.type,
+             [&](auto element) FORGE_LAMBDA { flash::sink_gradient<decltype(element)>(a, head); });
+}
 void attention_forward_task(const AttentionForward& a, const AttentionTask& task, AttentionScratch t) {
   by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { flash::forward<decltype(element)>(a, task, t); });
 }
@@ -410,6 +443,11 @@ void attention_forward_cpu(const AttentionForward& args, CpuLevel level) {
 }
 void attention_backward_cpu(const AttentionBackward& args, CpuLevel level) {
   run(args, true, FORGE_PICK(level, attention_backward_task));
+  if (!args.shape.sinks || !args.d_sinks) return;
+  auto sink = FORGE_PICK(level, attention_sink_gradient);
+  parallel_ranges(args.shape.heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t head = begin; head < end; ++head) sink(args, head);
+  });
 }
 
 }  // namespace forge

@@ -13,10 +13,10 @@ namespace {
 
 AttentionKernel kernel_for(const AttentionShape& s, bool backward) {
   const cudaDeviceProp* device = at::cuda::getCurrentDeviceProperties();
-  const AttentionChoice choice = choose_attention(
-      {device->major * 10 + device->minor, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest, s.window,
-       s.softcap},
-      backward);
+  const AttentionChoice choice =
+      choose_attention({device->major * 10 + device->minor, s.type, s.head_dim, s.heads, s.sequences,
+                        s.tokens, s.longest, s.window, s.softcap, s.sinks != nullptr},
+                       backward);
   if (choice.kernel == AttentionKernel::none)
     throw Error(ErrorKind::environment, std::string("attention on ") + device->name + ": " + choice.reason);
   return choice.kernel;

@@ -63,6 +63,7 @@ void attention_forward_own(const AttentionForward& args, CudaStream stream) {
                                     read<T>(args.v, args.v_stride),
                                     written<T>(args.out, args.out_stride),
                                     args.lse,
+                                    static_cast<const T*>(s.sinks),
                                     numbers_of(s)};
     dispatch_head_dim(s.head_dim, [&](auto features) {
       constexpr int F = decltype(features)::value;
@@ -93,6 +94,9 @@ void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
       launch("attention_d_q", attention_d_q_kernel<T, F>, shape_of<F>(s, s.heads, 2), stream, a);
       launch("attention_d_kv", attention_d_kv_kernel<T, F>, shape_of<F>(s, s.kv_heads, 2), stream, a);
     });
+    if (s.sinks == nullptr || args.d_sinks == nullptr) return;
+    const AttentionSinksArgs<T> sinks{static_cast<const T*>(s.sinks), args.lse, a.delta, args.d_sinks, s.tokens};
+    launch("attention_d_sinks", attention_d_sinks_kernel<T>, LaunchShape{static_cast<unsigned>(s.heads), kSinkThreads}, stream, sinks);
   });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Attention that LibTorch's kernels do not know: with a cap on the scores or a window. Causal, packed, any GPU and type; products in
+// Attention that LibTorch's kernels do not know: with a cap on the scores, a window or sinks. Causal, packed, any GPU and type; products in
 // fp32 without tensor cores, so several times slower than flash attention where that would do. Results do not depend on timing.
 //
 // A block of four warps takes a few rows (blockIdx.x) of one head of a sequence (blockIdx.y): queries, or keys for their own
@@ -10,6 +10,7 @@
 //   forward    s, softmax online as in flash attention (Dao et al., 2022), out, lse
 //   d q        delta_i = d out_i · out_i; p from lse; d s; d q. Leaves delta behind
 //   d k, d v   rows are keys; queries of all heads that share them come in tiles
+//   d sinks    of lse and delta; a block takes a head
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
@@ -120,6 +121,7 @@ struct AttentionForwardArgs {
   Heads<const T> q, k, v;
   Heads<T> out;
   Global<float> lse;
+  Global<const T> sinks;  // [heads], or null
   AttentionNumbers numbers;
 };
 
@@ -167,8 +169,15 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp)
     }
     __syncthreads();
   }
+  // A sink is one more score, without a value.
+  const float sink = a.sinks != nullptr ? widen(static_cast<T>(a.sinks[head])) : nothing();
   for (int r = 0; r < kRows; ++r) {
     if (mine + r >= length) continue;
+    const float now = Maximum()(most[r], sink), shrink = expf(most[r] - now);
+    most[r] = now;
+    total[r] = total[r] * shrink + expf(sink - now);
+#pragma unroll
+    for (int c = 0; c < kFeatures; ++c) sums[r][c] *= shrink;
     store_own<kFeatures>(a.out, begin + mine + r, head, n.head_dim, sums[r], __fdividef(1.0f, total[r]));
     if (lane == 0 && a.lse != nullptr) a.lse[head * n.tokens + begin + mine + r] = most[r] + logf(total[r]);
   }
@@ -301,6 +310,28 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_kv_kernel(
     store_own<kFeatures>(a.d_k, begin + mine + r, kv_head, n.head_dim, d_k[r], 1.0f);
     store_own<kFeatures>(a.d_v, begin + mine + r, kv_head, n.head_dim, d_v[r], 1.0f);
   }
+}
+
+template <class T>
+struct AttentionSinksArgs {
+  Global<const T> sinks;
+  Global<const float> lse, delta;  // [heads, tokens]
+  Global<float> d_sinks;
+  int64_t tokens;
+};
+
+constexpr int kSinkThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kSinkThreads) attention_d_sinks_kernel(AttentionSinksArgs<T> a) {
+  FORGE_SHARED(float, scratch, 32);
+  const int64_t head = blockIdx.x;
+  const float sink = widen(static_cast<T>(a.sinks[head]));
+  float sum = 0;
+  for (int64_t token = threadIdx.x; token < a.tokens; token += kSinkThreads)
+    sum += expf(sink - a.lse[head * a.tokens + token]) * a.delta[head * a.tokens + token];
+  sum = reduce_block(sum, 0.0f, Sum(), scratch);
+  if (threadIdx.x == 0) a.d_sinks[head] -= sum;
 }
 
 }  // namespace forge

@@ -2,7 +2,7 @@
 // Attention of one new token a sequence over the keys and values of its earlier ones, which lie in pages of a cache.
 //
 //   out_s = Σ_j p_j v_j,  p = softmax(scale · q_s · k_j) over the last `window` of s's lengths[s] tokens (0: over all)
-//   with softcap c > 0: softmax(c tanh(scale · q_s · k_j / c))
+//   with softcap c > 0: softmax(c tanh(scale · q_s · k_j / c)); with sinks as attention_args.h says
 //
 // A page holds kCachePage tokens of one layer: keys [kv_heads, head_dim, kCachePage], so that scores are made of whole vectors of
 // tokens, and values [kv_heads, kCachePage, head_dim]. Page p begins at keys + p · page_stride. A sequence's pages are listed in
@@ -43,6 +43,7 @@ struct CachedAttention {
   CacheShape shape;
   int64_t sequences = 0, heads = 0, window = 0;
   float scale = 1, softcap = 0;
+  const void* sinks = nullptr;       // [heads] of the shape's type, or null
   const int32_t* lengths = nullptr;  // [sequences] tokens in the cache, the query's own among them
   const void* q = nullptr;           // [sequences, heads · head_dim]
   int64_t q_stride = 0;

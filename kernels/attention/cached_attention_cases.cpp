@@ -13,6 +13,7 @@ struct Setting {
   int64_t heads, kv_heads, head_dim;
   int64_t window = 0;
   double softcap = 0;
+  bool sinks = false;
 
   int64_t sequences() const { return static_cast<int64_t>(lengths.size()); }
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
@@ -53,7 +54,7 @@ CacheShape shape_of(Store type, const Setting& s, Pointers& p) {
   return {element(type), s.kv_heads, s.head_dim, s.page_values(), p["pages"], s.columns()};
 }
 
-at::Tensor attend(const Setting& s, const at::Tensor& q, const at::Tensor& cache) {
+at::Tensor attend(const Setting& s, const at::Tensor& q, const at::Tensor& cache, const at::Tensor& sinks) {
   at::Tensor table = page_table(s), out = at::empty({s.sequences(), s.heads * s.head_dim}, at::kDouble);
   const int64_t group = s.heads / s.kv_heads;
   for (int64_t i = 0; i < s.sequences(); ++i) {
@@ -66,15 +67,20 @@ at::Tensor attend(const Setting& s, const at::Tensor& q, const at::Tensor& cache
       keys = keys.transpose(1, 2).reshape({-1, s.head_dim}).slice(0, begin, length);
       at::Tensor score = at::mv(keys, q[i].narrow(0, head * s.head_dim, s.head_dim)) * s.scale();
       if (s.softcap > 0) score = at::tanh(score / s.softcap) * s.softcap;
-      out[i].narrow(0, head * s.head_dim, s.head_dim)
-          .copy_(at::mv(values.slice(0, begin, length).t(), at::softmax(score, 0)));
+      if (s.sinks) score = at::cat({score, sinks.narrow(0, head, 1)});
+      out[i]
+          .narrow(0, head * s.head_dim, s.head_dim)
+          .copy_(
+              at::mv(values.slice(0, begin, length).t(), at::softmax(score, 0).narrow(0, 0, length - begin)));
     }
   }
   return out;
 }
 
 Case attention_case(Store type, const Setting& s, const Layout& layout) {
-  auto oracle = [=](const Tensors& in) { return Tensors{{"out", attend(s, in.at("q"), in.at("cache"))}}; };
+  auto oracle = [=](const Tensors& in) {
+    return Tensors{{"out", attend(s, in.at("q"), in.at("cache"), s.sinks ? in.at("sinks") : at::Tensor())}};
+  };
   std::vector<Operand> operands{
       input("pages", Store::i32, page_table(s)),
       input("lengths", Store::i32, at::tensor(at::ArrayRef<int64_t>(s.lengths), at::kLong)),
@@ -83,10 +89,12 @@ Case attention_case(Store type, const Setting& s, const Layout& layout) {
       laid(output("out", type, {s.sequences(), s.heads * s.head_dim},
                   {.roundings = 1, .sums = 60, .reason = "scores, exponentials and sums in fp32"}),
            layout)};
+  if (s.sinks) operands.push_back(input("sinks", type, normal({s.heads}, 5, 2)));
   return make_case<CachedAttention>(
       "cached attention", s.name + " " + layout.name + " " + name_of(type), operands, oracle, [=](Pointers& p) {
         CachedAttention a{shape_of(type, s, p), s.sequences(), s.heads, s.window};
         a.scale = static_cast<float>(s.scale()), a.softcap = static_cast<float>(s.softcap);
+        if (s.sinks) a.sinks = p["sinks"];
         a.lengths = p["lengths"];
         a.q = p["q"], a.q_stride = p.stride("q");
         a.keys = p["cache"];
@@ -139,12 +147,13 @@ void add_cached_attention_cases(std::vector<Case>& cases) {
                               {"grouped", {90, 3}, 9, 3, 64},
                               {"odd head", {70, 128}, 2, 1, 5},
                               {"window", {40, 150, 300, 64}, 4, 2, 16, 70},
-                              {"soft cap", {33, 129}, 2, 2, 24, 0, 2.5}};
+                              {"soft cap", {33, 129}, 2, 2, 24, 0, 2.5},
+                              {"sinks", {1, 65, 200}, 4, 2, 16, 70, 0, true}};
   for (Store type : kFloats)
     for (const Setting& s : settings)
       for (const Layout& layout : kLayouts) {
         cases.push_back(attention_case(type, s, layout));
-        if (s.window == 0 && s.softcap == 0) cases.push_back(store_case(type, s, layout));
+        if (s.window == 0 && s.softcap == 0 && !s.sinks) cases.push_back(store_case(type, s, layout));
       }
 }
 

@@ -70,6 +70,12 @@ void page(const CachedAttention& a, const float* q, const T* keys, const T* valu
   });
 }
 
+// What a sink adds to a total of weights e^(s − largest). Where it is far above all scores this is ∞, and the keys' shares nothing.
+template <class T>
+float of_sink(const CachedAttention& a, int64_t head, float largest) {
+  return a.sinks ? std::exp(to_float(static_cast<const T*>(a.sinks)[head]) - largest) : 0;
+}
+
 template <class T>
 void head_of_sequence(const CachedAttention& a, int64_t sequence, int64_t kv_head, float* scratch) {
   const CacheShape& s = a.shape;
@@ -94,10 +100,12 @@ void head_of_sequence(const CachedAttention& a, int64_t sequence, int64_t kv_hea
            last, scores, sums + head * d, largest[head], total[head]);
   }
   T* out = static_cast<T*>(a.out) + sequence * a.out_stride + kv_head * group * d;
-  for (int64_t head = 0; head < group; ++head)
+  for (int64_t head = 0; head < group; ++head) {
+    const float factor = 1 / (total[head] + of_sink<T>(a, kv_head * group + head, largest[head]));
     for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA {
-      store_n(out + head * d + i, load_n(sums + head * d + i, n) * set(1 / total[head]), n);
+      store_n(out + head * d + i, load_n(sums + head * d + i, n) * set(factor), n);
     });
+  }
 }
 
 }  // namespace cached

@@ -47,10 +47,12 @@ DeviceOps cpu_ops() {
   set<expert_rows_cpu, ExpertRows>(ops);
   set<gate_rows_backward_cpu, GateRowsBackward>(ops);
   set<gate_rows_cpu, GateRows>(ops);
+  set<latent_heads_cpu, LatentHeads>(ops);
   set<regroup_heads_cpu, RegroupHeads>(ops);
   set<scale_rows_cpu, ScaleRows>(ops);
   set<product_cpu, Gemm>(ops, product_cpu_workspace);
   set<sum_columns_cpu, SumColumns>(ops);
+  set<trim_heads_cpu, TrimHeads>(ops);
   set_level<activation_backward_cpu, ActivationBackward>(ops);
   set_level<activation_forward_cpu, ActivationForward>(ops);
   set_level<layer_norm_backward_cpu, LayerNormBackward>(ops);
@@ -61,6 +63,8 @@ DeviceOps cpu_ops() {
   set_level<attention_forward_cpu, AttentionForward>(ops, attention_forward_cpu_workspace);
   set_level<cache_store_cpu, CacheStore>(ops);
   set_level<cached_attention_cpu, CachedAttention>(ops, cached_attention_cpu_workspace);
+  set_level<clamped_glu_backward_cpu, ClampedGluBackward>(ops);
+  set_level<clamped_glu_forward_cpu, ClampedGluForward>(ops);
   set_level<dora_backward_cpu, DoraBackward>(ops);
   set_level<dora_forward_cpu, DoraForward>(ops);
   set_level<embedding_backward_cpu, EmbeddingBackward>(ops);

@@ -23,6 +23,7 @@
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/experts_args.h"
+#include "kernels/latent/latent_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
@@ -50,11 +51,14 @@ struct DeviceOp {
 template <class... Args>
 struct DeviceTable : DeviceOp<Args>... {};
 using DeviceOps =
-    DeviceTable<ActivationBackward, ActivationForward, AddRows, AdamW8bitUpdate, AdamWUpdate, AttentionBackward, AttentionForward, CachedAttention, CacheStore,
-                ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward, DoraRatio, EmbeddingBackward,
-                EmbeddingForward, ExpertCombine, ExpertCombineBackward, ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GateRows,
-                GateRowsBackward, Gemm, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward, LoraForward,
-                RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows, SumColumns, SwigluBackward, SwigluForward>;
+    DeviceTable<ActivationBackward, ActivationForward, AddRows, AdamW8bitUpdate, AdamWUpdate,
+                AttentionBackward, AttentionForward, CachedAttention, CacheStore, ClampedGluBackward,
+                ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward,
+                DoraRatio, EmbeddingBackward, EmbeddingForward, ExpertCombine, ExpertCombineBackward,
+                ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GateRows, GateRowsBackward, Gemm,
+                LatentHeads, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward,
+                LoraForward, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows,
+                SumColumns, SwigluBackward, SwigluForward, TrimHeads>;
 
 // Owned by the device that made it.
 struct Event {

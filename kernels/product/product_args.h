@@ -25,6 +25,7 @@ struct RowProduct {
   void* y = nullptr;           // [rows, out]
   int64_t y_stride = 0;
   void* workspace = nullptr;
+  bool across = false;  // w is [in, out] without gaps
 };
 
 int64_t row_product_cpu_workspace(const RowProduct& args);

@@ -102,7 +102,39 @@ void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int6
   block<T, T, Y>(a, row, rows, first, count, w);
 }
 
+// The same of a w that lies [in, out]: sums over vectors of its columns, k by k. Rows of x share what is read of w.
+template <int R, class T, class Y>
+FORGE_INLINE void across_rows(const RowProduct& a, int64_t row, int64_t column, int n) {
+  const T *x = static_cast<const T*>(a.x) + row * a.x_stride, *w = static_cast<const T*>(a.w) + column;
+  const F added = a.bias ? load_n(static_cast<const T*>(a.bias) + column, n) : set(0);
+  F total[R];
+  for (F& each : total) each = set(0);
+  for (int64_t k = 0; k < a.in; ++k) {
+    const F of_w = load_n(w + k * a.out, n);
+    for (int r = 0; r < R; ++r) total[r] = fma(set(to_float(x[r * a.x_stride + k])), of_w, total[r]);
+  }
+  for (int r = 0; r < R; ++r)
+    store_n(static_cast<Y*>(a.y) + (row + r) * a.y_stride + column, total[r] + added, n);
+}
+
+template <class T, class Y>
+void across(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count) {
+  for_lanes(count, [&](int64_t i, int n) FORGE_LAMBDA {
+    int64_t r = row;
+    for (; r + kRows <= row + rows; r += kRows) across_rows<kRows, T, Y>(a, r, first + i, n);
+    for (; r < row + rows; ++r) across_rows<1, T, Y>(a, r, first + i, n);
+  });
+}
+
 }  // namespace rowwise
+
+void row_product_across(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count) {
+  by_element(a.type, [&](auto element) FORGE_LAMBDA {
+    using T = decltype(element);
+    a.result == Element::f32 ? rowwise::across<T, float>(a, row, rows, first, count)
+                             : rowwise::across<T, T>(a, row, rows, first, count);
+  });
+}
 
 void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count,
                          float* wide) {
@@ -141,11 +173,24 @@ int64_t columns_at_once(const RowProduct& a) { return std::min(at_once(kColumnBy
 }  // namespace
 
 int64_t row_product_cpu_workspace(const RowProduct& args) {
-  if (args.type == Element::f32) return 0;
+  if (args.type == Element::f32 || args.across) return 0;
   return 64 + task_threads() * columns_at_once(args) * args.in * 4;
 }
 
+namespace {
+
+void across(const RowProduct& args, CpuLevel level) {
+  constexpr int64_t kColumns = 64;  // whole cache lines, and enough blocks for all threads
+  auto columns = FORGE_PICK(level, row_product_across);
+  parallel_tasks((args.out + kColumns - 1) / kColumns, [&](int64_t block, int64_t) {
+    columns(args, 0, args.rows, block * kColumns, std::min(kColumns, args.out - block * kColumns));
+  });
+}
+
+}  // namespace
+
 void row_product_cpu(const RowProduct& args, CpuLevel level) {
+  if (args.across) return across(args, level);
   auto columns = FORGE_PICK_PAIRS(level, row_product_columns);
   if (args.out == 0) return;
   const int64_t rows = at_once(kRowBytes, args.in, 256), wide = columns_at_once(args),

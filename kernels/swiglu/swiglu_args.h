@@ -47,7 +47,37 @@ struct SwigluBackward {
   int64_t y_stride = 0;
 };
 
+// gpt-oss's, of pairs: columns 2i are gates, 2i + 1 what they let through. With g = min(gate, limit), u = min(max(up, −limit), limit)
+// and s = σ(alpha g), and no gradient where a limit holds:
+//
+//   y      = (u + 1) g s
+//   d gate = d y (u + 1) s (1 + alpha g (1 − s))
+//   d up   = d y g s
+struct ClampedGluForward {
+  Element type = Element::f32;
+  int64_t rows = 0, width = 0;  // of y
+  float limit = 0, alpha = 1;
+  const void* pairs = nullptr;  // [rows, 2 width]
+  int64_t pairs_stride = 0;
+  void* y = nullptr;
+  int64_t y_stride = 0;
+};
+
+struct ClampedGluBackward {
+  Element type = Element::f32;
+  int64_t rows = 0, width = 0;
+  float limit = 0, alpha = 1;
+  const void* d_y = nullptr;
+  int64_t d_y_stride = 0;
+  void* pairs = nullptr;  // in: pairs; out: their gradients
+  int64_t pairs_stride = 0;
+  void* y = nullptr;  // the forward's result again; may be d_y; or null
+  int64_t y_stride = 0;
+};
+
 void swiglu_forward_cpu(const SwigluForward& args, CpuLevel level = cpu_level());
 void swiglu_backward_cpu(const SwigluBackward& args, CpuLevel level = cpu_level());
+void clamped_glu_forward_cpu(const ClampedGluForward& args, CpuLevel level = cpu_level());
+void clamped_glu_backward_cpu(const ClampedGluBackward& args, CpuLevel level = cpu_level());
 
 }  // namespace forge

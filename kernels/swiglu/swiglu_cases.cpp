@@ -108,9 +108,103 @@ void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& c
   cases.push_back(c);
 }
 
+// ---- pairs ----
+
+at::Tensor clamped(const at::Tensor& pairs, double limit, double alpha) {
+  const at::Tensor both = pairs.unflatten(1, {-1, 2});
+  const at::Tensor gate = both.select(2, 0).clamp_max(limit), up = both.select(2, 1).clamp(-limit, limit);
+  return (up + 1) * gate * at::sigmoid(alpha * gate);
+}
+
+constexpr double kLimit = 1.75,
+                 kAlpha = 1.702;  // numbers of every type beside which values lie on both sides
+const Tolerance kPairs{.roundings = 1.01, .sums = 24, .reason = "one rounding; a sigmoid and a few products"};
+
+// None so near a limit that a finite difference would reach over it.
+at::Tensor pairs_of(int64_t rows, int64_t width) {
+  const at::Tensor pairs = normal({rows, 2 * width}, 1, 2);
+  return at::where((pairs.abs() - kLimit).abs() < 0.05, pairs * 1.25, pairs);
+}
+
+std::string pairs_title(const char* what, int64_t rows, int64_t width, const Layout& layout, Store type) {
+  return std::string(what) + " " + std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name +
+         " " + name_of(type);
+}
+
+Case pairs_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
+  return make_case<ClampedGluForward>(
+      "swiglu", pairs_title("pairs forward", rows, width, layout, type),
+      {laid(input("pairs", type, pairs_of(rows, width)), layout),
+       laid(output("y", type, {rows, width}, kPairs), layout)},
+      [](const Tensors& in) {
+        const at::Tensor y = clamped(in.at("pairs"), kLimit, kAlpha);
+        return Tensors{{"y", y}, {"y.size", at::full_like(y, kLimit * (kLimit + 1))}};
+      },
+      [=](Pointers& p) {
+        return ClampedGluForward{element(type),
+                                 rows,
+                                 width,
+                                 static_cast<float>(kLimit),
+                                 static_cast<float>(kAlpha),
+                                 p["pairs"],
+                                 p.stride("pairs"),
+                                 p["y"],
+                                 p.stride("y")};
+      });
+}
+
+Case pairs_backward_case(Store type, int64_t rows, int64_t width, const Layout& layout, bool with_y) {
+  std::vector<Operand> operands{laid(input("d_y", type, normal({rows, width}, 3)), layout),
+                                laid(in_out("pairs", type, pairs_of(rows, width), kPairs), layout)};
+  if (with_y) operands.push_back(laid(output("y", type, {rows, width}, kPairs), layout));
+  return make_case<ClampedGluBackward>(
+      "swiglu", pairs_title(with_y ? "pairs backward y" : "pairs backward", rows, width, layout, type),
+      operands,
+      [=](const Tensors& in) {
+        const Forward forward = [](const Tensors& v) {
+          return Tensors{{"y", clamped(v.at("pairs"), kLimit, kAlpha)}};
+        };
+        Tensors out = gradients(forward, {{"pairs", in.at("pairs")}}, {"pairs"}, {{"y", in.at("d_y")}});
+        out["y"] = forward(in).at("y");
+        out["pairs.size"] = in.at("d_y").abs().repeat_interleave(2, 1) * (kLimit * (kLimit + 1));
+        out["y.size"] = at::full_like(out["y"], kLimit * (kLimit + 1));
+        return out;
+      },
+      [=](Pointers& p) {
+        ClampedGluBackward a{element(type),
+                             rows,
+                             width,
+                             static_cast<float>(kLimit),
+                             static_cast<float>(kAlpha),
+                             p["d_y"],
+                             p.stride("d_y"),
+                             p["pairs"],
+                             p.stride("pairs")};
+        if (with_y) a.y = p["y"], a.y_stride = p.stride("y");
+        return a;
+      });
+}
+
+void add_pairs_cases(std::vector<Case>& cases) {
+  const int64_t shapes[][2] = {{1, 1}, {3, 7}, {9, 64}, {5, 161}, {0, 5}};
+  for (Store type : kFloats) {
+    for (auto [rows, width] : shapes)
+      for (const Layout& layout : kLayouts) {
+        cases.push_back(pairs_case(type, rows, width, layout));
+        for (const bool with_y : {false, true})
+          cases.push_back(pairs_backward_case(type, rows, width, layout, with_y));
+      }
+    add_alone(cases, pairs_case(type, 5, 48, kDense));
+    add_alone(cases, pairs_backward_case(type, 5, 48, kDense, true));
+    cases.push_back(over(pairs_backward_case(type, 5, 48, kDense, true), "y", "d_y"));
+  }
+  cases.push_back(pairs_case(Store::f32, kPastGrid, 1, kDense));
+}
+
 }  // namespace
 
 void add_swiglu_cases(std::vector<Case>& cases) {
+  add_pairs_cases(cases);
   const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 16}, {5, 33}, {9, 130}, {1, 1536}, {0, 5}};
   for (Store type : kFloats)
     for (GateFunction function : {GateFunction::silu, GateFunction::gelu_tanh}) {

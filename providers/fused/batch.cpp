@@ -22,22 +22,23 @@ RopeTables in_fp32(const RopeTables& angles) {
 
 StepBatch BatchMemory::load(const BatchTensors& batch) {
   rope_ = in_fp32(batch.rope), window_rope_ = in_fp32(batch.window_rope);
-  StepBatch step{.sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
-                 .ids = batch.token_ids.const_data_ptr<int64_t>(),
-                 .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
-                 .cu_seqlens = batch.cu_seqlens.data(),
-                 .position_ids = batch.position_ids.defined() ? batch.position_ids.const_data_ptr<int64_t>() : nullptr,
-                 .cosine = rope_.cos.const_data_ptr<float>(),
-                 .sine = rope_.sin.const_data_ptr<float>(),
-                 .window_cosine = window_rope_.cos.defined() ? window_rope_.cos.const_data_ptr<float>() : nullptr,
-                 .window_sine = window_rope_.sin.defined() ? window_rope_.sin.const_data_ptr<float>() : nullptr,
-                 .rotary_dim = 2 * rope_.cos.size(1),
-                 .dropout = batch.training,
-                 .seed = batch.rows.seed,
-                 .step = batch.rows.step,
-                 .example = batch.rows.example.data(),
-                 .position = batch.rows.position.data(),
-                 .expert_keys = &expert_keys_};
+  StepBatch step{
+      .sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
+      .ids = batch.token_ids.const_data_ptr<int64_t>(),
+      .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
+      .cu_seqlens = batch.cu_seqlens.data(),
+      .position_ids = batch.position_ids.defined() ? batch.position_ids.const_data_ptr<int64_t>() : nullptr,
+      .cosine = rope_.cos.const_data_ptr<float>(),
+      .sine = rope_.sin.const_data_ptr<float>(),
+      .window_cosine = window_rope_.cos.defined() ? window_rope_.cos.const_data_ptr<float>() : nullptr,
+      .window_sine = window_rope_.sin.defined() ? window_rope_.sin.const_data_ptr<float>() : nullptr,
+      .rotary_dim = 2 * rope_.cos.size(1),
+      .dropout = batch.training,
+      .seed = batch.rows.seed,
+      .step = batch.rows.step,
+      .example = batch.rows.example.data(),
+      .position = batch.rows.position.data(),
+      .expert_ends = &expert_ends_};
   for (int64_t i = 0; i < step.sequences; ++i)
     step.longest = std::max<int64_t>(step.longest, step.cu_seqlens[i + 1] - step.cu_seqlens[i]);
   if (device_.separate()) load_separate(batch, step);
@@ -58,6 +59,14 @@ void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   step.example = rows_.as<int64_t>();
   step.position = reinterpret_cast<const int32_t*>(rows_.as() + examples);
   step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + examples + positions);
+}
+
+const float* BatchMemory::on_device(const std::vector<float>& numbers) {
+  if (!device_.separate()) return numbers.data();
+  const auto bytes = static_cast<int64_t>(bytes_of(numbers));
+  if (numbers_.bytes() < bytes) numbers_.reset(), numbers_ = DeviceBlock(device_, bytes, "batch");
+  device_.write(numbers_.as(), numbers.data(), bytes);
+  return numbers_.as<float>();
 }
 
 }  // namespace forge

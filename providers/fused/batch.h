@@ -2,8 +2,10 @@
 // The micro-batch as the kernels read it, in the device's memory.
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <vector>
 
+#include "core/graph/graph.h"
 #include "core/model/batch_tensors.h"
 #include "kernels/device/device.h"
 #include "providers/fused/kv_cache.h"
@@ -20,11 +22,8 @@ struct CachePlaces {
   std::vector<int32_t> lengths;               // by row of pages: a sequence that begins, or one more token of one that goes on
 };
 
-// The keys of dropout of one expert_linear's rows.
-struct ExpertRowKeys {
-  std::vector<int64_t> example;
-  std::vector<int32_t> position;
-};
+// Where experts' rows end, by the value that holds it: on the host, of a device whose memory it cannot read.
+using ExpertEnds = std::map<ValueId, std::vector<int32_t>>;
 
 struct StepBatch {
   int64_t sequences = 0, longest = 0;         // tokens of the longest sequence
@@ -41,7 +40,7 @@ struct StepBatch {
   const int64_t* example = nullptr;      // [tokens]
   const int32_t* position = nullptr;     // [tokens]
   const CachePlaces* cache = nullptr;    // decoding
-  ExpertRowKeys* expert_keys = nullptr;  // room for those of rows that tokens were copied to
+  ExpertEnds* expert_ends = nullptr;     // those that this micro-batch's routers have made
   const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none
 };
 
@@ -52,14 +51,16 @@ class BatchMemory {
   StepBatch load(const BatchTensors& batch);
   // Lets go of what was the batch's own, so that it is gone before the next one is made.
   void release() { rope_ = window_rope_ = {}; }
+  // Numbers where the device reads them, until they are others.
+  const float* on_device(const std::vector<float>& numbers);
 
  private:
   void load_separate(const BatchTensors& batch, StepBatch& step);
 
   ComputeDevice& device_;
   RopeTables rope_, window_rope_;
-  DeviceBlock rows_;
-  ExpertRowKeys expert_keys_;
+  DeviceBlock rows_, numbers_;
+  ExpertEnds expert_ends_;
 };
 
 }  // namespace forge

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/model/forward.h"
+#include "providers/fused/fused_plan.h"
 #include "providers/fused/products.h"
 
 namespace forge::fused {
@@ -27,8 +28,9 @@ struct Range {
 };
 template <class Visit>
 void each_expert(const FusedRun& r, ValueId ends_id, Visit visit) {
-  const int32_t* ends = numbers(r, ends_id);
-  for (size_t expert = 0; expert < r.op.modules.size(); ++expert) {
+  const int32_t* ends = r.device.separate() ? r.batch.expert_ends->at(ends_id).data() : numbers(r, ends_id);
+  const auto experts = static_cast<size_t>(r.m.width(ends_id));
+  for (size_t expert = 0; expert < experts; ++expert) {
     const int64_t begin = expert == 0 ? 0 : ends[expert - 1], count = ends[expert] - begin;
     if (count > 0) visit(Range{expert, begin, count});
   }
@@ -38,53 +40,102 @@ Part part_of(const FusedRun& r, const ExpertsOf& rows, const Range& range) {
   return {rows.data + range.begin * rows.width * r.bytes(), rows.width, rows.width};
 }
 
-LoraGroup adapter_of(const FusedRun& r, const Range& range, const Part& x, const Part& y, ValueId sums) {
-  const FusedModule& m = r.module(range.expert);
+bool joined(const FusedRun& r) { return r.use().experts > 0; }
+const ModuleUse& use_of(const FusedRun& r, size_t expert) { return r.use(joined(r) ? 0 : expert); }
+
+// What an expert has of its own, or of the op's one module. B of a joined one is the module's: see `factor_of`.
+FusedModule module_of(const FusedRun& r, size_t expert) {
+  if (!joined(r)) return r.module(expert);
+  FusedModule m = r.module();
+  const ModuleUse& use = r.use();
+  const auto number = static_cast<int64_t>(expert);
+  const auto later = [&](const void* from, int64_t elements) {
+    return from ? static_cast<const char*>(from) + number * elements * r.bytes() : nullptr;
+  };
+  const auto gradient = [&](float* from, int64_t elements) {
+    return from ? from + number * elements : nullptr;
+  };
+  m.bias = later(m.bias, use.out), m.a = later(m.a, use.rank * use.in);
+  m.d_weight = gradient(m.d_weight, use.in * use.out), m.d_bias = gradient(m.d_bias, use.out),
+  m.d_a = gradient(m.d_a, use.rank * use.in);
+  return m;
+}
+
+// B [out, rank] of one expert, where the experts' columns of a joined one take turns.
+const void* factor_of(const FusedRun& r, const ExpertSpace& space, const FusedModule& m, size_t expert) {
+  if (!joined(r)) return m.b;
+  const ModuleUse& use = r.use();
+  void* own = static_cast<char*>(r.workspace) + space.b;
+  r.device.run(CopyRows{.element_bytes = r.bytes(),
+                        .rows = use.out * use.rank,
+                        .width = 1,
+                        .x = static_cast<const char*>(m.b) + static_cast<int64_t>(expert) * r.bytes(),
+                        .x_stride = use.experts,
+                        .y = own,
+                        .y_stride = 1});
+  return own;
+}
+
+LoraGroup adapter_of(const FusedRun& r, const ExpertSpace& space, const Range& range, const Part& x,
+                     const Part& y, ValueId sums) {
+  const FusedModule m = module_of(r, range.expert);
   FORGE_CHECK(!m.magnitude, "DoRA of an expert");
+  char* const workspace = static_cast<char*>(r.workspace);
   LoraGroup g{.type = r.type(),
               .tokens = range.count,
               .width = x.width,
-              .rank = r.use(range.expert).rank,
+              .rank = use_of(r, range.expert).rank,
               .members = 1};
   g.scale = m.scale;
   g.x = x.data, g.x_stride = x.stride, g.a = m.a;
   g.s = r.m.numbers(sums) + range.begin * (r.m.width(sums) / r.op.attributes.route.per_token);
-  g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
+  if (r.device.separate()) g.s_type = r.type();
+  g.member[0] = {
+      .out = y.width, .b = factor_of(r, space, m, range.expert), .y = y.data, .y_stride = y.stride};
   if (r.batch.dropout && m.dropout > 0)
-    g.dropout = dropout_of(r, m, r.batch.expert_keys->example.data() + range.begin, r.batch.expert_keys->position.data() + range.begin);
+    g.dropout = dropout_of(r, m, reinterpret_cast<const int64_t*>(workspace + space.examples) + range.begin,
+                           reinterpret_cast<const int32_t*>(workspace + space.positions) + range.begin);
   return g;
 }
 
-// Each row's keys of dropout are its token's.
-void place_keys(const FusedRun& r, ValueId order) {
-  bool drops = false;
-  for (size_t expert = 0; expert < r.op.modules.size(); ++expert) drops |= r.module(expert).dropout > 0;
-  if (!r.batch.dropout || !drops) return;
-  const int64_t per_token = r.op.attributes.route.per_token;
-  const int32_t* places = numbers(r, order);
-  ExpertRowKeys& keys = *r.batch.expert_keys;
-  keys.example.resize(static_cast<size_t>(r.m.tokens * per_token)), keys.position.resize(keys.example.size());
-  for (int64_t slot = 0; slot < r.m.tokens * per_token; ++slot) {
-    const auto row = static_cast<size_t>(places[slot]);
-    keys.example[row] = r.batch.example[slot / per_token],
-    keys.position[row] = r.batch.position[slot / per_token];
-  }
+// Each row's keys of dropout are its token's: moved as the rows are, 4 B at a time.
+void place_keys(const FusedRun& r, const ExpertSpace& space, ValueId order) {
+  if (!r.batch.dropout || space.examples == space.positions) return;
+  const auto move = [&](const void* of_tokens, int64_t to, int64_t width) {
+    r.device.run(ExpertRows{.type = Element::f32,
+                            .tokens = r.m.tokens,
+                            .per_token = r.op.attributes.route.per_token,
+                            .width = width,
+                            .places = numbers(r, order),
+                            .x = const_cast<void*>(of_tokens),
+                            .x_stride = width,
+                            .rows = static_cast<char*>(r.workspace) + to});
+  };
+  move(r.batch.example, space.examples, 2);
+  move(r.batch.position, space.positions, 1);
 }
 
 }  // namespace
 
 void route(const FusedRun& r) {
-  FORGE_CHECK(r.op.modules.empty(), "a correction of the router's scores");
+  FORGE_CHECK(r.op.modules.empty() || r.module().held == r.type(),
+              "a correction in another type than the scores' logits");
   r.device.run(ExpertRoute{.type = r.type(),
                            .rule = rule_of(r.op.attributes.route),
                            .tokens = r.m.tokens,
                            .experts = r.m.width(r.in(0)),
                            .logits = r.m.data(r.in(0)),
                            .logits_stride = r.m.stride(r.in(0)),
+                           .correction = r.op.modules.empty() ? nullptr : r.module().weight,
                            .weights = r.m.numbers(r.out(0)),
                            .places = numbers(r, r.out(1)),
                            .ends = numbers(r, r.out(2)),
                            .probability = r.op.out.size() > 3 ? r.m.numbers(r.out(3)) : nullptr});
+  if (!r.device.separate()) return;
+  // How many rows each expert has decides what is queued next, so the host waits for it: once a layer.
+  std::vector<int32_t>& ends = (*r.batch.expert_ends)[r.out(2)];
+  ends.resize(static_cast<size_t>(r.m.width(r.out(2))));
+  r.device.read(ends.data(), r.m.data(r.out(2)), static_cast<int64_t>(ends.size() * sizeof(int32_t)));
 }
 
 void route_backward(const FusedRun& r) {
@@ -174,12 +225,14 @@ void gate_rows_backward(const FusedRun& r) {
 
 void expert_linear(const FusedRun& r) {
   const ExpertsOf x = rows_of(r, r.in(0)), y = rows_of(r, r.out(0));
-  place_keys(r, r.in(2));
+  const ExpertSpace space = expert_space(r.m.graph, r.op, r.m.capacity);
+  place_keys(r, space, r.in(2));
   each_expert(r, r.in(1), [&](const Range& range) {
     const Part from = part_of(r, x, range), to = part_of(r, y, range);
-    product(r, range.count, to, from, base(r, range.expert), r.module(range.expert).bias);
-    if (r.use(range.expert).rank > 0)
-      r.device.run(LoraForward{adapter_of(r, range, from, to, r.out(1)), r.workspace});
+    product(r, range.count, to, from, base(r, range.expert), module_of(r, range.expert).bias);
+    if (use_of(r, range.expert).rank > 0)
+      r.device.run(LoraForward{adapter_of(r, space, range, from, to, r.out(1)),
+                               static_cast<char*>(r.workspace) + space.adapter});
   });
 }
 
@@ -194,25 +247,39 @@ void expert_input_gradient(const FusedRun& r) {
 void expert_weight_gradient(const FusedRun& r) {
   const ExpertsOf d_y = rows_of(r, r.in(0)), x = rows_of(r, r.in(1));
   each_expert(r, r.in(2), [&](const Range& range) {
-    if (float* gradient = r.module(range.expert).d_weight)
-      weight_gradient(r, range.count, gradient, part_of(r, d_y, range), part_of(r, x, range));
+    const FusedModule m = module_of(r, range.expert);
+    const Part of_y = part_of(r, d_y, range), of_x = part_of(r, x, range);
+    if (m.d_bias)
+      r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
+    if (!m.d_weight) return;
+    joined(r) ? weight_gradient(r, range.count, m.d_weight, of_x, of_y)
+              : weight_gradient(r, range.count, m.d_weight, of_y, of_x);
   });
 }
 
 void expert_adapter_gradient(const FusedRun& r) {
   const ExpertsOf d_y = rows_of(r, r.in(0)), x = rows_of(r, r.in(1));
-  place_keys(r, r.in(4));
+  const ExpertSpace space = expert_space(r.m.graph, r.op, r.m.capacity);
+  place_keys(r, space, r.in(4));
   each_expert(r, r.in(3), [&](const Range& range) {
-    if (r.use(range.expert).rank == 0) return;
-    LoraBackward args{adapter_of(r, range, part_of(r, x, range), part_of(r, d_y, range), r.in(2))};
-    args.group.member[0].d_b = r.module(range.expert).d_b;
-    args.d_a = r.module(range.expert).d_a;
+    if (use_of(r, range.expert).rank == 0) return;
+    const FusedModule m = module_of(r, range.expert);
+    LoraBackward args{adapter_of(r, space, range, part_of(r, x, range), part_of(r, d_y, range), r.in(2))};
+    args.group.member[0].d_b = m.d_b;
+    args.d_a = m.d_a;
     if (!r.op.out.empty()) {
       const Part d_x = part_of(r, rows_of(r, r.out(0)), range);
       args.d_x = d_x.data, args.d_x_stride = d_x.stride;
     }
-    args.workspace = r.workspace;
+    args.workspace = static_cast<char*>(r.workspace) + space.adapter;
+    if (!joined(r)) return r.device.run(args);
+    const ModuleUse& use = r.use();
+    const int64_t elements = use.out * use.rank;
+    float* own = args.group.member[0].d_b =
+        reinterpret_cast<float*>(static_cast<char*>(r.workspace) + space.d_b);
+    r.device.clear(own, 4 * elements);
     r.device.run(args);
+    r.device.run(AddRows{Element::f32, elements, 1, own, 1, m.d_b + range.expert, use.experts});
   });
 }
 

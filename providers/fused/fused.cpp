@@ -37,13 +37,13 @@ class FusedProvider : public StepProvider {
     c10::NoGradGuard no_grad;
     StepMemory& m = keep ? training_ : evaluation_;
     begin(m, batch);
-    balance_ = {};
+    balance_.clear();
     const size_t head = head_of(m.graph);
     for (size_t i = 0; i < head; ++i) {
       run(m, i);
       const Op& op = m.graph.ops[i];
       if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
-      if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(m, op);
+      if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(device_, m, op);
     }
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};
@@ -58,7 +58,7 @@ class FusedProvider : public StepProvider {
   double balance(double factor) override {
     if (balance_.rows == 0) return 0;
     const double loss = balance_.loss(factor);
-    batch_.balance_slope = balance_.slope.data();
+    batch_.balance_slope = batch_memory_.on_device(balance_.slope);
     return loss;
   }
 

@@ -49,6 +49,12 @@ StepSizes of_experts(const Op& op, StepSizes sizes) {
   return sizes;
 }
 
+bool any_of(const Graph& graph, const Op& op, bool (*is)(const ModuleUse&)) {
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    if (is(graph.module(op, i))) return true;
+  return false;
+}
+
 int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
   const Attributes& a = op.attributes;
   int64_t floats = 0;
@@ -101,7 +107,8 @@ int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
   const int64_t keys = shape.cuda ? 16 * shape.micro_batch_tokens : 0;  // of dropout, and where sequences begin
-  return 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
+  const int64_t slopes = shape.cuda && shape.spec.router_loss > 0 ? 4 * shape.spec.num_experts : 0;
+  return slopes + 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
 
 // The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
@@ -191,11 +198,30 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
 
 }  // namespace
 
+ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  const ModuleUse& joined = graph.module(op);
+  const int64_t factor = joined.experts > 0 ? joined.out * joined.rank : 0,
+                rows = sizes.tokens * op.attributes.route.per_token;
+  const bool drops = any_of(graph, op, [](const ModuleUse& module) { return module.dropout; });
+  ExpertSpace space;
+  const auto take = [&](int64_t bytes) {
+    const int64_t begin = space.bytes;
+    space.bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    return begin;
+  };
+  space.examples = take(drops ? 8 * rows : 0), space.positions = take(drops ? 4 * rows : 0);
+  space.b = take(sizes.compute_bytes * factor), space.d_b = take(4 * factor);
+  space.adapter =
+      take(adapter_workspace(graph, op, of_experts(op, sizes), op.kind == OpKind::expert_adapter_gradient));
+  return space;
+}
+
 namespace {
 
 int64_t own_attention_workspace(const Op& op, const StepSizes& sizes) {
   const Attributes& a = op.attributes;
   AttentionBackward args{.shape = {.heads = a.heads, .tokens = sizes.tokens, .window = a.window}};
+  if (!op.modules.empty()) args.shape.sinks = &op;  // which ones changes no bytes
   args.shape.softcap = static_cast<float>(a.softcap);
   return attention_backward_cuda_workspace(args);
 }
@@ -213,6 +239,9 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
     case OpKind::linear:
     case OpKind::adapter_gradient:
       return adapter_workspace(graph, op, sizes, op.kind == OpKind::adapter_gradient);
+    case OpKind::expert_linear:
+    case OpKind::expert_adapter_gradient:
+      return expert_space(graph, op, sizes).bytes;
     case OpKind::head:
     case OpKind::evaluate:
       return head_workspace(graph, op, sizes);
@@ -239,7 +268,7 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
       return adapter_workspace(graph, op, sizes, true);
     case OpKind::expert_linear:
     case OpKind::expert_adapter_gradient:
-      return adapter_workspace(graph, op, of_experts(op, sizes), op.kind == OpKind::expert_adapter_gradient);
+      return expert_space(graph, op, sizes).bytes;
     case OpKind::expert_weight_gradient:
     case OpKind::linear_weight_gradient:
     case OpKind::adapter_sums_gradient:
@@ -262,14 +291,16 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
 
 static AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
   const ModelSpec& spec = shape.spec;
-  return {.capability = shape.capability,
-          .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
-          .head_dim = spec.head_dim,
-          .heads = spec.num_heads,
-          .tokens = shape.micro_batch_tokens,
-          .longest = shape.longest_sequence,
-          .window = window,
-          .softcap = static_cast<float>(softcap)};
+  return {
+      .capability = shape.capability,
+      .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
+      .head_dim = spec.head_dim,
+      .heads = spec.num_heads,
+      .tokens = shape.micro_batch_tokens,
+      .longest = shape.longest_sequence,
+      .window = window,
+      .softcap = static_cast<float>(softcap),
+      .sinks = spec.attention_sinks};
 }
 
 Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
@@ -290,21 +321,18 @@ Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes
 
 // Why it cannot run an op of the forward list; empty: it can.
 static std::string fused_fault(const ActivationShape& shape, const Op& op) {
-  const auto joined = [&] { return shape.forward->module(op).kind == ModuleKind::experts; };
   const auto adapted = [&] { return op.out.size() > 1; };
   switch (op.kind) {
     case OpKind::latent_heads:
     case OpKind::trim_heads:
-      return "it has no kernels for latent attention";
+      return shape.cuda ? "it has no GPU kernels for latent attention" : "";
     case OpKind::attention:
-      return op.modules.empty() ? "" : "it has no kernels for sinks of attention";
+      return shape.cuda && !op.modules.empty() ? "it has no GPU kernels for sinks of attention" : "";
     case OpKind::glu:
-      return op.attributes.gate == GateKind::clamped ? "it has no kernels for clamped gates" : "";
+      return shape.cuda && op.attributes.gate == GateKind::clamped ? "it has no GPU kernels for clamped gates" : "";
     case OpKind::route:
-      if (shape.cuda) return "it has no GPU kernels for experts: routing, dispatch, expert products and their sums";
-      return op.modules.empty() ? "" : "it corrects no router's scores";
+      return shape.cuda ? "it has no GPU kernels for experts: routing, dispatch, expert products and their sums" : "";
     case OpKind::expert_linear:
-      if (joined()) return "it has no kernels for experts in one tensor";
       return shape.adapter.use_dora && adapted() ? "it has no DoRA of experts" : "";
     default:
       return "";

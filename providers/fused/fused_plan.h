@@ -15,6 +15,15 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
 // nf4's, fp4's and the dynamic map's numbers, which the engine holds where weights are in blocks.
 constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256);
 
+// Where an op over experts' rows with adapters keeps things in its workspace, in bytes from its beginning: the keys of its rows' dropout,
+// and B and d B of one expert of a tensor in which the experts' columns take turns.
+struct ExpertSpace {
+  int64_t examples = 0, positions = 0, b = 0, d_b = 0;
+  int64_t adapter = 0;  // what kernels/lora needs
+  int64_t bytes = 0;
+};
+ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& sizes);
+
 // The bytes that the kernels of an op need beside its values.
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 

@@ -77,7 +77,9 @@ class Lister {
         return add("embedding_atomic", e_ * elements(op_.in[0]));
       // fused_faults refuses these on a GPU.
       case OpKind::latent_heads:
+      case OpKind::latent_heads_backward:
       case OpKind::trim_heads:
+      case OpKind::trim_heads_backward:
       case OpKind::gate_rows:
       case OpKind::gate_rows_backward:
       case OpKind::route:

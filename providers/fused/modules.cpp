@@ -70,7 +70,8 @@ FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound
   refresh();
   int64_t largest = 0;
   for (size_t i = 0; i < modules.size(); ++i)
-    if (modules[i].kind == ModuleKind::linear && converts(modules_[i]))
+    if ((modules[i].kind == ModuleKind::linear || modules[i].kind == ModuleKind::experts) &&
+        converts(modules_[i]))
       largest = std::max(largest, modules[i].in * modules[i].out);
   converted_ = DeviceBlock(device, largest * bytes_of(type), "weight conversion");
 }
@@ -78,6 +79,15 @@ FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound
 void FusedModules::refresh() {
   modules_.clear();
   for (const BoundModule& b : bound_) modules_.push_back(read(b, books_.as<float>()));
+}
+
+const void* FusedModules::expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in,
+                                                 int64_t out) {
+  FORGE_CHECK(module.weight, "experts in one tensor that lies in blocks");
+  const void* own = static_cast<const char*>(module.weight) + expert * in * out * bytes_of(module.held);
+  if (!converts(module)) return own;
+  device_.run(ConvertElements{module.held, type_, in * out, own, converted_.as()});
+  return converted_.as();
 }
 
 const void* FusedModules::in_compute_type(const FusedModule& module, int64_t in, int64_t out) {

@@ -32,6 +32,8 @@ class FusedModules {
   const FusedModule& operator[](int32_t module) const { return modules_[static_cast<size_t>(module)]; }
   // A linear layer's weight in the compute type. [out, in] One that is held otherwise is valid until the next one is asked for.
   const void* in_compute_type(const FusedModule& module, int64_t in, int64_t out);
+  // One of the experts that a weight [experts, in, out] holds. [in, out]
+  const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
   bool converts(const FusedModule& module) const { return !module.weight || module.held != type_; }
 
  private:

@@ -211,6 +211,12 @@ void rope(const FusedRun& r) {
   turn(r.out(1), a.kv_heads, 0);
 }
 
+const void* sinks_of(const FusedRun& r) {
+  if (r.op.modules.empty()) return nullptr;
+  FORGE_CHECK(r.module().held == r.type(), "sinks in another type than they are computed in");
+  return r.module().weight;
+}
+
 // What forward and backward of attention read.
 template <class Args>
 Args attention_args(const FusedRun& r, ValueId out, ValueId lse) {
@@ -231,6 +237,7 @@ Args attention_args(const FusedRun& r, ValueId out, ValueId lse) {
   args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
   args.out = r.m.data(out), args.out_stride = r.m.stride(out);
   args.lse = r.m.numbers(lse);
+  args.shape.sinks = sinks_of(r);
   args.workspace = r.workspace;
   return args;
 }
@@ -249,6 +256,7 @@ void cached_attention(const FusedRun& r) {
   const Attributes& a = r.op.attributes;
   CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window};
   args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
+  args.sinks = sinks_of(r);
   args.lengths = places.lengths.data();
   args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
   args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
@@ -271,7 +279,47 @@ void attention_backward(const FusedRun& r) {
   args.d_q = r.m.data(r.out(0)), args.d_q_stride = r.m.stride(r.out(0));
   args.d_k = r.m.data(r.out(1)), args.d_k_stride = r.m.stride(r.out(1));
   args.d_v = r.m.data(r.out(2)), args.d_v_stride = r.m.stride(r.out(2));
+  if (!r.op.modules.empty()) args.d_sinks = r.module().d_weight;
   r.device.run(args);
+}
+
+// And back.
+void latent_heads(const FusedRun& r) {
+  const Attributes& a = r.op.attributes;
+  const bool back = r.op.kind == OpKind::latent_heads_backward;
+  const std::vector<ValueId>& apart = back ? r.op.out : r.op.in;
+  const ValueId all = back ? r.in(0) : r.out(0);
+  r.device.run(LatentHeads{.type = r.type(),
+                           .rows = r.m.rows(all),
+                           .heads = a.heads,
+                           .head_dim = a.head_dim,
+                           .rope_dim = a.rope_dim,
+                           .value_dim = a.value_dim,
+                           .back = back,
+                           .q = r.m.data(apart[0]),
+                           .q_stride = r.m.stride(apart[0]),
+                           .kv = r.m.data(apart[1]),
+                           .kv_stride = r.m.stride(apart[1]),
+                           .key = r.m.data(apart[2]),
+                           .key_stride = r.m.stride(apart[2]),
+                           .all = r.m.data(all),
+                           .all_stride = r.m.stride(all)});
+}
+
+void trim_heads(const FusedRun& r) {
+  const Attributes& a = r.op.attributes;
+  const bool back = r.op.kind == OpKind::trim_heads_backward;
+  const ValueId whole = back ? r.out(0) : r.in(0), trimmed = back ? r.in(0) : r.out(0);
+  r.device.run(TrimHeads{.element_bytes = r.bytes(),
+                         .rows = r.m.rows(whole),
+                         .heads = a.heads,
+                         .head_dim = a.head_dim,
+                         .value_dim = a.value_dim,
+                         .back = back,
+                         .x = r.m.data(whole),
+                         .x_stride = r.m.stride(whole),
+                         .y = r.m.data(trimmed),
+                         .y_stride = r.m.stride(trimmed)});
 }
 
 // ---- activations ----
@@ -310,13 +358,38 @@ Args gate_args(const FusedRun& r, ValueId gate, ValueId up) {
   return args;
 }
 
+template <class Args>
+Args pairs_args(const FusedRun& r, ValueId pairs) {
+  Args args{.type = r.type()};
+  args.rows = r.m.rows(pairs), args.width = r.m.width(pairs) / 2;
+  args.limit = static_cast<float>(r.op.attributes.gate_limit),
+  args.alpha = static_cast<float>(r.op.attributes.gate_alpha);
+  args.pairs = r.m.data(pairs), args.pairs_stride = r.m.stride(pairs);
+  return args;
+}
+
+void clamped_glu(const FusedRun& r) {
+  auto args = pairs_args<ClampedGluForward>(r, r.in(0));
+  args.y = r.m.data(r.out(0)), args.y_stride = r.m.stride(r.out(0));
+  r.device.run(args);
+}
+
+void clamped_glu_backward(const FusedRun& r) {
+  auto args = pairs_args<ClampedGluBackward>(r, r.in(1));
+  args.d_y = r.m.data(r.in(0)), args.d_y_stride = r.m.stride(r.in(0));
+  if (r.op.out.size() > 1) args.y = r.m.data(r.out(1)), args.y_stride = r.m.stride(r.out(1));
+  r.device.run(args);
+}
+
 void glu(const FusedRun& r) {
+  if (r.op.attributes.gate == GateKind::clamped) return clamped_glu(r);
   auto args = gate_args<SwigluForward>(r, r.in(0), r.in(1));
   args.y = r.m.data(r.out(0)), args.y_stride = r.m.stride(r.out(0));
   r.device.run(args);
 }
 
 void glu_backward(const FusedRun& r) {
+  if (r.op.attributes.gate == GateKind::clamped) return clamped_glu_backward(r);
   auto args = gate_args<SwigluBackward>(r, r.in(1), r.in(2));
   args.d_y = r.m.data(r.in(0)), args.d_y_stride = r.m.stride(r.in(0));
   if (r.op.out.size() > 2) args.y = r.m.data(r.out(2)), args.y_stride = r.m.stride(r.out(2));
@@ -369,9 +442,13 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
     case OpKind::evaluate:
     case OpKind::gradient_norm:
     case OpKind::update:
-    case OpKind::latent_heads:
-    case OpKind::trim_heads:
       break;
+    case OpKind::latent_heads:
+    case OpKind::latent_heads_backward:
+      return latent_heads(r);
+    case OpKind::trim_heads:
+    case OpKind::trim_heads_backward:
+      return trim_heads(r);
     case OpKind::gate_rows:
       return fused::gate_rows(r);
     case OpKind::gate_rows_backward:

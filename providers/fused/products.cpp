@@ -7,6 +7,11 @@
 namespace forge::fused {
 
 Weight base(const FusedRun& r, size_t i) {
+  if (r.use().experts > 0) {
+    const ModuleUse& use = r.use();
+    return {r.modules.expert_in_compute_type(r.module(), static_cast<int64_t>(i), use.in, use.out), use.out,
+            use.out, /*across=*/true};
+  }
   const FusedModule& module = r.module(i);
   const int64_t in = r.use(i).in, out = r.use(i).out;
   return {r.modules.in_compute_type(module, in, out), out, r.modules.converts(module) ? in : module.stride};
@@ -17,8 +22,9 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
   // In fp32 a text's bits do not depend on its neighbours': that holds for whole prompts on our tiles, not on MKL's.
   const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_pay(r.type());
   if (const CachePlaces* cache = r.batch.cache; cache && !(cache->begins && whole_prompts)) {
-    FORGE_CHECK(weight.stride == x.width, "decoding with gaps between a weight's rows");
+    FORGE_CHECK(weight.stride == (weight.across ? weight.rows : x.width), "decoding with gaps between a weight's rows");
     RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
+    args.across = weight.across;
     args.y = y.data, args.y_stride = y.stride;
     return row_product(r.device, args, *cache->scratch);
   }
@@ -28,7 +34,7 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
                     .n = weight.rows,
                     .k = x.width,
                     .a = {x.data, x.stride},
-                    .b = {weight.data, weight.stride, /*transposed=*/true},
+                    .b = {weight.data, weight.stride, /*transposed=*/!weight.across},
                     .out_type = r.type(),
                     .out = y.data,
                     .out_stride = y.stride,
@@ -42,7 +48,7 @@ void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part
                     .n = d_x.width,
                     .k = weight.rows,
                     .a = {d_y.data, d_y.stride},
-                    .b = {weight.data, weight.stride},
+                    .b = {weight.data, weight.stride, weight.across},
                     .out_type = r.type(),
                     .out = d_x.data,
                     .out_stride = d_x.stride,

@@ -4,13 +4,14 @@
 
 namespace forge::fused {
 
-// A weight [rows, in] in the compute type.
+// A weight [rows, in] in the compute type; `across`: it lies [in, rows].
 struct Weight {
   const void* data = nullptr;
   int64_t rows = 0, stride = 0;
+  bool across = false;
 };
 
-// That of one of the op's modules. Valid until the next one, where it is converted.
+// That of one of the op's modules, or of an expert of its one module. Valid until the next one, where it is converted.
 Weight base(const FusedRun& r, size_t module);
 // y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and
 // they are taken for prompts in 16 bits alone.

@@ -81,7 +81,8 @@ AdapterConfig lora(double dropout) {
 
 TEST_CASE("a fused step allocates the planned arena at first and nothing afterwards") {
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
-  const char* variant = GENERATE(static_cast<const char*>(nullptr), "mixtral-balanced", "qwen2-moe");
+  const char* variant =
+      GENERATE(static_cast<const char*>(nullptr), "mixtral-balanced", "qwen2-moe", "gpt-oss", "deepseek-v3");
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(0), lora(0.1)}) {
     Fixture fixture(adapter, checkpointing, variant);
     const AllocatorStats before = allocator_stats();

@@ -70,7 +70,8 @@ std::vector<Setting> settings() {
 // Of mixtures of experts: a shared one, layers without, a loss that balances them.
 std::vector<Setting> expert_settings() {
   std::vector<Setting> list;
-  for (const char* variant : {"mixtral-balanced", "qwen2-moe", "qwen3-moe-sparse"}) {
+  for (const char* variant : {"mixtral-balanced", "qwen2-moe", "qwen3-moe-sparse", "gpt-oss-balanced",
+                              "deepseek-v2-groups", "deepseek-v3"}) {
     list.push_back({"full", {}, false, variant});
     list.push_back({"lora", lora(), false, variant});
   }
@@ -84,6 +85,18 @@ std::vector<Setting> expert_settings() {
   whole.target_modules = {"gate"};
   whole.modules_to_save = {"experts.0.up_proj", "experts.4.down_proj"};
   list.push_back({"lora of the router, experts trained whole", whole, false, "qwen3-moe"});
+  AdapterConfig joined = lora();  // of experts in one tensor
+  joined.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  list.push_back({"lora of joined experts", joined, false, "gpt-oss"});
+  joined.target_modules.clear();
+  joined.target_parameters = {"mlp.experts.down_proj"};
+  list.push_back({"lora of one joined matrix", joined, false, "gpt-oss-balanced"});
+  AdapterConfig latent = lora(0.2);
+  latent.target_modules = {"kv_b_proj", "o_proj", "kv_a_proj_with_mqa"};
+  list.push_back({"lora of latent attention", latent, false, "deepseek-v3-halves"});
+  latent.target_modules = {"q_a_proj"};
+  latent.modules_to_save = {"kv_a_layernorm"};
+  list.push_back({"lora of a latent, its norm trained whole", latent, false, "deepseek-v3"});
   return list;
 }
 

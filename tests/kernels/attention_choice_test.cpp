@@ -43,7 +43,7 @@ TEST_CASE("an attention kernel is chosen by GPU, type and size") {
   }
 }
 
-TEST_CASE("a window or a cap is our own kernels'") {
+TEST_CASE("a window, a cap or sinks are our own kernels'") {
   AttentionProblem p{.capability = 90, .type = Element::bf16, .head_dim = 128, .heads = 32, .sequences = 1, .tokens = 800};
   p.longest = 500, p.window = 500;
   CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);
@@ -53,6 +53,9 @@ TEST_CASE("a window or a cap is our own kernels'") {
   p.window = 0, p.softcap = 50;
   CHECK(choose_attention(p, false).kernel == AttentionKernel::own);
   CHECK_THAT(choose_attention(p, false).reason, Contains("cap"));
+  p.softcap = 0, p.sinks = true;
+  CHECK(choose_attention(p, true).kernel == AttentionKernel::own);
+  CHECK_THAT(choose_attention(p, true).reason, Contains("sinks"));
   p.capability = 61, p.head_dim = 256;
   CHECK(choose_attention(p, true).kernel == AttentionKernel::own);
   p.head_dim = 257;

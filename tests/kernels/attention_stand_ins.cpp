@@ -191,8 +191,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
 Backend backend_of(const char* name, AttentionKernel kernel) {
   auto refusal = [=](const auto& a) -> std::string {
     const AttentionShape& s = a.shape;
-    const AttentionChoice choice = choose_attention(
-        {90, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest, s.window, s.softcap}, true);
+    const AttentionChoice choice = choose_attention({90, s.type, s.head_dim, s.heads, s.sequences, s.tokens,
+                                                     s.longest, s.window, s.softcap, s.sinks != nullptr},
+                                                    true);
     if (choice.kernel == AttentionKernel::none || choice.kernel == AttentionKernel::own) return choice.reason;
     const bool flash_only = kernel == AttentionKernel::flash && a.shape.type == Element::f32;
     return flash_only ? "flash attention has no fp32" : "";

@@ -1,16 +1,17 @@
 // The CPU versions as backends, one for each level of instructions that this machine has.
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/experts_args.h"
+#include "kernels/latent/latent_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/gemm_tiles.h"
 #include "kernels/product/product_args.h"
-#include "kernels/activation/activation_args.h"
-#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
@@ -79,6 +80,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<ExpertCombine>(expert_combine_cpu);
   cpu.add<ExpertCombineBackward>(expert_combine_backward_cpu);
   cpu.add<GateRows>(gate_rows_cpu);
+  cpu.add<LatentHeads>(latent_heads_cpu);
+  cpu.add<TrimHeads>(trim_heads_cpu);
   cpu.add<GateRowsBackward>(gate_rows_backward_cpu);
   cpu.add<CopyRows>(copy_rows_cpu);
   cpu.add<AddRows>(add_rows_cpu);
@@ -95,6 +98,8 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<Sampling>([=](const Sampling& a) { sampling_cpu(a, level); }, sampling_cpu_workspace);
   cpu.add<SwigluForward>([=](const SwigluForward& a) { swiglu_forward_cpu(a, level); });
   cpu.add<SwigluBackward>([=](const SwigluBackward& a) { swiglu_backward_cpu(a, level); });
+  cpu.add<ClampedGluForward>([=](const ClampedGluForward& a) { clamped_glu_forward_cpu(a, level); });
+  cpu.add<ClampedGluBackward>([=](const ClampedGluBackward& a) { clamped_glu_backward_cpu(a, level); });
   return cpu;
 }
 

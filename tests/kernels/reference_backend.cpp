@@ -126,6 +126,19 @@ void swiglu_forward(const SwigluForward& a) {
                     matrix(a.up, a.rows, a.width, a.up_stride, a.type), a.function));
 }
 
+void pairs_forward(const ClampedGluForward& a) {
+  matrix(a.y, a.rows, a.width, a.y_stride, a.type)
+      .copy_(clamped_swiglu(matrix(a.pairs, a.rows, 2 * a.width, a.pairs_stride, a.type), a.limit, a.alpha));
+}
+
+void pairs_backward(const ClampedGluBackward& a) {
+  at::Tensor pairs = leaf(matrix(a.pairs, a.rows, 2 * a.width, a.pairs_stride, a.type));
+  at::Tensor y = clamped_swiglu(pairs, a.limit, a.alpha);
+  auto grads = backward(y, {pairs}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
+  pairs.detach().copy_(grads[0]);
+  if (a.y) matrix(a.y, a.rows, a.width, a.y_stride, a.type).copy_(y.detach());
+}
+
 void swiglu_backward(const SwigluBackward& a) {
   at::Tensor gate = leaf(matrix(a.gate, a.rows, a.width, a.gate_stride, a.type));
   at::Tensor up = leaf(matrix(a.up, a.rows, a.width, a.up_stride, a.type));
@@ -158,7 +171,9 @@ std::vector<int32_t> offsets_of(const AttentionShape& s) {
 }
 
 AttentionRule rule_of(const AttentionShape& s) {
-  return {.scale = s.scale, .softcap = s.softcap, .window = s.window};
+  AttentionRule rule{.scale = s.scale, .softcap = s.softcap, .window = s.window};
+  if (s.sinks) rule.sinks = leaf(vector(s.sinks, s.heads, scalar_of(s.type)));
+  return rule;
 }
 
 void attend(const AttentionForward& a) {
@@ -177,8 +192,12 @@ void attend_backward(const AttentionBackward& a) {
   at::Tensor q = leaf(heads_of(a.q, tokens, s.heads, s.head_dim, a.q_stride, s.type));
   at::Tensor k = leaf(heads_of(a.k, tokens, s.kv_heads, s.head_dim, a.k_stride, s.type));
   at::Tensor v = leaf(heads_of(a.v, tokens, s.kv_heads, s.head_dim, a.v_stride, s.type));
-  auto grads = backward(packed_attention(q, k, v, offsets_of(s), rule_of(s)), {q, k, v},
+  const AttentionRule rule = rule_of(s);
+  std::vector<at::Tensor> leaves{q, k, v};
+  if (s.sinks) leaves.push_back(rule.sinks);
+  auto grads = backward(packed_attention(q, k, v, offsets_of(s), rule), leaves,
                         matrix(a.d_out, tokens, s.heads * s.head_dim, a.d_out_stride, s.type));
+  if (a.d_sinks) vector(a.d_sinks, s.heads, at::kFloat).add_(grads[3]);
   heads_of(a.d_q, tokens, s.heads, s.head_dim, a.d_q_stride, s.type).copy_(grads[0]);
   heads_of(a.d_k, tokens, s.kv_heads, s.head_dim, a.d_k_stride, s.type).copy_(grads[1]);
   heads_of(a.d_v, tokens, s.kv_heads, s.head_dim, a.d_v_stride, s.type).copy_(grads[2]);
@@ -367,10 +386,18 @@ Backend reference_backend() {
   add(activation_backward);
   add(swiglu_forward);
   add(swiglu_backward);
+  const auto narrow_pairs = [](const auto& a) -> std::string {
+    return a.type == Element::f32 ? "" : "in 16 bits the reference rounds every step of pairs";
+  };
+  add(pairs_forward, {.refusal = narrow_pairs});
+  add(pairs_backward, {.refusal = narrow_pairs});
   add(turn);
   const auto rounds_scores = [](const auto& a) -> std::string {
-    const bool narrow = a.shape.softcap != 0 && a.shape.type != Element::f32;
-    return narrow ? "in 16 bits the reference rounds scores on both sides of a cap, as transformers does" : "";
+    if (a.shape.type == Element::f32) return "";
+    if (a.shape.sinks) return "in 16 bits the reference rounds scores beside sinks, as transformers does";
+    return a.shape.softcap != 0
+               ? "in 16 bits the reference rounds scores on both sides of a cap, as transformers does"
+               : "";
   };
   add(attend, {.refusal = rounds_scores, .without = {"lse"}});
   add(attend_backward, {.refusal = rounds_scores});

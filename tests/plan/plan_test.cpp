@@ -100,7 +100,7 @@ TEST_CASE("the first provider that can do a job computes it, and one that cannot
   other.model.attention_softcap = 50;  // as Gemma 2 has it
   CHECK(make_plan(other).provider_name() == "fused");
   other.model.head_dim = 264;
-  const std::string why = "forge's attention kernels for caps and windows have heads of at most 256";
+  const std::string why = "forge's attention kernels for caps, sinks and windows have heads of at most 256";
   const Plan plan = make_plan(other);
   CHECK(plan.provider_name() == "reference");
   CHECK_THAT(plan.origins.at("provider").reason, Catch::Matchers::Contains("not fused: " + why));

@@ -10,7 +10,7 @@ namespace {
 bool by_own(const AttentionShape& s) {
   constexpr int64_t kCapability = 89;
   return choose_attention({kCapability, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest,
-                           s.window, s.softcap},
+                           s.window, s.softcap, s.sinks != nullptr},
                           false)
              .kernel == AttentionKernel::own;
 }

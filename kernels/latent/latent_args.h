@@ -1,0 +1,46 @@
+#pragma once
+// Heads of latent attention (DeepSeek-AI, DeepSeek-V2, 2024) on plain memory: put together out of what the projections made, and the
+// way back for gradients.
+//
+//   LatentHeads  q [rows, heads · head_dim], of each head `still` features that are not turned and then those that are;
+//                kv [rows, heads · (still + value_dim)], of each head what is not turned of k, then v;
+//                key [rows, rope_dim], the turned part of k, which all heads share;
+//                ↔ all [rows, 3 · heads · head_dim]: q of all heads, then k, then v; of q and k those to turn stand first, and v is
+//                filled up with zeros. Back: d key is the sum over the heads, in fp32, rounded once; the zeros' gradients are dropped.
+//   TrimHeads    x [rows, heads · head_dim] → y [rows, heads · value_dim], the first features of each head; or back, with zeros
+//
+// with still = head_dim − rope_dim. Strides are elements from row to row. Bytes: every operand once.
+#include <cstdint>
+
+#include "kernels/common/element.h"
+
+namespace forge {
+
+struct LatentHeads {
+  Element type = Element::f32;
+  int64_t rows = 0, heads = 0, head_dim = 0, rope_dim = 0, value_dim = 0;
+  bool back = false;  // all is read, the others written
+  void* q = nullptr;
+  int64_t q_stride = 0;
+  void* kv = nullptr;
+  int64_t kv_stride = 0;
+  void* key = nullptr;
+  int64_t key_stride = 0;
+  void* all = nullptr;  // may meet none of the others
+  int64_t all_stride = 0;
+};
+
+struct TrimHeads {
+  int64_t element_bytes = 4;  // 2 or 4
+  int64_t rows = 0, heads = 0, head_dim = 0, value_dim = 0;
+  bool back = false;
+  void* x = nullptr;
+  int64_t x_stride = 0;
+  void* y = nullptr;  // may not meet x
+  int64_t y_stride = 0;
+};
+
+void latent_heads_cpu(const LatentHeads& args);
+void trim_heads_cpu(const TrimHeads& args);
+
+}  // namespace forge

@@ -1,0 +1,122 @@
+#include "kernels/latent/latent_args.h"
+#include "tests/kernels/cases.h"
+
+namespace forge::kernel_test {
+namespace {
+
+const Tolerance kCopied{.roundings = 0, .sums = 0, .reason = "a copy"};
+const Tolerance kSummed{.roundings = 1.01, .sums = 130, .reason = "a sum over the heads"};
+
+struct Sizes {
+  int64_t rows, heads, head_dim, rope_dim, value_dim;
+  int64_t still() const { return head_dim - rope_dim; }
+  int64_t width() const { return heads * head_dim; }
+  std::string title(const char* what, const Layout& layout, Store type) const {
+    return std::string(what) + " " + std::to_string(rows) + "x" + std::to_string(heads) + " of " +
+           std::to_string(head_dim) + "," + std::to_string(rope_dim) + "," + std::to_string(value_dim) + " " +
+           layout.name + " " + name_of(type);
+  }
+};
+
+// As core/model/forward.cpp's. [rows, 3 · width]
+at::Tensor put_together(const Tensors& in, const Sizes& s) {
+  const auto q = in.at("q").view({s.rows, s.heads, s.head_dim}).split_with_sizes({s.still(), s.rope_dim}, 2);
+  const auto kv = in.at("kv")
+                      .view({s.rows, s.heads, s.still() + s.value_dim})
+                      .split_with_sizes({s.still(), s.value_dim}, 2);
+  const at::Tensor key = in.at("key").unsqueeze(1).expand({s.rows, s.heads, s.rope_dim});
+  const at::Tensor k = at::cat({key, kv[0]}, 2),
+                   v = at::constant_pad_nd(kv[1], {0, s.head_dim - s.value_dim});
+  return at::cat({at::cat({q[1], q[0]}, 2).reshape({s.rows, s.width()}), k.reshape({s.rows, s.width()}),
+                  v.reshape({s.rows, s.width()})},
+                 1);
+}
+
+LatentHeads args_of(Store type, const Sizes& s, bool back, Pointers& p) {
+  return {element(type),  s.rows,   s.heads,         s.head_dim,    s.rope_dim,
+          s.value_dim,    back,     p["q"],          p.stride("q"), p["kv"],
+          p.stride("kv"), p["key"], p.stride("key"), p["all"],      p.stride("all")};
+}
+
+Case heads_case(Store type, const Sizes& s, const Layout& layout) {
+  return make_case<LatentHeads>(
+      "latent", s.title("heads", layout, type),
+      {laid(input("q", type, normal({s.rows, s.width()}, 1)), layout),
+       laid(input("kv", type, normal({s.rows, s.heads * (s.still() + s.value_dim)}, 2)), layout),
+       laid(input("key", type, normal({s.rows, s.rope_dim}, 3)), layout),
+       laid(output("all", type, {s.rows, 3 * s.width()}, kCopied), layout)},
+      [=](const Tensors& in) {
+        return Tensors{{"all", put_together(in, s)}};
+      },
+      [=](Pointers& p) { return args_of(type, s, false, p); });
+}
+
+Case back_case(Store type, const Sizes& s, const Layout& layout) {
+  const int64_t kv = s.heads * (s.still() + s.value_dim);
+  return make_case<LatentHeads>(
+      "latent", s.title("heads back", layout, type),
+      {laid(output("q", type, {s.rows, s.width()}, kCopied), layout),
+       laid(output("kv", type, {s.rows, kv}, kCopied), layout),
+       laid(output("key", type, {s.rows, s.rope_dim}, kSummed), layout),
+       laid(input("all", type, normal({s.rows, 3 * s.width()}, 4)), layout)},
+      [=](const Tensors& in) {
+        const auto zeros = [&](int64_t width) { return at::zeros({s.rows, width}, at::kDouble); };
+        const Forward forward = [=](const Tensors& v) { return Tensors{{"all", put_together(v, s)}}; };
+        Tensors out =
+            gradients(forward, {{"q", zeros(s.width())}, {"kv", zeros(kv)}, {"key", zeros(s.rope_dim)}},
+                      {"q", "kv", "key"}, {{"all", in.at("all")}});
+        const at::Tensor keys =
+            in.at("all").narrow(1, s.width(), s.width()).view({s.rows, s.heads, s.head_dim});
+        out["key.size"] = keys.narrow(2, 0, s.rope_dim).abs().sum(1);
+        return out;
+      },
+      [=](Pointers& p) { return args_of(type, s, true, p); });
+}
+
+Case trim_case(Store type, const Sizes& s, const Layout& layout, bool back) {
+  const int64_t trimmed = s.heads * s.value_dim;
+  const Operand x = back ? output("x", type, {s.rows, s.width()}, kCopied)
+                         : input("x", type, normal({s.rows, s.width()}, 1)),
+                y = back ? input("y", type, normal({s.rows, trimmed}, 2))
+                         : output("y", type, {s.rows, trimmed}, kCopied);
+  return make_case<TrimHeads>(
+      "latent", s.title(back ? "trim back" : "trim", layout, type), {laid(x, layout), laid(y, layout)},
+      [=](const Tensors& in) {
+        if (!back)
+          return Tensors{{"y", in.at("x")
+                                   .view({s.rows, s.heads, s.head_dim})
+                                   .narrow(2, 0, s.value_dim)
+                                   .reshape({s.rows, trimmed})}};
+        const at::Tensor y = in.at("y").view({s.rows, s.heads, s.value_dim});
+        return Tensors{
+            {"x", at::constant_pad_nd(y, {0, s.head_dim - s.value_dim}).reshape({s.rows, s.width()})}};
+      },
+      [=](Pointers& p) {
+        return TrimHeads{bytes_of(element(type)), s.rows, s.heads,      s.head_dim, s.value_dim, back, p["x"],
+                         p.stride("x"),           p["y"], p.stride("y")};
+      });
+}
+
+}  // namespace
+
+void add_latent_cases(std::vector<Case>& cases) {
+  const Sizes sizes[] = {{1, 1, 3, 2, 1},     {5, 3, 16, 6, 8},  {7, 2, 24, 8, 24},
+                         {20, 4, 48, 16, 32}, {3, 40, 10, 4, 7}, {0, 2, 8, 4, 4}};
+  for (Store type : kFloats) {
+    for (const Sizes& s : sizes)
+      for (const Layout& layout : kLayouts) {
+        cases.push_back(heads_case(type, s, layout));
+        cases.push_back(back_case(type, s, layout));
+        for (const bool back : {false, true}) cases.push_back(trim_case(type, s, layout, back));
+      }
+    add_alone(cases, heads_case(type, {5, 2, 48, 16, 32}, kDense));
+    add_alone(cases, back_case(type, {5, 2, 48, 16, 32}, kDense));
+    add_alone(cases, trim_case(type, {5, 2, 48, 16, 32}, kDense, false));
+    add_alone(cases, trim_case(type, {5, 2, 48, 16, 32}, kDense, true));
+  }
+  cases.push_back(trim_case(Store::f32, {kPastGrid, 1, 2, 1, 1}, kDense, false));
+  cases.push_back(heads_case(Store::f32, {kPastGrid, 1, 3, 2, 1}, kDense));
+  cases.push_back(back_case(Store::f32, {kPastGrid, 1, 3, 2, 1}, kDense));
+}
+
+}  // namespace forge::kernel_test

@@ -1,0 +1,80 @@
+// A row is one thread's. What is copied is whole heads' parts, at the speed of memory.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/common/typed.h"
+#include "kernels/latent/latent_args.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kRowsAtOnce = 16;
+
+template <class Visit>
+void each_row(int64_t rows, Visit visit) {
+  at::parallel_for(0, rows, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) visit(row);
+  });
+}
+
+template <class T>
+void put_together(const LatentHeads& a, int64_t row) {
+  const int64_t still = a.head_dim - a.rope_dim, width = a.heads * a.head_dim;
+  const T *q = row_of<T>(a.q, row, a.q_stride), *kv = row_of<T>(a.kv, row, a.kv_stride),
+          *key = row_of<T>(a.key, row, a.key_stride);
+  T* to = row_of<T>(a.all, row, a.all_stride);
+  for (int64_t head = 0; head < a.heads;
+       ++head, q += a.head_dim, kv += still + a.value_dim, to += a.head_dim) {
+    std::copy_n(q + still, a.rope_dim, to);
+    std::copy_n(q, still, to + a.rope_dim);
+    std::copy_n(key, a.rope_dim, to + width);
+    std::copy_n(kv, still, to + width + a.rope_dim);
+    std::copy_n(kv + still, a.value_dim, to + 2 * width);
+    std::fill_n(to + 2 * width + a.value_dim, a.head_dim - a.value_dim, T{});
+  }
+}
+
+template <class T>
+void take_apart(const LatentHeads& a, int64_t row) {
+  const int64_t still = a.head_dim - a.rope_dim, width = a.heads * a.head_dim;
+  const T* from = row_of<T>(a.all, row, a.all_stride);
+  T *q = row_of<T>(a.q, row, a.q_stride), *kv = row_of<T>(a.kv, row, a.kv_stride),
+    *key = row_of<T>(a.key, row, a.key_stride);
+  for (int64_t i = 0; i < a.rope_dim; ++i) {
+    float sum = 0;
+    for (int64_t head = 0; head < a.heads; ++head) sum += to_float(from[width + head * a.head_dim + i]);
+    from_float(sum, key[i]);
+  }
+  for (int64_t head = 0; head < a.heads;
+       ++head, q += a.head_dim, kv += still + a.value_dim, from += a.head_dim) {
+    std::copy_n(from, a.rope_dim, q + still);
+    std::copy_n(from + a.rope_dim, still, q);
+    std::copy_n(from + width + a.rope_dim, still, kv);
+    std::copy_n(from + 2 * width, a.value_dim, kv + still);
+  }
+}
+
+}  // namespace
+
+void latent_heads_cpu(const LatentHeads& a) {
+  of_type(a.type, [&](auto zero) {
+    using T = decltype(zero);
+    each_row(a.rows, [&](int64_t row) { a.back ? take_apart<T>(a, row) : put_together<T>(a, row); });
+  });
+}
+
+void trim_heads_cpu(const TrimHeads& a) {
+  const int64_t whole = a.head_dim * a.element_bytes, kept = a.value_dim * a.element_bytes;
+  each_row(a.rows, [&](int64_t row) {
+    char *x = static_cast<char*>(a.x) + row * a.x_stride * a.element_bytes,
+         *y = static_cast<char*>(a.y) + row * a.y_stride * a.element_bytes;
+    for (int64_t head = 0; head < a.heads; ++head, x += whole, y += kept) {
+      std::memcpy(a.back ? x : y, a.back ? y : x, static_cast<size_t>(kept));
+      if (a.back) std::memset(x + kept, 0, static_cast<size_t>(whole - kept));
+    }
+  });
+}
+
+}  // namespace forge
