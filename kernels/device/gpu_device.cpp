@@ -10,6 +10,8 @@
 #include "kernels/device/runtime.h"
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/experts/experts_cuda.h"
+#include "kernels/latent/latent_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lora/lora_cuda.h"
@@ -37,6 +39,8 @@ DeviceOps gpu_ops() {
   set(ops, add_rows_cuda);
   set(ops, attention_backward_cuda, attention_backward_cuda_workspace);
   set(ops, attention_forward_cuda);
+  set(ops, clamped_glu_backward_cuda);
+  set(ops, clamped_glu_forward_cuda);
   set(ops, convert_elements_cuda);
   set(ops, copy_rows_cuda);
   set(ops, dequantize_blocks_cuda);
@@ -46,7 +50,15 @@ DeviceOps gpu_ops() {
   set(ops, dora_ratio_cuda);
   set(ops, embedding_backward_cuda);
   set(ops, embedding_forward_cuda);
+  set(ops, expert_combine_backward_cuda);
+  set(ops, expert_combine_cuda);
+  set(ops, expert_route_backward_cuda);
+  set(ops, expert_route_cuda);
+  set(ops, expert_rows_cuda);
+  set(ops, gate_rows_backward_cuda);
+  set(ops, gate_rows_cuda);
   set(ops, gradient_norm_cuda, gradient_norm_cuda_workspace);
+  set(ops, latent_heads_cuda);
   set(ops, layer_norm_backward_cuda, layer_norm_backward_cuda_workspace);
   set(ops, layer_norm_forward_cuda);
   set(ops, lion_cuda);
@@ -61,6 +73,7 @@ DeviceOps gpu_ops() {
   set(ops, sum_columns_cuda);
   set(ops, swiglu_backward_cuda);
   set(ops, swiglu_forward_cuda);
+  set(ops, trim_heads_cuda);
   static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
   return ops;
 }

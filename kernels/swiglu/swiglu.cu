@@ -14,6 +14,15 @@ void dispatch_function(GateFunction function, Action action) {
     action(GeluTanh{});
 }
 
+// Of the pairs 16 bytes at once, or one pair; a pair must lie at twice its element's size.
+template <class T, class Action>
+void dispatch_pairs(bool wide, Action action) {
+  if (wide)
+    action(Width<kWidest<T> / 2>{});
+  else
+    action(Width<1>{});
+}
+
 }  // namespace
 
 void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
@@ -63,6 +72,40 @@ void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
         launch("swiglu_backward", swiglu_backward_kernel<T, N, decltype(function)>,
                grid_of(args.rows, args.width, N), stream, a);
       });
+    });
+  });
+}
+
+void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    const ClampedGluForwardArgs<T> a{static_cast<const T*>(args.pairs), static_cast<T*>(args.y), args.rows, args.width,
+                                     args.pairs_stride,                 args.y_stride,           {args.limit, args.alpha}};
+    dispatch_pairs<T>(sixteen_byte<T>({args.pairs, args.y}, {args.width, args.pairs_stride, args.y_stride}), [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      launch("clamped_glu_forward", clamped_glu_forward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+    });
+  });
+}
+
+void clamped_glu_backward_cuda(const ClampedGluBackward& args, CudaStream stream) {
+  if (args.rows == 0 || args.width == 0) return;
+  dispatch_element(args.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    const ClampedGluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
+                                      static_cast<T*>(args.pairs),
+                                      static_cast<T*>(args.y),
+                                      args.rows,
+                                      args.width,
+                                      args.d_y_stride,
+                                      args.pairs_stride,
+                                      args.y_stride,
+                                      {args.limit, args.alpha}};
+    const bool wide = sixteen_byte<T>({args.d_y, args.pairs, args.y}, {args.width, args.d_y_stride, args.pairs_stride, args.y_stride});
+    dispatch_pairs<T>(wide, [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      launch("clamped_glu_backward", clamped_glu_backward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
 }

@@ -55,4 +55,88 @@ __global__ void __launch_bounds__(256) swiglu_backward_kernel(SwigluBackwardArgs
   }
 }
 
+// Of gpt-oss's pairs: a thread takes N of them.
+struct ClampedGate {
+  float limit, alpha;
+};
+struct ClampedPair {
+  float gated, more, slope_of_gate, slope_of_up;
+};
+__device__ __forceinline__ ClampedPair clamped_pair(const ClampedGate& c, float gate, float up) {
+  const float g = gate > c.limit ? c.limit : gate, u = up > c.limit ? c.limit : up < -c.limit ? -c.limit : up;
+  const float open = 1.0f / (1.0f + expf(-c.alpha * g));
+  const float slope = open * (1.0f + c.alpha * g * (1.0f - open));
+  return {g * open, u + 1.0f, gate > c.limit ? 0.0f : slope, fabsf(up) > c.limit ? 0.0f : 1.0f};
+}
+
+// N pairs. A single one may lie at an odd element.
+template <int N, class T>
+__device__ __forceinline__ Vector<typename NotConst<T>::Type, 2 * N> load_pairs(Global<T> p) {
+  if constexpr (N > 1) return load_vector<2 * N>(p);
+  Vector<typename NotConst<T>::Type, 2 * N> pair;
+  pair[0] = p[0], pair[1] = p[1];
+  return pair;
+}
+template <int N, class T>
+__device__ __forceinline__ void store_pairs(Global<T> p, const Vector<T, 2 * N>& pairs) {
+  if constexpr (N > 1) {
+    store_vector<2 * N>(p, pairs);
+  } else {
+    p[0] = pairs[0], p[1] = pairs[1];
+  }
+}
+
+template <class T>
+struct ClampedGluForwardArgs {
+  Global<const T> pairs;
+  Global<T> y;
+  int64_t rows, width, pairs_stride, y_stride;
+  ClampedGate gate;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(256) clamped_glu_forward_kernel(ClampedGluForwardArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const Vector<T, 2 * N> pairs = load_pairs<N>(a.pairs + row * a.pairs_stride + 2 * i);
+    Vector<T, N> y;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const ClampedPair f = clamped_pair(a.gate, widen(pairs[2 * k]), widen(pairs[2 * k + 1]));
+      y[k] = narrow<T>(f.more * f.gated);
+    }
+    store_vector<N>(a.y + row * a.y_stride + i, y);
+  }
+}
+
+template <class T>
+struct ClampedGluBackwardArgs {
+  Global<const T> d_y;
+  Global<T> pairs, y;
+  int64_t rows, width, d_y_stride, pairs_stride, y_stride;
+  ClampedGate gate;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(256) clamped_glu_backward_kernel(ClampedGluBackwardArgs<T> a) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const Global<T> place = a.pairs + row * a.pairs_stride + 2 * i;
+    Vector<T, 2 * N> pairs = load_pairs<N>(place);
+    Vector<T, N> y = load_vector<N>(a.d_y + row * a.d_y_stride + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const ClampedPair f = clamped_pair(a.gate, widen(pairs[2 * k]), widen(pairs[2 * k + 1]));
+      const float d = widen(y[k]);
+      pairs[2 * k] = narrow<T>(d * f.more * f.slope_of_gate);
+      pairs[2 * k + 1] = narrow<T>(d * f.gated * f.slope_of_up);
+      y[k] = narrow<T>(f.more * f.gated);
+    }
+    store_pairs<N>(place, pairs);
+    if (a.y != nullptr) store_vector<N>(a.y + row * a.y_stride + i, y);
+  }
+}
+
 }  // namespace forge

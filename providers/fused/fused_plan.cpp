@@ -321,22 +321,9 @@ Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes
 
 // Why it cannot run an op of the forward list; empty: it can.
 static std::string fused_fault(const ActivationShape& shape, const Op& op) {
-  const auto adapted = [&] { return op.out.size() > 1; };
-  switch (op.kind) {
-    case OpKind::latent_heads:
-    case OpKind::trim_heads:
-      return shape.cuda ? "it has no GPU kernels for latent attention" : "";
-    case OpKind::attention:
-      return shape.cuda && !op.modules.empty() ? "it has no GPU kernels for sinks of attention" : "";
-    case OpKind::glu:
-      return shape.cuda && op.attributes.gate == GateKind::clamped ? "it has no GPU kernels for clamped gates" : "";
-    case OpKind::route:
-      return shape.cuda ? "it has no GPU kernels for experts: routing, dispatch, expert products and their sums" : "";
-    case OpKind::expert_linear:
-      return shape.adapter.use_dora && adapted() ? "it has no DoRA of experts" : "";
-    default:
-      return "";
-  }
+  const bool adapted = op.out.size() > 1;
+  return op.kind == OpKind::expert_linear && shape.adapter.use_dora && adapted ? "it has no DoRA of experts"
+                                                                               : "";
 }
 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {

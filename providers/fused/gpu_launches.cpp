@@ -62,10 +62,18 @@ class Lister {
       case OpKind::regroup:
       case OpKind::regroup_backward:
         return one("regroup_heads");
+      case OpKind::latent_heads:
+        return one("latent_heads");
+      case OpKind::latent_heads_backward:
+        one("latent_heads_back");
+        return add("latent_key_back", bytes(op_.out[2]) * static_cast<double>(1 + op_.attributes.heads));
+      case OpKind::trim_heads:
+      case OpKind::trim_heads_backward:
+        return one("trim_heads");
       case OpKind::glu:
-        return one("swiglu_forward");
+        return one(op_.attributes.gate == GateKind::clamped ? "clamped_glu_forward" : "swiglu_forward");
       case OpKind::glu_backward:
-        return one("swiglu_backward");
+        return one(op_.attributes.gate == GateKind::clamped ? "clamped_glu_backward" : "swiglu_backward");
       case OpKind::activation:
         return one("activation_forward");
       case OpKind::activation_backward:
@@ -75,23 +83,25 @@ class Lister {
         return add("copy_rows", 2 * e_ * static_cast<double>(sizes_.targets) * width(op_.out[0]));
       case OpKind::embed_backward:
         return add("embedding_atomic", e_ * elements(op_.in[0]));
-      // fused_faults refuses these on a GPU.
-      case OpKind::latent_heads:
-      case OpKind::latent_heads_backward:
-      case OpKind::trim_heads:
-      case OpKind::trim_heads_backward:
       case OpKind::gate_rows:
+        return one("gate_rows");
       case OpKind::gate_rows_backward:
+        return one("gate_rows_backward");
       case OpKind::route:
+        return route();
       case OpKind::route_backward:
+        return one("expert_route_backward");
       case OpKind::dispatch:
       case OpKind::dispatch_backward:
+        return one("expert_rows");
+      case OpKind::combine:
+        return one("expert_combine");
+      case OpKind::combine_backward:
+        return one("expert_combine_backward");
       case OpKind::expert_linear:
       case OpKind::expert_input_gradient:
       case OpKind::expert_weight_gradient:
       case OpKind::expert_adapter_gradient:
-      case OpKind::combine:
-      case OpKind::combine_backward:
       case OpKind::dora_ratio:
       case OpKind::dora:
       case OpKind::dora_backward:
@@ -291,7 +301,15 @@ class Lister {
     return add(name, 2 * bytes(op_.out[0]));
   }
 
-  bool own_attention() const { return op_.attributes.softcap != 0 || op_.attributes.window > 0; }
+  std::vector<GpuLaunch>& route() {
+    one("expert_choose");
+    if (op_.out.size() > 3) add("expert_probability", 2 * bytes(op_.in[0]));
+    return add("expert_sort", 3 * bytes(op_.out[1]));
+  }
+
+  bool own_attention() const {
+    return op_.attributes.softcap != 0 || op_.attributes.window > 0 || !op_.modules.empty();
+  }
   // LibTorch's flash kernel; its result and lse are copied to their places.
   std::vector<GpuLaunch>& attention() {
     if (own_attention()) return one("attention");
@@ -305,7 +323,9 @@ class Lister {
   std::vector<GpuLaunch>& attention_backward() {
     if (own_attention()) {
       one("attention_d_q");
-      return one("attention_d_kv");
+      one("attention_d_kv");
+      if (!op_.modules.empty() && graph_.module(op_).trained) add("attention_d_sinks", 2 * bytes(op_.in[4]));
+      return list_;
     }
     const Attributes& a = op_.attributes;
     const bool grouped = a.heads != a.kv_heads;

@@ -22,7 +22,8 @@ struct GpuStep {
   bool in_blocks = false, converted = false;
 };
 
-// Empty for the head, norm and update, which belong to the run; DoRA is not listed yet.
+// Empty for the head, norm and update, which belong to the run; and for experts' products, as many as there are experts with rows: a
+// micro-batch decides. DoRA is not listed yet.
 std::vector<GpuLaunch> gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes,
                                     const GpuStep& step = {});
 

@@ -6,6 +6,8 @@
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/experts/experts_cuda.h"
+#include "kernels/latent/latent_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/logits_cuda.h"
@@ -48,6 +50,17 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(rope_cuda);
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);
+  add(clamped_glu_forward_cuda);
+  add(clamped_glu_backward_cuda);
+  add(expert_route_cuda);
+  add(expert_route_backward_cuda);
+  add(expert_rows_cuda);
+  add(expert_combine_cuda);
+  add(expert_combine_backward_cuda);
+  add(gate_rows_cuda);
+  add(gate_rows_backward_cuda);
+  add(latent_heads_cuda);
+  add(trim_heads_cuda);
   add(gradient_norm_cuda, std::function(gradient_norm_cuda_workspace));
   add(adamw_cuda);
   add(lion_cuda);
