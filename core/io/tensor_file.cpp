@@ -1,13 +1,11 @@
 #include "core/io/tensor_file.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <limits>
 
 #include "core/base/error.h"
 #include "core/io/dequantise.h"
+#include "core/io/mapped_pages.h"
 
 namespace forge {
 namespace {
@@ -128,17 +126,13 @@ void TensorFile::read_rows_f32(size_t index, int64_t begin, int64_t count, float
   const TensorInfo& tensor = tensors().at(index);
   if (tensor.count() == 0 || count == 0) return;
   const int64_t row = tensor.count() / tensor.rows();
-  decode_to_f32(tensor.dtype, bytes(index).data() + bytes_of(tensor.dtype, begin * row), count * row, values);
+  const int64_t first = bytes_of(tensor.dtype, begin * row), size = bytes_of(tensor.dtype, count * row);
+  const std::string_view data = bytes(index).substr(static_cast<size_t>(first), static_cast<size_t>(size));
+  read_ahead(data);
+  decode_to_f32(tensor.dtype, data.data(), count * row, values);
 }
 
-void TensorFile::release(size_t index) const {
-  const std::string_view data = bytes(index);
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(data.data()) / page * page;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(data.data()) + data.size();
-  // The pages of a read-only mapping are read from the file again when needed.
-  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
+void TensorFile::release(size_t index) const { let_go(bytes(index)); }
 
 void decode_to_f32(DType dtype, const void* source, int64_t count, float* destination) {
   const Row& row = row_of(dtype);

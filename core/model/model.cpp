@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
 #include "core/graph/fold_adapters.h"
+#include "core/io/mapped_pages.h"
 #include "core/tensor/dtype.h"
 
 namespace forge {
@@ -123,15 +125,32 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
   return held.to(device);
 }
 
+// As the file has it, where that is how it is held: without a copy in fp32 between.
+at::Tensor load_as_stored(std::string_view bytes, const Parameter& parameter, c10::ScalarType type, c10::Device device,
+                          const at::Tensor* place) {
+  const bool direct = place && place->is_cpu() && place->is_contiguous();
+  at::Tensor stored = direct ? *place : at::empty(parameter.shape, type);
+  FORGE_CHECK(bytes.size() == stored.nbytes(), parameter.name << " has " << bytes.size() << " bytes in the file, not " << stored.nbytes());
+  read_ahead(bytes);
+  std::memcpy(stored.data_ptr(), bytes.data(), bytes.size());
+  let_go(bytes);
+  return direct ? stored : place ? at::Tensor(*place).copy_(stored) : stored.to(device);
+}
+
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                    const Held& held, const BaseStorage& storage, const at::Tensor* place) {
   const int64_t index = file.find(parameter.name);
   if (index < 0 && parameter.name == std::string(kScoreModule) + ".weight")
     return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
+  const auto at = static_cast<size_t>(index);
+  const c10::ScalarType wanted = held.frozen.count(parameter.name) ? *storage.frozen : type;
+  if (!held.quantized.count(parameter.name) && file.bytes_are_values(at) && file.tensors()[at].dtype == dtype_of(wanted))
+    return {.plain = load_as_stored(file.bytes(at), parameter, wanted, device, place)};
   const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat && place->is_contiguous();
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
-  file.read_f32(static_cast<size_t>(index), wide.data_ptr<float>());
+  file.read_f32(at, wide.data_ptr<float>());
+  if (file.bytes_are_values(at)) file.release(at);  // it is not read again
   if (held.frozen.count(parameter.name)) {
     at::Tensor narrow = narrowed(wide, parameter.name, *storage.frozen, device);
     return {.plain = place ? at::Tensor(*place).copy_(narrow) : narrow};
