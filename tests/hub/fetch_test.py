@@ -287,6 +287,12 @@ def offline_opens_nothing(lab: Lab):
     assert len(lab.hub.seen) == before
 
 
+def an_endpoint_is_an_address(lab: Lab):
+    started = time.monotonic()
+    assert 'HF_ENDPOINT is "hub.example"' in lab.fetch(NAME, code=5, HF_ENDPOINT="hub.example")
+    assert time.monotonic() - started < 5, "it was tried again"
+
+
 def a_killed_fetch_goes_on(lab: Lab):
     weights = random.Random(1).randbytes(1 << 20)
     lab.hub.repositories[f"models/{NAME}"]["model.safetensors"] = weights
