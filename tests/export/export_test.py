@@ -319,9 +319,10 @@ def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
                     "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel", "gpt-neox", "falcon",
                     "falcon-grouped", "glm", "gpt2", "gpt2-untied", "cohere2", "olmo3"):
         # Settings for which GGUF has no key must be what its readers assume.
+        one_base = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
         assumed = {"gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
                    "smollm3": {"no_rope_layers": [1, 1, 1]}, "cohere2": {"sliding_window_pattern": 4},
-                   "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}}
+                   "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": one_base}}
         model = lab.model(variant, **assumed.get(variant, {}))
         report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)
