@@ -85,7 +85,7 @@ Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
-  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss"}) json.erase(key);
+  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss", "initializer_range"}) json.erase(key);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");  // the file has it twice
   if (!has_windows(architecture.name))

@@ -13,25 +13,25 @@ using Layer = GgufArchitecture::Layer;
 using Part = GgufPart;
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
-    {.name = "qwen2"},
+    {.name = "qwen2", .square_attention = true},
     {.name = "qwen3"},
-    {.name = "phi3", .layer = Layer::phi3},
+    {.name = "phi3", .layer = Layer::phi3, .square_attention = true},
     {.name = "gemma", .norms_plus_one = true, .head = Part::unknown},
     {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich, .head = Part::unknown},
     {.name = "gemma3", .norms_plus_one = true, .layer = Layer::sandwich},
     {.name = "smollm3", .permutes_heads = true},
     {.name = "granite", .permutes_heads = true, .biases = Part::optional},
-    {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required},
-    {.name = "chatglm", .layer = Layer::glm},
+    {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required, .square_attention = true},
+    {.name = "chatglm", .layer = Layer::glm, .square_attention = true},
     {.name = "glm4", .layer = Layer::glm4},
-    {.name = "command-r", .head = Part::unknown},
-    {.name = "cohere2", .head = Part::unknown},
-    {.name = "starcoder2", .layer = Layer::starcoder2, .biases = Part::required},
+    {.name = "command-r", .head = Part::unknown, .square_attention = true},
+    {.name = "cohere2", .head = Part::unknown, .square_attention = true},
+    {.name = "starcoder2", .layer = Layer::starcoder2, .biases = Part::required, .square_attention = true},
     {.name = "stablelm", .head = Part::required},
     {.name = "gptneox", .layer = Layer::gpt_neox, .biases = Part::required, .head = Part::required},
     {.name = "falcon", .layer = Layer::falcon},
     {.name = "gpt2", .layer = Layer::gpt2, .biases = Part::required},
-    {.name = "qwen2moe", .layer = Layer::experts},
+    {.name = "qwen2moe", .layer = Layer::experts, .square_attention = true},
     {.name = "qwen3moe", .layer = Layer::experts},
 };
 

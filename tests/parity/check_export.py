@@ -82,7 +82,7 @@ check = tally.check
 
 def forge(*words) -> str:
     done = subprocess.run([arguments.forge, *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-1500:]
+    assert done.returncode == 0, (done.stdout + done.stderr)[-1500:]
     return done.stdout
 
 
@@ -237,14 +237,20 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
           f"divergence {divergence(b, a):.1e} from the merged file, {divergence(b, plain):.1e} without the adapter")
 
 
-def with_full_layers(model_path: Path) -> None:
-    """A model of random weights whose fourth layer has no window, the only order that llama.cpp knows; its angles have one base."""
+def as_llama_has_it(model_path: Path) -> None:
+    """The variant's family with random weights and settings that llama.cpp knows: every fourth layer without a window, one base of the
+    angles, heads that are together as wide as the model."""
     config = AutoConfig.from_pretrained(model_path)
-    config.num_hidden_layers, config.sliding_window_pattern = 5, 4
-    config.layer_types = ["full_attention" if layer == 3 else "sliding_attention" for layer in range(5)]
+    if config.model_type == "glm":
+        config.head_dim = config.hidden_size // config.num_attention_heads
+    else:
+        config.num_hidden_layers = 5
+        config.layer_types = ["full_attention" if layer == 3 else "sliding_attention" for layer in range(5)]
+    if config.model_type == "cohere2":
+        config.sliding_window_pattern = 4
     if config.model_type == "olmo3":
         config.rope_parameters["sliding_attention"]["rope_theta"] = config.rope_parameters["full_attention"]["rope_theta"]
-    torch.manual_seed(5)
+    torch.manual_seed(6)
     config.initializer_range = 0.2
     AutoModelForCausalLM.from_config(config).save_pretrained(model_path)
 
@@ -255,8 +261,8 @@ def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: Llama
         assumed = {"no_rope_layers": [1, 1, 1]} if variant == "smollm3" else {"query_pre_attn_scalar": config["head_dim"]}
         assumed |= {"sliding_window_pattern": 6} if variant == "gemma3" else {}
         (model_path / "config.json").write_text(json.dumps(config | assumed))
-    if variant in ("cohere2", "olmo3"):
-        with_full_layers(model_path)
+    if variant in ("glm", "cohere2", "olmo3"):
+        as_llama_has_it(model_path)
     # Of a mixture peft adapts the experts as transformers 5 has joined them.
     mixture = variant.startswith(("mixtral", "qwen2-moe", "qwen3-moe"))
     targets = ["q_proj", "k_proj", "v_proj", "o_proj"] if mixture else "all-linear"
