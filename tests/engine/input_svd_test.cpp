@@ -40,8 +40,9 @@ TEST_CASE("the directions of rows in batches are those of all rows together") {
   CHECK(at::mm(found, found.t()).sub(at::eye(kRank, at::kDouble)).abs().max().item<double>() < 1e-5);
   for (int64_t i = 0; i < kRank; ++i) {
     INFO("direction " << i);
-    CHECK(std::abs(at::dot(found[i], directions[i]).item<double>()) > 0.999);
-    CHECK(svd.singular_values()[i].item<double>() == Approx(std::sqrt(values[i].item<double>())).epsilon(2e-3));
+    // What lies outside of the rank so far is forgotten with every batch.
+    CHECK(std::abs(at::dot(found[i], directions[i]).item<double>()) > 0.99);
+    CHECK(svd.singular_values()[i].item<double>() == Approx(std::sqrt(values[i].item<double>())).epsilon(1e-2));
     CHECK(found[i][found[i].abs().argmax()].item<double>() > 0);
   }
 }
