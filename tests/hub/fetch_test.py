@@ -322,14 +322,14 @@ def a_killed_fetch_goes_on(lab: Lab):
     assert [one[4] for one in lab.hub.asked("model.safetensors") if one[0]][-1] == "bytes=300000-"
 
 
-def commands_that_work(lab: Lab) -> list:
+def commands_that_work(folder: Path) -> list:
     """Every command but fetch, in an order in which each has what it needs; (words, stdin)."""
-    (lab.folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"question {i}", "answer": "a"}) + "\n" for i in range(4)))
-    (lab.folder / "rewarded.jsonl").write_text(json.dumps({"prompt": "p", "completion": "a b", "answer": "a b"}) + "\n")
-    drawn = json.loads((lab.folder / "job.json").read_text()) | {
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"question {i}", "answer": "a"}) + "\n" for i in range(4)))
+    (folder / "rewarded.jsonl").write_text(json.dumps({"prompt": "p", "completion": "a b", "answer": "a b"}) + "\n")
+    drawn = json.loads((folder / "job.json").read_text()) | {
         "name": "drawn", "objective": {"type": "grpo"}, "rewards": [{"type": "exact"}], "data": {"train": "prompts.jsonl", "max_length": 64}, "train": {"max_steps": 2},
         "rollout": {"prompts_per_step": 2, "samples_per_prompt": 2, "max_new_tokens": 4}}
-    (lab.folder / "drawn.json").write_text(json.dumps(drawn))
+    (folder / "drawn.json").write_text(json.dumps(drawn))
     answer = ["--max-new-tokens", "2"]
     words = [["validate", "job.json"], ["plan", "job.json"], ["data", "job.json", "--show", "1", "--dump", "dump.jsonl"], ["run", "job.json", "--quiet"],
              ["run", "drawn.json", "--quiet"], ["rollouts", "runs/drawn"], ["score", "rewarded.jsonl", "--rewards", "drawn.json"],
@@ -350,7 +350,7 @@ def no_other_command_opens_a_connection(lab: Lab):
     assert log.exists() and log.read_text(), "the fetch itself is recorded"
     log.unlink()
     seen = set()
-    for command, typed in commands_that_work(lab):
+    for command, typed in commands_that_work(lab.folder):
         lab.forged(*command, typed=typed, **traced)
         assert not log.exists(), f"forge {' '.join(command)}: {log.read_text()}"
         seen.add(command[0])
