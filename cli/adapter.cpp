@@ -3,6 +3,8 @@
 
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/model_choice.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/export/adapter_check.h"
 #include "core/plan/adapter_folder.h"
@@ -43,7 +45,10 @@ std::string text_of(const std::string& folder, const AdapterCheck& check) {
 int run(const Arguments& args) {
   if (args.operands()[0] != "check")
     throw Error(ErrorKind::usage, "forge adapter " + args.operands()[0] + ": expected check").hint("forge adapter check DIR");
-  const std::string& folder = args.operands()[1];
+  const std::string folder = adapter_path(args.operands()[1]);
+  if (!is_directory(folder))
+    throw Error(ErrorKind::environment, args.operands()[1] + ": no such folder, expected that of an adapter, or a run")
+        .hint("a run's adapter is RUN/adapter, a checkpoint CHECKPOINT");
   const AdapterCheck check = check_adapter(folder, base_of(args, folder));
   if (args.json())
     print_json(to_json(check));

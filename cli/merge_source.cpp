@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
-
 struct NamedAdapter {
   std::string folder;
   double weight = 1;
@@ -26,8 +24,8 @@ struct NamedAdapter {
 // "DIR" or "DIR=0.5"; a folder whose name itself holds "=0.5" is a folder.
 NamedAdapter parse_adapter(const std::string& text) {
   const size_t equals = text.rfind('=');
-  if (equals == std::string::npos || fs::exists(text)) return {absolute(text), 1};
-  NamedAdapter adapter{absolute(text.substr(0, equals)), 0};
+  if (equals == std::string::npos || fs::exists(text)) return {adapter_path(text), 1};
+  NamedAdapter adapter{adapter_path(text.substr(0, equals)), 0};
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + equals + 1, end, adapter.weight);
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(adapter.weight))
@@ -39,6 +37,18 @@ struct Chosen {
   ModelChoice choice;
   std::vector<NamedAdapter> adapters;
 };
+
+// What an adapter that lies in its run's folder was trained on.
+void take_quantisation(ModelChoice& choice, const std::string& folder) {
+  std::optional<Plan> run = run_of(folder);
+  if (!run || run->job.model.quantization == Quantization::none) return;
+  const ModelConfig& base = run->job.model;
+  if (choice.run && (choice.quantization != base.quantization || choice.double_quantization != base.double_quantization))
+    throw Error(ErrorKind::usage, folder + ": was trained on the base in " + name_of(base.quantization) +
+                                      ", another adapter on it in another form").hint("merge them one by one");
+  choice.quantization = base.quantization, choice.double_quantization = base.double_quantization;
+  choice.run = std::move(run);
+}
 
 Chosen choose(const Arguments& args, Progress& progress) {
   const bool names_run = !args.operands().empty();
@@ -55,6 +65,7 @@ Chosen choose(const Arguments& args, Progress& progress) {
   }
   chosen.choice.model = chosen.choice.text = model_path(*args.text("--model"));
   for (const std::string& text : args.texts("--adapter")) chosen.adapters.push_back(parse_adapter(text));
+  for (const NamedAdapter& adapter : chosen.adapters) take_quantisation(chosen.choice, adapter.folder);
   if (chosen.adapters.size() == 1 && chosen.adapters[0].weight == 1) chosen.choice.adapter = chosen.adapters[0].folder;
   return chosen;
 }
@@ -117,7 +128,10 @@ MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice a
 
 std::optional<Difference> compare_with_source(const MergeSource& source, const std::string& written, const Arguments& args,
                                               Progress& progress) {
-  if (!source.comparable) return std::nullopt;
+  if (!source.comparable) {
+    if (!args.has("--no-check")) progress.warn("not compared with the original: the engine loads one adapter, with its own weight");
+    return std::nullopt;
+  }
   const ModelText text = open_model_text(source.choice.text, source.choice.chat_template);
   return compare_models(source.choice, written, sample_prompts(text), args, progress);
 }

@@ -174,10 +174,24 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
 }  // namespace
 
 std::string model_path(const std::string& name) {
+  if (holds(name, "plan.json") && !holds(name, "config.json"))
+    throw Error(ErrorKind::environment, name + ": is a run, expected a model").hint("name the run by itself, without --model");
   if (std::optional<std::string> found = found_model(name)) return *found;
   if (!repository_of(name)) return absolute(name);  // whoever opens it says what is missing
   throw Error(ErrorKind::environment, name + ": there is no such file or folder, nor is it in the hub's cache")
       .hint("check the path; a model of the hub is downloaded by: forge fetch " + name.substr(0, name.find('@')));
+}
+
+std::string adapter_path(const std::string& name) {
+  const std::string folder = absolute(name);
+  return !holds(folder, "adapter_config.json") && holds(folder + "/adapter", "adapter_config.json") ? folder + "/adapter" : folder;
+}
+
+std::optional<Plan> run_of(const std::string& folder) {
+  const std::optional<Named> named = find_named(folder);
+  if (!named || named->run.empty()) return std::nullopt;
+  RunState state = inspect_run(named->run);
+  return plan_of_run(named->run, state);
 }
 
 ModelChoice choose_named(const std::string& name, Progress& progress) {
@@ -209,7 +223,7 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
     choice = choose_named(*run, progress);
   } else {
     choice.model = choice.text = model_path(*args.text("--model"));
-    if (args.has("--adapter")) take_adapter(choice, absolute(*args.text("--adapter")));
+    if (args.has("--adapter")) take_adapter(choice, adapter_path(*args.text("--adapter")));
   }
   if (std::optional<std::string> name = args.text("--template"))
     choice.chat_template = {ends_with(*name, ".jinja") ? absolute(*name) : *name, {}, choice.chat_template.added_tokens, ""};

@@ -29,13 +29,18 @@ struct ModelChoice {
 // hub's cache on this machine. Throws Error(environment) for a name that is neither.
 std::string model_path(const std::string& name);
 
+// The folder of the adapter that an argument names, as an absolute path: itself, or a run's result.
+std::string adapter_path(const std::string& name);
+// The plan of the run whose result or checkpoint this folder is. Nothing for any other.
+std::optional<Plan> run_of(const std::string& folder);
+
 // The model with what its adapter adds: a score head, or rows of tokens.
 ModelSpec spec_of(const ModelChoice& choice);
 
 // The options that these commands share.
 inline constexpr Option kModelOptions[] = {
     {"--model", "PATH", "a Hugging Face folder, a .gguf file, or org/name[@revision] in the hub's cache (forge fetch)"},
-    {"--adapter", "DIR", "a PEFT adapter for it"},
+    {"--adapter", "DIR", "a PEFT adapter for it, or the run whose result it is"},
     {"--template", "NAME", "auto (the adapter's or the model's own), a bundled chat template or a .jinja file"},
     {"--precision", "NAME", "fp32, bf16 or fp16 (default: fp32, or the run's)"},
     {"--threads", "N", "threads to use (default: all cores)"},

@@ -69,6 +69,7 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
     const std::string stream = "lora_A/" + site.module;
     switch (adapter.init) {
       case LoraInit::standard:
+      case LoraInit::eva:  // until the layers' inputs were looked at
         draw_uniform(a, seed, stream, 1 / std::sqrt(static_cast<double>(site.in_features)));
         break;
       case LoraInit::gaussian:

@@ -28,6 +28,7 @@ struct ResidualInit {
 // numbers depend on seed and module name alone. Call after attach_adapter, before publish().
 // `loftq` (Li et al., 2023): scale · B A is the best approximation of what quantising the base lost, one step of it, as PEFT's
 // replace_lora_weights_loftq has it, but for the scale, which PEFT leaves out. `original` has the base as its file has it.
+// `eva` begins as the default does, until start_from_inputs (core/train/data_start.h).
 ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
                                 const AdapterConfig& adapter, int64_t seed, const TensorFile* original = nullptr);
 

@@ -20,8 +20,8 @@ using Auto = std::optional<T>;  // written `auto` in the file
 enum class Quantization { none, nf4, fp4, int8 };
 enum class ModelInit { file, random };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
-enum class LoraInit { standard, gaussian, pissa, olora, loftq };  // written default | gaussian | pissa | olora | loftq
-enum class LoraBias { none, lora_only };
+enum class LoraInit { standard, gaussian, pissa, olora, loftq, eva };  // written default | gaussian | …
+enum class LoraBias { none, lora_only, all };
 enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
 // What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
@@ -74,6 +74,13 @@ struct ModelConfig {
   std::map<std::string, std::string> add_tokens_from;  // of those: a text whose tokens' mean a row starts from
 };
 
+// How init: eva looks at what layers read, as PEFT's EvaConfig says it.
+struct EvaConfig {
+  double tau = 0.99;
+  bool use_label_mask = true;
+  bool whiten = false;
+};
+
 struct AdapterConfig {
   AdapterType type = AdapterType::none;
   int64_t rank = 16;
@@ -93,6 +100,7 @@ struct AdapterConfig {
   bool use_rslora = false;
   bool use_dora = false;
   LoraInit init = LoraInit::standard;
+  EvaConfig eva;
   double lora_plus_ratio = 1;  // learning rate of B over that of A
   std::map<std::string, int64_t> rank_pattern;
   std::map<std::string, double> alpha_pattern;
@@ -103,6 +111,9 @@ struct AdapterConfig {
 inline bool changes_base(const AdapterConfig& adapter) {
   return (adapter.init == LoraInit::pissa || adapter.init == LoraInit::olora) && !adapter.init_from;
 }
+
+// Whether it starts from what the layers read of the training data.
+inline bool starts_from_data(const AdapterConfig& adapter) { return adapter.init == LoraInit::eva && !adapter.init_from; }
 
 struct AdvantageConfig {
   Baseline baseline = Baseline::group;

@@ -14,11 +14,11 @@ const Names& names(AdapterType) {
   return all;
 }
 const Names& names(LoraInit) {
-  static const Names all{"default", "gaussian", "pissa", "olora", "loftq"};
+  static const Names all{"default", "gaussian", "pissa", "olora", "loftq", "eva"};
   return all;
 }
 const Names& names(LoraBias) {
-  static const Names all{"none", "lora_only"};
+  static const Names all{"none", "lora_only", "all"};
   return all;
 }
 const Names& names(ObjectiveType) {

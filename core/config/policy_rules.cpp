@@ -23,6 +23,9 @@ class PolicyRules {
     rollout();
     server();
     tools();
+    if (starts_from_data(job_.adapter))
+      fault("adapter.init", "eva looks at whole texts, and the training data of " + name_of(job_.objective.type) + " are prompts",
+            "write init: default, or start from an adapter (init_from)");
     dynamic_sampling();
     beside();
   }

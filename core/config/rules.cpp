@@ -75,6 +75,9 @@ class Rules {
       return;
     }
     if (adapter.init_from) no_effect("adapter.init", "adapter.init_from gives the adapter's weights");
+    if (!starts_from_data(adapter))
+      for (const char* key : {"tau", "use_label_mask", "whiten"})
+        no_effect(std::string("adapter.eva.") + key, "adapter.init is " + name_of(adapter.init), "write init: eva");
     std::vector<int64_t> layers = adapter.layers_to_transform;
     std::sort(layers.begin(), layers.end());
     auto twice = std::adjacent_find(layers.begin(), layers.end());

@@ -70,8 +70,8 @@ const GgufFormat& gguf_format(const std::string& name) {
 }
 
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec) {
-  // Routers are small but decide too much to be quantized.
-  if (tensor.shape.size() < 2 || has(tensor.name, "_norm.") || has(tensor.name, "ffn_gate_inp")) return DType::f32;
+  // Routers are small but decide too much to be quantized; of positions llama.cpp adds floats.
+  if (tensor.shape.size() < 2 || has(tensor.name, "_norm.") || has(tensor.name, "ffn_gate_inp") || has(tensor.name, "position_embd")) return DType::f32;
   if (!is_quantized(format.dtype)) return format.dtype;
   const int64_t columns = tensor.shape.back();
   DType dtype = wanted(format, tensor.name, spec);

@@ -74,14 +74,18 @@ double yarn_factor(const RopeSpec& rope) {
 }
 
 // Architectures for which llama.cpp implements the window; of others nothing would read the key.
-bool has_windows(std::string_view architecture) { return architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3"; }
+bool has_windows(std::string_view architecture) {
+  for (const char* with : {"gemma2", "gemma3", "phi3", "olmo2", "cohere2"})
+    if (architecture == with) return true;
+  return false;
+}
 
 // Ignores fields that differ between files of the same model.
 Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
-  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss"}) json.erase(key);
+  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss", "initializer_range"}) json.erase(key);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");  // the file has it twice
   if (!has_windows(architecture.name))
@@ -108,9 +112,9 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 18> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+constexpr std::array<std::string_view, 21> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
                                                     "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm",
-                                                     "gptneox", "falcon", "qwen2moe", "qwen3moe"};
+                                                     "gptneox", "falcon", "qwen2moe", "qwen3moe", "chatglm", "cohere2", "gpt2"};
 
 // What only some architectures say of how a model's numbers are scaled.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
@@ -120,7 +124,7 @@ void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& ke
     keys.number("residual_scale", spec.residual_scale);
     keys.number("logit_scale", 1 / spec.logit_scale);  // a divisor there
   }
-  if (architecture == "command-r") keys.number("logit_scale", spec.logit_scale);
+  if (architecture == "command-r" || architecture == "cohere2") keys.number("logit_scale", spec.logit_scale);
 }
 
 // Llama's experts are as wide as its MLP.
@@ -157,8 +161,8 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   if (spec.logit_softcap > 0) keys.number("final_logit_softcapping", spec.logit_softcap);
   if (spec.sliding_window > 0 && has_windows(architecture))
     keys.integer("attention.sliding_window", spec.sliding_window);
-  if (spec.window_rope_theta > 0) keys.number("rope.freq_base_swa", spec.window_rope_theta);
-  add_rope(spec, keys);
+  if (spec.window_rope_theta > 0 && architecture != "olmo2") keys.number("rope.freq_base_swa", spec.window_rope_theta);
+  if (!spec.learned_positions) add_rope(spec, keys);
 }
 
 std::vector<float> rope_divisors(const ModelSpec& spec) {

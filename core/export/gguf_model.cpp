@@ -39,7 +39,7 @@ GgufRows rows_in_file(const GgufArchitecture& architecture, GgufRole role, const
   return gguf_rows(architecture, role, shape.front(), spec.num_heads, spec.num_kv_heads);
 }
 
-// Checks that llama.cpp's loader asks for the biases and the head that the model has, and for no others.
+// Checks that llama.cpp's loader asks for the shapes, the biases and the head that the model has, and for no others.
 void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spec) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " " + what);
@@ -48,6 +48,9 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
     refuse("has no biases of attention's output or of the MLP, and this model has");
   if (architecture.biases == GgufPart::required && !(spec.o_bias && spec.mlp_bias))
     refuse("has biases in every linear layer, and this model has not");
+  if (const int64_t width = spec.num_heads * spec.head_dim; architecture.square_attention && width != spec.hidden_size)
+    refuse("takes attention's heads to be as wide as the model, and here they are " + std::to_string(width) + " of " +
+           std::to_string(spec.hidden_size));
   if (architecture.head == GgufPart::unknown && !spec.tie_word_embeddings)
     refuse("makes logits of the embedding, and this model has a head of its own");
 }

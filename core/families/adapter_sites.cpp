@@ -184,13 +184,37 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
   }
 }
 
-// PiSSA and LoftQ start from singular vectors, OLoRA from its orthogonal factor: there must be as many as ranks. One layer
-// stands for all.
+// PEFT trains, and saves, whatever has "bias" in its name.
+void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
+  for (const Module& module : modules_of(spec)) {
+    if (module.path.find("bias") != std::string::npos)
+      faults.push_back({"adapter.bias", "all would train " + module.path + ", which is no bias of a layer"});
+    else if (module.bias && module.experts > 0)
+      faults.push_back({"adapter.bias", "all would train the biases of joined experts, " + bias_name(ModuleKind::experts, module.path)});
+    else if (module.bias && kept_whole(adapter, module.path))
+      faults.push_back({"adapter.bias", "all would train the bias of " + module.path + " twice: modules_to_save has it"});
+    else
+      continue;
+    return;
+  }
+}
+
+// EVA looks at the tokens that a layer reads: of an expert they are those that its router sends.
+void refuse_single_experts(const std::vector<AdapterSite>& sites, std::vector<KeyFault>& faults) {
+  for (const AdapterSite& site : sites)
+    if (site.module.find(".experts.") != std::string::npos)
+      return faults.push_back({"adapter.init", "eva is computed for layers that read every token, not for " + site.module});
+}
+
+// PiSSA and LoftQ start from singular vectors, OLoRA from its orthogonal factor, EVA from directions of the input: there must be as
+// many as ranks. One layer stands for all.
 void require_directions(const std::vector<AdapterSite>& sites, LoraInit init, std::vector<KeyFault>& faults) {
   for (const AdapterSite& site : sites) {
-    const int64_t found = std::min(site.in_features, site.out_features);
+    const int64_t found = init == LoraInit::eva ? site.in_features : std::min(site.in_features, site.out_features);
     if (site.rank <= found) continue;
-    const char* directions = init == LoraInit::olora ? " orthogonal columns in " : " singular vectors in ";
+    const char* directions = init == LoraInit::olora ? " orthogonal columns in "
+                             : init == LoraInit::eva ? " directions in what is read by "
+                                                     : " singular vectors in ";
     faults.push_back({"adapter.init", name_of(init) + " finds " + std::to_string(found) + directions + site.module +
                                           ", fewer than rank " + std::to_string(site.rank)});
     return;
@@ -246,7 +270,9 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   }
   name_joined_adapters(selection.sites);
   refuse_unused_parameters(adapter, used_parameters, faults);
-  if (changes_base(adapter) || (adapter.init == LoraInit::loftq && !adapter.init_from))
+  if (adapter.bias == LoraBias::all) refuse_odd_biases(spec, adapter, faults);
+  if (starts_from_data(adapter)) refuse_single_experts(selection.sites, faults);
+  if (changes_base(adapter) || starts_from_data(adapter) || (adapter.init == LoraInit::loftq && !adapter.init_from))
     require_directions(selection.sites, adapter.init, faults);
   refuse_unused_targets(spec, adapter, selection, faults);
   if (!selection.vocabulary.empty()) refuse_for_vocabulary(adapter, selection.vocabulary[0].module, faults);

@@ -37,6 +37,13 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
   spec.logit_scale = settings.number("logit_scale", 1e-9, kMostScale, 0.0625);
 }
 
+void read_cohere2_gguf(GgufSettings& settings, ModelSpec& spec) {
+  set_constants(spec);
+  spec.logit_scale = settings.number("logit_scale", 1e-9, kMostScale, 0.0625);
+  set_periodic_windows(settings, spec, kWindow, kPeriod);
+  spec.no_rope_layers = spec.full_layers;
+}
+
 void write(const ModelSpec& spec, Json& config) {
   config["attention_bias"] = spec.qkv_bias;
   config["logit_scale"] = spec.logit_scale;
@@ -75,11 +82,11 @@ Family cohere2_family() {
   Family family = cohere_family();
   family.name = "cohere2";
   family.architecture = "Cohere2ForCausalLM";
-  family.gguf_architecture = "";
+  family.gguf_architecture = "cohere2";
   family.rope_theta = 10000;
   family.read = read_cohere2;
   family.write = write_cohere2;
-  family.read_gguf = nullptr;
+  family.read_gguf = read_cohere2_gguf;
   return family;
 }
 

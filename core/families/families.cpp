@@ -47,15 +47,19 @@ std::string architecture_of_type(const Json& type) {
   throw Error(ErrorKind::job, "model.architecture: model_type is " + dump_json(type) + ", forge knows " + join(known, ", "));
 }
 
-const Family& family_of_gguf(const std::string& architecture, bool mixture, const std::string& where) {
+const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where) {
   std::vector<std::string> known;
-  const Family* other = nullptr;  // that says so of experts as the file does not, and will refuse it
+  const Family *plain = nullptr, *other = nullptr;  // without windows of its own; that says of experts what the file does not, and will refuse it
   for (const Family& family : families()) {
     if (family.gguf_architecture.empty()) continue;
-    if (family.gguf_architecture == architecture && family.mixture == mixture) return family;
+    if (family.gguf_architecture == architecture && family.mixture == kind.mixture) {
+      if (family.gguf_windows && kind.windows) return family;
+      if (!family.gguf_windows) plain = &family;
+    }
     if (family.gguf_architecture == architecture) other = &family;
     if (std::find(known.begin(), known.end(), family.gguf_architecture) == known.end()) known.push_back(family.gguf_architecture);
   }
+  if (plain) return *plain;
   if (other) return *other;
   unknown_architecture(architecture, where, known);
 }

@@ -25,6 +25,7 @@ struct Family {
   std::string architecture;       // config.json: architectures[0]
   std::string gguf_architecture;  // general.architecture; empty: its GGUF files say another family's
   bool mixture = false;           // of experts: what tells it from another family of that GGUF architecture
+  bool gguf_windows = false;      // its GGUF files have a window, which does the same
   // What the architecture's configuration class in transformers assumes when config.json is silent.
   int64_t max_position_embeddings = 0, num_kv_heads = 0;  // 0: as many as heads
   const char* activation = "silu";                        // hidden_act
@@ -89,8 +90,12 @@ const std::vector<Family>& families();
 
 // Rows by the name a file uses. Throw Error(job) "unknown architecture X; forge knows …".
 const Family& family_of_architecture(const std::string& architecture, const std::string& where);
-// `mixture`: whether the file counts experts.
-const Family& family_of_gguf(const std::string& architecture, bool mixture, const std::string& where);
+// What a GGUF says that tells families of one architecture apart.
+struct GgufKind {
+  bool mixture = false;  // it counts experts
+  bool windows = false;  // it has a sliding window
+};
+const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where);
 // The class of a model_type, for messages in model.architecture. Throws Error(job) for an unknown one.
 std::string architecture_of_type(const Json& type);
 // By ModelSpec::family.

@@ -131,7 +131,7 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   spec.architecture = settings.text("general.architecture", "");
   GgufSettings own(settings, spec.architecture);
   const int64_t experts = own.integer("expert_count", 0, kMostExperts, 0);
-  const Family& family = family_of_gguf(spec.architecture, experts > 0, name);
+  const Family& family = family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = own.integer("attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
   spec.family = family.name;
   read_sizes(own, spec);
   if (family.mixture)

@@ -35,7 +35,7 @@ ValueId glm4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family glm_family() {
   return {.name = "glm",
           .architecture = "GlmForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "chatglm",
           .max_position_embeddings = 131072,
           .num_kv_heads = 2,
           .norm_eps = 1.5625e-7,

@@ -5,10 +5,14 @@
 namespace forge {
 namespace {
 
-void read(Settings& settings, ModelSpec& spec) {
+void set_constants(ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = spec.qkv_bias = spec.o_bias = spec.mlp_bias = true;
   spec.learned_positions = true;
   spec.rope.partial_rotary_factor = 0;
+}
+
+void read(Settings& settings, ModelSpec& spec) {
+  set_constants(spec);
   spec.num_kv_heads = spec.num_heads, spec.head_dim = spec.hidden_size / spec.num_heads;
   if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("num_attention_heads", "does not divide hidden_size");
   settings.must_be("scale_attn_weights", true, "scores by 1 / sqrt(head_dim)");
@@ -18,6 +22,11 @@ void read(Settings& settings, ModelSpec& spec) {
   for (const char* key : {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout",
                           "reorder_and_upcast_attn", "n_ctx"})
     settings.find(key);
+}
+
+void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+  refuse_window(settings, spec);
+  set_constants(spec);
 }
 
 void write(const ModelSpec&, Json& config) {
@@ -38,7 +47,7 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family gpt2_family() {
   return {.name = "gpt2",
           .architecture = "GPT2LMHeadModel",
-          .gguf_architecture = "",
+          .gguf_architecture = "gpt2",
           .max_position_embeddings = 1024,
           .activation = "gelu_new",
           .same_activations = {"gelu_pytorch_tanh"},
@@ -59,6 +68,7 @@ Family gpt2_family() {
           .transposed_linears = true,
           .read = read,
           .write = write,
+          .read_gguf = read_gguf,
           .layer = layer};
 }
 

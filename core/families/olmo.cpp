@@ -32,6 +32,13 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
   spec.qk_norm = false;  // not of single heads
 }
 
+// llama.cpp has one base of the angles for all layers, and scales those of full layers alone.
+void read_olmo3_gguf(GgufSettings& settings, ModelSpec& spec) {
+  spec.qk_norm = false;
+  set_periodic_windows(settings, spec, kWindow, kPeriod);
+  spec.window_rope_theta = spec.rope.theta;
+}
+
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
   auto [q, k, v] = g.linear(h, {{"self_attn.q_proj", q_size, m.qkv_bias},
@@ -61,13 +68,15 @@ Family olmo2_family() {
 Family olmo3_family() {
   return {.name = "olmo3",
           .architecture = "Olmo3ForCausalLM",
-          .gguf_architecture = "",
+          .gguf_architecture = "olmo2",
+          .gguf_windows = true,
           .max_position_embeddings = 2048,
           .norm_eps = 1e-5,
           .rope_theta = 500000,
           .window_rope_theta = 500000,
           .read = read_olmo3,
           .write = write_olmo3,
+          .read_gguf = read_olmo3_gguf,
           .layer = layer};
 }
 

@@ -72,14 +72,16 @@ void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parame
   }
 }
 
-// The biases of adapted layers, trained in the place of the base's: PEFT's files call them the wrapped layer's.
-void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, std::vector<Parameter>& parameters) {
+// Biases of adapted layers, or of every module, trained in the place of the base's: PEFT's files call those of adapted layers the
+// wrapped layer's.
+void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bool all, std::vector<Parameter>& parameters) {
   std::set<std::string> adapted;
   for (const AdapterSite& site : sites) adapted.insert(site.module);
   for (const Module& module : modules_of(spec)) {
-    if (!module.bias || !adapted.count(module.path)) continue;
+    const bool wrapped = adapted.count(module.path) > 0;
+    if (!module.bias || !(all || wrapped)) continue;
     Parameter bias = bias_of(module);
-    bias.name = kSavedPrefix + module.path + std::string(kWrappedBias);
+    bias.name = kSavedPrefix + (wrapped ? module.path + std::string(kWrappedBias) : bias.name);
     bias.trainable = true;
     parameters.push_back(std::move(bias));
   }
@@ -118,7 +120,7 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   if (adapter.type == AdapterType::none) return parameters;
   const std::vector<AdapterSite> sites = adapter_sites(spec, adapter);
   add_adapters(sites, adapter.use_dora, parameters);
-  if (adapter.bias == LoraBias::lora_only) add_biases(spec, sites, parameters);
+  if (adapter.bias != LoraBias::none) add_biases(spec, sites, adapter.bias == LoraBias::all, parameters);
   add_vocabulary(vocabulary_sites(spec, adapter), parameters);
   for (const Module& module : saved_modules(spec, adapter)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as it is.

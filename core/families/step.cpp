@@ -59,7 +59,9 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   ModuleTraining training{.all = adapter.type == AdapterType::none};
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;
-  training.biases = adapter.bias == LoraBias::lora_only;
+  training.biases = adapter.bias == LoraBias::all         ? TrainedBiases::all
+                    : adapter.bias == LoraBias::lora_only ? TrainedBiases::adapted
+                                                          : TrainedBiases::none;
   for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
   if (training.all) return training;
   for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);

@@ -59,10 +59,10 @@ struct ModuleUse {
   std::string adapter;   // what that is called; empty: as the path
   bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
-  bool bias_trained = false;  // the bias beside an adapter
+  bool bias_trained = false;  // the bias alone, or beside an adapter
 
-  // Whether its backward reads its input.
-  bool learns() const { return trained || rank > 0; }
+  // Whether its backward has gradients of its own.
+  bool learns() const { return trained || bias_trained || rank > 0; }
 };
 
 enum class OpKind {

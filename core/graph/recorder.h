@@ -16,11 +16,13 @@
 
 namespace forge {
 
+enum class TrainedBiases { none, adapted, all };  // of no module, of those with adapters, of every one
+
 // What a run trains, by module path.
 struct ModuleTraining {
   bool all = false;                      // every weight
   std::set<std::string> whole;           // these weights
-  bool biases = false;                   // of modules with adapters
+  TrainedBiases biases = TrainedBiases::none;
   struct Adapter {
     int64_t rank = 0;
     std::string name;  // of its module, in files; empty: the path

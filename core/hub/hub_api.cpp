@@ -199,6 +199,8 @@ HubServer hub_server(const EnvironmentLookup& environment) {
   const auto set = [&](const char* name) -> std::string { return environment(name).value_or(""); };
   HubServer server{.endpoint = set("HF_ENDPOINT")};
   if (server.endpoint.empty()) server.endpoint = "https://huggingface.co";
+  if (!starts_with(server.endpoint, "http://") && !starts_with(server.endpoint, "https://"))
+    throw Error(ErrorKind::environment, "HF_ENDPOINT is \"" + server.endpoint + "\", which is no address").hint("write https:// in front");
   while (server.endpoint.ends_with('/')) server.endpoint.pop_back();
   const std::string implicit = lower(set("HF_HUB_DISABLE_IMPLICIT_TOKEN"));
   if (implicit == "1" || implicit == "true" || implicit == "yes" || implicit == "on") return server;

@@ -13,22 +13,25 @@ using Layer = GgufArchitecture::Layer;
 using Part = GgufPart;
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
-    {.name = "qwen2"},
+    {.name = "qwen2", .square_attention = true},
     {.name = "qwen3"},
-    {.name = "phi3", .layer = Layer::phi3},
+    {.name = "phi3", .layer = Layer::phi3, .square_attention = true},
     {.name = "gemma", .norms_plus_one = true, .head = Part::unknown},
     {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich, .head = Part::unknown},
     {.name = "gemma3", .norms_plus_one = true, .layer = Layer::sandwich},
     {.name = "smollm3", .permutes_heads = true},
     {.name = "granite", .permutes_heads = true, .biases = Part::optional},
-    {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required},
+    {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required, .square_attention = true},
+    {.name = "chatglm", .layer = Layer::glm, .square_attention = true},
     {.name = "glm4", .layer = Layer::glm4},
-    {.name = "command-r", .head = Part::unknown},
-    {.name = "starcoder2", .layer = Layer::starcoder2, .biases = Part::required},
+    {.name = "command-r", .head = Part::unknown, .square_attention = true},
+    {.name = "cohere2", .head = Part::unknown, .square_attention = true},
+    {.name = "starcoder2", .layer = Layer::starcoder2, .biases = Part::required, .square_attention = true},
     {.name = "stablelm", .head = Part::required},
     {.name = "gptneox", .layer = Layer::gpt_neox, .biases = Part::required, .head = Part::required},
     {.name = "falcon", .layer = Layer::falcon},
-    {.name = "qwen2moe", .layer = Layer::experts},
+    {.name = "gpt2", .layer = Layer::gpt2, .biases = Part::required},
+    {.name = "qwen2moe", .layer = Layer::experts, .square_attention = true},
     {.name = "qwen3moe", .layer = Layer::experts},
 };
 
@@ -51,6 +54,13 @@ constexpr Name kWholeGptNeox[] = {
 };
 constexpr Name kWholeFalcon[] = {
     {"token_embd", "transformer.word_embeddings"},
+    {"output_norm", "transformer.ln_f", GgufRole::norm},
+    {"output", "lm_head"},
+};
+
+constexpr Name kWholeGpt2[] = {
+    {"token_embd", "transformer.wte"},
+    {"position_embd", "transformer.wpe"},
     {"output_norm", "transformer.ln_f", GgufRole::norm},
     {"output", "lm_head"},
 };
@@ -106,6 +116,10 @@ constexpr Name kOlmo2[] = {
     {"post_ffw_norm", "post_feedforward_layernorm", GgufRole::norm},
     {"ffn_up", "mlp.up_proj"},
 };
+constexpr Name kGlm[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
 constexpr Name kGlm4[] = {
     {"post_attention_norm", "post_self_attn_layernorm", GgufRole::norm},
     {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
@@ -131,6 +145,15 @@ constexpr Name kFalcon[] = {
     {"ffn_down", "mlp.dense_4h_to_h"},
 };
 
+constexpr Name kGpt2[] = {
+    {"attn_norm", "ln_1", GgufRole::norm},
+    {"attn_qkv", "attn.c_attn"},
+    {"attn_output", "attn.c_proj"},
+    {"ffn_norm", "ln_2", GgufRole::norm},
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+};
+
 const Name* find(std::span<const Name> names, std::string_view gguf) {
   for (const Name& name : names)
     if (name.gguf == gguf) return &name;
@@ -151,6 +174,8 @@ std::span<const Name> own_names(Layer layer) {
       return kSandwich;
     case Layer::olmo2:
       return kOlmo2;
+    case Layer::glm:
+      return kGlm;
     case Layer::glm4:
       return kGlm4;
     case Layer::starcoder2:
@@ -159,6 +184,8 @@ std::span<const Name> own_names(Layer layer) {
       return kGptNeox;
     case Layer::falcon:
       return kFalcon;
+    case Layer::gpt2:
+      return kGpt2;
   }
   return {};
 }
@@ -166,12 +193,13 @@ std::span<const Name> own_names(Layer layer) {
 std::span<const Name> whole_names(Layer layer) {
   if (layer == Layer::gpt_neox) return kWholeGptNeox;
   if (layer == Layer::falcon) return kWholeFalcon;
+  if (layer == Layer::gpt2) return kWholeGpt2;
   return kWhole;
 }
 
 std::string_view layer_prefix(Layer layer) {
   if (layer == Layer::gpt_neox) return "gpt_neox.layers.";
-  if (layer == Layer::falcon) return "transformer.h.";
+  if (layer == Layer::falcon || layer == Layer::gpt2) return "transformer.h.";
   return "model.layers.";
 }
 

@@ -14,9 +14,10 @@ struct GgufArchitecture {
   std::string_view name;
   bool permutes_heads = false;     // rows of q and k are in RoPE's neighbour order
   bool norms_plus_one = false;     // weights of norms are stored with 1 added
-  enum class Layer { plain, llama, experts, phi3, sandwich, olmo2, glm4, starcoder2, gpt_neox, falcon } layer = Layer::plain;  // what else its layers' tensors are called
+  enum class Layer { plain, llama, experts, phi3, sandwich, olmo2, glm, glm4, starcoder2, gpt_neox, falcon, gpt2 } layer = Layer::plain;  // what else its layers' tensors are called
   GgufPart biases = GgufPart::unknown;  // of attention's output and of the MLP
   GgufPart head = GgufPart::optional;   // of its own, beside the embedding
+  bool square_attention = false;        // all heads together are as wide as the model
 };
 
 // Null when forge does not know it.

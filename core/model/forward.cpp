@@ -280,6 +280,7 @@ void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {
     for (ValueId in : run.graph.ops[i].in) last[static_cast<size_t>(in)] = i;
   for (size_t i = begin; i < end; ++i) {
     const Op& op = run.graph.ops[i];
+    if (run.watch && op.kind == OpKind::linear) run.watch(i, run.values[static_cast<size_t>(op.in[0])]);
     run_op({run, op});
     for (ValueId in : op.in)
       if (in != result && last[static_cast<size_t>(in)] == i && run.graph.buffer_of(in).rows != Rows::one)

@@ -27,6 +27,7 @@ struct ForwardRun {
   const BatchTensors& batch;
   Attend attend;
   std::vector<at::Tensor> values = std::vector<at::Tensor>(graph.values.size());  // by ValueId
+  std::function<void(size_t op, const at::Tensor& x)> watch = {};                  // sees what each linear op reads
 };
 
 // Of the table, by the op that looks them up. int64 [tokens], or those of the source

@@ -22,6 +22,7 @@
 #include "core/run/samples.h"
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
+#include "core/train/data_start.h"
 #include "core/train/divergence.h"
 #include "core/train/reference.h"
 #include "core/train/rollout_steps.h"
@@ -66,6 +67,7 @@ class Trainer {
     train_data_ = DataSet::open(request_.plan.train.cache_path);
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
     if (draws_completions(job().objective.type)) open_rollouts();
+    if (!resume_step_ && starts_from_data(job().adapter)) look_at_data();
     stop_.watched = true;  // from here on a stop ends with a checkpoint
     if (!resume_step_) answer_before();
     try {
@@ -130,6 +132,23 @@ class Trainer {
     bool best_now =
         job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
     return due(job().checkpoint.every_steps) || best_now;
+  }
+
+  // Before anything is worth a checkpoint: a run that is stopped here does it again, with the same result.
+  void look_at_data() {
+    while (true) {
+      try {
+        const DataStart start = start_from_inputs(*session_, train_data_, [this](const std::vector<int64_t>& step) { return cut(step); });
+        std::string text = "init: eva has looked at " + format_count(start.batches) + " micro-batches";
+        if (start.settled < start.layers)
+          text += ", and directions of " + format_count(start.layers - start.settled) + " of " + format_count(start.layers) +
+                  " layers were still turning (adapter.eva.tau)";
+        return notice(start.settled < start.layers ? "warning" : "info", text);
+      } catch (const c10::OutOfMemoryError& error) {
+        const std::vector<int64_t> step = epoch_steps(train_data_.atom_lengths(), job(), 0)[0];
+        halve_micro_batch("init: eva", cut(step).size() == step.size(), error.what_without_backtrace());
+      }
+    }
   }
 
   void take_reference() {

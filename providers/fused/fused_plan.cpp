@@ -228,7 +228,7 @@ int64_t own_attention_workspace(const Op& op, const StepSizes& sizes) {
 
 // Of the sums over rows for the gradients of weight and bias.
 int64_t norm_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  if (!graph.module(op).trained) return 0;
+  if (!graph.module(op).trained && !graph.module(op).bias_trained) return 0;
   const int64_t rows = sizes.rows(graph.buffer_of(op.in[0]).rows), all = graph.value(op.in[0]).width;
   if (op.kind == OpKind::layer_norm_backward) return column_sums_bytes(rows, all, 2);
   return column_sums_bytes(rows * all / op.attributes.head_dim, op.attributes.head_dim, 1);

@@ -160,7 +160,7 @@ class Lister {
   }
 
   std::vector<GpuLaunch>& norm_backward(const std::string& name) {
-    if (graph_.module(op_).trained) {
+    if (graph_.module(op_).trained || graph_.module(op_).bias_trained) {
       const double read = bytes(op_.in[0]) + bytes(op_.in[1]);
       add((name + "_weight").c_str(), read);
       add((name + "_weight_total").c_str(), 0, 8 * width(op_.in[0]));

@@ -1,8 +1,12 @@
 """What an adapter brings with it, to an evaluation and to a run that starts from it."""
 import json
 import subprocess
+import sys
 
-from lab import Lab, MODEL
+from lab import Lab, MODEL, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
+import variants  # noqa: E402
 
 
 def an_adapter_means_what_its_config_says(lab: Lab):
@@ -65,3 +69,59 @@ def an_adapter_starts_with_its_own_scale(lab: Lab):
     lab.job["adapter"] = {"type": "lora"} | start
     lab.run(name="fourth")
     assert lab.adapter("fourth") == lab.adapter("third")
+
+
+EVA = {"init": "eva", "eva": {"tau": 0.9}}
+
+
+def eva_starts_from_what_the_layers_read(lab: Lab):
+    said = lab.run(name="eva", adapter=EVA)
+    assert "init: eva has looked at" in said, said
+    lab.run(name="again", adapter=EVA)
+    assert lab.adapter("eva") == lab.adapter("again")
+    lab.run(name="default")
+    assert lab.adapter("eva") != lab.adapter("default")
+    # Of the same data the same start, whatever is trained: the first A, before a step has moved it.
+    still = {"optimizer": {"learning_rate": 1e-30}, "train": {"max_steps": 1}}
+    lab.run(name="first", adapter=EVA, **still)
+    lab.run(name="more", adapter=EVA | {"alpha": 3}, **still)
+    first, more = (variants.read_safetensors(lab.folder / name / "adapter/adapter_model.safetensors") for name in ("first", "more"))
+    assert all(first[name] == more[name] for name in first if "lora_A" in name)
+    report = lab.report("eva")["memory"]
+    assert report["measured_peak_bytes"] <= report["predicted_peak_bytes"], report
+
+
+def eva_is_not_done_again_by_a_run_that_goes_on(lab: Lab):
+    lab.run(name="whole", adapter=EVA)
+    lab.run(adapter=EVA, train={"max_steps": 8}, schedule={"type": "constant"})
+    said = lab.run("--extend", adapter=EVA, schedule={"type": "constant"})
+    assert "init: eva" not in said, said
+    lab.run(name="constant", adapter=EVA, schedule={"type": "constant"})
+    assert lab.adapter() == lab.adapter("constant")
+
+
+def eva_says_what_it_cannot_look_at(lab: Lab):
+    said = lab.run(adapter=EVA | {"rank": 32}, code=6, data={"train": [{"path": str(lab.folder / "train.jsonl"), "format": "tokens", "limit": 1}]},
+                   train={"max_steps": 1, "global_batch_size": 1})
+    assert "no micro-batch has the 32 tokens" in said and "use_label_mask" in said, said
+    said = lab.run(adapter=EVA | {"rank": 33}, code=3)
+    assert "finds 32 directions" in said, said
+    said = lab.run(adapter=EVA, objective={"type": "grpo"}, rewards=[{"type": "exact"}], train={"max_steps": 1, "global_batch_size": None}, code=3)
+    assert "are prompts" in said, said
+
+
+def biases_of_the_whole_model_are_trained(lab: Lab):
+    lab.job["train"]["precision"] = "fp32"
+    lab.job["model"]["path"] = model = str(variants.write_variant("gpt-neox", lab.folder / "gpt-neox"))
+    some = {"target_modules": ["query_key_value"]}
+    lab.run(name="none", adapter=some)
+    lab.run(adapter=some | {"bias": "all"})
+    names = variants.read_safetensors(lab.folder / "run/adapter/adapter_model.safetensors").keys()
+    biases = {name.removeprefix("base_model.model.gpt_neox.") for name in names if name.endswith("bias")}
+    assert {"final_layer_norm.bias", "layers.1.mlp.dense_4h_to_h.bias", "layers.0.attention.query_key_value.base_layer.bias"} <= biases, biases
+    assert lab.losses() != lab.losses("none")
+    run = str(lab.folder / "run")
+    assert lab.evaluate(run) == lab.evaluate("--model", model, "--adapter", run + "/adapter")
+    lab.run(name="on", adapter={"type": "lora", "init_from": run + "/adapter", "rank": None, "alpha": None})
+    said = lab.run(name="saved", code=3, adapter=some | {"bias": "all", "modules_to_save": ["final_layer_norm"]})
+    assert "twice" in said, said

@@ -233,6 +233,10 @@ const Case kCases[] = {
      "job.yaml:4:44: adapter.layers_to_transform: 1 appears twice"},
     {"adapter: {type: lora, init: pissa, init_from: x}\n",
      "job.yaml:4:29: adapter.init: has no effect: adapter.init_from gives the adapter's weights (remove it)"},
+    {"adapter: {type: lora, eva: {tau: 0.9}}\n",
+     "job.yaml:4:34: adapter.eva.tau: has no effect: adapter.init is default (write init: eva)"},
+    {"adapter: {type: lora, init: eva, eva: {tau: 1.5}}\n",
+     "job.yaml:4:45: adapter.eva.tau: 1.5 is out of range, expected 0 to 1"},
     // batch, data, evaluation, schedule
     {"train: {global_batch_size: 8, global_batch_tokens: 4096}\n",
      "job.yaml:4:52: train.global_batch_tokens: train.global_batch_size is set too (keep one of them)"},

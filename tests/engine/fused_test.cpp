@@ -64,6 +64,13 @@ std::vector<Setting> settings() {
   dora.target_modules = {"v_proj", "down_proj", "up_proj"};
   dora.layers_to_transform = {1, 2};
   list.push_back({"dora of some modules", dora, true});
+  AdapterConfig biases = lora();  // also of norms, and of layers without an adapter
+  biases.bias = LoraBias::all;
+  biases.target_modules = {"query_key_value"};
+  list.push_back({"every bias beside some adapters", biases, false, "gpt-neox"});
+  biases.layers_to_transform = {2};
+  list.push_back({"every bias, adapters in the last layer", biases, false, "starcoder2"});
+  list.back().adapter.target_modules = {"v_proj"};
   return list;
 }
 

@@ -265,6 +265,27 @@ def a_quantised_base_is_a_choice(lab: Lab):
     assert original["difference"]["largest_difference"] > 1e-2, original
     assert "nf4" in (lab.folder / "as-given" / "README.md").read_text()
     assert "there is only one" in lab.call("merge", lab.run("m-plain"), "--base", "original", "--output", "x", code=2)
+    # Also of an adapter that is named beside its model, as long as its run says what it was trained on.
+    apart = ("merge", "--model", lab.model(), "--dtype", "fp32", "--adapter", run / "adapter")
+    assert "--base original" in lab.call(*apart, "--output", "x", code=2)
+    assert "--base original" in lab.call(*apart, "--adapter", lab.run("m-plain") / "adapter", "--output", "x", code=2)
+    lab.call(*apart, "--base", "quantized", "--output", "apart")
+    assert_equal(read_safetensors(lab.folder / "apart" / "model.safetensors"), read_safetensors(lab.folder / "as-trained" / "model.safetensors"), 0)
+
+
+def a_run_stands_where_its_adapter_can(lab: Lab):
+    run = lab.run("m-plain")
+    lab.call("merge", "--model", lab.model(), "--adapter", run, "--dtype", "fp32", "--output", "by-run")
+    lab.call("merge", "--model", lab.model(), "--adapter", run / "adapter", "--dtype", "fp32", "--output", "by-folder")
+    merged = [read_safetensors(lab.folder / name / "model.safetensors") for name in ("by-run", "by-folder")]
+    assert_equal(merged[0], merged[1], 0)
+    lab.call("merge", "--model", lab.model(), "--adapter", f"{run}=0.5", "--no-check", "--output", "weighted")
+    asked = ("--model", lab.model(), "--prompt", "hello", "--max-new-tokens", "3")
+    assert lab.call("generate", *asked, "--adapter", run) == lab.call("generate", *asked, "--adapter", run / "adapter")
+    assert lab.report("adapter", "check", run) == lab.report("adapter", "check", run / "adapter")
+    assert "is a run" in lab.call("generate", "--model", run, "--prompt", "x", code=5)
+    said = lab.call("adapter", "check", "nowhere", code=5)
+    assert "no such folder" in said and "tensors" not in said, said
 
 
 def a_checkpoint_stands_where_a_run_can(lab: Lab):
@@ -296,10 +317,13 @@ def an_adapter_alone_knows_its_base(lab: Lab):
 def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
                     "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel", "gpt-neox", "falcon",
-                    "falcon-grouped"):
+                    "falcon-grouped", "gpt2", "gpt2-untied", "cohere2", "olmo3"):
         # Settings for which GGUF has no key must be what its readers assume.
-        assumed = {"gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
-                   "smollm3": {"no_rope_layers": [1, 1, 1]}}
+        one_base = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
+        # What weights were drawn by says nothing of a model that has them.
+        assumed = {"base": {"initializer_range": 0.04}, "gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
+                   "smollm3": {"no_rope_layers": [1, 1, 1]}, "cohere2": {"sliding_window_pattern": 4},
+                   "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": one_base}}
         model = lab.model(variant, **assumed.get(variant, {}))
         report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)
@@ -327,8 +351,11 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
     assert "attention_scale" in said and not (lab.folder / "x").exists(), said
     said = lab.call("export", "--model", lab.model("gemma3", query_pre_attn_scalar=12), "--gguf", "--output", "x", code=3)
     assert "full_layers" in said and not (lab.folder / "x").exists(), said
+    for variant, lost in (("cohere2", "full_layers"), ("olmo3", "window_rope_theta")):
+        said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
+        assert lost in said and not (lab.folder / "x").exists(), said
     # What llama.cpp's loader has no place for, or asks for.
-    for variant, part in (("cohere-bias", "has no biases"), ("gemma-untied", "has no biases"), ("starcoder2-window", "has biases in every"),
+    for variant, part in (("glm", "are 48 of 32"), ("cohere-bias", "has no biases"), ("gemma-untied", "has no biases"), ("starcoder2-window", "has biases in every"),
                           ("gpt-neox-sequential", "has biases in every"), ("falcon-sequential", "has no biases")):
         said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
         assert part in said and not (lab.folder / "x").exists(), (variant, said)
@@ -433,6 +460,7 @@ CASES = [
     several_adapters_are_added_by_weight,
     a_quantised_base_is_a_choice,
     a_checkpoint_stands_where_a_run_can,
+    a_run_stands_where_its_adapter_can,
     an_adapter_alone_knows_its_base,
     a_gguf_of_every_family_reads_back_as_the_model,
     every_type_computes_nearly_the_same,

@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -47,8 +48,8 @@ class Lab:
     def snapshot(self) -> Path:
         return self.model / "snapshots" / COMMIT
 
-    def forged(self, *arguments: str, code: int = 0, **environment) -> str:
-        done = subprocess.run([self.forge, *arguments], capture_output=True, text=True, timeout=120, cwd=self.folder,
+    def forged(self, *arguments: str, code: int = 0, typed: str = "", **environment) -> str:
+        done = subprocess.run([self.forge, *arguments], input=typed, capture_output=True, text=True, timeout=120, cwd=self.folder,
                               env=self.environment | environment)
         said = done.stdout + done.stderr
         assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{said[-2000:]}"
@@ -286,6 +287,12 @@ def offline_opens_nothing(lab: Lab):
     assert len(lab.hub.seen) == before
 
 
+def an_endpoint_is_an_address(lab: Lab):
+    started = time.monotonic()
+    assert 'HF_ENDPOINT is "hub.example"' in lab.fetch(NAME, code=5, HF_ENDPOINT="hub.example")
+    assert time.monotonic() - started < 5, "it was tried again"
+
+
 def a_killed_fetch_goes_on(lab: Lab):
     weights = random.Random(1).randbytes(1 << 20)
     lab.hub.repositories[f"models/{NAME}"]["model.safetensors"] = weights
@@ -315,21 +322,41 @@ def a_killed_fetch_goes_on(lab: Lab):
     assert [one[4] for one in lab.hub.asked("model.safetensors") if one[0]][-1] == "bytes=300000-"
 
 
+def commands_that_work(folder: Path) -> list:
+    """Every command but fetch, in an order in which each has what it needs; (words, stdin)."""
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"question {i}", "answer": "a"}) + "\n" for i in range(4)))
+    (folder / "rewarded.jsonl").write_text(json.dumps({"prompt": "p", "completion": "a b", "answer": "a b"}) + "\n")
+    drawn = json.loads((folder / "job.json").read_text()) | {
+        "name": "drawn", "objective": {"type": "grpo"}, "rewards": [{"type": "exact"}], "data": {"train": "prompts.jsonl", "max_length": 64}, "train": {"max_steps": 2},
+        "rollout": {"prompts_per_step": 2, "samples_per_prompt": 2, "max_new_tokens": 4}}
+    (folder / "drawn.json").write_text(json.dumps(drawn))
+    answer = ["--max-new-tokens", "2"]
+    words = [["validate", "job.json"], ["plan", "job.json"], ["data", "job.json", "--show", "1", "--dump", "dump.jsonl"], ["run", "job.json", "--quiet"],
+             ["run", "drawn.json", "--quiet"], ["rollouts", "runs/drawn"], ["score", "rewarded.jsonl", "--rewards", "drawn.json"],
+             ["eval", "runs/run", "--data", "train.jsonl"], ["eval", "runs/run", "--data", "train.jsonl", "--task", "answers", *answer],
+             ["generate", "runs/run", "--prompt", "question 1", *answer], ["merge", "runs/run"], ["export", "runs/run", "--gguf"],
+             ["export", "runs/run", "--ollama", "--type", "q8_0"], ["adapter", "check", "runs/run/adapter"], ["profile"], ["list"],
+             ["list", "families"], ["schema", "job"], ["doctor"], ["init", "new.yaml"], ["bench", "job.json"]]
+    chat = ["chat", "runs/run", "--template", "chatml", *answer]
+    return [(each, "") for each in words] + [(chat, "question 2\n/quit\n")]
+
+
 def no_other_command_opens_a_connection(lab: Lab):
     lab.fetch(str(lab.job()))
-    log = lab.folder / "sockets.log"
-    traced = {"LD_PRELOAD": lab.sockets, "SOCKETS_LOG": str(log)}
+    (lab.folder / "train.jsonl").write_bytes(ROWS)
+    log, watched = lab.folder / "sockets.log", lab.folder / "watched.log"
+    traced = {"LD_PRELOAD": lab.sockets, "SOCKETS_LOG": str(log), "SOCKETS_WATCHED": str(watched)}
     lab.fetch(NAME, **traced)
     assert log.exists() and log.read_text(), "the fetch itself is recorded"
     log.unlink()
-    job, run = str(lab.folder / "job.json"), "runs/run"
-    for command in (["validate", job], ["plan", job], ["data", job], ["run", job, "--quiet"], ["eval", run, "--data", "train.jsonl"],
-                    ["generate", run, "--prompt", "question 1", "--max-new-tokens", "2"], ["merge", run], ["export", run, "--gguf"],
-                    ["adapter", "check", f"{run}/adapter"], ["profile"], ["list"], ["schema", "job"], ["doctor"], ["init", "new.yaml"],
-                    ["bench", job]):
-        (lab.folder / "train.jsonl").write_bytes(ROWS)
-        lab.forged(*command, **traced)
+    seen = set()
+    for command, typed in commands_that_work(lab.folder):
+        lab.forged(*command, typed=typed, **traced)
         assert not log.exists(), f"forge {' '.join(command)}: {log.read_text()}"
+        seen.add(command[0])
+    there = set(re.findall(r"^  ([a-z]+)  ", lab.forged("--help").split("Usage:")[1].split("Exit codes")[0], re.MULTILINE))
+    assert seen == there - {"fetch"}, f"not traced: {there - {'fetch'} - seen}; unknown: {seen - there}"
+    assert {"forge", "forge-engine"} <= set(watched.read_text().split()), watched.read_text()
 
 
 CASES = [function for _, function in inspect.getmembers(sys.modules[__name__], inspect.isfunction)

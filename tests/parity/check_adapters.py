@@ -12,10 +12,12 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import torch
 from bitsandbytes.functional import get_4bit_type
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import EvaConfig, LoraConfig, PeftModel, get_peft_model, initialize_lora_eva_weights
+from peft.utils.incremental_pca import IncrementalPCA
 from peft.utils.loftq_utils import _low_rank_decomposition
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -72,18 +74,22 @@ SHAPES = {
     "embedding-factors-head-saved": dict(target_modules=["embed_tokens", "q_proj"], modules_to_save=["lm_head"]),
     "embedding-regex": dict(target_modules=r".*(embed_tokens|o_proj)"),
     "biases": dict(target_modules=QKVO, bias="lora_only"),
+    "all-biases": dict(target_modules=["q_proj", "o_proj"], bias="all"),
     "biases-dora": dict(target_modules=["q_proj", "o_proj"], bias="lora_only", use_dora=True),
     "rank-over-size": dict(r=40, lora_alpha=20, target_modules=["k_proj", "v_proj"]),
 }
 FUSED = {"all", "rslora", "dora", "all-linear", "alpha-negative", "wide"}  # with phi3's names in place of llama's
+OWN_NAMES = {"gpt2": ["c_attn"], "gpt-neox": ["query_key_value", "dense_4h_to_h"]}
 VARIANTS = {
     "base": [shape for shape in SHAPES if shape != "token-rows-tied"],
     "tied": ["all", "dora", "rslora", "both-patterns", "regex", "exclude", "all-linear", "token-rows", "token-rows-tied", "embedding", "head",
              "embedding-and-head"],
-    "bias": ["biases", "biases-dora", "all", "dora", "rslora", "rank-pattern", "alpha-pattern", "layers", "saved-norms", "zero-b"],
+    "bias": ["biases", "biases-dora", "all-biases", "all", "dora", "rslora", "rank-pattern", "alpha-pattern", "layers", "saved-norms", "zero-b"],
     "qwen3": ["all", "dora", "rank-pattern", "regex-alternatives", "saved-norms", "exclude-regex"],
     "gemma2": ["token-rows", "embedding", "all", "dora", "rslora", "layers", "all-linear", "full-paths"],
     "phi3": ["all", "rslora", "dora", "all-linear", "alpha-negative"],
+    "gpt-neox": ["all-biases"],
+    "gpt2": ["all-biases"],
     "head-dim": ["all", "dora-rslora", "exclude", "both-patterns", "saved-head"],
 }
 
@@ -92,7 +98,7 @@ def settings_of(variant: str, shape: str) -> dict:
     settings = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.0} | copy.deepcopy(SHAPES[shape])
     if variant == "phi3" and isinstance(settings["target_modules"], list):
         settings["target_modules"] = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
-    return settings
+    return settings | ({"target_modules": OWN_NAMES[variant]} if variant in OWN_NAMES else {})
 
 
 def randomised(model, shape: str):
@@ -200,6 +206,37 @@ def check_loftq(root: Path, rows, forge: str) -> str:
     return f"first B A differs by {worst:.1e} of {len(ours) // 2} layers"
 
 
+def check_eva(name: str, variant: str, settings: dict, root: Path, rows, forge: str) -> str:
+    """forge's first A is PEFT's with rho 1, on the same batches. PEFT's randomised SVD of twice the rank is taken out of it: of the random
+    tiny models it finds other directions with every seed, and how far it is from itself is measured beside."""
+    lora = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
+    model_path = write_variant(variant, root / "models" / f"eva-{variant}")
+    batches = [oracle.pad(rows[i:i + 8]) for i in range(0, len(rows), 8)]
+
+    def theirs() -> dict:
+        model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32, attn_implementation="eager")
+        peft = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", init_lora_weights="eva", eva_config=EvaConfig(rho=1, **settings), **lora))
+        initialize_lora_eva_weights(peft, batches, show_progress_bar=False)
+        return {key.replace(".default", ""): tensor.detach() for key, tensor in peft.named_parameters() if "lora_A" in key}
+
+    randomised = theirs()
+    with mock.patch.object(IncrementalPCA, "_svd_fn_lowrank", IncrementalPCA._svd_fn_full):
+        exact = theirs()
+    case = cases.Case(f"start-eva-{name}", cases.Settings(1e-30, 1), lora=lora, adapter={"init": "eva", "eva": settings}, init_from=False)
+    ours = load_file(forge_run.run_job(forge, cases.job(case, case.name, model_path, GOLDENS, root / "runs"), root).folder / "adapter/adapter_model.safetensors")
+
+    def cosine(a: dict, b: dict) -> float:  # of the closest directions of a layer, by their place
+        return min(float(torch.nn.functional.cosine_similarity(a[key], b[key]).abs().min()) for key in exact)
+
+    # PEFT whitens in place, and so once for each of the layers that read the same input.
+    alone = [key for key in exact if any(part in key for part in ("o_proj", "down_proj", "c_proj"))]
+    length = max(float((ours[key].norm(dim=1) / exact[key].norm(dim=1) - 1).abs().max()) for key in alone)
+    said = (f"of {len(exact)} layers, least cosine of directions {cosine(ours, exact):.6f}, lengths differ by {length:.1e}; PEFT's own "
+            f"randomised SVD from its exact one {cosine(randomised, exact):.6f}")
+    assert cosine(ours, exact) > 0.999 and length < 1e-3, said
+    return said
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("forge")
@@ -210,6 +247,9 @@ def main() -> None:
     passed, failed = 0, 0
     todo = {f"start-{init}": (check_start, init) for init in ("pissa", "olora")}
     todo["start-loftq"] = (check_loftq,)
+    todo |= {f"start-eva-{name}": (check_eva, name, variant, settings) for name, variant, settings in (
+        ("base", "base", {}), ("prompts-too", "base", {"use_label_mask": False}), ("whiten", "tied", {"whiten": True}), ("tau", "bias", {"tau": 0.999}),
+        ("gemma2", "gemma2", {}), ("gpt2", "gpt2", {}))}
     todo |= {f"{variant}-{shape}": (check, variant, shape) for variant, shapes in VARIANTS.items() for shape in shapes}
     with tempfile.TemporaryDirectory(prefix="forge-adapters-") as folder:
         for name, (function, *what) in todo.items():

@@ -8,54 +8,19 @@ quantise, and the types of the tensors are forge's. Prints a table and "N passed
 its perplexity.
 """
 import argparse
-import ctypes
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import gguf
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from llama_library import LlamaCpp  # noqa: E402
+from llama_quantiser import MOST, compare, tensors  # noqa: E402
 
 TYPES = ["q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k"]
-MOST = 1.02
-
-
-def requantise(library: LlamaCpp, own: Path, exact: dict, target: Path) -> None:
-    """forge's file with every block made by llama.cpp's quantiser, in forge's choice of types."""
-    chunk = library.c.ggml_quantize_chunk
-    chunk.restype, chunk.argtypes = ctypes.c_size_t, [ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
-                                                      ctypes.c_int64, ctypes.c_void_p]
-    target.write_bytes(own.read_bytes())
-    with target.open("r+b") as file:
-        for name, tensor in tensors(own).items():
-            kind = tensor.tensor_type
-            if kind.name in ("F32", "F16", "BF16"):
-                continue
-            source = np.ascontiguousarray(exact[name].data, dtype=np.float32)
-            made = np.zeros(tensor.n_bytes, dtype=np.uint8)
-            columns = int(tensor.shape[0])
-            assert chunk(int(kind), source.ctypes.data, made.ctypes.data, 0, source.size // columns, columns, None) == tensor.n_bytes
-            file.seek(tensor.data_offset)
-            file.write(made.tobytes())
-
-
-def tensors(path: Path) -> dict:
-    return {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
-
-
-def values(tensor) -> np.ndarray:
-    return gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float64).reshape(-1)
-
-
-def squared_error(quantised: dict, exact: dict) -> float:
-    """Over all weights, relative to their own squares."""
-    errors = sum(float(((values(quantised[name]) - values(exact[name])) ** 2).sum()) for name in exact)
-    return errors / sum(float((values(tensor) ** 2).sum()) for tensor in exact.values())
 
 
 def perplexity(library: LlamaCpp, path: Path, text: str) -> float:
@@ -94,15 +59,12 @@ def main() -> None:
         print(f"f32 perplexity {perplexity(library, plain, text):.4f}", flush=True)
         for kind in arguments.types.split(","):
             own, theirs = export(kind, folder), folder / f"theirs-{kind}.gguf"
-            requantise(library, own, exact, theirs)
-            a, b = tensors(own), tensors(theirs)
-            equal = sum(np.array_equal(a[n].data, b[n].data) for n in exact)
-            error, their_error = squared_error(a, exact), squared_error(b, exact)
+            blocks = compare(library, own, exact, theirs)
             found, their = perplexity(library, own, text), perplexity(library, theirs, text)
-            good = error <= MOST * their_error and found <= MOST * their
+            good = blocks.good and found <= MOST * their
             failed += not good
-            print(f"{'ok  ' if good else 'FAIL'}  {kind}: perplexity {found:.4f}, llama.cpp {their:.4f}; squared error {error:.4e}, llama.cpp "
-                  f"{their_error:.4e}; {equal} of {len(exact)} tensors byte for byte equal", flush=True)
+            print(f"{'ok  ' if good else 'FAIL'}  {kind}: perplexity {found:.4f}, llama.cpp {their:.4f}; squared error {blocks.error:.4e}, llama.cpp "
+                  f"{blocks.their_error:.4e}; {blocks.equal} of {blocks.tensors} tensors byte for byte equal", flush=True)
             own.unlink(), theirs.unlink()
     print(f"{len(arguments.types.split(',')) - failed} passed, {failed} failed")
     sys.exit(bool(failed))

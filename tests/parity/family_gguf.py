@@ -19,8 +19,12 @@ ARCHITECTURES = {
     "smollm3": gguf.MODEL_ARCH.SMOLLM3,
     "granite": gguf.MODEL_ARCH.GRANITE,
     "olmo2": gguf.MODEL_ARCH.OLMO2,
+    "olmo3": gguf.MODEL_ARCH.OLMO2,
+    "glm": gguf.MODEL_ARCH.CHATGLM,
     "glm4": gguf.MODEL_ARCH.GLM4,
     "cohere": gguf.MODEL_ARCH.COMMAND_R,
+    "cohere2": gguf.MODEL_ARCH.COHERE2,
+    "gpt2": gguf.MODEL_ARCH.GPT2,
     "starcoder2": gguf.MODEL_ARCH.STARCODER2,
     "stablelm": gguf.MODEL_ARCH.STABLELM,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
@@ -29,6 +33,9 @@ ARCHITECTURES = {
     "qwen2_moe": gguf.MODEL_ARCH.QWEN2MOE,
     "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
 }
+# What GPT-2's config.json calls common settings.
+GPT2 = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
+        "intermediate_size": "n_inner"}
 PERMUTED = ("smollm3", "granite", "mixtral")
 
 
@@ -62,8 +69,10 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
     writer.add_head_count_kv(groups_of(config))
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
-    writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
-    writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", config.get("rotary_pct", 1.0))))
+    if kind != "gpt2":
+        writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
+        turned = rope.get("partial_rotary_factor", config.get("partial_rotary_factor", config.get("rotary_pct", 1.0)))
+        writer.add_rope_dimension_count(int(head_dim * turned))
     for key in ("layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"):
         if key in config:
             writer.add_layer_norm_eps(config[key])
@@ -95,7 +104,9 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if kind == "qwen2_moe":
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
-    if kind == "cohere":
+    if kind in ("cohere2", "olmo3"):
+        writer.add_sliding_window(config["sliding_window"])
+    if kind in ("cohere", "cohere2"):
         writer.add_logit_scale(config["logit_scale"])
 
 
@@ -114,6 +125,8 @@ def joined_experts(tensors: dict) -> dict:
 def write(folder: Path, path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     kind = config["model_type"]
+    if kind == "gpt2":
+        config = {key: value for key, value in config.items() if key != "rms_norm_eps"} | {key: config[name] for key, name in GPT2.items()}
     names = gguf.get_tensor_name_map(ARCHITECTURES[kind], config["num_hidden_layers"])
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[kind]])
     write_settings(writer, config)
@@ -124,6 +137,8 @@ def write(folder: Path, path: Path) -> None:
                 stored = permuted(stored, config[heads])
         if ".query_key_value." in name:
             stored = all_queries_first(stored, config["num_attention_heads"], groups_of(config))
+        if kind == "gpt2" and any(f".{part}.weight" in name for part in ("c_attn", "c_proj", "c_fc")):
+            stored = stored.T
         if name.endswith("shared_expert_gate.weight"):
             stored = stored.squeeze()
         writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(stored))

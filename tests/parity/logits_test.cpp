@@ -152,8 +152,8 @@ TEST_CASE("an encoder-decoder's logits equal transformers', token by token of an
 
 TEST_CASE("a model of a GGUF gives transformers' logits") {
   c10::NoGradGuard no_grad;
-  const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "glm4",
-                                    "cohere", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe",
+  const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "olmo3", "glm", "glm4",
+                                    "cohere", "cohere2", "gpt2", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe",
                                     "qwen3-moe");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);

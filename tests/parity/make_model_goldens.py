@@ -111,6 +111,7 @@ def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
     return torch.tensor(tokens)
 
 
+ONE_BASE = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
 # Settings that a GGUF has a place for, or that its readers assume.
 GGUFS = {
     "gemma": {},
@@ -121,8 +122,12 @@ GGUFS = {
     "granite": {},
     "granite-tied": {},
     "olmo2": {},
+    "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": ONE_BASE},
+    "glm": {},
     "glm4": {},
     "cohere": {},
+    "cohere2": {"sliding_window_pattern": 4},
+    "gpt2": {},
     "starcoder2": {},
     "stablelm": {},
     "stablelm-parallel": {},

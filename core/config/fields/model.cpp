@@ -62,6 +62,13 @@ Field modules_key(const char* name, std::vector<std::string> AdapterConfig::*mod
 }
 
 std::vector<Field> adapter_fields() {
+  std::vector<Field> eva{
+      key("tau", &EvaConfig::tau,
+          "Directions are settled when one micro-batch more turns each by no more than this cosine.")
+          .range(0, 1),
+      key("use_label_mask", &EvaConfig::use_label_mask, "Look at the tokens that are trained alone, not at prompts."),
+      key("whiten", &EvaConfig::whiten, "Divide each direction by the root of its singular value."),
+  };
   return {
       key("type", &AdapterConfig::type,
           "What is trained: all weights (none) or a low-rank adapter (lora). qlora is short for lora on a "
@@ -87,15 +94,17 @@ std::vector<Field> adapter_fields() {
           "Ids of tokens whose rows of the embedding are trained, and of a head that shares its weights; or module names to such lists: "
           "{embed_tokens: [5, 7], lm_head: [5, 7]}.")
           .at_least(0),
-      key("bias", &AdapterConfig::bias, "Which biases are trained: none, or those of the adapted layers (lora_only).").later({"all"}),
+      key("bias", &AdapterConfig::bias, "Which biases are trained: none, those of the adapted layers (lora_only), or the model's (all)."),
       key("use_rslora", &AdapterConfig::use_rslora,
           "Scale by alpha / sqrt(rank) instead of alpha / rank (rank-stabilized LoRA)."),
       key("use_dora", &AdapterConfig::use_dora,
           "Train a magnitude per output row in addition to the direction (DoRA)."),
       key("init", &AdapterConfig::init,
           "Initialization of the adapter: PEFT's default (A uniform, B zero), gaussian (A normal, B zero), "
-          "the principal singular vectors of the weight (pissa), its QR decomposition (olora), or what quantization lost of it (loftq).")
-          .later({"eva", "corda", "orthogonal"}),
+          "the principal singular vectors of the weight (pissa), its QR decomposition (olora), what quantization lost of it (loftq), or the "
+          "principal directions of what the layer reads of the training data (eva: A; B zero).")
+          .later({"corda", "orthogonal"}),
+      section("eva", &AdapterConfig::eva, "How init: eva looks at the training data.", std::move(eva)),
       key("lora_plus_ratio", &AdapterConfig::lora_plus_ratio,
           "Learning rate of B divided by that of A (LoRA+).")
           .above(0),

@@ -1,0 +1,105 @@
+#include "core/train/rollout_passes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/data/batch/order.h"
+#include "core/train/policy_head.h"
+#include "core/train/value_network.h"
+
+namespace forge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+RolloutPasses::RolloutPasses(Session& session, const DataSet& train, const StopFlag& stop)
+    : session_(session), train_(train), stop_(stop), base_(open_base_logps(session)) {}
+
+std::vector<std::vector<size_t>> RolloutPasses::batches(const Rollout& rollout, const std::vector<size_t>& which,
+                                                       int64_t divisor) const {
+  std::vector<int64_t> lengths, items;
+  for (const size_t i : which) {
+    const Completion& c = rollout.completions[i];
+    items.push_back(static_cast<int64_t>(items.size()));
+    lengths.push_back(train_.length(c.prompt) + static_cast<int64_t>(c.ids.size()));
+  }
+  Job job = session_.job;
+  if (job.train.micro_batch_size) *job.train.micro_batch_size = std::max<int64_t>(1, *job.train.micro_batch_size / divisor);
+  *job.train.micro_batch_tokens = std::max<int64_t>(1, *job.train.micro_batch_tokens / divisor);
+  std::vector<std::vector<size_t>> result;
+  for (const std::vector<int64_t>& part : micro_batches(items, lengths, job)) {
+    result.emplace_back();
+    for (const int64_t item : part) result.back().push_back(which[static_cast<size_t>(item)]);
+  }
+  return result;
+}
+
+Batch RolloutPasses::batch_of(const Rollout& rollout, const std::vector<size_t>& which) const {
+  Batch batch;
+  for (const size_t i : which) {
+    const Completion& c = rollout.completions[i];
+    Example example{static_cast<int64_t>(i), train_.example(c.prompt).ids, {}};
+    example.supervised.assign(example.ids.size(), 0);
+    example.ids.insert(example.ids.end(), c.ids.begin(), c.ids.end());
+    example.supervised.resize(example.ids.size(), 1);
+    const auto behind = example.supervised.end() - static_cast<int64_t>(c.ids.size());
+    for (const IdSpan& span : c.inserted) std::fill(behind + span.begin, behind + span.end, uint8_t{0});
+    batch.append(example);
+  }
+  return batch;
+}
+
+BatchTensors RolloutPasses::tensors_of(const Batch& batch) const {
+  return to_tensors(batch, session_.model.spec, session_.model.type, session_.device);
+}
+
+void RolloutPasses::share_out(Rollout& rollout, const std::vector<size_t>& which, const std::vector<double>& numbers, const Give& give) {
+  const double* next = numbers.data();
+  for (const size_t i : which) {
+    Completion& c = rollout.completions[i];
+    give(c, next, next + c.tokens());
+    next += c.tokens();
+  }
+  FORGE_CHECK(next == numbers.data() + numbers.size(), "numbers of other positions");
+}
+
+std::vector<std::vector<size_t>> RolloutPasses::all_batches(const Rollout& rollout) const {
+  std::vector<size_t> all(rollout.completions.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return batches(rollout, all, 1);
+}
+
+void RolloutPasses::add_values(Rollout& rollout) {
+  const auto start = Clock::now();
+  for (const std::vector<size_t>& which : all_batches(rollout)) {
+    if (stop_.requested) throw StepInterrupted{};
+    const BatchTensors tensors = tensors_of(batch_of(rollout, which));
+    share_out(rollout, which, session_.value->values(tensors),
+              [](Completion& c, const double* begin, const double* end) { c.values.assign(begin, end); });
+  }
+  rollout.old_seconds += seconds_since(start);
+}
+
+void RolloutPasses::add_logps(Rollout& rollout, bool old, bool base) {
+  if (!old && !base) return;
+  for (const std::vector<size_t>& which : all_batches(rollout)) {
+    if (stop_.requested) throw StepInterrupted{};
+    const BatchTensors tensors = tensors_of(batch_of(rollout, which));
+    const auto give = [&](std::vector<float> Completion::*member, const std::vector<double>& logps) {
+      share_out(rollout, which, logps, [&](Completion& c, const double* begin, const double* end) { (c.*member).assign(begin, end); });
+    };
+    auto start = Clock::now();
+    if (old) give(&Completion::old_logps, session_.network->policy_rows(tensors, session_.job.rollout.temperature).logps);
+    rollout.old_seconds += seconds_since(start);
+    start = Clock::now();
+    if (base) give(&Completion::base_logps, base_->of(tensors, session_.job.rollout.temperature));
+    rollout.base_seconds += seconds_since(start);
+  }
+}
+
+}  // namespace forge

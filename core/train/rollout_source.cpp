@@ -1,0 +1,189 @@
+#include "core/train/rollout_source.h"
+
+#include <chrono>
+#include <numeric>
+
+#include "core/base/file.h"
+#include "core/data/batch/order.h"
+#include "core/rollout/policy_step.h"
+#include "core/rollout/same_weights.h"
+
+namespace forge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Completions to be drawn, by prompt.
+std::vector<Completion> wished(const std::vector<int64_t>& prompts, int64_t draw, int64_t samples) {
+  std::vector<Completion> completions;
+  for (size_t place = 0; place < prompts.size(); ++place)
+    for (int64_t sample = 0; sample < samples; ++sample)
+      completions.push_back({.prompt = prompts[place], .draw = draw, .place = static_cast<int64_t>(place), .sample = sample});
+  return completions;
+}
+
+Json score_item(const Completion& c, size_t id) {
+  Json item{{"id", id},
+            {"prompt", c.prompt},
+            {"group", c.place},
+            {"sample", c.sample},
+            {"ids", std::vector<int32_t>(c.ids.begin() + c.text_begin, c.ids.begin() + c.text_begin + c.text_tokens)},
+            {"finish", c.truncated ? "length" : "stop"}};
+  if (c.turns > 1) item["whole"] = c.ids;
+  return item;
+}
+
+void take_answer(const Json& answer, std::vector<Completion*>& asked) {
+  const Json& items = answer.at("items");
+  FORGE_CHECK(items.size() == asked.size(), items.size() << " scores for " << asked.size() << " completions");
+  for (size_t i = 0; i < items.size(); ++i) {
+    Completion& c = *asked[i];
+    const Json& item = items[i];
+    c.parts.clear();
+    for (const Json& part : item.at("parts")) {
+      c.parts.push_back({});
+      if (!part.at("score").is_null()) c.parts.back().score = part["score"].get<double>();
+      c.parts.back().reason = part.at("reason").get<std::string>();
+    }
+    c.reward = item.at("total").is_null() ? std::nullopt : std::optional(item["total"].get<double>());
+    c.unscored_reason = item.at("reason").get<std::string>();
+    c.text = item.at("text").get<std::string>();
+    c.transcript = item.at("transcript").get<std::string>();
+    if (!c.failure.empty()) {
+      c.reward.reset();
+      c.unscored_reason = "rollout.tools: " + c.failure;
+    }
+    c.prompt_text = item.at("prompt_text").get<std::string>();
+  }
+}
+
+}  // namespace
+
+RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, StopFlag& stop)
+    : session_(session),
+      objective_(session.job.objective),
+      config_(session.job.rollout),
+      train_(train),
+      passes_(passes),
+      run_folder_(std::move(run_folder)),
+      ask_(std::move(ask)),
+      stop_(stop),
+      judges_(session),
+      drawing_(session, run_folder_, ask_, stop) {
+  make_directories(run_folder_ + "/rollouts");
+}
+
+std::vector<int64_t> RolloutSource::prompts_of(int64_t draw) {
+  if (draw < epoch_begin_) epoch_ = -1, epoch_begin_ = 0, epoch_batches_.clear();
+  while (draw >= epoch_begin_ + static_cast<int64_t>(epoch_batches_.size())) {
+    epoch_begin_ += static_cast<int64_t>(epoch_batches_.size());
+    epoch_batches_ = prompt_batches(train_.lengths(), session_.job, ++epoch_);
+    FORGE_CHECK(!epoch_batches_.empty(), "an epoch without prompts");
+  }
+  return epoch_batches_[static_cast<size_t>(draw - epoch_begin_)];
+}
+
+Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
+  Rollout rollout{.number = number, .drawn = state.drawn, .rounds = 0};
+  std::vector<Completion> all;  // what the file tells of
+  const RecordedRollout recorded(rollout_path(run_folder_, number));
+  const bool chooses = config_.dynamic_sampling.reward.has_value();
+  const int64_t most_rounds = chooses ? config_.dynamic_sampling.max_rounds : 1;
+  int64_t wanted = 0;
+  while (rollout.rounds < most_rounds && (rollout.rounds == 0 || rollout.groups_drawn() < wanted)) {
+    const std::vector<int64_t> prompts = prompts_of(rollout.drawn);
+    if (rollout.rounds == 0) wanted = static_cast<int64_t>(prompts.size());
+    std::vector<Completion> drawn = wished(prompts, rollout.drawn, config_.samples_per_prompt);
+    drawing_.draw(train_, {.step = state.step, .rollout = number, .split = "train"}, recorded, drawn, rollout.cost);
+    if (config_.provider == RolloutProvider::http) require_served(rollout, drawn);
+    if (drawing_.is_recorded()) write_rollout(number, all, drawn);
+    const auto scoring = Clock::now();
+    for (Completion& c : drawn) recorded.take_scores(session_.job.rewards, c);
+    score(drawn, "train", number, state.step + 1);
+    rollout.score_seconds += seconds_since(scoring);
+    const std::vector<size_t> kept = kept_groups(drawn, wanted - rollout.groups_drawn(), rollout);
+    for (const size_t i : kept) rollout.completions.push_back(drawn[i]);
+    all.insert(all.end(), std::make_move_iterator(drawn.begin()), std::make_move_iterator(drawn.end()));
+    write_rollout(number, all, {});
+    ++rollout.drawn;
+    ++rollout.rounds;
+  }
+  if (config_.provider == RolloutProvider::here) passes_.add_logps(rollout, needs_old_logps(objective_), passes_.has_base());
+  if (session_.value) passes_.add_values(rollout);
+  give_advantages(objective_, rollout);
+  return rollout;
+}
+
+std::vector<Completion> RolloutSource::greedy(const DataSet& data, int64_t prompts, int64_t step, DrawCost& cost) {
+  std::vector<int64_t> rows(static_cast<size_t>(prompts));
+  std::iota(rows.begin(), rows.end(), 0);
+  std::vector<Completion> completions = wished(rows, 0, 1);
+  drawing_.draw(data, {.step = step, .split = "eval", .greedy = true}, {}, completions, cost);
+  score(completions, "eval", 0, step);
+  return completions;
+}
+
+// What a server drew is compared with the trainer's own log-probabilities, which every completion then has. Only what passes is
+// recorded: a run that goes on asks a server anew that has been mended.
+void RolloutSource::require_served(Rollout& rollout, std::vector<Completion>& drawn) {
+  Rollout part{.number = rollout.number};
+  part.completions = std::move(drawn);
+  passes_.add_logps(part, true, true);
+  rollout.old_seconds += part.old_seconds;
+  rollout.base_seconds += part.base_seconds;
+  require_same_weights(part, config_.server);
+  drawn = std::move(part.completions);
+}
+
+void RolloutSource::score(std::vector<Completion>& completions, const char* split, int64_t number, int64_t step) {
+  std::vector<Completion*> asked;
+  Json items = Json::array();
+  for (Completion& c : completions) {
+    if (!c.parts.empty()) continue;  // recorded
+    items.push_back(score_item(c, asked.size()));
+    asked.push_back(&c);
+  }
+  if (asked.empty()) return;
+  Json answer = ask_({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}});
+  while (answer.contains("judge"))
+    answer = ask_({{"event", "judged"}, {"scores", judges_.scores(answer["judge"], answer.at("texts").get<std::vector<std::vector<int32_t>>>(), stop_)}});
+  take_answer(answer, asked);
+}
+
+void RolloutSource::write_rollout(int64_t number, const std::vector<Completion>& before, const std::vector<Completion>& drawn) const {
+  std::string text;
+  for (const auto* part : {&before, &drawn})
+    for (const Completion& c : *part) text += dump_json(rollout_line(c, session_.job.rewards)) + "\n";
+  write_file_durably(rollout_path(run_folder_, number), text);
+}
+
+// Of the groups that were drawn those that the rollout takes, at most `room`; numbers them.
+std::vector<size_t> RolloutSource::kept_groups(std::vector<Completion>& completions, int64_t room, Rollout& rollout) const {
+  const DynamicSamplingConfig& dynamic = config_.dynamic_sampling;
+  std::vector<size_t> kept;
+  int64_t next = rollout.groups_drawn();
+  const auto samples = static_cast<size_t>(config_.samples_per_prompt);
+  for (size_t begin = 0; begin < completions.size(); begin += samples) {
+    bool keeps = room > 0;
+    if (keeps && dynamic.reward) {
+      size_t which = 0;
+      while (session_.job.rewards.at(which).name != *dynamic.reward) ++which;
+      double sum = 0, count = 0;
+      for (size_t i = begin; i < begin + samples; ++i)
+        if (const auto& score = completions[i].parts.at(which).score) sum += *score, ++count;
+      keeps = count > 0 && sum / count > dynamic.keep[0] && sum / count < dynamic.keep[1];
+    }
+    for (size_t i = begin; i < begin + samples; ++i) {
+      completions[i].kept = keeps;
+      completions[i].group = next;
+      if (keeps) kept.push_back(i);
+    }
+    next += keeps;
+    room -= keeps;
+    rollout.discarded += !keeps;
+  }
+  return kept;
+}
+
+}  // namespace forge
