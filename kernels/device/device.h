@@ -26,6 +26,7 @@
 #include "kernels/latent/latent_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lora/folded_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/product_args.h"
@@ -51,7 +52,7 @@ struct DeviceOp {
 template <class... Args>
 struct DeviceTable : DeviceOp<Args>... {};
 using DeviceOps =
-    DeviceTable<ActivationBackward, ActivationForward, AddRows, AdamW8bitUpdate, AdamWUpdate,
+    DeviceTable<ActivationBackward, ActivationForward, AdapterSums, AdapterSumsGradient, AddRows, AdamW8bitUpdate, AdamWUpdate,
                 AttentionBackward, AttentionForward, CachedAttention, CacheStore, ClampedGluBackward,
                 ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward,
                 DoraRatio, EmbeddingBackward, EmbeddingForward, ExpertCombine, ExpertCombineBackward,

@@ -14,6 +14,7 @@
 #include "kernels/latent/latent_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
+#include "kernels/lora/folded_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/quantize/quantize_cuda.h"
@@ -36,6 +37,8 @@ DeviceOps gpu_ops() {
   set(ops, activation_forward_cuda);
   set(ops, adamw_8bit_cuda);
   set(ops, adamw_cuda);
+  set(ops, adapter_sums_cuda, adapter_sums_cuda_workspace);
+  set(ops, adapter_sums_gradient_cuda, adapter_sums_gradient_cuda_workspace);
   set(ops, add_rows_cuda);
   set(ops, attention_backward_cuda, attention_backward_cuda_workspace);
   set(ops, attention_forward_cuda);
@@ -74,6 +77,8 @@ DeviceOps gpu_ops() {
   set(ops, swiglu_backward_cuda);
   set(ops, swiglu_forward_cuda);
   set(ops, trim_heads_cuda);
+  static_cast<DeviceOp<AdapterSums>&>(ops).refusal = adapter_sums_cuda_refusal;
+  static_cast<DeviceOp<AdapterSumsGradient>&>(ops).refusal = adapter_sums_gradient_cuda_refusal;
   static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
   return ops;
 }

@@ -1,6 +1,9 @@
 // Linear layers whose adapters run on in their products (core/graph/fold_adapters.h).
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/graph/fold_adapters.h"
+#include "providers/fused/folded_sums.h"
 #include "providers/fused/linear.h"
 #include "providers/fused/parts.h"
 
@@ -83,6 +86,17 @@ std::vector<Run> runs_of_equals(const FusedRun& r) {
   });
 }
 
+// What the device has a kernel for: all but the operands.
+template <class Args>
+Args sums_of(const FusedRun& r) {
+  auto args = folded_sums<Args>(r.m.graph, r.op, r.m.capacity);
+  args.type = r.type(), args.tokens = r.m.tokens;
+  for (int64_t i = 0; i < std::min(args.members, kMaxFoldedMembers); ++i)
+    args.member[i].scale = r.module(static_cast<size_t>(i)).scale, args.member[i].d_b = r.module(static_cast<size_t>(i)).d_b;
+  args.counters = r.modules.counters(), args.workspace = r.workspace;
+  return args;
+}
+
 }  // namespace
 
 void folded_linear(const FusedRun& r) {
@@ -124,7 +138,12 @@ void folded_input_gradient(const FusedRun& r) {
 
 void adapter_sums(const FusedRun& r) {
   const Packed w = packed_of(r);
-  const Part x = whole(r, r.in(0)), s = whole(r, r.out(0));
+  const Part x = whole(r, r.in(0)), s = whole(r, r.out(0)), kept = r.op.out.size() > 1 ? whole(r, r.out(1)) : Part{};
+  if (auto args = sums_of<AdapterSums>(r); r.device.refusal(args).empty()) {
+    args.x = x.data, args.x_stride = x.stride, args.a = w.at(w.outs, 0), args.a_stride = w.stride;
+    args.s = s.data, args.s_stride = s.stride, args.kept = kept.data, args.kept_stride = kept.stride;
+    return r.device.run(args);
+  }
   for (const Run& run : runs_of_one_scale(r))
     r.device.run(Gemm{.type = r.type(),
                       .m = r.m.tokens,
@@ -136,12 +155,17 @@ void adapter_sums(const FusedRun& r) {
                       .out = columns_from(r, s, run.rank_row),
                       .out_stride = s.stride,
                       .alpha = r.module(run.module).scale});
-  if (r.op.out.size() > 1) copy(r, r.m.tokens, s, whole(r, r.out(1)));
+  if (kept.data) copy(r, r.m.tokens, s, kept);
 }
 
 void adapter_sums_gradient(const FusedRun& r) {
   const Packed w = packed_of(r);
   const Part d_y = whole(r, r.in(0)), s = whole(r, r.in(1)), d_s = whole(r, r.out(0));
+  if (auto args = sums_of<AdapterSumsGradient>(r); r.device.refusal(args).empty()) {
+    args.d_y = d_y.data, args.d_y_stride = d_y.stride, args.b = w.at(0, w.in), args.b_stride = w.stride;
+    args.s = s.data, args.s_stride = s.stride, args.d_s = d_s.data, args.d_s_stride = d_s.stride;
+    return r.device.run(args);
+  }
   for (const Run& run : runs_of_one_scale(r))
     r.device.run(Gemm{.type = r.type(),
                       .m = r.m.tokens,

@@ -26,7 +26,8 @@ class FusedProvider : public StepProvider {
         options_(options),
         training_(memory_of(training_step(options.shape))),
         evaluation_(memory_of(evaluation_step(options.shape))),
-        modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type),
+        modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
+                 options.shape.folded_adapters),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
     ask_for(training_, options.training);

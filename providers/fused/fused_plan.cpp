@@ -20,6 +20,7 @@
 #include "kernels/lora/lora_cuda_space.h"
 #include "kernels/lora/lora_space.h"
 #include "kernels/optimizer/optimizer_cuda.h"
+#include "providers/fused/folded_sums.h"
 
 namespace forge {
 namespace {
@@ -156,14 +157,15 @@ int64_t converted_head_bytes(const ActivationShape& shape, const Graph& graph) {
 
 // Of folded adapters: a copy of A and B where the products read them, zeros beside them and what rounds rows up.
 int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
-  int64_t elements = 0;
+  int64_t elements = 0, counters = 0;
   for (size_t i = 0; i < graph.forward_ops; ++i) {
     const Op& op = graph.ops[i];
     if (op.kind != OpKind::linear || !op.attributes.folded) continue;
     const int64_t ranks = ranks_of(graph, op), outs = outs_of(graph, op), in = graph.module(op).in;
     elements += (outs + ranks) * (in + spare_columns(ranks)) - outs * in;
+    counters = kFoldedCounterBytes;
   }
-  return elements * bytes_of(shape.precision);
+  return elements * bytes_of(shape.precision) + counters;
 }
 
 // What FusedModules holds for weights of another type: one of them in the compute type, and the books of blocks.
@@ -234,6 +236,13 @@ int64_t norm_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
   return column_sums_bytes(rows * all / op.attributes.head_dim, op.attributes.head_dim, 1);
 }
 
+// Of products that one kernel does; a library's need none.
+template <class Args>
+int64_t folded_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  const auto args = folded_sums<Args>(graph, op, sizes);
+  return *thin_refusal(args) ? 0 : 4 * thin_cut(args).numbers;
+}
+
 int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   switch (op.kind) {
     case OpKind::linear:
@@ -242,6 +251,10 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
     case OpKind::expert_linear:
     case OpKind::expert_adapter_gradient:
       return expert_space(graph, op, sizes).bytes;
+    case OpKind::adapter_sums:
+      return folded_workspace<AdapterSums>(graph, op, sizes);
+    case OpKind::adapter_sums_gradient:
+      return folded_workspace<AdapterSumsGradient>(graph, op, sizes);
     case OpKind::head:
     case OpKind::evaluate:
       return head_workspace(graph, op, sizes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/graph/fold_adapters.h"
+#include "providers/fused/folded_sums.h"
 
 namespace forge {
 namespace {
@@ -204,13 +205,31 @@ class Lister {
     if (module.dropout) add("dropout", 2 * e_ * rows_ * in);
   }
 
+  // By one kernel, with the partial sums that its blocks leave, written and read.
+  template <class Args>
+  bool thin(const char* name) {
+    const auto args = folded_sums<Args>(graph_, op_, sizes_);
+    if (*thin_refusal(args)) return false;
+    double all = 8 * static_cast<double>(thin_cut(args).numbers), weights = 0;
+    for (ValueId id : op_.in) all += bytes(id);
+    for (ValueId id : op_.out) all += bytes(id);
+    if constexpr (requires { args.width; })
+      weights = e_ * ranks() * width(op_.in[0]);
+    else
+      for (int64_t i = 0; i < args.members; ++i) weights += (e_ + 8) * static_cast<double>(args.member[i].out * args.member[i].rank);
+    add(name, all, weights);
+    return true;
+  }
+
   // As if all modules had one scale: each other one takes a product of its own.
   std::vector<GpuLaunch>& adapter_sums() {
+    if (thin<AdapterSums>("adapter_sums")) return list_;
     product(rows_, width(op_.in[0]), ranks(), false, e_, true);
     if (op_.out.size() > 1) add("copy_rows", 2 * e_ * rows_ * ranks());
     return list_;
   }
   std::vector<GpuLaunch>& adapter_sums_gradient() {
+    if (thin<AdapterSumsGradient>("adapter_sums_gradient")) return list_;
     double reached = 0;  // rows of W from the first adapted module to the last
     size_t first = op_.modules.size(), last = 0;
     for (size_t i = 0; i < op_.modules.size(); ++i)

@@ -58,7 +58,7 @@ FusedModule read(const BoundModule& b, const float* books) {
 }  // namespace
 
 FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules,
-                           Element type)
+                           Element type, bool folded)
     : device_(device), bound_(std::move(bound)), type_(type) {
   const auto in_blocks = [](const BoundModule& b) { return b.linear && b.linear->quantized.defined(); };
   if (std::any_of(bound_.begin(), bound_.end(), in_blocks)) {
@@ -66,6 +66,10 @@ FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound
     books_ = DeviceBlock(device, kCodeBookBytes, "code books");
     FORGE_CHECK(static_cast<int64_t>(books.size() * sizeof(float)) == kCodeBookBytes, books.size() << " numbers in code books");
     device.write(books_.as(), books.data(), books_.bytes());
+  }
+  if (folded && device.has<AdapterSums>()) {
+    counters_ = DeviceBlock(device, kFoldedCounterBytes, "counters of blocks");
+    device.clear(counters_.as(), counters_.bytes());
   }
   refresh();
   int64_t largest = 0;

@@ -24,8 +24,8 @@ struct FusedModule {
 
 class FusedModules {
  public:
-  // `type`: the compute type.
-  FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type);
+  // `type`: the compute type. `folded`: adapters run on in the products of their weights.
+  FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type, bool folded = false);
 
   // Reads the tensors anew: gradients appear after the model, and weights may move.
   void refresh();
@@ -34,13 +34,14 @@ class FusedModules {
   const void* in_compute_type(const FusedModule& module, int64_t in, int64_t out);
   // One of the experts that a weight [experts, in, out] holds. [in, out]
   const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
+  uint32_t* counters() const { return counters_.as<uint32_t>(); }  // AdapterSums::counters
   bool converts(const FusedModule& module) const { return !module.weight || module.held != type_; }
 
  private:
   ComputeDevice& device_;
   std::vector<BoundModule> bound_;
   Element type_;
-  DeviceBlock books_, converted_;
+  DeviceBlock books_, converted_, counters_;
   std::vector<FusedModule> modules_;
 };
 

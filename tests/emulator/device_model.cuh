@@ -233,6 +233,12 @@ inline float fp16_value(uint16_t half) {
   return sign != 0 ? -magnitude : magnitude;
 }
 
+// None: what stands in their place on old GPUs is run.
+template <bool kBf16>
+bool tensor_cores(float (&)[4], const uint32_t (&)[4], const uint32_t (&)[2]) {
+  return false;
+}
+
 // One access of sizeof(Packed) bytes, which must be aligned to it.
 template <class Packed, class T>
 Packed load_packed(emulator::Pointer<T> p) {

@@ -60,6 +60,34 @@ __device__ __forceinline__ float fp16_value(uint16_t half) {
   return value;
 }
 
+// d += a b by tensor cores, which hold it as kernels/device/tiles.cuh says; false where they do not take the type. sm_75 has half
+// as long ones, of fp16 alone.
+template <bool kBf16>
+__device__ __forceinline__ bool tensor_cores(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+#define FORGE_MMA(type)                                                                                             \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                               \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                               \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                     \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+  if constexpr (kBf16)
+    FORGE_MMA("bf16");
+  else
+    FORGE_MMA("f16");
+#undef FORGE_MMA
+  return true;
+#elif __CUDA_ARCH__ >= 750
+  if constexpr (!kBf16)
+    for (int half = 0; half < 2; ++half)
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                   : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                   : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+  return !kBf16;
+#else
+  return false;
+#endif
+}
+
 // The widest access a register group has for `kBytes`.
 template <int kBytes>
 struct Words;

@@ -172,7 +172,14 @@ TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
       "a layer forward and backward: %lld launches, %.0f KB a token and %.0f MB of weights and their "
       "gradients\n",
       static_cast<long long>(layer.launches), kilobytes, layer.weight_bytes / 1e6);
-  // Wanted: 40 launches and 700 KB. What is missing stands in docs/gpu-backlog.md; these may only fall.
-  CHECK(layer.launches <= 47);
-  CHECK(kilobytes <= 1191);
+  // Of passes beside the frozen products: what the wanted 700 KB count (docs/gpu-backlog.md).
+  double beside = kilobytes;
+  for (const Op& op : step.ops)
+    if (op.layer == 5 && (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient))
+      for (const GpuLaunch& launch : gpu_launches(step, op, sizes)) beside -= (launch.bytes - launch.weight_bytes) / 4096 / 1000;
+  std::printf("beside the frozen products: %.0f KB a token\n", beside);
+  // Wanted: 40 launches. These may only fall.
+  CHECK(layer.launches <= 39);
+  CHECK(kilobytes <= 1135);
+  CHECK(beside <= 856);
 }

@@ -1,0 +1,15 @@
+#pragma once
+// What folded.cuh and who plans for it agree on. No torch, no CUDA headers, no standard library.
+
+namespace forge {
+
+constexpr int kThinTokens = 64, kThinColumns = 128;  // of a tile
+constexpr int kThinRanks = 64;                       // the most of one block
+constexpr int kMaxThinParts = 16, kMostMembers = 8;
+constexpr int kForwardTiles = 8;
+
+// Tiles of columns whose d B a block's registers hold.
+template <int kRanks>
+constexpr int kMostTiles = kRanks <= 16 ? 4 : kRanks <= 32 ? 2 : 1;
+
+}  // namespace forge

@@ -1,0 +1,19 @@
+#pragma once
+// Thin products of folded adapters by one kernel: what a plan knows of their arguments. No torch.
+#include "core/graph/graph.h"
+#include "kernels/lora/folded_space.h"
+
+namespace forge {
+
+// Sizes alone; Args: AdapterSums or AdapterSumsGradient, of an op of that kind laid out for `sizes`.
+template <class Args>
+Args folded_sums(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  Args args{.type = sizes.compute_bytes == 4 ? Element::f32 : Element::bf16, .tokens = sizes.tokens, .planned = sizes.tokens};
+  args.members = static_cast<int64_t>(op.modules.size());
+  if constexpr (requires { args.width; }) args.width = graph.value(op.in[0]).width;
+  for (size_t i = 0; i < op.modules.size() && i < kMaxFoldedMembers; ++i)
+    args.member[i] = {.out = graph.module(op, i).out, .rank = graph.module(op, i).rank};
+  return args;
+}
+
+}  // namespace forge
