@@ -27,7 +27,7 @@ class FusedProvider : public StepProvider {
         training_(memory_of(training_step(options.shape))),
         evaluation_(memory_of(evaluation_step(options.shape))),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
-                 options.shape.folded_adapters),
+                 options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
     ask_for(training_, options.training);
@@ -136,6 +136,7 @@ class FusedProvider : public StepProvider {
       placed_ = trainables_.changes();
     }
     batch_ = batch_memory_.load(batch);
+    modules_.begin(m.graph);
   }
 
   void end_batch() {

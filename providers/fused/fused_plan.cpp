@@ -168,9 +168,9 @@ int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
   return elements * bytes_of(shape.precision) + counters;
 }
 
-// What FusedModules holds for weights of another type: one of them in the compute type, and the books of blocks.
+// What FusedModules holds for weights of another type: one of them in the compute type, two where they are decoded ahead, and the books of blocks.
 int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
-  return conversion_bytes(shape, graph) + (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
+  return (decodes_ahead(graph, shape.cuda) ? 2 : 1) * conversion_bytes(shape, graph) + (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
 // What LibTorch gives cuBLAS for each stream: 32 MiB from Hopper on, 8 before (c10's CUDABlas.cpp).
@@ -271,6 +271,10 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
 }
 
 }  // namespace
+
+bool decodes_ahead(const Graph& graph, bool gpu) {
+  return gpu && std::none_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::expert_linear; });
+}
 
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   if (sizes.gpu) return gpu_workspace(graph, op, sizes);
@@ -389,7 +393,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
     add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
   if (const MemoryLine answers = answer_line(shape); answers.bytes > 0) lines.push_back(answers);
   add("weight conversion", scratch_weight_bytes(shape, graph) + converted_head_bytes(shape, graph),
-      "the largest weight in " + name_of(shape.precision) + " while it is used");
+      "the largest weight in " + name_of(shape.precision) + (decodes_ahead(graph, shape.cuda) ? " while it is used, and the next one" : " while it is used"));
   return lines;
 }
 

@@ -27,4 +27,8 @@ ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& size
 // The bytes that the kernels of an op need beside its values.
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 
+// Whether weights that are not held in the compute type are decoded while the product before them runs: on a GPU, where the list
+// foretells their order. Which experts rows reach, it does not.
+bool decodes_ahead(const Graph& graph, bool gpu);
+
 }  // namespace forge

@@ -58,8 +58,8 @@ FusedModule read(const BoundModule& b, const float* books) {
 }  // namespace
 
 FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules,
-                           Element type, bool folded)
-    : device_(device), bound_(std::move(bound)), type_(type) {
+                           Element type, bool folded, bool ahead)
+    : device_(device), bound_(std::move(bound)), uses_(modules), type_(type) {
   const auto in_blocks = [](const BoundModule& b) { return b.linear && b.linear->quantized.defined(); };
   if (std::any_of(bound_.begin(), bound_.end(), in_blocks)) {
     const std::vector<float> books = all_books();
@@ -77,7 +77,8 @@ FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound
     if ((modules[i].kind == ModuleKind::linear || modules[i].kind == ModuleKind::experts) &&
         converts(modules_[i]))
       largest = std::max(largest, modules[i].in * modules[i].out);
-  converted_ = DeviceBlock(device, largest * bytes_of(type), "weight conversion");
+  converted_ = std::make_unique<WeightsAhead>(device, largest * bytes_of(type), ahead,
+                                              [this](int32_t module, void* to, Stream stream) { convert(module, to, stream); });
 }
 
 void FusedModules::refresh() {
@@ -90,21 +91,48 @@ const void* FusedModules::expert_in_compute_type(const FusedModule& module, int6
   FORGE_CHECK(module.weight, "experts in one tensor that lies in blocks");
   const void* own = static_cast<const char*>(module.weight) + expert * in * out * bytes_of(module.held);
   if (!converts(module)) return own;
-  device_.run(ConvertElements{module.held, type_, in * out, own, converted_.as()});
-  return converted_.as();
+  return converted_->at_once(
+      [&](void* to, Stream stream) { device_.run(ConvertElements{module.held, type_, in * out, own, to}, stream); });
 }
 
-const void* FusedModules::in_compute_type(const FusedModule& module, int64_t in, int64_t out) {
-  if (!converts(module)) return module.weight;
-  if (module.weight) {
-    FORGE_CHECK(module.stride == in, "a weight with gaps between its rows is converted");
-    device_.run(ConvertElements{module.held, type_, in * out, module.weight, converted_.as()});
-    return converted_.as();
+namespace {
+
+// Modules whose weights an op reads, in its order.
+template <class Visit>
+void each_weight(const Graph& graph, const Op& op, Visit visit) {
+  const bool products = op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient;
+  if (!products && op.kind != OpKind::dora_ratio) return;
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    if (products || graph.module(op, i).rank > 0) visit(op.modules[i]);
+}
+
+}  // namespace
+
+void FusedModules::begin(const Graph& list) {
+  auto [found, is_new] = orders_.try_emplace(&list);
+  if (is_new)
+    for (const Op& op : list.ops)
+      each_weight(list, op, [&](int32_t module) {
+        if (converts((*this)[module])) found->second.push_back(module);
+      });
+  converted_->begin(found->second);
+}
+
+const void* FusedModules::in_compute_type(int32_t module) {
+  const FusedModule& m = (*this)[module];
+  return converts(m) ? converted_->next(module) : m.weight;
+}
+
+void FusedModules::convert(int32_t module, void* to, Stream stream) {
+  const FusedModule& m = (*this)[module];
+  const auto [in, out] = std::pair{uses_[static_cast<size_t>(module)].in, uses_[static_cast<size_t>(module)].out};
+  if (m.weight) {
+    FORGE_CHECK(m.stride == in, "a weight with gaps between its rows is converted");
+    return device_.run(ConvertElements{m.held, type_, in * out, m.weight, to}, stream);
   }
-  DequantizeBlocks blocks = module.blocks;
-  blocks.type = type_, blocks.out = converted_.as(), blocks.out_stride = in;
-  device_.run(blocks);
-  return converted_.as();
+  DequantizeBlocks blocks = m.blocks;
+  blocks.type = type_, blocks.out = to, blocks.out_stride = in;
+  device_.run(blocks, stream);
 }
 
 }  // namespace forge

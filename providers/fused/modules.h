@@ -1,9 +1,12 @@
 #pragma once
 // The modules of a step as the device's kernels read them: pointers and numbers.
+#include <map>
 #include <vector>
 
+#include "core/graph/graph.h"
 #include "core/model/bound.h"
 #include "kernels/device/device.h"
+#include "providers/fused/weights_ahead.h"
 
 namespace forge {
 
@@ -24,25 +27,34 @@ struct FusedModule {
 
 class FusedModules {
  public:
-  // `type`: the compute type. `folded`: adapters run on in the products of their weights.
-  FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type, bool folded = false);
+  // `modules` must outlive it. `type`: the compute type. `folded`: adapters run on in the products of their weights. `ahead`:
+  // decodes_ahead() of the lists.
+  FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type, bool folded = false,
+               bool ahead = false);
 
   // Reads the tensors anew: gradients appear after the model, and weights may move.
   void refresh();
+  // From here on the ops of `list` ask for their weights, one after the other. The list must stay where it is.
+  void begin(const Graph& list);
   const FusedModule& operator[](int32_t module) const { return modules_[static_cast<size_t>(module)]; }
   // A linear layer's weight in the compute type. [out, in] One that is held otherwise is valid until the next one is asked for.
-  const void* in_compute_type(const FusedModule& module, int64_t in, int64_t out);
+  const void* in_compute_type(int32_t module);
   // One of the experts that a weight [experts, in, out] holds. [in, out]
   const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
   uint32_t* counters() const { return counters_.as<uint32_t>(); }  // AdapterSums::counters
   bool converts(const FusedModule& module) const { return !module.weight || module.held != type_; }
 
  private:
+  void convert(int32_t module, void* to, Stream stream);
+
   ComputeDevice& device_;
   std::vector<BoundModule> bound_;
+  const std::vector<ModuleUse>& uses_;
   Element type_;
-  DeviceBlock books_, converted_, counters_;
+  DeviceBlock books_, counters_;
   std::vector<FusedModule> modules_;
+  std::map<const Graph*, std::vector<int32_t>> orders_;  // of weights that are converted
+  std::unique_ptr<WeightsAhead> converted_;
 };
 
 }  // namespace forge

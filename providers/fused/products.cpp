@@ -14,7 +14,7 @@ Weight base(const FusedRun& r, size_t i) {
   }
   const FusedModule& module = r.module(i);
   const int64_t in = r.use(i).in, out = r.use(i).out;
-  return {r.modules.in_compute_type(module, in, out), out, r.modules.converts(module) ? in : module.stride};
+  return {r.modules.in_compute_type(r.op.modules[i]), out, r.modules.converts(module) ? in : module.stride};
 }
 
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,

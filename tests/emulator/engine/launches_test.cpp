@@ -42,9 +42,10 @@ struct Run {
   std::unique_ptr<StepProvider> provider;
   BatchTensors batch;
 
-  Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job, bool folded)
-      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu, storage_of(adapter, folded))),
-        trainables(trained_layout(run_parameters(spec, adapter, Quantization::none)), type, gpu, true) {
+  Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job, bool folded,
+      Quantization quantization = Quantization::none)
+      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu, storage_of(adapter, folded, quantization))),
+        trainables(trained_layout(run_parameters(spec, adapter, quantization)), type, gpu, true) {
     const auto sites = adapter_sites(spec, adapter);
     for (Trainable& item : trainables.items())
       if (at::Tensor* slot = find_weight(model, base_name(item.parameter))) {
@@ -65,8 +66,10 @@ struct Run {
     options.training = {batch.tokens, batch.loss_positions.size(0)};
     provider = make_step_provider("fused", model, trainables, options);
   }
-  BaseStorage storage_of(const AdapterConfig& adapter, bool folded) const {
+  BaseStorage storage_of(const AdapterConfig& adapter, bool folded, Quantization quantization) const {
     BaseStorage storage;
+    storage.quantization = quantization;
+    if (quantization != Quantization::none) storage.parameters = run_parameters(spec, adapter, quantization);
     if (folded) storage.folded = module_training(spec, adapter, adapter_sites(spec, adapter));
     return storage;
   }
@@ -146,6 +149,46 @@ TEST_CASE("the host waits once in a step") {
     CHECK(std::count(given.begin(), given.end(), "the host waits") == 1);
     CHECK(now < before);
   }
+}
+
+namespace {
+
+// Two micro-batches of QLoRA forward and backward, the second one with a stream that does not wait.
+void quantized_pass(size_t deaf, std::vector<std::string>* names = nullptr) {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.adapter = lora(4);
+  Run run(job.adapter, Checkpointing::none, at::kBFloat16, job, false, Quantization::nf4);
+  const auto micro_batch = [&] {
+    const HeadRows head = run.provider->forward(run.batch, true);
+    device_of(run.gpu).clear(head.d_rows.data_ptr(), static_cast<int64_t>(head.d_rows.nbytes()));
+    run.provider->backward(head.d_rows, run.batch);
+  };
+  micro_batch();
+  const size_t begin = emulator::works();
+  emulator::deaf_stream() = deaf;
+  try {
+    micro_batch();
+  } catch (...) {
+    emulator::deaf_stream() = 0;
+    for (Stream stream : {Stream::compute, Stream::weights, Stream::copy}) device_of(run.gpu).synchronize(stream);
+    throw;
+  }
+  emulator::deaf_stream() = 0;
+  if (names) *names = emulator::works_from(begin);
+}
+
+}  // namespace
+
+TEST_CASE("weights are decoded ahead of their products, and what does not wait for them is named") {
+  std::vector<std::string> names;
+  quantized_pass(0, &names);
+  // Seven weights of two layers, forward and for d x but of the first layer's q, k and v; each behind the product before the last.
+  CHECK(std::count(names.begin(), names.end(), "dequantize") > 20);
+  const auto product = std::find(names.begin(), names.end(), "product");
+  CHECK(std::count(names.begin(), product, "dequantize") == 2);
+  CHECK_THROWS_WITH(quantized_pass(1), Catch::Matchers::Contains("what dequantize writes"));
+  CHECK_THROWS_WITH(quantized_pass(2), Catch::Matchers::Contains("dequantize") && Catch::Matchers::Contains("reads, and no wait orders them"));
 }
 
 TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {

@@ -9,4 +9,7 @@ namespace forge::emulator {
 size_t works();
 std::vector<std::string> works_from(size_t first);
 
+// A stream whose waits are dropped, by its number (1: compute, 2: weights, 3: copy), until it is 0 again: a fault that a test plants.
+size_t& deaf_stream();
+
 }  // namespace forge::emulator
