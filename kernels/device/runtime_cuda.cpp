@@ -1,4 +1,5 @@
 // CUDA's own runtime, with memory from LibTorch's allocator: what a run may take is counted and limited in one place.
+#include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -17,7 +18,18 @@ void check(cudaError_t status, const char* what) {
 }
 
 cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
-cudaGraphExec_t graph_of(GraphHandle graph) { return static_cast<cudaGraphExec_t>(graph); }
+
+// What LibTorch allocates while it is captured (attention's results) stays the graph's: its replays write there.
+struct Graph {
+  c10::DeviceIndex gpu = 0;
+  c10::MempoolId_t pool;
+  cudaGraphExec_t runnable = nullptr;
+};
+Graph* graph_of(GraphHandle graph) { return static_cast<Graph*>(graph); }
+std::map<CudaStream, Graph*>& capturing() {
+  static std::map<CudaStream, Graph*> graphs;
+  return graphs;
+}
 
 }  // namespace
 
@@ -74,18 +86,28 @@ void wait_for(EventHandle event) { check(cudaEventSynchronize(event_of(event)), 
 void synchronize(CudaStream stream) { check(cudaStreamSynchronize(stream), "wait"); }
 
 void begin_capture(CudaStream stream) {
+  auto* graph = new Graph{c10::cuda::current_device(), at::cuda::MemPool::graph_pool_handle(/*is_user_created=*/false)};
+  capturing()[stream] = graph;
+  c10::cuda::CUDACachingAllocator::beginAllocateToPool(graph->gpu, graph->pool, [stream](cudaStream_t of) { return of == stream; });
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
 }
 GraphHandle end_capture(CudaStream stream) {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t runnable = nullptr;
-  check(cudaStreamEndCapture(stream, &graph), "capture");
-  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
-  cudaGraphDestroy(graph);
+  Graph* graph = capturing()[stream];
+  cudaGraph_t captured = nullptr;
+  cudaError_t status = cudaStreamEndCapture(stream, &captured);
+  c10::cuda::CUDACachingAllocator::endAllocateToPool(graph->gpu, graph->pool);
+  if (status == cudaSuccess) status = cudaGraphInstantiate(&graph->runnable, captured, 0);
+  if (captured) cudaGraphDestroy(captured);
+  if (status != cudaSuccess) destroy(graph);
   check(status, "capture");
-  return runnable;
+  return graph;
 }
-void replay(GraphHandle graph, CudaStream stream) { check(cudaGraphLaunch(graph_of(graph), stream), "replay"); }
-void destroy(GraphHandle graph) { cudaGraphExecDestroy(graph_of(graph)); }
+void replay(GraphHandle graph, CudaStream stream) { check(cudaGraphLaunch(graph_of(graph)->runnable, stream), "replay"); }
+void destroy(GraphHandle handle) {
+  Graph* graph = graph_of(handle);
+  if (graph->runnable) cudaGraphExecDestroy(graph->runnable);
+  c10::cuda::CUDACachingAllocator::releasePool(graph->gpu, graph->pool);
+  delete graph;
+}
 
 }  // namespace forge::runtime

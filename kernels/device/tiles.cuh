@@ -35,6 +35,7 @@ __device__ __forceinline__ void multiply_tile_by_lanes(float (&d)[4], const uint
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
+#pragma unroll 1
     for (int t = 0; t < 4; ++t) {
       const uint32_t upper = __shfl_sync(kAllLanes, a[2 * half], row * 4 + t), lower = __shfl_sync(kAllLanes, a[2 * half + 1], row * 4 + t);
       const uint32_t left = __shfl_sync(kAllLanes, b[half], column * 4 + t), right = __shfl_sync(kAllLanes, b[half], (column + 1) * 4 + t);

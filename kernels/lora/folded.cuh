@@ -113,7 +113,7 @@ __device__ __forceinline__ uint32_t pair_down(Shared<uint32_t> tile, int row, in
 template <class T, int kEights>
 __device__ __forceinline__ void add_to_sums(float (&s)[kEights][4], Shared<uint32_t> tile, Shared<uint32_t> factor) {
   const int lane = threadIdx.x % kWarp, row = threadIdx.x / kWarp * 16 + lane / 4;
-#pragma unroll
+#pragma unroll(kTensorCores<kIsBf16<T>> ? 8 : 1)
   for (int k = 0; k < kThinColumns / 2; k += 8) {
     const int word = k + lane % 4;
     const uint32_t left[4] = {tile[row * kTileWords + word], tile[(row + 8) * kTileWords + word], tile[row * kTileWords + word + 4],
@@ -133,7 +133,7 @@ __device__ __forceinline__ void add_to_gradient(float (&g)[2][kEights][4], Share
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int column = warp * 32 + half * 16 + lane / 4;
-#pragma unroll
+#pragma unroll(kTensorCores<kIsBf16<T>> ? 4 : 1)
     for (int k = 0; k < kThinTokens; k += 16) {
       const uint32_t left[4] = {pair_down(tile, k + row, column), pair_down(tile, k + row, column + 8), pair_down(tile, k + row + 8, column),
                                 pair_down(tile, k + row + 8, column + 8)};

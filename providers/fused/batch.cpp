@@ -45,7 +45,24 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
   return step;
 }
 
-// Numbers that LibTorch has no tensors of, in one copy.
+namespace {
+
+constexpr int64_t kAlign = 16;  // bytes: angles are read as vectors
+int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+// Copies what lies in a tensor of this micro-batch to its place.
+template <class T>
+void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
+  if (!values || count == 0) return;
+  const int64_t words = count * static_cast<int64_t>(sizeof(T)) / 4;
+  device_.run(CopyRows{.element_bytes = 4, .rows = 1, .width = words, .x = values, .x_stride = words, .y = to, .y_stride = words});
+  values = reinterpret_cast<const T*>(to);
+  to += aligned(4 * words);
+}
+
+// Numbers that LibTorch has no tensors of, in one copy, and behind them those of its tensors.
 void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   const size_t examples = bytes_of(batch.rows.example), positions = bytes_of(batch.rows.position),
                lengths = bytes_of(batch.cu_seqlens);
@@ -53,12 +70,19 @@ void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   std::memcpy(host.data(), batch.rows.example.data(), examples);
   std::memcpy(host.data() + examples, batch.rows.position.data(), positions);
   std::memcpy(host.data() + examples + positions, batch.cu_seqlens.data(), lengths);
-  const auto bytes = static_cast<int64_t>(host.size());
+  const auto written = static_cast<int64_t>(host.size());
+  const int64_t targets = batch.loss_positions.size(0), angles = batch.tokens * step.rotary_dim / 2;
+  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + aligned(8 * targets) + 4 * aligned(4 * angles);
   if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
-  device_.write(rows_.as(), host.data(), bytes);
+  device_.write(rows_.as(), host.data(), written);
   step.example = rows_.as<int64_t>();
   step.position = reinterpret_cast<const int32_t*>(rows_.as() + examples);
   step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + examples + positions);
+  char* next = rows_.as() + aligned(written);
+  settle(step.ids, batch.tokens, next);
+  settle(step.position_ids, batch.tokens, next);
+  settle(step.loss_positions, targets, next);
+  for (const float** table : {&step.cosine, &step.sine, &step.window_cosine, &step.window_sine}) settle(*table, angles, next);
 }
 
 const float* BatchMemory::on_device(const std::vector<float>& numbers) {

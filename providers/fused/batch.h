@@ -42,9 +42,12 @@ struct StepBatch {
   const CachePlaces* cache = nullptr;    // decoding
   ExpertEnds* expert_ends = nullptr;     // those that this micro-batch's routers have made
   const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none
+
+  bool operator==(const StepBatch&) const = default;
 };
 
-// Owns what a StepBatch points to beside the tensors of the micro-batch, which must outlive it.
+// Owns what a StepBatch points to beside the tensors of the micro-batch, which must outlive it. On a device with memory of its own
+// all of it, in places that micro-batches of one shape share.
 class BatchMemory {
  public:
   explicit BatchMemory(ComputeDevice& device) : device_(device) {}
@@ -56,6 +59,8 @@ class BatchMemory {
 
  private:
   void load_separate(const BatchTensors& batch, StepBatch& step);
+  template <class T>
+  void settle(const T*& values, int64_t count, char*& to);
 
   ComputeDevice& device_;
   RopeTables rope_, window_rope_;

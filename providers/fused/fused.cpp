@@ -13,6 +13,7 @@
 #include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/ops.h"
+#include "providers/fused/step_graphs.h"
 
 namespace forge {
 namespace {
@@ -40,12 +41,14 @@ class FusedProvider : public StepProvider {
     begin(m, batch);
     balance_.clear();
     const size_t head = head_of(m.graph);
-    for (size_t i = 0; i < head; ++i) {
-      run(m, i);
-      const Op& op = m.graph.ops[i];
-      if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
-      if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(device_, m, op);
-    }
+    queue(m, keep ? forward_graphs_ : evaluation_graphs_, options_.neftune_alpha <= 0 || !batch.training, [&] {
+      for (size_t i = 0; i < head; ++i) {
+        run(m, i);
+        const Op& op = m.graph.ops[i];
+        if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
+        if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(device_, m, op);
+      }
+    });
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};
     rows.list = &m.graph, rows.op = &op;
@@ -68,7 +71,9 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(training_.graph);
     at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
-    for (size_t i = head + 1; i < training_.graph.micro_batch_ops; ++i) run(training_, i);
+    queue(training_, backward_graphs_, true, [&] {
+      for (size_t i = head + 1; i < training_.graph.micro_batch_ops; ++i) run(training_, i);
+    });
     end_batch();
   }
 
@@ -83,6 +88,12 @@ class FusedProvider : public StepProvider {
   void watch(const StepWatch& watch) override { watch_ = watch; }
 
  private:
+  // Ops that read nothing on the host but what a graph's key holds are replayed where they come again. Not so experts: the host looks
+  // at how many rows each has.
+  void queue(const StepMemory& m, StepGraphs& graphs, bool repeats, const std::function<void()>& ops) {
+    const bool captured = repeats && device_.separate() && !asks_host(m.graph) && !watch_ && !modules_.converts_any();
+    captured ? graphs.run(device_, m, modules_, batch_, ops) : ops();
+  }
   void run(const StepMemory& m, size_t i) {
     if (!watch_) return run_op(device_, m, i, modules_, batch_);
     StepSpan span{name_of(m.graph.ops[i].kind), &m.graph, &m.graph.ops[i], m.tokens, m.targets};
@@ -169,6 +180,7 @@ class FusedProvider : public StepProvider {
   StepBatch batch_;
   ExpertBalance balance_;  // of the last forward
   StepWatch watch_;
+  StepGraphs forward_graphs_, backward_graphs_, evaluation_graphs_;
   int64_t placed_ = -1;  // changes of the weights that the folded adapters have seen
 };
 

@@ -107,7 +107,8 @@ StepSizes sizes_of(const ActivationShape& shape) {
 int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
-  const int64_t keys = shape.cuda ? 16 * shape.micro_batch_tokens : 0;  // of dropout, and where sequences begin
+  // Of dropout, and where sequences begin; ids and angles once more, where graphs read them.
+  const int64_t keys = shape.cuda ? 32 * shape.micro_batch_tokens + 4 * angles + 8 * shape.supervised_tokens : 0;
   const int64_t slopes = shape.cuda && shape.spec.router_loss > 0 ? 4 * shape.spec.num_experts : 0;
   return slopes + 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
@@ -272,9 +273,10 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
 
 }  // namespace
 
-bool decodes_ahead(const Graph& graph, bool gpu) {
-  return gpu && std::none_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::expert_linear; });
+bool asks_host(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::route; });
 }
+bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(graph); }
 
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   if (sizes.gpu) return gpu_workspace(graph, op, sizes);

@@ -27,8 +27,11 @@ ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& size
 // The bytes that the kernels of an op need beside its values.
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 
+// Whether the host looks at results in the middle of a list: which experts rows reach.
+bool asks_host(const Graph& graph);
+
 // Whether weights that are not held in the compute type are decoded while the product before them runs: on a GPU, where the list
-// foretells their order. Which experts rows reach, it does not.
+// foretells their order.
 bool decodes_ahead(const Graph& graph, bool gpu);
 
 }  // namespace forge

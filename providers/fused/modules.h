@@ -42,6 +42,8 @@ class FusedModules {
   // One of the experts that a weight [experts, in, out] holds. [in, out]
   const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
   uint32_t* counters() const { return counters_.as<uint32_t>(); }  // AdapterSums::counters
+  const std::vector<FusedModule>& all() const { return modules_; }
+  bool converts_any() const { return converted_->holds(); }
   bool converts(const FusedModule& module) const { return !module.weight || module.held != type_; }
 
  private:

@@ -29,6 +29,7 @@ class WeightsAhead {
   const void* next(int32_t module);
   // A weight that no order foretells, such as that of an expert which rows reach; where nothing runs ahead.
   const void* at_once(const std::function<void(void* to, Stream stream)>& decode);
+  bool holds() const { return places_[0].as() != nullptr; }
 
  private:
   void decode_ahead(size_t number);

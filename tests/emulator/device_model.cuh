@@ -235,6 +235,8 @@ inline float fp16_value(uint16_t half) {
 
 // None: what stands in their place on old GPUs is run.
 template <bool kBf16>
+constexpr bool kTensorCores = false;
+template <bool kBf16>
 bool tensor_cores(float (&)[4], const uint32_t (&)[4], const uint32_t (&)[2]) {
   return false;
 }

@@ -63,6 +63,14 @@ __device__ __forceinline__ float fp16_value(uint16_t half) {
 // d += a b by tensor cores, which hold it as kernels/device/tiles.cuh says; false where they do not take the type. sm_75 has half
 // as long ones, of fp16 alone.
 template <bool kBf16>
+#if __CUDA_ARCH__ >= 800
+constexpr bool kTensorCores = true;
+#elif __CUDA_ARCH__ >= 750
+constexpr bool kTensorCores = !kBf16;
+#else
+constexpr bool kTensorCores = false;
+#endif
+template <bool kBf16>
 __device__ __forceinline__ bool tensor_cores(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
 #define FORGE_MMA(type)                                                                                             \

@@ -191,6 +191,81 @@ TEST_CASE("weights are decoded ahead of their products, and what does not wait f
   CHECK_THROWS_WITH(quantized_pass(2), Catch::Matchers::Contains("dequantize") && Catch::Matchers::Contains("reads, and no wait orders them"));
 }
 
+namespace {
+
+// Micro-batches of one shape: what the head reads, the gradients that follow, and how many graphs were replayed.
+struct Pass {
+  at::Tensor rows;
+  std::vector<at::Tensor> gradients;
+  int64_t replays = 0;
+};
+Pass pass_of(Run& run, const BatchTensors& batch) {
+  const size_t begin = emulator::works();
+  run.trainables.zero_grad();
+  const HeadRows head = run.provider->forward(batch, true);
+  Pass pass{.rows = head.rows.clone()};
+  const at::Tensor d_rows = head.rows.mul(0.01);
+  device_of(run.gpu).write(head.d_rows.data_ptr(), d_rows.data_ptr(), static_cast<int64_t>(d_rows.nbytes()));
+  run.provider->backward(head.d_rows, batch);
+  for (Trainable& item : run.trainables.items()) pass.gradients.push_back(item.grad.clone());
+  const std::vector<std::string> names = emulator::works_from(begin);
+  pass.replays = std::count(names.begin(), names.end(), "a graph is replayed");
+  return pass;
+}
+bool equal(const Pass& a, const Pass& b) {
+  bool same = a.rows.equal(b.rows);
+  for (size_t i = 0; i < a.gradients.size(); ++i) same &= a.gradients[i].equal(b.gradients[i]);
+  return same;
+}
+
+}  // namespace
+
+TEST_CASE("micro-batches of one shape replay as graphs, which see other ids, weights and gradients") {
+  c10::NoGradGuard no_grad;
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const bool folded = GENERATE(false, true);
+  Job job;
+  job.adapter = lora(4);
+  Run run(job.adapter, Checkpointing::none, type, job, folded);
+  const auto other_ids = [&] {
+    BatchTensors other = run.batch;
+    other.token_ids = other.token_ids.flip(0).contiguous();
+    return other;
+  };
+  const Pass first = pass_of(run, run.batch), captured = pass_of(run, other_ids()), replayed = pass_of(run, run.batch);
+  CHECK(first.replays == 0);
+  CHECK(captured.replays == 2);
+  CHECK(replayed.replays == 2);
+  CHECK(equal(replayed, first));
+  CHECK_FALSE(equal(captured, first));
+  for (Trainable& item : run.trainables.items()) item.master.add_(0.05);
+  run.trainables.publish();
+  const Pass updated = pass_of(run, run.batch);
+  CHECK(updated.replays == 2);
+  CHECK_FALSE(equal(updated, first));
+  run.provider->watch([](const StepSpan&) {});  // op by op
+  const Pass queued = pass_of(run, run.batch);
+  CHECK(queued.replays == 0);
+  CHECK(equal(updated, queued));
+}
+
+TEST_CASE("a step's number in dropout is never replayed for another step") {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.adapter = lora(4, 0.3);
+  Run run(job.adapter, Checkpointing::none, at::kFloat, job, false);
+  const auto of_step = [&](int64_t step) {
+    BatchTensors batch = run.batch;
+    batch.rows.step = step;
+    return pass_of(run, batch);
+  };
+  const Pass first = of_step(1), again = of_step(1), next = of_step(2);
+  CHECK(again.replays == 2);
+  CHECK(equal(first, again));
+  CHECK(next.replays == 0);
+  CHECK_FALSE(equal(first, next));
+}
+
 TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const ModelSpec spec = read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/llama-3.1-8b");
   const AdapterConfig adapter = lora(16);

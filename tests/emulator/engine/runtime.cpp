@@ -260,6 +260,7 @@ void synchronize(CudaStream stream) {
 void begin_capture(CudaStream stream) { queue_of(stream).capturing = std::make_unique<Graph>(); }
 GraphHandle end_capture(CudaStream stream) { return queue_of(stream).capturing.release(); }
 void replay(GraphHandle graph, CudaStream stream) {
+  state().works.push_back("a graph is replayed");
   for (const auto& [what, work] : static_cast<Graph*>(graph)->nodes) queue_work(what.c_str(), stream, work);
 }
 void destroy(GraphHandle graph) { delete static_cast<Graph*>(graph); }
