@@ -56,7 +56,7 @@ __device__ __forceinline__ ThinPlace place_of(const ThinArgs<T>& a) {
 template <int N, class T>
 __device__ __forceinline__ void load_tile(const ThinArgs<T>& a, const ThinPlace& at, int64_t token, int64_t column, Shared<uint32_t> tile) {
   constexpr int kEach = N == 1 ? 2 : N, kRow = kThinColumns / kEach;
-#pragma unroll(N == 1 ? 1 : 8)
+#pragma unroll(N == 1 ? 1 : 4)
   for (int i = threadIdx.x; i < kThinTokens * kRow; i += kThinThreads) {
     const int row = i / kRow, first = i % kRow * kEach;
     Vector<T, kEach> values{};
@@ -82,7 +82,7 @@ __device__ __forceinline__ void load_factor(const ThinArgs<T>& a, const ThinPart
     const int64_t row = part.rank_from + rank;
     return static_cast<T>(kBackward ? a.factor[k * a.factor_stride + row] : a.factor[row * a.factor_stride + k]);
   };
-#pragma unroll 4
+#pragma unroll 2
   for (int i = threadIdx.x; i < kRanks * kRow; i += kThinThreads) {
     // Neighbouring threads read neighbours.
     const int rank = kBackward ? i % kRanks : i / kRow, k = (kBackward ? i / kRanks : i % kRow) * 2;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void load_sums(const ThinArgs<T>& a, const ThinPartOn
   const auto value = [&](int rank, int64_t row) {
     return rank < part.ranks && row < at.to ? static_cast<T>(a.sums[row * a.sums_stride + part.rank_from + rank]) : T{};
   };
-#pragma unroll 4
+#pragma unroll 2
   for (int i = threadIdx.x; i < kRanks * kThinTokens / 2; i += kThinThreads) {
     const int rank = i % kRanks, row = i / kRanks * 2;
     sums[rank * kSumsWords + row / 2] = pair_of(value(rank, token + row), value(rank, token + row + 1));
@@ -113,7 +113,7 @@ __device__ __forceinline__ uint32_t pair_down(Shared<uint32_t> tile, int row, in
 template <class T, int kEights>
 __device__ __forceinline__ void add_to_sums(float (&s)[kEights][4], Shared<uint32_t> tile, Shared<uint32_t> factor) {
   const int lane = threadIdx.x % kWarp, row = threadIdx.x / kWarp * 16 + lane / 4;
-#pragma unroll(kTensorCores<kIsBf16<T>> ? 8 : 1)
+#pragma unroll(kTensorCores<kIsBf16<T>> ? 4 : 1)
   for (int k = 0; k < kThinColumns / 2; k += 8) {
     const int word = k + lane % 4;
     const uint32_t left[4] = {tile[row * kTileWords + word], tile[(row + 8) * kTileWords + word], tile[row * kTileWords + word + 4],

@@ -10,6 +10,6 @@ constexpr int kForwardTiles = 8;
 
 // Tiles of columns whose d B a block's registers hold.
 template <int kRanks>
-constexpr int kMostTiles = kRanks <= 16 ? 4 : kRanks <= 32 ? 2 : 1;
+constexpr int kMostTiles = kRanks <= 16 ? 4 : 1;
 
 }  // namespace forge

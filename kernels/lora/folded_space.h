@@ -66,7 +66,7 @@ inline void set_numbers(ThinCut& cut, int64_t tokens, bool backward) {
 inline ThinCut cut_of(std::vector<ThinPart> parts, int64_t tokens, int64_t planned, bool backward) {
   int64_t ranks = 0;
   for (const ThinPart& part : parts) ranks = std::max(ranks, part.ranks);
-  const int64_t held = ranks <= 16 ? kMostTiles<16> : ranks <= 32 ? kMostTiles<32> : kMostTiles<64>;
+  const int64_t held = ranks <= 16 ? kMostTiles<16> : kMostTiles<64>;
   ThinCut cut, tried{.parts = std::move(parts)};
   planned = std::max(planned, tokens);
   for (int64_t tiles = backward ? held : kForwardTiles; tiles > 0; tiles /= 2) {
