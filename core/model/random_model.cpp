@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/families/modules.h"
+#include "core/families/parameters.h"
 #include "core/families/step.h"
 
 namespace forge {
@@ -35,6 +36,14 @@ Model random_model(const ModelSpec& spec, c10::ScalarType type) {
       model.linears[module.path].weight = all.narrow(0, row, module.out);
       if (module.bias) model.linears[module.path].bias = at::zeros({module.out}).to(type);
     }
+  }
+  // What no two products share: vectors, and experts in one tensor.
+  for (const Module& module : modules_of(spec))
+    if (module.role == Role::vector) model.norms[module.path];
+  for (const Parameter& parameter : base_parameters(spec)) {
+    at::Tensor* weight = find_weight(model, parameter.name);
+    if (!weight || (weight->defined() && weight->sizes() == at::IntArrayRef(parameter.shape))) continue;
+    *weight = parameter.shape.size() > 1 ? random(parameter.shape, type) : at::zeros(parameter.shape).to(type);
   }
   return model;
 }

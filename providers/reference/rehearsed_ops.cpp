@@ -221,7 +221,8 @@ void RehearsedOps::backward(SavedOp& node) {
     case OpKind::attention:
       return attention_backward(node);
     case OpKind::latent_heads: {
-      for (ValueId part : op.parts) take(part);
+      std::vector<Held> heads;  // each waits until its own input's is made
+      for (ValueId part : op.parts) heads.push_back(take(part));
       for (size_t i = 0; i < op.in.size(); ++i) gradients_[op.in[i]] = {wide(Use::layer, width(op.in[i]))};
       wide(Use::layer, width(op.parts[1]));  // the shared key's, of each head before their sum
       return;
@@ -539,7 +540,7 @@ RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* n
   const bool eager = by_steps(op), masked = eager || (a.window > 0 && a.window < length), biased = a.position_distance > 0;
   if (!masked) return {};
   const int64_t mask = a.sight == Sight::causal ? (eager ? 1 : e) : 0;
-  const int64_t kept = eager ? a.heads * (4 + (biased ? 0 : e)) : 0;
+  const int64_t kept = eager ? a.heads * (4 + (a.softcap != 0 ? e : 0)) : 0;  // the softmax, and the cap's tanh
   const int64_t pairs = !biased                   ? tokens() * length
                         : a.sight == Sight::whole ? shape_.source_pairs
                                                   : shape_.answer_pairs;
