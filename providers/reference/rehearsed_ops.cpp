@@ -81,6 +81,7 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       const ModuleUse& module = list_.module(op);
       value(op.out[0]) =
           norm(use, tokens(), width(op.in[0]), width(op.in[0]) / module.out, module.trained, node);
+      if (node && !narrow()) node->saved.push_back(value(op.in[0]));
       return;
     }
     case OpKind::linear:
