@@ -5,8 +5,8 @@
 namespace forge::FORGE_ISA {
 namespace tiles {
 
-// The panel of b that stays in the first-level cache beside the rows of a that pass, and how much of a lies in the second one.
-constexpr int64_t kDepth = 128, kWidth = 64, kHeight = 480;
+// So deep a panel of b stays in the first-level cache beside the rows of a that pass.
+constexpr int64_t kDepth = 128, kWidth = kGemmColumns, kHeight = kGemmRows;
 static_assert(kWidth % (kTileVectors * kLanes) == 0 && kHeight % kTileRows == 0);
 
 int64_t full_vectors(int64_t width) { return (width + kLanes - 1) / kLanes * kLanes; }
@@ -83,7 +83,7 @@ bool gemm_tiles_pay(Element type, CpuLevel level) {
 }
 
 void gemm_tiles_cpu(const Gemm& g, CpuLevel level) {
-  constexpr int64_t kRows = 480, kColumns = 64, kTile = 6;
+  constexpr int64_t kTile = 6;
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0) {
     for (int64_t i = 0; i < g.m && !g.add; ++i)
@@ -92,12 +92,12 @@ void gemm_tiles_cpu(const Gemm& g, CpuLevel level) {
   }
   auto block = FORGE_PICK(level, gemm_block);
   // Equal shares of the rows, so that no thread is left with a sliver.
-  const int64_t down = (g.m + kRows - 1) / kRows,
+  const int64_t down = (g.m + kGemmRows - 1) / kGemmRows,
                 rows = ((g.m + down - 1) / down + kTile - 1) / kTile * kTile,
-                across = (g.n + kColumns - 1) / kColumns;
+                across = (g.n + kGemmColumns - 1) / kGemmColumns;
   parallel_tasks(down * across, [&](int64_t task, int64_t) {
-    const int64_t m = task / across * rows, n = task % across * kColumns;
-    if (m < g.m) block(g, m, std::min(rows, g.m - m), n, std::min(kColumns, g.n - n));
+    const int64_t m = task / across * rows, n = task % across * kGemmColumns;
+    if (m < g.m) block(g, m, std::min(rows, g.m - m), n, std::min(kGemmColumns, g.n - n));
   });
 }
 

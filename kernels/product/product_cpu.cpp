@@ -63,7 +63,7 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   Y* y = static_cast<Y*>(a.y) + row * a.y_stride + first;
   const T* bias = static_cast<const T*>(a.bias);
   float sums[kRows][kColumns];
-  // The next columns are asked for by the tiles of these together: one row each, or all of them by two and by two tiles.
+  // Each tile of these columns asks for one row of the next four; where there are two tiles alone, for two.
   const bool few = rows > kRows && rows <= 2 * kRows;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
     const int64_t asks = few ? 2 : 1,
@@ -198,8 +198,7 @@ void row_product_cpu(const RowProduct& args, CpuLevel level) {
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
   for (int64_t row = 0; row < args.rows; row += rows)
     parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
-      columns(args, row, std::min(rows, args.rows - row), block * wide,
-              std::min(wide, args.out - block * wide),
+      columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),
               args.type == Element::f32 ? nullptr : base + thread * wide * args.in);
     });
 }
