@@ -96,6 +96,8 @@ def main() -> None:
     dtype = torch.bfloat16 if what == "generate" and job["train"]["precision"] == "bf16" else torch.float32
     model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     tokenizer = AutoTokenizer.from_pretrained(path)
+    if tokenizer.pad_token_id is None:  # a tokenizer out of a GGUF names none; what it is is masked
+        tokenizer.pad_token = tokenizer.eos_token
     lora = LoraConfig(task_type="CAUSAL_LM", r=job["adapter"]["rank"], lora_alpha=job["adapter"]["alpha"], target_modules="all-linear")
     prompts = [json.loads(line)["ids"] for line in dump.read_text().splitlines()]
     rollouts = rollouts_of(run, prompts)

@@ -38,6 +38,9 @@ class Decoder {
   virtual void fork(int64_t from, int64_t to) = 0;
 
   virtual void release(int64_t sequence) = 0;
+
+  // That keys and values take now.
+  virtual int64_t cache_bytes() const = 0;
 };
 
 // The new tokens as a micro-batch, of which the head looks at those whose logits are asked for. `lengths` are the tokens that

@@ -85,6 +85,7 @@ class Generation {
       const bool prompts = next_ < prompts_.size() && has_room();
       prompts ? read_prompts() : step();
       (prompts ? stats_.prompt_seconds : stats_.token_seconds) += seconds_since(start);
+      stats_.cache_bytes = std::max(stats_.cache_bytes, decoder_.cache_bytes());
     }
     return stats_;
   }

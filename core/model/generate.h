@@ -47,6 +47,7 @@ struct GenerationEnd {
 struct GenerationStats {
   int64_t prompt_tokens = 0, tokens = 0;
   int64_t guessed = 0, guessed_right = 0;
+  int64_t cache_bytes = 0;  // the most that keys and values took
   double prompt_seconds = 0, token_seconds = 0;  // of reading prompts, and of all other steps
 };
 

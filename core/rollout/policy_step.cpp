@@ -185,6 +185,7 @@ PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, con
     result.cotangents.push_back(cotangent * each / step.divisor + success);
     result.loss += token_loss * each + success * logps[t] * step.divisor;
     note("ratio", loss.ratio[t]);
+    result.ratio_most = std::max(result.ratio_most, loss.ratio[t]);
     note("kl_old", old[t] - logps[t]);
   }
   result.metrics["clip_low_share"] = {static_cast<double>(loss.clipped_low), tokens};

@@ -56,6 +56,7 @@ struct PolicyTokens {
   double entropy_cotangent = 0;    // the same of each token's entropy
   double loss = 0;                 // Σ before division
   Metrics metrics;                 // over tokens
+  double ratio_most = 0;           // of a token
 };
 // `logps`: of each drawn token under the policy that is trained.
 PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,

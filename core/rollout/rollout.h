@@ -61,6 +61,7 @@ struct DrawCost {
   double seconds = 0;
   int64_t prompt_tokens = 0;  // that were read
   int64_t slots = 0;          // completions at once; 0: a server knows
+  int64_t cache_bytes = 0;    // the most that keys and values took
   int64_t guessed = 0, guessed_right = 0;  // tokens looked up
 };
 

@@ -138,6 +138,7 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
   const int64_t slots = std::max(samples, *config_.slots / samples * samples);
   const GenerationStats generated = generate(*decoder, prompts, sampling, {slots, session_.plan.rollout.prompt_tokens}, events);
   cost.prompt_tokens += generated.prompt_tokens;
+  cost.cache_bytes = std::max(cost.cache_bytes, generated.cache_bytes);
   cost.guessed += generated.guessed;
   cost.guessed_right += generated.guessed_right;
   cost.slots = std::max(cost.slots, slots);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "core/base/text.h"
 #include "core/io/members.h"
@@ -100,6 +101,7 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
       if (task.entropy) cotangents.entropy.resize(end, static_cast<float>(tokens.entropy_cotangent));
       stats.loss += tokens.loss;
       add(stats.metrics, tokens.metrics);
+      stats.ratio_most = std::max(stats.ratio_most, tokens.ratio_most);
       begin = end;
     }
     return cotangents;
@@ -147,6 +149,12 @@ void RolloutSteps::train_value(const PolicyStep& step, const std::vector<size_t>
 
 // --- what is told of it ---
 
+// What drew: a server's adapter, or the weights as they were after so many steps.
+std::string RolloutSteps::weights_name(const TrainState& state) const {
+  const std::vector<Completion>& drawn = rollout_->completions;
+  return drawn.empty() || drawn.front().adapter.empty() ? fmt::format("step-{:06}", state.step) : drawn.front().adapter;
+}
+
 void RolloutSteps::record(const TrainState& state, double train_seconds) const {
   Json event{{"event", "rollout"}, {"step", state.step + 1}, {"rollout", rollout_->number}};
   event.update(rollout_facts(rollout_->completions, session_.job.rewards));
@@ -157,6 +165,8 @@ void RolloutSteps::record(const TrainState& state, double train_seconds) const {
                 {"discarded_groups", rollout_->discarded},
                 {"slots", rollout_->cost.slots},
                 {"waves", session_.plan.rollout.waves},
+                {"kv_bytes", rollout_->cost.cache_bytes},
+                {"provider_version", weights_name(state)},
                 {"advantage", advantage_facts(rollout_->completions)},
                 {"sample_seconds", rollout_->cost.seconds},
                 {"score_seconds", rollout_->score_seconds},

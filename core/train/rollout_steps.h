@@ -43,6 +43,7 @@ class RolloutSteps {
  private:
   void train_batch(const PolicyStep& step, const std::vector<size_t>& which, const TrainState& state, StepStats& stats);
   void train_value(const PolicyStep& step, const std::vector<size_t>& which, const TrainState& state, StepStats& stats);
+  std::string weights_name(const TrainState& state) const;
   void record(const TrainState& state, double train_seconds) const;
   void watch(const Rollout& rollout);
 

@@ -21,6 +21,7 @@ constexpr auto kWindowMembers = [](auto& window, auto&& member) {
   member("data_seconds", window.data_seconds, "part of it spent waiting for data", at_least(0));
   member.later("sums", window.sums, "of the objective's metrics over the others");
   member.later("counts", window.counts, "what each of them is divided by");
+  member.later("ratio_most", window.ratio_most, "the largest ratio of a token's new and old probability; 0: no policy was trained", at_least(0));
   member.later("reference_gap_step0", window.reference_gap_step0, "how far answers are from the reference in the first step; below 0: not of these steps");
 };
 

@@ -22,6 +22,7 @@ struct StepWindow {
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;
   double seconds = 0, data_seconds = 0;
   std::map<std::string, double> sums, counts;  // of the objective's metrics, over the steps that were not skipped
+  double ratio_most = 0;                       // of these steps; 0: no policy was trained
   double reference_gap_step0 = -1;             // max |l| of the first step's answers; below 0: not of these steps
 };
 

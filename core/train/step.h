@@ -22,6 +22,7 @@ struct StepStats {
   double loss = 0;       // mean over what the objective divides by: supervised tokens, or pairs
   Metrics metrics;       // of the objective
   double reference_gap = 0;  // max |l| of its answers
+  double ratio_most = 0;     // of a token's new over old probability; 0: no policy was trained
   double grad_norm = 0;  // before clipping, without the loss scale
   double learning_rate = 0;
   int64_t examples = 0, tokens = 0, supervised_tokens = 0;

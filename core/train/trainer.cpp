@@ -252,6 +252,7 @@ class Trainer {
     window.skipped += stats.skipped;
     if (!stats.skipped) {
       window.loss += stats.loss;
+      window.ratio_most = std::max(window.ratio_most, stats.ratio_most);
       for (const auto& [name, mean] : stats.metrics) {
         window.sums[name] += mean.sum;
         window.counts[name] += mean.count;
@@ -320,6 +321,7 @@ class Trainer {
     Metrics metrics;
     for (const auto& [name, sum] : window.sums) metrics[name] = {sum, window.counts.at(name)};
     for (const auto& [name, mean] : means_of(metrics)) event[name] = mean;
+    if (window.ratio_most > 0) event["ratio_most"] = window.ratio_most;
     if (window.reference_gap_step0 >= 0) event["reference_gap_step0"] = window.reference_gap_step0;
     record(std::move(event));
   }

@@ -41,6 +41,31 @@ void parallel_tasks(int64_t count, Work work, int64_t together = 1) {
   for (int64_t task = 0; task < count; ++task) work(task, static_cast<int64_t>(omp_get_thread_num()));
 }
 
+// Tasks that come after all of the phase before.
+template <class Work>
+struct TaskPhase {
+  int64_t count;
+  Work work;  // work(task, thread), taken by whoever is free
+};
+template <class Work>
+TaskPhase(int64_t, Work) -> TaskPhase<Work>;
+
+// One phase after the other. Threads are called together once: between phases they only meet.
+template <class... Work>
+void parallel_phases(TaskPhase<Work>... phases) {
+  const auto threads = static_cast<int>(std::min(task_threads(), std::max({phases.count...})));
+  const auto alone = [](const auto& phase) {
+    for (int64_t task = 0; task < phase.count; ++task) phase.work(task, int64_t{0});
+  };
+  if (threads <= 1) return (alone(phases), ...);
+  const auto shared = [](const auto& phase) {
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t task = 0; task < phase.count; ++task) phase.work(task, static_cast<int64_t>(omp_get_thread_num()));
+  };
+#pragma omp parallel num_threads(threads)
+  (shared(phases), ...);
+}
+
 // Whether a new result of that many bytes goes past the caches: nobody would find it there any more. A result
 // that a cache holds is better left to its reader.
 inline bool goes_to_memory(const void* begin, int64_t stride_bytes, int64_t bytes) {

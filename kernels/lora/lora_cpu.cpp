@@ -66,29 +66,34 @@ void load_dropped(const LoraGroup& g, const LoraScratch& s, int64_t row, int64_t
 
 int64_t columns_at(int64_t column, int64_t width) { return std::min(kLoraColumns, width - column); }
 
-// Tokens [row, row + rows): S, then every y.
+// S of tokens [row, row + rows).
 template <class T>
-void forward(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row, int64_t rows) {
+void sums(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row, int64_t rows) {
   std::fill(s.s, s.s + rows * space.ranks16, 0.0f);
   for (int64_t column = 0; column < g.width; column += kLoraColumns) {
-    int64_t columns = columns_at(column, g.width);
-    load_dropped<T>(g, s, row, column, rows, columns);
-    gemm(rows, space.ranks16, columns, s.tile, kLoraStride, 1, space.a + column * space.ranks16,
-         space.ranks16, s.s, space.ranks16, true);
+    const int64_t columns = columns_at(column, g.width);
+    const float *b = space.a + column * space.ranks16, *x = s.tile;
+    int64_t stride = kLoraStride;
+    if constexpr (std::is_same_v<T, float>)
+      if (g.dropout.probability <= 0) x = static_cast<const float*>(g.x) + row * g.x_stride + column, stride = g.x_stride;
+    if (x == s.tile) load_dropped<T>(g, s, row, column, rows, columns);
+    gemm(rows, space.ranks16, columns, x, stride, 1, b, space.ranks16, s.s, space.ranks16, true);
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < g.members; ++i)
       std::copy_n(s.s + r * space.ranks16 + i * space.rank16, g.rank,
                   static_cast<float*>(g.s) + ((row + r) * g.members + i) * g.rank);
-  for (int64_t i = 0; i < g.members; ++i) {
-    const LoraMember& m = g.member[i];
-    for (int64_t column = 0; column < m.out; column += kLoraColumns) {
-      int64_t columns = columns_at(column, m.out);
-      gemm(rows, round16(columns), g.rank, s.s + i * space.rank16, space.ranks16, 1, space.b[i] + column,
-           round16(m.out), s.product, kLoraStride, false);
-      add_tile<T>(s.product, g.scale, rows, columns, m.y, m.y_stride, row, column);
-    }
-  }
+}
+
+// Adds to a tile of a member's y.
+template <class T>
+void add_result(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t member, int64_t row, int64_t rows,
+                int64_t column) {
+  const LoraMember& m = g.member[member];
+  const int64_t columns = columns_at(column, m.out), ranks = g.members * g.rank;
+  gemm(rows, round16(columns), g.rank, static_cast<const float*>(g.s) + row * ranks + member * g.rank, ranks, 1,
+       space.b[member] + column, round16(m.out), s.product, kLoraStride, false);
+  add_tile<T>(s.product, g.scale, rows, columns, m.y, m.y_stride, row, column);
 }
 
 // One tile of tokens of the backward; weight gradients go to `partial`.
@@ -129,29 +134,41 @@ void backward(const LoraBackward& args, const LoraSpace& space, const LoraScratc
   }
 }
 
-// to[i, j] = from[i, j], [rows, columns] without gaps.
+// to[i, j] = from[i, j], [rows, columns].
 template <class T>
-void widen(const T* from, int64_t rows, int64_t columns, float* to, int64_t to_ld) {
+void widen(const T* from, int64_t ld, int64_t rows, int64_t columns, float* to, int64_t to_ld) {
   for (int64_t i = 0; i < rows; ++i)
-    for_lanes(columns, [&](int64_t j, int n) FORGE_LAMBDA { store_n(to + i * to_ld + j, load_n(from + i * columns + j, n), n); });
+    for_lanes(columns, [&](int64_t j, int n) FORGE_LAMBDA { store_n(to + i * to_ld + j, load_n(from + i * ld + j, n), n); });
 }
 
-// A and B in fp32 with padding, turned for the direction.
+// Features [first, first + count) of A in fp32 with padding, turned for the direction.
 template <class T>
-void place_factors(const LoraGroup& g, const LoraSpace& space, bool back) {
-  std::fill(space.a, space.a + std::max(g.width, space.width16) * space.ranks16, 0.0f);
+void place_a(const LoraGroup& g, const LoraSpace& space, bool back, int64_t first, int64_t count) {
   for (int64_t i = 0; i < g.members; ++i) {
-    const T *a = static_cast<const T*>(g.a) + i * g.rank * g.width, *b = static_cast<const T*>(g.member[i].b);
-    const int64_t first = i * space.rank16, out = g.member[i].out, out16 = round16(out);
-    std::fill(space.b[i], space.b[i] + out16 * space.rank16, 0.0f);
-    if (back) {
-      widen(a, g.rank, g.width, space.a + first * space.width16, space.width16);
-      widen(b, out, g.rank, space.b[i], space.rank16);
-    } else {
-      transpose(a, g.width, g.rank, g.width, space.a + first, space.ranks16);
-      transpose(b, g.rank, out, g.rank, space.b[i], out16);
-    }
+    const T* a = static_cast<const T*>(g.a) + i * g.rank * g.width + first;
+    float* to = space.a + (back ? i * space.rank16 * space.width16 + first : first * space.ranks16 + i * space.rank16);
+    const int64_t lines = back ? space.rank16 : round16(count), width = back ? round16(count) : space.rank16,
+                  stride = back ? space.width16 : space.ranks16;
+    for (int64_t line = 0; line < lines; ++line) std::fill_n(to + line * stride, width, 0.0f);
+    if (back)
+      widen(a, g.width, g.rank, count, to, stride);
+    else
+      transpose(a, g.width, g.rank, count, to, stride);
   }
+}
+
+// The same of a member's B.
+template <class T>
+void place_b(const LoraGroup& g, const LoraSpace& space, bool back, int64_t member, int64_t first, int64_t count) {
+  const int64_t out16 = round16(g.member[member].out), lines = back ? round16(count) : space.rank16,
+                width = back ? space.rank16 : round16(count), stride = back ? space.rank16 : out16;
+  const T* b = static_cast<const T*>(g.member[member].b) + first * g.rank;
+  float* to = space.b[member] + (back ? first * space.rank16 : first);
+  for (int64_t line = 0; line < lines; ++line) std::fill_n(to + line * stride, width, 0.0f);
+  if (back)
+    widen(b, g.rank, count, g.rank, to, stride);
+  else
+    transpose(b, g.rank, count, g.rank, to, stride);
 }
 
 template <class T>
@@ -165,12 +182,19 @@ void backward_chunk(const LoraBackward& args, const LoraSpace& space, const Lora
 
 }  // namespace lora
 
-void lora_factors(const LoraGroup& g, const LoraSpace& space, bool back) {
-  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::place_factors<decltype(element)>(g, space, back); });
+// A piece of A (member −1) or of a member's B.
+void lora_factors(const LoraGroup& g, const LoraSpace& space, bool back, int64_t member, int64_t first, int64_t count) {
+  by_element(g.type, [&](auto element) FORGE_LAMBDA {
+    using T = decltype(element);
+    member < 0 ? lora::place_a<T>(g, space, back, first, count) : lora::place_b<T>(g, space, back, member, first, count);
+  });
 }
-void lora_forward_tile(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row,
-                       int64_t rows) {
-  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::forward<decltype(element)>(g, space, s, row, rows); });
+void lora_sums(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row, int64_t rows) {
+  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::sums<decltype(element)>(g, space, s, row, rows); });
+}
+void lora_add_result(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t member, int64_t row,
+                     int64_t rows, int64_t column) {
+  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::add_result<decltype(element)>(g, space, s, member, row, rows, column); });
 }
 void lora_backward_chunk(const LoraBackward& args, const LoraSpace& space, const LoraScratch& s,
                          int64_t chunk) {
@@ -203,21 +227,52 @@ void add_partials(const LoraSpace& space, int64_t offset, int64_t rows, int64_t 
   });
 }
 
+int64_t parts(int64_t count, int64_t at_once) { return (count + at_once - 1) / at_once; }
+
+// work(member, column, columns) of column blocks of A (member −1, if asked for) and of all members' B or y.
+template <class Work>
+auto each_block(const LoraGroup& g, bool with_a, Work work) {
+  return [&g, with_a, work](int64_t task, auto... more) {
+    for (int64_t member = with_a ? -1 : 0; member < g.members; ++member) {
+      const int64_t width = member < 0 ? g.width : g.member[member].out, count = parts(width, kLoraColumns);
+      if (task < count) return work(member, task * kLoraColumns, std::min(kLoraColumns, width - task * kLoraColumns), more...);
+      task -= count;
+    }
+  };
+}
+int64_t blocks(const LoraGroup& g, bool with_a) {
+  int64_t count = with_a ? parts(g.width, kLoraColumns) : 0;
+  for (int64_t member = 0; member < g.members; ++member) count += parts(g.member[member].out, kLoraColumns);
+  return count;
+}
+
 }  // namespace
 
 int64_t lora_forward_cpu_workspace(const LoraForward& args) {
   return lora_space(args.group, false, nullptr, task_threads()).bytes;
 }
 
+// A decoder's few rows are shared out as a batch's many are. How does not show in the bits: each sum runs over all features in order.
 void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
-  LoraSpace space = lora_space(args.group, false, args.workspace, task_threads());
-  auto factors = FORGE_PICK(level, lora_factors);
-  auto tile = FORGE_PICK(level, lora_forward_tile);
-  factors(args.group, space, false);
-  parallel_tasks((args.group.tokens + kLoraRows - 1) / kLoraRows, [&](int64_t index, int64_t thread) {
-    int64_t row = index * kLoraRows;
-    tile(args.group, space, space.scratch(thread), row, std::min(kLoraRows, args.group.tokens - row));
-  });
+  const LoraGroup& g = args.group;
+  const LoraSpace space = lora_space(g, false, args.workspace, task_threads());
+  const auto factors = FORGE_PICK(level, lora_factors);
+  const auto sums = FORGE_PICK(level, lora_sums);
+  const auto add = FORGE_PICK(level, lora_add_result);
+  const int64_t rows = std::clamp<int64_t>(parts(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
+  parallel_phases(
+      TaskPhase{blocks(g, true), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
+                  factors(g, space, false, member, first, count);
+                })},
+      TaskPhase{parts(g.tokens, rows), [&](int64_t task, int64_t thread) {
+                  sums(g, space, space.scratch(thread), task * rows, std::min(rows, g.tokens - task * rows));
+                }},
+      TaskPhase{parts(g.tokens, kLoraRows) * columns, [&](int64_t task, int64_t thread) {
+                  const int64_t row = task / columns * kLoraRows;
+                  each_block(g, false, [&](int64_t member, int64_t column, int64_t) {
+                    add(g, space, space.scratch(thread), member, row, std::min(kLoraRows, g.tokens - row), column);
+                  })(task % columns);
+                }});
 }
 
 int64_t lora_backward_cpu_workspace(const LoraBackward& args) {
@@ -229,9 +284,11 @@ void lora_backward_cpu(const LoraBackward& args, CpuLevel level) {
   LoraSpace space = lora_space(g, true, args.workspace, task_threads());
   auto factors = FORGE_PICK(level, lora_factors);
   auto chunk = FORGE_PICK(level, lora_backward_chunk);
-  factors(g, space, true);
-  parallel_tasks(space.chunks,
-                 [&](int64_t index, int64_t thread) { chunk(args, space, space.scratch(thread), index); });
+  parallel_phases(
+      TaskPhase{blocks(g, true), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
+                  factors(g, space, true, member, first, count);
+                })},
+      TaskPhase{space.chunks, [&](int64_t index, int64_t thread) { chunk(args, space, space.scratch(thread), index); }});
   int64_t offset = space.ranks16 * space.width16;
   for (int64_t i = 0; i < g.members; ++i) {
     add_partials(space, i * space.rank16 * space.width16, g.rank, g.width, space.width16,

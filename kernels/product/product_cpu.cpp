@@ -6,8 +6,10 @@
 namespace forge::FORGE_ISA {
 namespace rowwise {
 
-// Rows of x and of w in a tile: 16 sums of 32 registers, 8 of 16.
-constexpr int kRows = kLanes == 16 ? 4 : 2, kColumns = 4;
+// Rows of x and of w in a tile: 16 sums of 32 registers, 8 of 16. Where many rows of x pass, they come out of the second cache, and
+// six rows of w use each of them oftener: 24 sums, in fp32 alone, since pairs wait for their multiplication and not for x.
+constexpr int kRows = kLanes == 16 ? 4 : 2, kColumns = 4, kManyColumns = kLanes == 16 ? 6 : 4;
+constexpr int64_t kManyRows = 17;
 
 struct Tile {
   int64_t k, x_stride, w_stride;
@@ -30,29 +32,44 @@ struct Factors<Bf16, Bf16> {
 };
 #endif
 
-// sums[r][c] = x_r · w_c; meanwhile `Ask` rows of w from `next` on are asked for.
+// Places from one row of a tile's sums to the next.
+constexpr int sums_stride(int columns) { return columns > kColumns ? 2 * kColumns : kColumns; }
+
+// sums[r, c] = x_r · w_c; meanwhile `Ask` rows of w from `next` on are asked for.
 template <int R, int C, int Ask, class X, class W>
-__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const W* next,
-                                    float (&sums)[kRows][kColumns]) {
+__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const W* next, float* sums) {
   using Row = Factors<X, W>;
-  F total[kRows * kColumns];
-#pragma GCC unroll 16
-  for (F& each : total) each = set(0);
+  F total[R][C];
+#pragma GCC unroll 4
+  for (auto& row : total)
+#pragma GCC unroll 6
+    for (F& each : row) each = set(0);
   const auto step = [&](int64_t k, int n) FORGE_LAMBDA {
     if constexpr (std::is_same_v<X, W>)
       for (int row = 0; row < Ask; ++row) __builtin_prefetch(next + row * t.w_stride + k);
     decltype(Row::of(x, n)) of_x[R];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) of_x[r] = Row::of(x + r * t.x_stride + k, n);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int c = 0; c < C; ++c) {
       const auto of_w = Row::of(w + c * t.w_stride + k, n);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) total[r * kColumns + c] = fma(of_x[r], of_w, total[r * kColumns + c]);
+      for (int r = 0; r < R; ++r) total[r][c] = fma(of_x[r], of_w, total[r][c]);
     }
   };
   for_steps<Row::kStep>(t.k, step);
-  sums_of(total, &sums[0][0]);
+  // Sixteen at once, which costs what seven cost one by one; whole vectors are stored, so that parts of them are read back at once.
+  constexpr int kAtOnce = kColumns * kRows, kStride = sums_stride(C);
+#pragma GCC unroll 2
+  for (int begin = 0; begin < R * kStride; begin += kAtOnce) {
+    F some[kAtOnce];
+#pragma GCC unroll 16
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int r = (begin + i) / kStride, c = (begin + i) % kStride;
+      some[i] = r < R && c < C ? total[r][c] : set(0);
+    }
+    sums_of(some, sums + begin);
+  }
 }
 
 // `columns` rows of w from `first` on, against `rows` rows of x from `row` on.
@@ -62,17 +79,17 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
   Y* y = static_cast<Y*>(a.y) + row * a.y_stride + first;
   const T* bias = static_cast<const T*>(a.bias);
-  float sums[kRows][kColumns];
+  alignas(64) float sums[kRows * 2 * kColumns];
   // Each tile of these columns asks for one row of the next four; where there are two tiles alone, for two.
   const bool few = rows > kRows && rows <= 2 * kRows;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
     const int64_t asks = few ? 2 : 1,
-                  later = std::min(c + kColumns + r / kRows * asks % kColumns, columns - asks);
+                  later = std::min(c + width + r / kRows * asks % width, columns - asks);
     const auto sum = few && columns > 1 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
     sum(t, x + r * a.x_stride, w + c * a.in, w + std::max<int64_t>(0, later) * a.in, sums);
     const F added = bias ? load_part(bias + first + c, width) : set(0);
     for (int i = 0; i < height; ++i)
-      store_part(y + (r + i) * a.y_stride + c, load_part(sums[i], width) + added, width);
+      store_part(y + (r + i) * a.y_stride + c, load_part(sums + i * sums_stride(width), width) + added, width);
   };
   const auto down = [&](auto width, int64_t c) FORGE_LAMBDA {
     int64_t r = 0;
@@ -82,6 +99,9 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
     for (; r < rows; ++r) tile(std::integral_constant<int, 1>{}, width, r, c);
   };
   int64_t c = 0;
+  if constexpr (std::is_same_v<W, float> && kManyColumns > kColumns)
+    if (rows >= kManyRows)
+      for (; c + kManyColumns <= columns; c += kManyColumns) down(std::integral_constant<int, kManyColumns>{}, c);
   for (; c + kColumns <= columns; c += kColumns) down(std::integral_constant<int, kColumns>{}, c);
   for (; c < columns; ++c) down(std::integral_constant<int, 1>{}, c);
 }

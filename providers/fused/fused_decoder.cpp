@@ -47,6 +47,8 @@ class FusedDecoder : public Decoder {
 
   void release(int64_t sequence) override { cache_.release(sequence); }
 
+  int64_t cache_bytes() const override { return cache_.bytes(); }
+
  private:
   void take_room(const BatchTensors& batch) {
     StepSizes& capacity = memory_.capacity;

@@ -27,6 +27,7 @@ class KvCache {
   CacheShape shape(const std::vector<int64_t>& sequences);
   void* keys(int64_t layer) const;
   void* values(int64_t layer) const;
+  int64_t bytes() const { return memory_.defined() ? memory_.numel() : 0; }
 
  private:
   struct Sequence {

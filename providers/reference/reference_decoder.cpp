@@ -31,6 +31,8 @@ class CachedRows {
 
   void drop(int64_t count) { length_ -= count; }
 
+  int64_t bytes() const { return memory_.defined() ? static_cast<int64_t>(memory_.nbytes()) : 0; }
+
   CachedRows copy() const {
     CachedRows rows = *this;
     if (length_ > 0) rows.memory_ = memory_.narrow(0, 0, length_).clone();
@@ -133,6 +135,14 @@ class ReferenceDecoder : public Decoder {
   }
 
   void release(int64_t sequence) override { at(sequence) = {}; }
+
+  int64_t cache_bytes() const override {
+    int64_t bytes = 0;
+    for (const Sequence& s : sequences_)
+      for (const auto* rows : {&s.keys, &s.values})
+        for (const CachedRows& layer : *rows) bytes += layer.bytes();
+    return bytes;
+  }
 
  private:
   Sequence& at(int64_t sequence) {

@@ -44,6 +44,7 @@ def completions_are_drawn_scored_and_recorded(lab: Lab):
     assert all(set(e["rewards"]) == {"length", "repetition"} and e["completions"] == 12 for e in rollouts)
     assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
     assert all(e["eval_loss"] == -e["eval_reward"] for e in evals)
+    assert all(e["kv_bytes"] > 0 and e["provider_version"] == f"step-{e['step'] - 1:06}" for e in rollouts), rollouts
     lines = [json.loads(line) for line in (lab.folder / "run/rollouts/rollout-000005.jsonl").read_text().splitlines()]
     mean = sum(line["reward"] for line in lines) / len(lines)
     assert len(lines) == 12 and abs(mean - rollouts[5]["reward"]) < 1e-12
@@ -87,6 +88,15 @@ def what_is_guessed_ahead_changes_nothing(lab: Lab):
     del lab.job["provider"]
     heard = drawn("refused", code=3, lookup_tokens=2, provider="http", server={"url": "http://127.0.0.1:1/v1"})
     assert "rollout.lookup_tokens" in heard and "the server generates" in heard, heard
+
+
+def the_largest_ratio_is_told(lab: Lab):
+    sections = policy(lab, log={"every_steps": 2}, optimizer={"learning_rate": 0.02})
+    sections["objective"] |= {"epochs_per_rollout": 2}
+    lab.run(**sections)
+    steps = [e for e in lab.events("step") if "ratio" in e]
+    # The first step of a rollout has ratios of 1, so the mean of both lies between 1 and the second's.
+    assert steps and all(e["ratio_most"] > max(1, e["ratio"]) for e in steps), steps
 
 
 def the_divergence_is_measured_where_it_is_asked_for(lab: Lab):

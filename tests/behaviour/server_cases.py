@@ -33,6 +33,7 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
         assert asked["top_k"] == -1 and asked["n"] == 1 and asked["logprobs"] == 0 and asked["ignore_eos"] is True, asked
         drawn = [e["seed"] for e in server.asked if e["temperature"] > 0]
         assert len(set(drawn)) == len(drawn) == 48, drawn
+        assert all(e["kv_bytes"] == 0 for e in rollouts) and [e["provider_version"] for e in rollouts] == [lines(lab, i)[0]["adapter"] for i in range(4)]
         for number in range(4):
             for line in lines(lab, number):
                 assert len(line["ids"]) == len(line["sampler_logps"]) <= 6 and line["adapter"] in "".join(server.names), line

@@ -255,8 +255,13 @@ def complete_at_once(forge: str, job: Path, orphans: list[int], limit_s: float) 
     """The same command while an orphaned engine may still write: it may wait or refuse, but not interfere."""
     while any(map(alive, orphans)):
         process = start(forge, job)
-        if process.wait(limit_s) == 0:
-            return []
+        try:
+            if process.wait(limit_s) == 0:
+                return []
+        except subprocess.TimeoutExpired:
+            send([process.pid, *children(process.pid)], signal.SIGKILL)
+            process.wait()
+            return [f"started beside what was left: not done after {limit_s:.0f} s"]
         time.sleep(0.2)
     return complete(forge, job, limit_s)
 

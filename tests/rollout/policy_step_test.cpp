@@ -120,6 +120,7 @@ TEST_CASE("gepo divides by its group's expectation") {
   const PolicyTokens first = policy_tokens(objective, step, rollout.completions[0], {-1, -0.5, -2});
   const PolicyTokens second = policy_tokens(objective, step, rollout.completions[1], {-0.3});
   CHECK(first.metrics.at("ratio").sum / 3 == Approx(0.414172975).margin(1e-7));
+  CHECK(first.ratio_most == Approx(0.414172975).margin(1e-7));
   CHECK(second.metrics.at("ratio").sum == Approx(0.985304141).margin(1e-7));
   CHECK(first.metrics.at("kl_old").sum == Approx(0.1).margin(1e-6));  // the policy of before is still the one of before
   CHECK(sum_of(first.cotangents) == Approx(-0.414172975 / 2).margin(1e-7));  // A = 1, over two sequences
