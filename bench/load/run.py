@@ -88,8 +88,8 @@ def read(path: Path) -> float:
     return time.perf_counter() - begin
 
 
-def run(command: list) -> tuple[float, int]:
-    """(seconds, highest resident bytes of one of its processes)"""
+def run(command: list) -> tuple[float, int, int]:
+    """(seconds, highest resident bytes of one of its processes, bytes read from the disk)"""
     begin = time.perf_counter()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said = process.stderr.read().decode()
@@ -97,7 +97,7 @@ def run(command: list) -> tuple[float, int]:
     seconds = time.perf_counter() - begin
     if status != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{said}")
-    return seconds, usage.ru_maxrss * 1024
+    return seconds, usage.ru_maxrss * 1024, usage.ru_inblock * 512
 
 
 def job(model: Path, folder: Path) -> Path:
@@ -108,7 +108,7 @@ def job(model: Path, folder: Path) -> Path:
         "version": 1, "name": "load", "output_dir": str(folder / "runs"), "model": {"path": str(model)},
         "adapter": {"type": "lora", "rank": 4, "target_modules": ["q_proj"]}, "objective": {"type": "sft", "train_on": "all"},
         "data": {"train": [{"path": str(rows), "format": "tokens"}]},
-        "train": {"max_steps": 1, "global_batch_size": 2, "precision": "bf16"}, "hardware": {"device": "cpu"}}))
+        "train": {"max_steps": 1, "global_batch_size": 2, "precision": "bf16"}, "eval": {"samples": 0}, "hardware": {"device": "cpu"}}))
     return path
 
 
@@ -132,18 +132,18 @@ def main() -> int:
         for state in ("cold", "cached"):
             for _ in range(args.rounds):
                 forget(file) if state == "cold" else read(file)
-                seen.setdefault(("reading", state), []).append((read(file), 0))
+                seen.setdefault(("reading", state), []).append((read(file), 0, 0))
                 for what, command in commands.items():
                     forget(file) if state == "cold" else read(file)
                     seen.setdefault((what, state), []).append(run(command))
         processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
         lines = [f"# A model of {size / 1e9:.2f} GB opened", "",
                  f"{datetime.date.today()}, {processor}, {os.cpu_count()} processors; `python3 bench/load/run.py`, median of {args.rounds} rounds.", "",
-                 "| what | file | s | over reading it | peak | over the file's size |", "|---|---|---|---|---|---|"]
+                 "| what | file | s | over reading it | peak | over the file's size | read from the disk |", "|---|---|---|---|---|---|---|"]
         for (what, state), runs in seen.items():
             seconds, peak = statistics.median(r[0] for r in runs), max(r[1] for r in runs)
             plain = statistics.median(r[0] for r in seen["reading", state])
-            memory = f"{peak / 1e9:.2f} GB | {peak / size:.2f}" if peak else " | "
+            memory = f"{peak / 1e9:.2f} GB | {peak / size:.2f} | {max(r[2] for r in runs) / 1e9:.2f} GB" if peak else " | | "
             lines.append(f"| {what} | {state} | {seconds:.2f} | {seconds / plain:.2f} | {memory} |")
         text = "\n".join(lines) + "\n"
         print(text)

@@ -1,4 +1,4 @@
-"""Rows to summarise and to ask about, and small T5 and BART models with tokenizers of their own, all made from a seed.
+"""Rows to summarise and to ask about, and T5 and BART models with tokenizers of their own, all made from a seed.
 
 A document is a handful of short sentences, one of which is announced as the one that matters; its summary is that sentence. A question
 asks what one of the animals does. So a model must find a place by what stands there and copy from it, which is what extraction is.
@@ -28,6 +28,17 @@ def summary_rows(count: int, seed: int) -> list[dict]:
         chosen = rng.randrange(len(sentences))
         said = [f"Important: {s}" if i == chosen else s for i, s in enumerate(sentences)]
         rows.append({"document": " ".join(said), "summary": sentences[chosen]})
+    return rows
+
+
+def short_rows(count: int, seed: int) -> list[dict]:
+    """Two sentences of a few words, for models of real sizes, which have minutes to learn them."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        sentences = [f"The {subject} {rng.choice(VERBS)} {rng.choice(OBJECTS)}." for subject in rng.sample(SUBJECTS, 2)]
+        chosen = rng.randrange(2)
+        rows.append({"document": " ".join(f"Important: {s}" if i == chosen else s for i, s in enumerate(sentences)), "summary": sentences[chosen]})
     return rows
 
 
@@ -73,22 +84,33 @@ def bart_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_model(kind: str, folder: Path) -> None:
-    """A model with drawn weights. Sizes are a few hundredths of T5-small's and BART-base's; shapes of layers are theirs."""
+# T5-small's and BART-base's own shapes and vocabularies (of which the rows use a few words); else layers of theirs, a few hundredths as large.
+TINY = {"t5": dict(d_model=96, d_kv=24, d_ff=256, num_layers=2, num_decoder_layers=2, num_heads=4),
+        "bart": dict(d_model=96, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=256,
+                     decoder_ffn_dim=256, max_position_embeddings=128)}
+REAL = {"t5": dict(vocab_size=32128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_decoder_layers=6, num_heads=8),
+        "bart": dict(vocab_size=50265, d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12, decoder_attention_heads=12,
+                     encoder_ffn_dim=3072, decoder_ffn_dim=3072, max_position_embeddings=1024)}
+KINDS = ("t5", "flan-t5", "bart", "t5-small", "bart-base")
+
+
+def write_model(kind: str, folder: Path, seed: int) -> int:
+    """A model with drawn weights; how many it has."""
     import torch
     from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-    torch.manual_seed(3)
-    if kind == "bart":
+    torch.manual_seed(seed)
+    family = "bart" if kind.startswith("bart") else "t5"
+    sizes = (REAL if kind in ("t5-small", "bart-base") else TINY)[family]
+    if family == "bart":
         tokenizer, names = bart_tokenizer(), {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-        config = BartConfig(vocab_size=tokenizer.get_vocab_size(), d_model=96, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-                            decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256, max_position_embeddings=128, dropout=0.0,
-                            attention_dropout=0.0, activation_dropout=0.0)
+        config = BartConfig(**{"vocab_size": tokenizer.get_vocab_size()} | sizes, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
         model = BartForConditionalGeneration(config)
     else:
         tokenizer, names = t5_tokenizer(), {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-        config = T5Config(vocab_size=tokenizer.get_vocab_size(), d_model=96, d_kv=24, d_ff=256, num_layers=2, num_decoder_layers=2, num_heads=4,
-                          dropout_rate=0.0, decoder_start_token_id=0, feed_forward_proj="relu" if kind == "t5" else "gated-gelu")
+        config = T5Config(**{"vocab_size": tokenizer.get_vocab_size()} | sizes, dropout_rate=0.0, decoder_start_token_id=0,
+                          feed_forward_proj="gated-gelu" if kind == "flan-t5" else "relu")
         model = T5ForConditionalGeneration(config)
     model.save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -8,12 +8,22 @@
 namespace forge {
 namespace {
 
-// Of all pages that hold some of it.
+// All pages that hold some of it.
+struct Pages {
+  char* begin;
+  size_t bytes, before;  // of the first page, what lies before it
+
+  explicit Pages(std::string_view mapped) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), at = reinterpret_cast<uintptr_t>(mapped.data());
+    before = at % page;
+    begin = reinterpret_cast<char*>(at - before);
+    bytes = before + mapped.size();
+  }
+};
+
 void advise(std::string_view mapped, int advice) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(mapped.data()) / page * page;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(mapped.data()) + mapped.size();
-  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  const Pages pages(mapped);
+  if (!mapped.empty()) ::madvise(pages.begin, pages.bytes, advice);
 }
 
 }  // namespace
@@ -24,5 +34,13 @@ void read_ahead(std::string_view mapped) {
 }
 
 void let_go(std::string_view mapped) { advise(mapped, MADV_DONTNEED); }
+
+std::shared_ptr<const char> map_again(std::string_view mapped) {
+  const Pages pages(mapped);
+  // No old bytes: the pages of a shared mapping once more (mremap(2)).
+  void* again = mapped.empty() ? MAP_FAILED : ::mremap(pages.begin, 0, pages.bytes, MREMAP_MAYMOVE);
+  if (again == MAP_FAILED) return nullptr;
+  return {static_cast<const char*>(again) + pages.before, [again, bytes = pages.bytes](const char*) { ::munmap(again, bytes); }};
+}
 
 }  // namespace forge

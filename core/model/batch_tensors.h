@@ -7,6 +7,7 @@
 #include "core/data/batch/batch.h"
 #include "core/families/model_spec.h"
 #include "core/model/rope_tables.h"
+#include "kernels/attention/attention.h"
 #include "kernels/dropout/dropout.h"
 
 namespace forge {
@@ -16,6 +17,7 @@ struct SourceTensors {
   at::Tensor token_ids, position_ids;  // int64 [source tokens]; positions of a model that learns them
   std::vector<int32_t> cu_seqlens;     // [sequences + 1], on the host
   RowKeys rows;
+  PaddedTexts groups, answer_groups;  // of several sequences, of both sides (text_groups.h)
 };
 
 struct BatchTensors {

@@ -265,6 +265,9 @@ double rounded(double scale, c10::ScalarType type) {
 Attend packed_attend(const BatchTensors& batch) {
   return [&batch](const Op& op, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const Sight sight = op.attributes.sight;
+    if (!batch.source.groups.texts.empty())
+      return grouped_attention(q, k, v, sight == Sight::whole ? batch.source.groups : batch.source.answer_groups,
+                               sight == Sight::causal ? batch.source.answer_groups : batch.source.groups, rule);
     return cross_attention(q, k, v, sight == Sight::whole ? batch.source.cu_seqlens : batch.cu_seqlens,
                            sight == Sight::causal ? batch.cu_seqlens : batch.source.cu_seqlens, rule);
   };

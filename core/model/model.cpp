@@ -14,6 +14,7 @@
 #include "core/families/parameters.h"
 #include "core/graph/fold_adapters.h"
 #include "core/io/mapped_pages.h"
+#include "core/tensor/counting_allocator.h"
 #include "core/tensor/dtype.h"
 
 namespace forge {
@@ -82,30 +83,73 @@ Held held_names(const BaseStorage& storage) {
   return held;
 }
 
+// Less is copied: it would have a page of the file's to itself, and few of them a mapping each.
+constexpr int64_t kWorthMapping = int64_t{16} << 10;
+
+// The file's own memory as a tensor; undefined where that cannot be. Read-only: the mapping is.
+at::Tensor mapped(std::string_view bytes, const std::vector<int64_t>& shape, c10::ScalarType type) {
+  if (static_cast<int64_t>(bytes.size()) < kWorthMapping || reinterpret_cast<uintptr_t>(bytes.data()) % c10::elementSize(type) != 0) return {};
+  const std::shared_ptr<const char> again = map_again(bytes);
+  if (!again) return {};
+  const auto size = static_cast<int64_t>(bytes.size());
+  read_ahead({again.get(), bytes.size()});
+  count_foreign(size);
+  return at::from_blob(const_cast<char*>(again.get()), shape, [again, size](void*) { count_foreign(-size); }, at::TensorOptions(type));
+}
+
+// Whether the bytes of tensor `index` are those of a tensor of `type`.
+bool held_as_stored(const TensorFile& file, int64_t index, c10::ScalarType type) {
+  return index >= 0 && file.bytes_are_values(static_cast<size_t>(index)) && file.tensors()[static_cast<size_t>(index)].dtype == dtype_of(type);
+}
+
+// Matrices that lie one behind the other in the file too. [rows, in], or undefined
+at::Tensor mapped_together(const TensorFile& file, const std::vector<std::string>& names, const std::vector<int64_t>& shape, c10::ScalarType type) {
+  std::string_view all;
+  for (const std::string& name : names) {
+    const int64_t index = file.find(name);
+    if (!held_as_stored(file, index, type)) return {};
+    const std::string_view bytes = file.bytes(static_cast<size_t>(index));
+    if (!all.empty() && bytes.data() != all.data() + all.size()) return {};
+    all = {all.empty() ? bytes.data() : all.data(), all.size() + bytes.size()};
+  }
+  FORGE_CHECK(static_cast<int64_t>(all.size()) == shape[0] * shape[1] * static_cast<int64_t>(c10::elementSize(type)), names[0] << " has another size in the file");
+  return mapped(all, shape, type);
+}
+
+// Where a weight lies beside others.
+struct Place {
+  at::Tensor tensor;
+  bool filled = false;
+};
+
 // The places of weights that one product reads together (see Recorder::linear): one matrix behind the other.
-std::map<std::string, at::Tensor> adjoining_places(const ModelSpec& spec, const Held& held, c10::ScalarType type,
-                                                   c10::Device device, const BaseStorage& storage) {
+std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const TensorFile& file, const Held& held, c10::ScalarType type,
+                                              c10::Device device, const BaseStorage& storage) {
   const Graph list = forward_list({spec, storage.folded.value_or(ModuleTraining())});
-  std::map<std::string, at::Tensor> places;
+  std::map<std::string, Place> places;
   for (const Op& op : list.ops) {
     if (op.kind != OpKind::linear) continue;
     const int64_t ranks = storage.folded && folds(list, op) ? ranks_of(list, op) : 0;
     if (op.modules.size() < 2 && ranks == 0) continue;
     int64_t rows = 0, quantized = 0, frozen = 0;
+    std::vector<std::string> names;
     for (size_t i = 0; i < op.modules.size(); ++i) {
-      const std::string name = list.module(op, i).path + ".weight";
+      names.push_back(list.module(op, i).path + ".weight");
       rows += list.module(op, i).out;
-      quantized += static_cast<int64_t>(held.quantized.count(name));
-      frozen += static_cast<int64_t>(held.frozen.count(name));
+      quantized += static_cast<int64_t>(held.quantized.count(names[i]));
+      frozen += static_cast<int64_t>(held.frozen.count(names[i]));
     }
     if (quantized > 0 || (frozen > 0 && frozen < static_cast<int64_t>(op.modules.size()))) continue;
     const int64_t in = list.module(op).in;
-    const auto options = at::TensorOptions().dtype(frozen > 0 ? *storage.frozen : type).device(device);
+    const c10::ScalarType wanted = frozen > 0 ? *storage.frozen : type;
+    at::Tensor all;
+    if (device.is_cpu() && ranks == 0 && !storage.written) all = mapped_together(file, names, {rows, in}, wanted);
+    const bool filled = all.defined();
+    const auto options = at::TensorOptions().dtype(wanted).device(device);
     // Beside the adapters' blocks lie zeros.
-    at::Tensor all = ranks > 0 ? at::zeros({rows + ranks, in + spare_columns(ranks)}, options) : at::empty({rows, in}, options);
+    if (!filled) all = ranks > 0 ? at::zeros({rows + ranks, in + spare_columns(ranks)}, options) : at::empty({rows, in}, options);
     for (size_t i = 0, row = 0; i < op.modules.size(); row += static_cast<size_t>(list.module(op, i).out), ++i)
-      places[list.module(op, i).path + ".weight"] =
-          all.narrow(0, static_cast<int64_t>(row), list.module(op, i).out).narrow(1, 0, in);
+      places[names[i]] = {all.narrow(0, static_cast<int64_t>(row), list.module(op, i).out).narrow(1, 0, in), filled};
   }
   return places;
 }
@@ -125,28 +169,38 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
   return held.to(device);
 }
 
-// As the file has it, where that is how it is held: without a copy in fp32 between.
+// What is copied at once: of the file no more than this lies in memory beside the copy.
+constexpr size_t kPiece = size_t{8} << 20;
+
+// As the file has it, where that is how it is held: in the file's own memory, or without a copy in fp32 between.
 at::Tensor load_as_stored(std::string_view bytes, const Parameter& parameter, c10::ScalarType type, c10::Device device,
-                          const at::Tensor* place) {
+                          const BaseStorage& storage, const at::Tensor* place) {
+  if (!place && device.is_cpu() && !storage.written)
+    if (at::Tensor own = mapped(bytes, parameter.shape, type); own.defined()) return own;
   const bool direct = place && place->is_cpu() && place->is_contiguous();
   at::Tensor stored = direct ? *place : at::empty(parameter.shape, type);
   FORGE_CHECK(bytes.size() == stored.nbytes(), parameter.name << " has " << bytes.size() << " bytes in the file, not " << stored.nbytes());
   read_ahead(bytes);
-  std::memcpy(stored.data_ptr(), bytes.data(), bytes.size());
-  let_go(bytes);
+  for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    const std::string_view piece = bytes.substr(at, kPiece);
+    std::memcpy(static_cast<char*>(stored.data_ptr()) + at, piece.data(), piece.size());
+    let_go(piece);
+  }
   return direct ? stored : place ? at::Tensor(*place).copy_(stored) : stored.to(device);
 }
 
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
-                   const Held& held, const BaseStorage& storage, const at::Tensor* place) {
+                   const Held& held, const BaseStorage& storage, const Place* beside) {
+  if (beside && beside->filled) return {.plain = beside->tensor};
+  const at::Tensor* place = beside ? &beside->tensor : nullptr;
   const int64_t index = file.find(parameter.name);
   if (index < 0 && parameter.name == std::string(kScoreModule) + ".weight")
     return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   const auto at = static_cast<size_t>(index);
   const c10::ScalarType wanted = held.frozen.count(parameter.name) ? *storage.frozen : type;
-  if (!held.quantized.count(parameter.name) && file.bytes_are_values(at) && file.tensors()[at].dtype == dtype_of(wanted))
-    return {.plain = load_as_stored(file.bytes(at), parameter, wanted, device, place)};
+  if (!held.quantized.count(parameter.name) && held_as_stored(file, index, wanted))
+    return {.plain = load_as_stored(file.bytes(at), parameter, wanted, device, storage, place)};
   const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat && place->is_contiguous();
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
   file.read_f32(at, wide.data_ptr<float>());
@@ -177,7 +231,7 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
   }
   const std::vector<Parameter> parameters = base_parameters(spec);
   const Held held = held_names(storage);
-  const std::map<std::string, at::Tensor> places = adjoining_places(spec, held, type, device, storage);
+  const std::map<std::string, Place> places = adjoining_places(spec, file, held, type, device, storage);
   std::vector<Loaded> loaded(parameters.size());
   // Decoding block types, converting and quantising cost more than reading: one tensor per task.
   at::parallel_for(0, static_cast<int64_t>(parameters.size()), 1, [&](int64_t begin, int64_t end) {

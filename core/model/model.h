@@ -49,11 +49,13 @@ struct BaseStorage {
   std::vector<Parameter> parameters;      // may be empty without either
   // Adapters that run on in the products of their weights, which then have room for them (core/graph/fold_adapters.h).
   std::optional<ModuleTraining> folded;
+  bool written = false;  // some are written to later (adapter.init: pissa and its like), so none is the file's own memory
 };
 
 // A score head that a language model's file does not have starts at zero (starts_score_head), so that every text has the score 0.
 // Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes: beside the
-// result there is one tensor in fp32 a thread. Throws Error(environment) when the file's tensors are not
+// result there is one tensor in fp32 a thread. On a CPU a tensor that the file holds as it is used is the file's own memory, mapped, and not to
+// be written to. Throws Error(environment) when the file's tensors are not
 // exactly the model's, for a weight to quantise that holds a value which is not finite, and for one past the range of
 // `storage.frozen`.
 Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,

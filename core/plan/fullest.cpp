@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/data/batch/order.h"
+#include "core/data/batch/text_groups.h"
 #include "core/objective/objective.h"
 
 namespace forge {
@@ -40,21 +41,44 @@ void know_pairs(Fullest& fullest, const DataSummary& data) {
   fullest.several = true;
 }
 
-void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
+void most(PaddedSide& side, const PaddedSide& other) {
+  side.slots = std::max(side.slots, other.slots);
+  side.pairs = std::max(side.pairs, other.pairs), side.group_pairs = std::max(side.group_pairs, other.group_pairs);
+}
+
+void add(PaddedSide& side, int64_t texts, int64_t longest) {
+  const int64_t pairs = texts * longest * longest;
+  side.slots += texts * longest, side.pairs += pairs, side.group_pairs = std::max(side.group_pairs, pairs);
+}
+
+void visit_groups(Fullest& fullest, const std::vector<TextLengths>& texts) {
+  const std::vector<TextGroup> groups = text_groups(texts);
+  PaddedSide sources, answers;
+  for (const TextGroup& group : groups) {
+    const auto count = static_cast<int64_t>(group.texts.size());
+    add(sources, count, group.longest.source), add(answers, count, group.longest.answer);
+  }
+  most(fullest.sources, sources), most(fullest.answers, answers);
+  fullest.several_groups |= groups.size() > 1;
+}
+
+void visit(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
            const std::vector<int64_t>& supervised) {
-  int64_t tokens = 0, targets = 0, source_pairs = 0, answer_pairs = 0;
+  int64_t tokens = 0, targets = 0;
+  std::vector<TextLengths> texts;
   for (int64_t index : batch) {
     const auto i = static_cast<size_t>(index);
     const int64_t answer = i < supervised.size() ? supervised[i] : 0;
     tokens += lengths[i], targets += answer;
-    source_pairs += (lengths[i] - answer) * (lengths[i] - answer), answer_pairs += answer * answer;
     fullest.longest = std::max(fullest.longest, lengths[i]);
+    if (!plan.model.reads_source()) continue;
+    const int64_t source = lengths[i] - answer;  // and the token that an answer begins behind
+    texts.push_back({source, answer});
     fullest.longest_answer = std::max(fullest.longest_answer, answer);
-    fullest.longest_source = std::max(fullest.longest_source, lengths[i] - answer);
+    fullest.longest_source = std::max(fullest.longest_source, source);
   }
   fullest.source = std::max(fullest.source, tokens - targets);
-  fullest.source_pairs = std::max(fullest.source_pairs, source_pairs);
-  fullest.answer_pairs = std::max(fullest.answer_pairs, answer_pairs);
+  if (!texts.empty()) visit_groups(fullest, texts);
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.supervised = std::max(fullest.supervised, targets);
   fullest.several |= batch.size() > 1;
@@ -64,7 +88,9 @@ void visit(Fullest& fullest, const std::vector<int64_t>& batch, const std::vecto
 void bound_sides(Fullest& fullest) {
   fullest.source = fullest.tokens;
   fullest.longest_source = fullest.longest_answer = fullest.longest;
-  fullest.source_pairs = fullest.source * fullest.longest, fullest.answer_pairs = fullest.tokens * fullest.longest;
+  const auto slots = static_cast<int64_t>(kMostPadding * static_cast<double>(fullest.tokens));
+  fullest.sources = fullest.answers = {slots, slots * fullest.longest, slots * fullest.longest};
+  fullest.several_groups = true;
 }
 
 void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data, const std::vector<int64_t>& lengths,
@@ -80,7 +106,7 @@ void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data,
     std::vector<int64_t> order(lengths.size());
     std::iota(order.begin(), order.end(), 0);
     for (const std::vector<int64_t>& batch : fill_in_order(order, lengths, budget))
-      visit(fullest, batch, lengths, supervised);
+      visit(fullest, plan, batch, lengths, supervised);
     if (supervised.empty()) bound_sides(fullest);
     if (supervised.empty()) fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
   }
@@ -165,7 +191,7 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
       for (const auto& step : epoch_steps(lengths, plan.job, epoch)) {
         if (left-- <= 0) break;
         for (const auto& batch : micro_batches(step, lengths, plan.job))
-          visit(fullest, batch, lengths, counts.train_supervised);
+          visit(fullest, plan, batch, lengths, counts.train_supervised);
       }
   } else {
     int64_t budget = std::max(*train.micro_batch_tokens, longest_of(plan));

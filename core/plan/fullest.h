@@ -16,9 +16,9 @@ struct ExampleCounts {
 struct Fullest {
   int64_t tokens = 1, supervised = 1, longest = 1;
   bool several = true;  // whether one may hold more than one example
-  // Of an encoder-decoder's: tokens of sources, of the longest source and of the longest answer; and pairs of tokens of one text.
-  int64_t source = 0, longest_source = 0, longest_answer = 0;
-  int64_t source_pairs = 0, answer_pairs = 0;
+  int64_t source = 0, longest_source = 0, longest_answer = 0;  // of an encoder-decoder's: tokens
+  PaddedSide sources, answers;
+  bool several_groups = false;
 };
 
 // Of a plan whose micro-batch is settled. Exact where every example's length is known and the steps are few enough to be laid out; else

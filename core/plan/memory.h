@@ -47,6 +47,12 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
 // logits stay near 100 MB for a vocabulary of 49,152.
 constexpr int64_t kHeadChunk = 512;
 
+// One side of the groups of texts that attention pads (text_groups.h).
+struct PaddedSide {
+  int64_t slots = 0;                   // tokens with padding
+  int64_t pairs = 0, group_pairs = 0;  // of slots of one text: of all texts, and of the group that has most
+};
+
 // What decides the memory of one micro-batch.
 struct ActivationShape {
   ModelSpec spec;
@@ -68,7 +74,8 @@ struct ActivationShape {
   int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch; of an encoder-decoder, of answers
   int64_t longest_sequence = 0;                            // tokens
   int64_t source_tokens = 0, longest_source = 0;           // the same of what an encoder reads
-  int64_t source_pairs = 0, answer_pairs = 0;              // pairs of tokens of one source, of one answer, all together
+  PaddedSide sources, answers;                             // of an encoder-decoder
+  bool several_groups = false;                             // of texts that are padded together
   int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
   bool several_sequences = true;                           // a micro-batch may hold more than one example
   int64_t threads = 1;  // attention's blocks on a CPU are each thread's own

@@ -35,7 +35,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   if (plan.model.reads_source()) {
     shape.micro_batch_tokens = fullest.supervised, shape.longest_sequence = fullest.longest_answer;
     shape.source_tokens = fullest.source, shape.longest_source = fullest.longest_source;
-    shape.source_pairs = fullest.source_pairs, shape.answer_pairs = fullest.answer_pairs;
+    shape.sources = fullest.sources, shape.answers = fullest.answers, shape.several_groups = fullest.several_groups;
   }
   shape.several_sequences = fullest.several;
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;

@@ -27,6 +27,12 @@ void release(void* data) {
   std::free(base);
 }
 
+void raise_peak(int64_t now) {
+  int64_t highest = peak;
+  while (now > highest && !peak.compare_exchange_weak(highest, now)) {
+  }
+}
+
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t size) override {
@@ -48,9 +54,7 @@ class CountingAllocator final : public c10::Allocator {
     if (size >= kHugePage) madvise(base, size + kHeader, MADV_HUGEPAGE);
     std::memcpy(base, &bytes, sizeof bytes);
     ++allocations;
-    int64_t highest = peak;
-    while (now > highest && !peak.compare_exchange_weak(highest, now)) {
-    }
+    raise_peak(now);
     // The context is the address itself: LibTorch's own scratch (bf16 GEMM) comes through raw_allocate, which
     // demands it.
     void* data = static_cast<char*>(base) + kHeader;
@@ -70,6 +74,7 @@ void install_counting_allocator() {
 }
 
 void set_allocator_limit(int64_t bytes) { limit = bytes; }
+void count_foreign(int64_t bytes) { raise_peak(live += bytes); }
 AllocatorStats allocator_stats() { return {live, peak, allocations}; }
 void reset_allocator_peak() { peak = live.load(); }
 

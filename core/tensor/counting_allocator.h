@@ -15,6 +15,8 @@ struct AllocatorStats {
 void install_counting_allocator();
 // 0: no limit. Past it an allocation throws c10::OutOfMemoryError, as CUDA's allocator does.
 void set_allocator_limit(int64_t bytes);
+// Memory of tensors that came from elsewhere, a mapped file, counts as if it had been allocated: `bytes` below zero when it goes.
+void count_foreign(int64_t bytes);
 AllocatorStats allocator_stats();
 void reset_allocator_peak();
 

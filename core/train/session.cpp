@@ -35,7 +35,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, const std::vector<Parameter>& parameters,
-                Precision precision, Precision storage, c10::Device device, const std::optional<ModuleTraining>& folded = {}) {
+                Precision precision, Precision storage, c10::Device device, const std::optional<ModuleTraining>& folded = {},
+                bool written = false) {
   const bool drawn = config.init == ModelInit::random;
   auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
   if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
@@ -44,7 +45,8 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
                      .double_quantization = config.double_quantization,
                      .frozen = storage == precision ? std::nullopt : std::optional(scalar_type(storage)),
                      .parameters = parameters,
-                     .folded = folded});
+                     .folded = folded,
+                     .written = written});
 }
 
 // Whether the reference differs from the model at the start of training.
@@ -91,7 +93,8 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
   std::optional<ModuleTraining> folded;
   if (plan.folded_adapters) folded = module_training(plan.model, s.job.adapter, s.sites);
-  s.model = load_base(s.job.model, s.job.seed, plan.model, parameters, *s.job.train.precision, plan.storage, s.device, folded);
+  s.model = load_base(s.job.model, s.job.seed, plan.model, parameters, *s.job.train.precision, plan.storage, s.device, folded,
+                       s.job.adapter.type == AdapterType::lora && changes_base(s.job.adapter));
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
   if (reads_base(s.job)) s.base = s.model;

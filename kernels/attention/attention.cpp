@@ -1,10 +1,12 @@
 #include "kernels/attention/attention.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "core/base/error.h"
 #include "kernels/attention/position_bias.h"
 
 namespace forge {
@@ -26,15 +28,18 @@ at::Tensor sight(int64_t queries, int64_t keys, const AttentionRule& rule, const
   return window > 0 ? seen.triu(past + 1 - window) : seen;
 }
 
+bool by_steps(const AttentionRule& rule) { return rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined(); }
+
 // Step by step, as transformers' eager attention: LibTorch's kernels know no cap and no sinks, and give a bias no gradient.
-// [1, heads, length, head_dim]
+// [texts, heads, length, head_dim]; of several texts without sinks
 at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& seen, const AttentionRule& rule) {
-  at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * rule.scale;
+  at::Tensor scores = at::matmul(q, k.transpose(2, 3));
+  if (rule.scale != 1) scores.mul_(rule.scale);
   if (rule.softcap != 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
   if (rule.position_table.defined())
-    scores = scores + position_bias(rule.position_table, q.size(2), k.size(2), rule.position_distance, rule.causal).to(q.scalar_type());
-  if (seen.defined()) scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
+    scores.add_(position_bias(rule.position_table, q.size(2), k.size(2), rule.position_distance, rule.causal).to(q.scalar_type()));
+  if (seen.defined()) scores.masked_fill_(seen.logical_not(), -std::numeric_limits<double>::infinity());
   if (rule.sinks.defined()) {
     const at::Tensor sinks = rule.sinks.to(q.scalar_type()).view({1, -1, 1, 1}).expand({1, q.size(1), q.size(2), 1});
     scores = at::cat({scores, sinks}, -1);
@@ -48,8 +53,7 @@ at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::T
 at::Tensor one_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionRule& rule) {
   const int64_t queries = q.size(0), keys = k.size(0);
-  const bool all = !rule.causal || rule.window == 0 || rule.window >= keys,
-             eager = rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined(),
+  const bool all = !rule.causal || rule.window == 0 || rule.window >= keys, eager = by_steps(rule),
              plain = rule.causal && all && !eager && queries == keys;
   const bool last = all && queries == 1;  // sees every key
   const at::Tensor seen =
@@ -61,6 +65,55 @@ at::Tensor one_attention(const at::Tensor& q, const at::Tensor& k, const at::Ten
           : at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,
                                              /*dropout_p=*/0.0, /*is_causal=*/plain, rule.scale);
   return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});
+}
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// LibTorch's gradient of index_select adds row by row. Padding has no gradient: nothing sees it.
+struct Pad : torch::autograd::Function<Pad> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& row_of_slot, const at::Tensor& slot_of_row) {
+    context->save_for_backward({slot_of_row});
+    return rows.index_select(0, row_of_slot);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    return {grads[0].index_select(0, context->get_saved_variables()[0]), at::Tensor(), at::Tensor()};
+  }
+};
+
+struct Unpad : torch::autograd::Function<Unpad> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& slots, const at::Tensor& slot_of_row) {
+    context->save_for_backward({slot_of_row});
+    context->saved_data["slots"] = slots.size(0);
+    return slots.index_select(0, slot_of_row);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const at::Tensor d_slots = at::zeros({context->saved_data["slots"].toInt(), grads[0].size(1)}, grads[0].options());
+    return {d_slots.index_copy_(0, context->get_saved_variables()[0], grads[0]), at::Tensor()};
+  }
+};
+
+// [tokens, heads, head_dim] → of each group [texts, heads, longest, head_dim]
+std::vector<at::Tensor> padded(const at::Tensor& rows, const PaddedTexts& side) {
+  const at::Tensor slots = Pad::apply(rows, side.row_of_slot, side.slot_of_row);
+  std::vector<int64_t> sizes;
+  for (size_t g = 0; g < side.texts.size(); ++g) sizes.push_back(side.texts[g] * side.longest[g]);
+  std::vector<at::Tensor> groups = sizes.size() == 1 ? std::vector<at::Tensor>{slots} : at::split_with_sizes(slots, sizes);
+  for (size_t g = 0; g < groups.size(); ++g)
+    groups[g] = groups[g].view({side.texts[g], side.longest[g], rows.size(1), rows.size(2)}).transpose(1, 2);
+  return groups;
+}
+
+// Which keys are text, for each group [texts, 1, 1, longest]; undefined where all are.
+std::vector<at::Tensor> text_keys(const PaddedTexts& keys) {
+  std::vector<at::Tensor> seen;
+  for (size_t g = 0, slot = 0; g < keys.texts.size(); ++g) {
+    const int64_t slots = keys.texts[g] * keys.longest[g];
+    const at::Tensor padding = keys.padding.narrow(0, static_cast<int64_t>(slot), slots);
+    seen.push_back(padding.any().item<bool>() ? padding.logical_not().view({keys.texts[g], 1, 1, keys.longest[g]}) : at::Tensor());
+    slot += static_cast<size_t>(slots);
+  }
+  return seen;
 }
 
 std::vector<int64_t> lengths(const std::vector<int32_t>& cu_seqlens) {
@@ -89,6 +142,27 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                           vs = at::split_with_sizes(all_v, of_keys), parts;
   for (size_t s = 0; s < of_keys.size(); ++s) parts.push_back(one_attention(qs[s], ks[s], vs[s], rule));
   return at::cat(parts, 0);
+}
+
+at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& queries,
+                             const PaddedTexts& keys, const AttentionRule& rule) {
+  FORGE_CHECK(rule.window == 0 && !rule.sinks.defined() && queries.texts == keys.texts, "texts in groups have no window and no sinks");
+  const int64_t heads = q.size(1), width = heads * q.size(2);
+  const std::vector<at::Tensor> qs = padded(q, queries), ks = padded(repeat_heads(k, heads), keys), vs = padded(repeat_heads(v, heads), keys);
+  // A causal query does not look past itself, where padding lies.
+  const std::vector<at::Tensor> text = rule.causal ? std::vector<at::Tensor>(qs.size()) : text_keys(keys);
+  std::vector<at::Tensor> parts;
+  for (size_t g = 0; g < qs.size(); ++g) {
+    at::Tensor out;
+    if (by_steps(rule)) {
+      out = eager_attention(qs[g], ks[g], vs[g], rule.causal ? sight(queries.longest[g], keys.longest[g], rule, q) : text[g], rule);
+    } else {
+      const auto mask = text[g].defined() ? std::optional<at::Tensor>(text[g]) : std::nullopt;
+      out = at::scaled_dot_product_attention(qs[g], ks[g], vs[g], mask, /*dropout_p=*/0.0, rule.causal, rule.scale);
+    }
+    parts.push_back(out.transpose(1, 2).reshape({-1, width}));
+  }
+  return Unpad::apply(parts.size() == 1 ? parts[0] : at::cat(parts, 0), queries.slot_of_row);
 }
 
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -29,6 +29,18 @@ at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
                            const std::vector<int32_t>& cu_keys, const AttentionRule& rule);
 
+// One side of texts that are computed together, group by group and padded to the longest of a group.
+struct PaddedTexts {
+  std::vector<int64_t> texts, longest;  // of each group
+  at::Tensor row_of_slot;               // int64 [slots]: groups end to end, each [texts, longest]; of padding any row
+  at::Tensor slot_of_row;               // int64 [tokens]
+  at::Tensor padding;                   // bool [slots]
+};
+
+// cross_attention over many short texts, in few calls. The groups of both sides hold the same texts; without windows and sinks.
+at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& queries,
+                             const PaddedTexts& keys, const AttentionRule& rule);
+
 // One sequence against cached keys: q [new, heads, head_dim], k, v [past + new, kv_heads, head_dim]; query i sees keys
 // up to past + i. Not differentiable.
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

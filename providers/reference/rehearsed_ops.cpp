@@ -521,6 +521,7 @@ int64_t RehearsedOps::backward_scratch(const Op& op) const {
 
 // LibTorch's attention has as many key heads as query heads; of several sequences each is called for.
 void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
+  if (padded()) return padded_attention(op, use, node);
   const Attributes& a = op.attributes;
   const int64_t q = width(op.in[0]);
   const bool grouped = a.heads != a.kv_heads;
@@ -542,17 +543,16 @@ RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* n
   if (!masked) return {};
   const int64_t mask = a.sight == Sight::causal ? (eager ? 1 : e) : 0;
   const int64_t kept = eager ? a.heads * (4 + (a.softcap != 0 ? e : 0)) : 0;  // the softmax, and the cap's tanh
-  const int64_t pairs = !biased                   ? tokens() * length
-                        : a.sight == Sight::whole ? shape_.source_pairs
-                                                  : shape_.answer_pairs;
+  const int64_t pairs = biased ? queries_of(op).pairs : tokens() * length, at_once = queries * length;
   Pairs all;
   if (node) all.scores = ledger_.hold(use, pairs * (mask + kept));
   if (node && eager && narrow()) all.narrow = ledger_.hold(use, pairs * a.heads * e);
-  if (eager) ledger_.hold(Use::layer, queries * length * a.heads * (2 * e + (node ? 0 : 4)));
+  if (eager) ledger_.hold(Use::layer, at_once * a.heads * (2 * e + (node ? 0 : 4)));
   return all;
 }
 
 void RehearsedOps::attention_backward(SavedOp& node) {
+  if (padded()) return padded_attention_backward(node);
   const Op& op = *node.op;
   const int64_t q = width(op.in[0]), kv = width(op.in[1]);
   const auto keys = [&](int64_t width) { return ledger_.hold(Use::layer, element() * rows_of_value(op.in[1]) * width); };
@@ -577,6 +577,57 @@ void RehearsedOps::attention_backward(SavedOp& node) {
   gradients_[op.in[0]] = {dq};
   gradients_[op.in[1]] = {dk};
   gradients_[op.in[2]] = {dv};
+}
+
+// As kernels/attention's grouped_attention: all texts padded, the groups in turn, their results joined, the padding left out.
+void RehearsedOps::padded_attention(const Op& op, Use use, SavedOp* node) {
+  const int64_t q = width(op.in[0]), heads = op.attributes.heads, e = element();
+  const PaddedSide &queries = queries_of(op), &keys = keys_of(op);
+  const auto slots = [&](const PaddedSide& side) { return ledger_.hold(use, e * side.slots * q); };
+  std::vector<Held> saved{slots(queries), slots(keys), slots(keys)};
+  Held output;
+  if (by_steps(op)) {
+    // Products want each head by itself.
+    std::vector<Held> apart{slots(queries), slots(keys), slots(keys)};
+    apart.push_back(node ? ledger_.hold(use, 4 * queries.pairs * heads) : nullptr);
+    apart.push_back(node && narrow() ? ledger_.hold(use, e * queries.pairs * heads) : nullptr);
+    ledger_.hold(Use::layer, queries.group_pairs * heads * (e + (node ? 0 : 4)));
+    output = slots(queries);
+    saved = std::move(apart);
+  } else {
+    output = slots(queries);
+    saved.push_back(output), saved.push_back(ledger_.hold(use, 4 * queries.slots * heads));
+    ledger_.hold(Use::layer, forward_scratch(op));
+  }
+  if (shape_.several_groups) output = slots(queries);
+  value(op.out[0]) = wide(use, q);
+  if (node) node->saved = std::move(saved);
+}
+
+void RehearsedOps::padded_attention_backward(SavedOp& node) {
+  const Op& op = *node.op;
+  const int64_t q = width(op.in[0]), e = element();
+  const PaddedSide &queries = queries_of(op), &keys = keys_of(op);
+  const auto slots = [&](const PaddedSide& side) { return ledger_.hold(Use::layer, e * side.slots * q); };
+  Held grad = take(op.out[0]), d_slots = slots(queries);
+  grad.reset();
+  Held dq = slots(queries), dk = slots(keys), dv = slots(keys);
+  if (by_steps(op)) {
+    node.saved.back().reset();
+    // The softmax's two gradients in fp32, the scores', and that of a trained bias.
+    const int64_t pairs = queries.group_pairs * op.attributes.heads;
+    ledger_.hold(Use::layer, pairs * (8 + e * (list_.module(op).trained ? 2 : 1)));
+  } else {
+    ledger_.hold(Use::layer, backward_scratch(op));
+  }
+  d_slots.reset();
+  node.saved.clear();
+  const auto rows = [&](Held& part, ValueId of, const PaddedSide& side) {
+    part = slots(side);  // the groups joined, or the heads beside one another
+    part = ledger_.hold(Use::layer, e * rows_of_value(of) * q);
+    gradients_[of] = {part};
+  };
+  rows(dv, op.in[2], keys), rows(dk, op.in[1], keys), rows(dq, op.in[0], queries);
 }
 
 }  // namespace forge

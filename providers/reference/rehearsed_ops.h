@@ -93,6 +93,11 @@ class RehearsedOps {
   Held turned_backward(Held grad, int64_t width);
   void attention(const Op& op, Use use, SavedOp* node);
   void attention_backward(SavedOp& node);
+  bool padded() const { return shape_.spec.reads_source() && shape_.several_sequences; }  // texts are computed in groups
+  void padded_attention(const Op& op, Use use, SavedOp* node);
+  void padded_attention_backward(SavedOp& node);
+  const PaddedSide& queries_of(const Op& op) const { return op.attributes.sight == Sight::whole ? shape_.sources : shape_.answers; }
+  const PaddedSide& keys_of(const Op& op) const { return op.attributes.sight == Sight::causal ? shape_.answers : shape_.sources; }
   struct Pairs {
     Held scores, narrow;  // and the probabilities in 16 bits
   };

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <mutex>
 #include <set>
@@ -40,6 +41,53 @@ TEST_CASE("packed sequences attend to themselves alone") {
       at::Tensor keys = k.narrow(0, begin, t + 1 - begin).select(1, head / 3), values = v.narrow(0, begin, t + 1 - begin).select(1, head / 3);
       at::Tensor weights = at::softmax(at::mv(keys, q[t][head]) * 0.3, 0);
       REQUIRE(distance(packed[t].narrow(0, head * 8, 8), at::mv(values.t(), weights)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("texts that are padded together attend as each by itself, and so do their gradients") {
+  at::manual_seed(6);
+  // Sources of 3, 7, 2 and 6 tokens, answers of 2, 4, 5 and 1, in two groups of two: texts 0 and 2, and texts 3 and 1.
+  const std::vector<int32_t> cu_source{0, 3, 10, 12, 18}, cu_answer{0, 2, 6, 11, 12};
+  const auto side = [](const std::vector<int32_t>& cu, std::vector<int64_t> longest) {
+    PaddedTexts padded{.texts = {2, 2}, .longest = longest};
+    std::vector<int64_t> row_of_slot, slot_of_row(static_cast<size_t>(cu.back()));
+    std::vector<int64_t> padding;
+    const size_t texts[] = {0, 2, 3, 1};
+    for (size_t i = 0; i < 4; ++i)
+      for (int64_t t = 0; t < longest[i / 2]; ++t) {
+        const bool there = cu[texts[i]] + t < cu[texts[i] + 1];
+        if (there) slot_of_row[static_cast<size_t>(cu[texts[i]] + t)] = static_cast<int64_t>(row_of_slot.size());
+        row_of_slot.push_back(there ? cu[texts[i]] + t : 0);
+        padding.push_back(!there);
+      }
+    padded.row_of_slot = at::tensor(row_of_slot), padded.slot_of_row = at::tensor(slot_of_row), padded.padding = at::tensor(padding).to(at::kBool);
+    return padded;
+  };
+  const PaddedTexts sources = side(cu_source, {3, 7}), answers = side(cu_answer, {5, 4});
+  const at::Tensor table = at::randn({8, 4}).requires_grad_(true);
+  struct Case {
+    const std::vector<int32_t>&queries, &keys;
+    const PaddedTexts &padded_queries, &padded_keys;
+    AttentionRule rule;
+  };
+  for (const Case& c : {Case{cu_source, cu_source, sources, sources, {.scale = 0.3, .causal = false}},
+                        Case{cu_answer, cu_answer, answers, answers, {.scale = 0.3}},
+                        Case{cu_answer, cu_source, answers, sources, {.scale = 0.3, .causal = false}},
+                        Case{cu_source, cu_source, sources, sources, {.causal = false, .position_table = table, .position_distance = 16}},
+                        Case{cu_answer, cu_answer, answers, answers, {.position_table = table, .position_distance = 16}}}) {
+    const at::Tensor q = at::randn({c.queries.back(), 4, 8}).requires_grad_(true), k = at::randn({c.keys.back(), 2, 8}).requires_grad_(true),
+                     v = at::randn({c.keys.back(), 2, 8}).requires_grad_(true);
+    const at::Tensor alone = cross_attention(q, k, v, c.queries, c.keys, c.rule),
+                     together = grouped_attention(q, k, v, c.padded_queries, c.padded_keys, c.rule);
+    REQUIRE(distance(alone, together) < 1e-6);
+    const at::Tensor slope = at::randn_like(alone);
+    std::vector<at::Tensor> leaves{q, k, v};
+    if (c.rule.position_table.defined()) leaves.push_back(table);
+    const auto wanted = torch::autograd::grad({alone}, leaves, {slope}), found = torch::autograd::grad({together}, leaves, {slope});
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      INFO("gradient " << i);
+      CHECK(distance(wanted[i], found[i]) < 1e-5);
     }
   }
 }

@@ -30,6 +30,9 @@ ARCHITECTURES = {
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
     "falcon": gguf.MODEL_ARCH.FALCON,
     "mixtral": gguf.MODEL_ARCH.LLAMA,
+    "qwen2": gguf.MODEL_ARCH.QWEN2,
+    "qwen3": gguf.MODEL_ARCH.QWEN3,
+    "phi3": gguf.MODEL_ARCH.PHI3,
     "qwen2_moe": gguf.MODEL_ARCH.QWEN2MOE,
     "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
 }

@@ -154,7 +154,7 @@ TEST_CASE("a model of a GGUF gives transformers' logits") {
   c10::NoGradGuard no_grad;
   const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "olmo3", "glm", "glm4",
                                     "cohere", "cohere2", "gpt2", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe",
-                                    "qwen3-moe");
+                                    "qwen3-moe", "qwen2-window", "qwen3", "phi3");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(kGoldens + name + ".gguf");

@@ -135,8 +135,11 @@ GGUFS = {
     "falcon": {},
     "falcon-grouped": {},
     "mixtral": {},
+    "qwen2-window": {"use_sliding_window": False},
+    "qwen3": {},
     "qwen2-moe": {},
     "qwen3-moe": {},
+    "phi3": {},
 }
 
 
