@@ -107,12 +107,12 @@ c10::Device begin(const Json& request, const EventSink& emit) {
 
 // The model described by a request or by a part of it.
 LoadedModel open_described(const Json& described, Precision precision, c10::Device device, const char* model_key = "model",
-                           const char* adapter_key = "adapter") {
+                           const char* adapter_key = "adapter", bool decodes = false) {
   ModelConfig model;
   model.path = described.at(model_key);
   model.quantization = named(described, "quantization", Quantization::none);
   model.double_quantization = field(described, "double_quantization", false);
-  return open_model_with_adapter(model, field<std::string>(described, adapter_key, ""), precision, device);
+  return open_model_with_adapter(model, field<std::string>(described, adapter_key, ""), precision, device, decodes);
 }
 
 LoadedModel open_model(const Json& request, const char* model_key, const char* adapter_key) {
@@ -120,10 +120,10 @@ LoadedModel open_model(const Json& request, const char* model_key, const char* a
                         open_device(field<std::string>(request, "device", "cpu")), model_key, adapter_key);
 }
 
-// Shared by eval and generate.
-LoadedModel open_for(const Json& request, const EventSink& emit) {
+LoadedModel open_for(const Json& request, const EventSink& emit, bool decodes = false) {
   const c10::Device device = begin(request, emit);
-  return open_described(request, named(request, "precision", Precision::fp32), device);
+  return open_described(request, named(request, "precision", Precision::fp32), device, "model", "adapter",
+                        decodes && device.is_cpu() && request.at("provider") == "fused");
 }
 
 void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
@@ -306,7 +306,7 @@ void take_turns(Json request, const Model& model, Decoder& decoder, const EventS
 }
 
 void generate_request(const Json& request, const EventSink& emit, const Ask& ask, StopFlag&) {
-  LoadedModel loaded = open_for(request, emit);
+  LoadedModel loaded = open_for(request, emit, /*decodes=*/true);
   if (loaded.model.spec.score_head)
     throw Error(ErrorKind::environment, request.at("model").get<std::string>() + ": gives scores and writes no text")
         .hint("forge score FILE --model … scores texts with it");

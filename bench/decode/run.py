@@ -1,9 +1,10 @@
 """Greedy decoding of many prompts at once in forge, in transformers' generate and in llama.cpp, in turns in one run, on the CPU.
 
     python bench/decode/run.py --gguf SmolLM2-135M-Instruct.gguf --engine build/bin/forge-engine [--batches 1 8 32]
-        [--tokens 64] [--precision fp32 bf16] [--rounds 3] [--threads N] [--llama libllama.so] [--write bench/results]
+        [--tokens 64] [--precision fp32 bf16 q8_0 q4_0 …] [--rounds 3] [--threads N] [--llama libllama.so] [--write bench/results]
 
-The weights are those of the GGUF, dequantised; llama.cpp reads a GGUF of the precision that forge exports, and is asked in batches; prompts are pieces of a text of 12 to 60 tokens, which transformers pads on the left.
+The weights are those of the GGUF, dequantised; llama.cpp reads a GGUF of the precision that forge exports, and is asked in batches. Of a
+block type forge reads the same GGUF, and computes in --compute; transformers, which reads none, has the weights in that type; prompts are pieces of a text of 12 to 60 tokens, which transformers pads on the left.
 Both read the prompts and decode `tokens` tokens, also past the end of an answer. A rate is new tokens over the time of both, without
 loading. Ratios are taken within a round; shown are median (min … max). In fp32 the tokens must be the same, unless two logits of
 transformers' lie within 1e-4 of each other where they part.
@@ -33,8 +34,14 @@ def prompts_of(count: int) -> list[list[int]]:
     return [ids[sum(lengths[:i]) : sum(lengths[: i + 1])] for i in range(count)]
 
 
+def computed_in(args, precision: str) -> str:
+    return precision if precision in ("fp32", "bf16", "fp16") else args.compute
+
+
 def forge(args, prompts, precision) -> tuple[float, list[list[int]]]:
-    request = {"command": "generate", "model": str(args.base), "adapter": None, "precision": precision, "provider": "fused",
+    computed = computed_in(args, precision)
+    model = args.base if computed == precision else exported(args, precision)
+    request = {"command": "generate", "model": str(model), "adapter": None, "precision": computed, "provider": "fused",
                "threads": args.threads, "prompts": prompts, "max_new_tokens": args.tokens, "stop_ids": []}
     engine = subprocess.Popen([args.engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, "OMP_NUM_THREADS": str(args.threads)})
@@ -66,13 +73,17 @@ def peer(args, model, prompts) -> tuple[float, list[list[int]]]:
     return out[:, width:].numel() / seconds, out[:, width:].tolist()
 
 
-def llama(args, prompts, precision) -> float:
+def exported(args, precision: str) -> Path:
     gguf = smollm2.CACHE / f"decode-{precision}"
     kind = {"fp32": "f32", "fp16": "f16"}.get(precision, precision)
     if not gguf.exists():
         subprocess.run([Path(args.engine).parent / "forge", "export", "--model", args.base, "--gguf", "--type", kind, "--output", gguf,
                         "--no-check", "--quiet"], check=True)
-    request = {"library": args.llama, "model": str(next(gguf.glob("*.gguf"))), "threads": args.threads, "tokens": args.tokens,
+    return next(gguf.glob("*.gguf"))
+
+
+def llama(args, prompts, precision) -> float:
+    request = {"library": args.llama, "model": str(exported(args, precision)), "threads": args.threads, "tokens": args.tokens,
                "prompts": prompts}
     answer = subprocess.run([sys.executable, Path(__file__).parent / "llama.py"], input=json.dumps(request) + "\n", check=True, text=True,
                             stdout=subprocess.PIPE).stdout
@@ -112,6 +123,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--compute", choices=["fp32", "bf16"], default="bf16", help="what forge and transformers compute block types in")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--llama", help="llama.cpp's shared library; without it llama.cpp is not asked")
@@ -125,7 +137,7 @@ def main() -> None:
              "|---|---|---|" + "---|---|" * len(peers)]
     notes = []
     for precision in args.precision:
-        dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+        dtype = torch.float32 if computed_in(args, precision) == "fp32" else torch.bfloat16
         model = AutoModelForCausalLM.from_pretrained(args.base, dtype=dtype).eval()
         peer(args, model, prompts_of(1))  # warm-up: choice of kernels, first touches of memory
         for count in args.batches:

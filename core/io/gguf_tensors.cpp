@@ -1,5 +1,7 @@
 #include "core/io/gguf_tensors.h"
 
+#include <cstring>
+
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
@@ -80,6 +82,16 @@ class MappedGguf : public GgufFile {
     TensorFile::read_rows_f32(index, begin, count, values);
     if (!change.minus_one) return;
     for (int64_t i = 0, all = count * (tensor.count() / tensor.rows()); i < all; ++i) values[i] -= 1.0f;
+  }
+
+  bool stores_rows(size_t index) const override { return !changes_.at(index).minus_one; }
+  void read_stored(size_t index, char* to) const override {
+    const GgufRows& rows = changes_.at(index).rows;
+    if (rows.head_rows == 0) return TensorFile::read_stored(index, to);
+    const TensorInfo& tensor = tensors_[index];
+    const int64_t row_bytes = bytes_of(tensor.dtype, tensor.count() / tensor.rows());
+    for (int64_t r = 0; r < tensor.rows(); ++r, to += row_bytes)
+      std::memcpy(to, bytes(index).data() + rows.file_row(r) * row_bytes, static_cast<size_t>(row_bytes));
   }
 
   std::vector<float> rope_factors() const override {

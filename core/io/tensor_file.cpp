@@ -132,6 +132,12 @@ void TensorFile::read_rows_f32(size_t index, int64_t begin, int64_t count, float
   decode_to_f32(tensor.dtype, data.data(), count * row, values);
 }
 
+void TensorFile::read_stored(size_t index, char* to) const {
+  const std::string_view data = bytes(index);
+  read_ahead(data);
+  std::memcpy(to, data.data(), data.size());
+}
+
 void TensorFile::release(size_t index) const { let_go(bytes(index)); }
 
 void decode_to_f32(DType dtype, const void* source, int64_t count, float* destination) {

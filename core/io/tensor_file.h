@@ -78,6 +78,9 @@ class TensorFile {
   void read_f32(size_t index, float* values) const;
   // Its rows [begin, begin + count) alone, [count, the rest of the shape]; a vector's rows are its values.
   virtual void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const;
+  // Whether a matrix's rows lie in the file as bytes of their own, in whatever order; and all of them, in the model's order.
+  virtual bool stores_rows(size_t index) const { return bytes_are_values(index); }
+  virtual void read_stored(size_t index, char* bytes) const;
   // The tensor's pages need not stay in memory: who walks a model larger than memory says so behind each tensor.
   void release(size_t index) const;
   // Bytes on disk of all shards, and a hash of the headers: the cheap identity of the model.

@@ -17,6 +17,8 @@ class WrappedFile : public TensorFile {
   void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const override {
     makes(index) ? make_rows(index, begin, count, values) : file_->read_rows_f32(source(index), begin, count, values);
   }
+  bool stores_rows(size_t index) const override { return !makes(index) && file_->stores_rows(source(index)); }
+  void read_stored(size_t index, char* bytes) const override { file_->read_stored(source(index), bytes); }
   int64_t file_bytes() const override { return file_->file_bytes(); }
   std::string header_hash() const override { return file_->header_hash(); }
   bool data_missing() const override { return file_->data_missing(); }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -69,8 +70,33 @@ struct Held {
   std::set<std::string> quantized, frozen;
 };
 
-Held held_names(const BaseStorage& storage) {
+constexpr std::pair<DType, BlockCoding> kCodings[] = {
+    {DType::q8_0, BlockCoding::q8_0}, {DType::q4_0, BlockCoding::q4_0}, {DType::q4_1, BlockCoding::q4_1}, {DType::q5_0, BlockCoding::q5_0},
+    {DType::q5_1, BlockCoding::q5_1}, {DType::q4_k, BlockCoding::q4_k}, {DType::q5_k, BlockCoding::q5_k}, {DType::q6_k, BlockCoding::q6_k}};
+
+// How a matrix lies in blocks in its file; nothing where it does not.
+std::optional<BlockCoding> stored_coding(const TensorFile& file, int64_t index) {
+  if (index < 0 || !file.stores_rows(static_cast<size_t>(index))) return {};
+  const TensorInfo& tensor = file.tensors()[static_cast<size_t>(index)];
+  if (tensor.shape.size() == 2)
+    for (const auto& [dtype, coding] : kCodings)
+      if (dtype == tensor.dtype) return coding;
+  return {};
+}
+
+QuantizedWeight load_blocks(const TensorFile& file, int64_t index, BlockCoding coding) {
+  const TensorInfo& tensor = file.tensors()[static_cast<size_t>(index)];
+  QuantizedWeight blocks{.rows = tensor.shape[0], .columns = tensor.shape[1], .stored = coding};
+  blocks.codes = at::empty({bytes_of(tensor.dtype, tensor.count())}, at::kByte);
+  file.read_stored(static_cast<size_t>(index), static_cast<char*>(blocks.codes.data_ptr()));
+  return blocks;
+}
+
+Held held_names(const BaseStorage& storage, const TensorFile& file) {
   Held held;
+  for (const Parameter& parameter : storage.parameters)
+    if (storage.stored_blocks && parameter.quantizable && !parameter.trainable && stored_coding(file, file.find(parameter.name)))
+      held.quantized.insert(parameter.name);
   for (const Parameter& parameter : storage.parameters) {
     if (parameter.quantized && storage.quantization != Quantization::none)
       held.quantized.insert(parameter.name);
@@ -198,6 +224,8 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
     return {.plain = at::zeros(parameter.shape, at::TensorOptions(type).device(device))};
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   const auto at = static_cast<size_t>(index);
+  if (storage.stored_blocks && held.quantized.count(parameter.name))
+    return {.quantized = load_blocks(file, index, *stored_coding(file, index))};
   const c10::ScalarType wanted = held.frozen.count(parameter.name) ? *storage.frozen : type;
   if (!held.quantized.count(parameter.name) && held_as_stored(file, index, wanted))
     return {.plain = load_as_stored(file.bytes(at), parameter, wanted, device, storage, place)};
@@ -230,7 +258,7 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
     if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
   }
   const std::vector<Parameter> parameters = base_parameters(spec);
-  const Held held = held_names(storage);
+  const Held held = held_names(storage, file);
   const std::map<std::string, Place> places = adjoining_places(spec, file, held, type, device, storage);
   std::vector<Loaded> loaded(parameters.size());
   // Decoding block types, converting and quantising cost more than reading: one tensor per task.
@@ -250,6 +278,8 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
       find_linear(model, name.substr(0, name.rfind('.')))->quantized = loaded[i].quantized;
   }
   if (!model.head.defined()) model.head = model.embedding;
+  const int64_t head = file.find(logits_head_name(spec));
+  if (const auto coding = stored_coding(file, head); coding && storage.stored_blocks) model.head_blocks = load_blocks(file, head, *coding);
   return model;
 }
 

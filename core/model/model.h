@@ -23,6 +23,7 @@ struct Model {
   at::Tensor embedding;                      // [vocab, hidden]
   std::map<std::string, at::Tensor> tables;  // other embeddings, of positions and distances, by module path; [rows, width]
   at::Tensor head;                           // [vocab, hidden]; the embedding itself when tied
+  QuantizedWeight head_blocks;               // the head as a GGUF holds it, beside `head`: BaseStorage::stored_blocks
   std::map<std::string, LinearSpec> linears; // by module path: "model.layers.0.self_attn.q_proj"; joined experts too
   std::map<std::string, at::Tensor> norms;   // weights and other vectors, by module path; [width]
   std::map<std::string, at::Tensor> norm_biases;  // of those that have one
@@ -50,6 +51,8 @@ struct BaseStorage {
   // Adapters that run on in the products of their weights, which then have room for them (core/graph/fold_adapters.h).
   std::optional<ModuleTraining> folded;
   bool written = false;  // some are written to later (adapter.init: pissa and its like), so none is the file's own memory
+  // A GGUF's matrices stay in its own blocks, where it has them in blocks: for models that only decode, under `fused` on a CPU.
+  bool stored_blocks = false;
 };
 
 // A score head that a language model's file does not have starts at zero (starts_score_head), so that every text has the score 0.

@@ -36,7 +36,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, const std::vector<Parameter>& parameters,
                 Precision precision, Precision storage, c10::Device device, const std::optional<ModuleTraining>& folded = {},
-                bool written = false) {
+                bool written = false, bool stored_blocks = false) {
   const bool drawn = config.init == ModelInit::random;
   auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
   if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
@@ -46,7 +46,8 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
                      .frozen = storage == precision ? std::nullopt : std::optional(scalar_type(storage)),
                      .parameters = parameters,
                      .folded = folded,
-                     .written = written});
+                     .written = written,
+                     .stored_blocks = stored_blocks});
 }
 
 // Whether the reference differs from the model at the start of training.
@@ -133,7 +134,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
 }
 
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
-                                    Precision precision, c10::Device device) {
+                                    Precision precision, c10::Device device, bool decodes) {
   LoadedModel loaded;
   ModelSpec spec = read_model_spec(model.path);
   AdapterConfig& adapter = loaded.adapter;
@@ -145,9 +146,10 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
     sites = sites_of(file, spec);
   }
   std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);
-  loaded.model = load_base(model, 0, spec, parameters, precision, precision, device);
   if (adapter_folder.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
+  loaded.model = load_base(model, 0, spec, parameters, precision, precision, device, {}, /*written=*/false, decodes && model.quantization == Quantization::none);
+  const at::Tensor head = loaded.model.head;
   loaded.trainables = std::make_unique<TrainableSet>(trained_layout(parameters), loaded.model.type, device, true);
   if (adapter_folder.empty()) return loaded;
   adopt_trained_weights(loaded.model, *loaded.trainables, spec.tie_word_embeddings);
@@ -155,6 +157,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   attach_adapter(loaded.model, *loaded.trainables, sites, adapter);
   load_adapter(adapter_folder, *loaded.trainables);
   loaded.trainables->publish();
+  if (!loaded.model.head.is_same(head)) loaded.model.head_blocks = {};  // another one was trained
   return loaded;
 }
 

@@ -50,7 +50,8 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied);
 
 // The model alone, with an adapter folder applied: for evaluation and generation. A base that was quantised
-// for training is quantised here alike, from path, quantization and double_quantization of `model`.
+// for training is quantised here alike, from path, quantization and double_quantization of `model`; else, if it only `decodes`, it stays in
+// the blocks of its GGUF (BaseStorage::stored_blocks).
 struct LoadedModel {
   AdapterConfig adapter;
   std::vector<AdapterSite> sites;
@@ -58,7 +59,7 @@ struct LoadedModel {
   std::unique_ptr<TrainableSet> trainables;
 };
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
-                                    Precision precision, c10::Device device);
+                                    Precision precision, c10::Device device, bool decodes = false);
 
 // Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and
 // template. Appears at once under run_folder.

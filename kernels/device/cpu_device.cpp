@@ -37,7 +37,7 @@ DeviceOps cpu_ops() {
   set<add_rows_cpu, AddRows>(ops);
   set<convert_elements_cpu, ConvertElements>(ops);
   set<copy_rows_cpu, CopyRows>(ops);
-  set<dequantize_blocks_cpu, DequantizeBlocks>(ops);
+  set_level<dequantize_blocks_cpu, DequantizeBlocks>(ops);
   static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cpu_refusal;
   set<dora_ratio_cpu, DoraRatio>(ops, dora_ratio_cpu_workspace);
   set<expert_combine_backward_cpu, ExpertCombineBackward>(ops);

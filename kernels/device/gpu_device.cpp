@@ -79,6 +79,7 @@ DeviceOps gpu_ops() {
   set(ops, trim_heads_cuda);
   static_cast<DeviceOp<AdapterSums>&>(ops).refusal = adapter_sums_cuda_refusal;
   static_cast<DeviceOp<AdapterSumsGradient>&>(ops).refusal = adapter_sums_gradient_cuda_refusal;
+  static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cuda_refusal;
   static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
   return ops;
 }

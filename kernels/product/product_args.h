@@ -6,11 +6,13 @@
 // The sum of an element is taken in an order that depends on `in` alone: a row's result has the same bits in whatever company it
 // comes, and on any number of threads. Decoding stands on that: a sequence's tokens do not depend on its neighbours.
 // Sums in fp32, rounded once. w passes once through memory for every few hundred rows; bf16 is multiplied as it is where the processor
-// can, any other 16-bit w is widened once for all rows of a block. Operations: 2 · rows · in · out.
+// can, any other 16-bit w is widened once for all rows of a block. A w in blocks is decoded to fp32 as it passes and
+// multiplied as that, also where the type has 16 bits. Operations: 2 · rows · in · out.
 #include <cstdint>
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/quantize/quantize_args.h"
 
 namespace forge {
 
@@ -20,12 +22,13 @@ struct RowProduct {
   int64_t rows = 0, in = 0, out = 0;
   const void* x = nullptr;  // [rows, in]
   int64_t x_stride = 0;
-  const void* w = nullptr;     // [out, in] without gaps
+  const void* w = nullptr;     // [out, in] without gaps; null: in blocks
   const void* bias = nullptr;  // [out], or null
   void* y = nullptr;           // [rows, out]
   int64_t y_stride = 0;
   void* workspace = nullptr;
   bool across = false;  // w is [in, out] without gaps
+  DequantizeBlocks blocks;  // [out, in], rows_are_blocks(); its out is not read, and its type is fp32
 };
 
 int64_t row_product_cpu_workspace(const RowProduct& args);

@@ -1,5 +1,8 @@
 #include "kernels/product/product_args.h"
+#include "kernels/quantize/blocks.h"
+#include "kernels/quantize/quantize.h"
 #include "tests/kernels/cases.h"
+#include "tests/kernels/gguf_blocks.h"
 
 namespace forge::kernel_test {
 namespace {
@@ -35,6 +38,59 @@ Case product_case(Store type, bool wide, int64_t rows, int64_t in, int64_t out, 
                                });
 }
 
+// With w in blocks.
+Case product_of_blocks_case(Store type, const GgufType& gguf, int64_t rows, int64_t in, int64_t out, bool wide) {
+  const Store result = wide ? Store::f32 : type;
+  auto oracle = [=](const Tensors& v) {
+    const at::Tensor w = gguf_values(gguf, v.at("codes"), out, in);
+    return Tensors{{"y", at::mm(v.at("x"), w.t()) + v.at("bias")}, {"y.size", at::mm(v.at("x").abs(), w.t().abs())}};
+  };
+  std::vector<Operand> operands{laid(input("x", type, normal({rows, in}, 1)), kLayouts[1]),
+                                input("codes", Store::u8, gguf_bytes(gguf, out, in, 2)), input("bias", type, normal({out}, 3)),
+                                laid(output("y", result, {rows, out}, {.roundings = 1, .sums = 8, .reason = "a sum of products in fp32"}), kLayouts[1])};
+  return make_case<RowProduct>("product",
+                               std::string(name_of(gguf.dtype)) + " " + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) + " " +
+                                   name_of(type) + (wide ? " to fp32" : ""),
+                               operands, oracle, [=](Pointers& p) {
+                                 RowProduct a{element(type), element(result), rows, in, out};
+                                 a.x = p["x"], a.x_stride = p.stride("x"), a.bias = p["bias"];
+                                 a.blocks = {.type = Element::f32, .coding = gguf.coding, .rows = out, .columns = in, .codes = p["codes"]};
+                                 a.y = p["y"], a.y_stride = p.stride("y");
+                                 return a;
+                               });
+}
+
+// The same in blocks by book, as a quantised base has them.
+Case product_of_books_case(Store type, QuantizeOptions options, int64_t rows, int64_t in, int64_t out) {
+  const QuantizedWeight weight = quantize(normal({out, in}, 4).to(at::kFloat), options);
+  auto oracle = [=](const Tensors& v) {
+    const at::Tensor w = dequantize_composed(weight, at::kFloat).to(at::kDouble);
+    return Tensors{{"y", at::mm(v.at("x"), w.t())}, {"y.size", at::mm(v.at("x").abs(), w.t().abs())}};
+  };
+  const auto tensor = [](const char* name, const at::Tensor& value) {
+    const bool bytes = value.scalar_type() == at::kByte;
+    return input(name, bytes ? Store::u8 : Store::f32, value.to(bytes ? at::kLong : at::kDouble));
+  };
+  const auto book = [](const auto& values) { return at::tensor(at::ArrayRef<float>(values.data(), values.size())); };
+  std::vector<Operand> operands{input("x", type, normal({rows, in}, 1)), tensor("codes", weight.codes), tensor("absmax", weight.absmax),
+                                tensor("map", book(dynamic_book())), tensor("nf4", book(nf4_book())),
+                                output("y", type, {rows, out}, {.roundings = 1, .sums = 8, .reason = "a sum of products in fp32"})};
+  if (weight.nested()) operands.push_back(tensor("scale", weight.absmax_scale));
+  const bool bytes = options.format == QuantizedFormat::int8;
+  return make_case<RowProduct>("product", std::string(bytes ? "int8 " : "nf4 ") + (options.nested ? "nested " : "") + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) + " " + name_of(type),
+                               operands, oracle, [=](Pointers& p) {
+                                 RowProduct a{element(type), element(type), rows, in, out};
+                                 a.x = p["x"], a.x_stride = in, a.y = p["y"], a.y_stride = out;
+                                 a.blocks = blocks_of(weight), a.blocks.type = Element::f32;
+                                 a.blocks.codes = p["codes"], a.blocks.book = p[bytes ? "map" : "nf4"], a.blocks.absmax_book = p["map"];
+                                 if (weight.nested())
+                                   a.blocks.absmax_codes = p["absmax"], a.blocks.absmax_scale = p["scale"];
+                                 else
+                                   a.blocks.absmax = p["absmax"];
+                                 return a;
+                               });
+}
+
 }  // namespace
 
 void add_product_cases(std::vector<Case>& cases) {
@@ -47,6 +103,15 @@ void add_product_cases(std::vector<Case>& cases) {
           cases.push_back(product_case(type, false, rows, in, out, rows % 2 == 1, layout, across));
         if (type != Store::f32) cases.push_back(product_case(type, true, rows, in, out, false, layout));
       }
+  for (Store type : kFloats)
+    for (const int64_t rows : {1, 6})
+      for (const QuantizeOptions options : {QuantizeOptions{QuantizedFormat::nf4, false}, {QuantizedFormat::nf4, true}, {QuantizedFormat::int8, false}})
+        cases.push_back(product_of_books_case(type, options, rows, 192, 150));  // more blocks than a nested scale covers
+  for (Store type : kFloats)
+    for (const GgufType& gguf : gguf_types())
+      for (const int64_t rows : {1, 2, 3, 4, 7})
+        for (const int64_t in : {32, 768})
+          if (in % block_elements(gguf.dtype) == 0) cases.push_back(product_of_blocks_case(type, gguf, rows, in, rows == 7 ? 21 : 5, rows % 2 == 0));
 }
 
 }  // namespace forge::kernel_test

@@ -3,6 +3,8 @@
 // asked for.
 #ifdef FORGE_ISA
 
+#include "kernels/quantize/chunks.h"
+
 namespace forge::FORGE_ISA {
 namespace rowwise {
 
@@ -72,13 +74,56 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
   }
 }
 
+// The same of one row of x and rows of w in blocks, which are multiplied as they are decoded while the next are asked for.
+template <class X, class Row>
+__attribute__((noinline)) void dots_of_blocks(int64_t count, const X* x, const Row (&w)[kColumns], float* sums) {
+  F total[kRows * kColumns];
+#pragma GCC unroll 16
+  for (F& each : total) each = set(0);
+  for (int64_t k = 0; k < count; k += 32) {
+    F of_x[32 / kLanes];
+#pragma GCC unroll 8
+    for (int i = 0; i < 32; i += kLanes) of_x[i / kLanes] = load(x + k + i);
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      alignas(64) float of_w[32];
+      w[c].read(k / 32, of_w);
+      w[c].ask(k / 32, kColumns);
+#pragma GCC unroll 8
+      for (int i = 0; i < 32; i += kLanes) total[c] = fma(of_x[i / kLanes], load(of_w + i), total[c]);
+    }
+  }
+  sums_of(total, sums);
+}
+
+// y = sums + bias, of `width` columns from `column` on.
+template <class T, class Y>
+FORGE_INLINE void store_sums(const RowProduct& a, int64_t row, int height, int64_t column, int width, const float* sums, int stride) {
+  const F added = a.bias ? load_part(static_cast<const T*>(a.bias) + column, width) : set(0);
+  for (int i = 0; i < height; ++i)
+    store_part(static_cast<Y*>(a.y) + (row + i) * a.y_stride + column, load_part(sums + i * stride, width) + added, width);
+}
+
+// `columns` rows of w in blocks from `first` on against one row of x. Behind the last of them it is taken again.
+template <class T, class Y>
+void one_of_blocks(const RowProduct& a, int64_t row, int64_t first, int64_t columns) {
+  const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+  float sums[kRows * kColumns];
+  by_coding(a.blocks.coding, [&](auto coding) FORGE_LAMBDA {
+    using Row = Chunks<decltype(coding)::value>;
+    for (int64_t c = 0; c < columns; c += kColumns) {
+      const auto at = [&](int64_t i) FORGE_LAMBDA { return Row(a.blocks, first + std::min(c + i, columns - 1)); };
+      dots_of_blocks<T, Row>(a.in, x, {at(0), at(1), at(2), at(3)}, sums);
+      store_sums<T, Y>(a, row, 1, first + c, static_cast<int>(std::min<int64_t>(kColumns, columns - c)), sums, kColumns);
+    }
+  });
+}
+
 // `columns` rows of w from `first` on, against `rows` rows of x from `row` on.
 template <class T, class W, class Y>
 void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t columns, const W* w) {
   const Tile t{a.in, a.x_stride, a.in};
   const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
-  Y* y = static_cast<Y*>(a.y) + row * a.y_stride + first;
-  const T* bias = static_cast<const T*>(a.bias);
   alignas(64) float sums[kRows * 2 * kColumns];
   // Each tile of these columns asks for one row of the next four; where there are two tiles alone, for two.
   const bool few = rows > kRows && rows <= 2 * kRows;
@@ -87,9 +132,7 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
                   later = std::min(c + width + r / kRows * asks % width, columns - asks);
     const auto sum = few && columns > 1 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
     sum(t, x + r * a.x_stride, w + c * a.in, w + std::max<int64_t>(0, later) * a.in, sums);
-    const F added = bias ? load_part(bias + first + c, width) : set(0);
-    for (int i = 0; i < height; ++i)
-      store_part(y + (r + i) * a.y_stride + c, load_part(sums + i * sums_stride(width), width) + added, width);
+    store_sums<T, Y>(a, row + r, height, first + c, width, sums, sums_stride(width));
   };
   const auto down = [&](auto width, int64_t c) FORGE_LAMBDA {
     int64_t r = 0;
@@ -106,10 +149,24 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   for (; c < columns; ++c) down(std::integral_constant<int, 1>{}, c);
 }
 
+// Columns of w in blocks that are decoded at a time where more rows of x pass: whole tiles, in the first cache.
+constexpr int64_t kDecodedColumns = 12;
+
+template <class T, class Y>
+void columns_of_blocks(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* decoded, DecodeRows decode) {
+  if (rows == 1) return one_of_blocks<T, Y>(a, row, first, count);
+  for (int64_t c = 0; c < count; c += kDecodedColumns) {
+    const int64_t together = std::min(kDecodedColumns, count - c);
+    decode(a.blocks, first + c, first + c + together, decoded, a.in);
+    block<T, float, Y>(a, row, rows, first + c, together, decoded);
+  }
+}
+
 // A block of w that stays in cache while all rows of x pass; in 16 bits it is widened first where it serves more than one tile and
 // no instruction multiplies it as it is.
 template <class T, class Y>
-void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide) {
+void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide, DecodeRows decode) {
+  if (!a.w) return columns_of_blocks<T, Y>(a, row, rows, first, count, wide, decode);
   const T* w = static_cast<const T*>(a.w) + first * a.in;
   if constexpr (!std::is_same_v<T, float> && Factors<T, T>::kStep == kLanes) {
     if (rows > kRows) {
@@ -156,17 +213,12 @@ void row_product_across(const RowProduct& a, int64_t row, int64_t rows, int64_t 
   });
 }
 
-void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count,
-                         float* wide) {
-  const bool narrow = a.result != Element::f32;
-  if (a.type == Element::f32)
-    rowwise::columns<float, float>(a, row, rows, first, count, wide);
-  else if (a.type == Element::bf16)
-    narrow ? rowwise::columns<Bf16, Bf16>(a, row, rows, first, count, wide)
-           : rowwise::columns<Bf16, float>(a, row, rows, first, count, wide);
-  else
-    narrow ? rowwise::columns<F16, F16>(a, row, rows, first, count, wide)
-           : rowwise::columns<F16, float>(a, row, rows, first, count, wide);
+void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide, DecodeRows decode) {
+  by_element(a.type, [&](auto element) FORGE_LAMBDA {
+    using T = decltype(element);
+    a.result == Element::f32 ? rowwise::columns<T, float>(a, row, rows, first, count, wide, decode)
+                             : rowwise::columns<T, T>(a, row, rows, first, count, wide, decode);
+  });
 }
 
 }  // namespace forge::FORGE_ISA
@@ -190,11 +242,17 @@ int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
 }
 int64_t columns_at_once(const RowProduct& a) { return std::min(at_once(kColumnBytes, a.in, 64), a.out); }
 
+// fp32 of a thread's part: what is widened of w in 16 bits, or decoded of w in blocks, at a time.
+int64_t row_product_cpu_scratch(const RowProduct& a) {
+  if (!a.w) return std::min<int64_t>(12, a.out) * a.in;
+  return a.type == Element::f32 || a.across ? 0 : columns_at_once(a) * a.in;
+}
+
 }  // namespace
 
 int64_t row_product_cpu_workspace(const RowProduct& args) {
-  if (args.type == Element::f32 || args.across) return 0;
-  return 64 + task_threads() * columns_at_once(args) * args.in * 4;
+  const int64_t scratch = row_product_cpu_scratch(args);
+  return scratch == 0 ? 0 : 64 + task_threads() * scratch * 4;
 }
 
 namespace {
@@ -212,6 +270,7 @@ void across(const RowProduct& args, CpuLevel level) {
 void row_product_cpu(const RowProduct& args, CpuLevel level) {
   if (args.across) return across(args, level);
   auto columns = FORGE_PICK_PAIRS(level, row_product_columns);
+  const DecodeRows decode = decode_rows_of(level);
   if (args.out == 0) return;
   const int64_t rows = at_once(kRowBytes, args.in, 256), wide = columns_at_once(args),
                 blocks = (args.out + wide - 1) / wide;
@@ -219,7 +278,7 @@ void row_product_cpu(const RowProduct& args, CpuLevel level) {
   for (int64_t row = 0; row < args.rows; row += rows)
     parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
       columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),
-              args.type == Element::f32 ? nullptr : base + thread * wide * args.in);
+              base + thread * row_product_cpu_scratch(args), decode);
     });
 }
 

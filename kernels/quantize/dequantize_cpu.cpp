@@ -1,10 +1,39 @@
-// Blocks to values in one pass; 16,384 values, which one scale of nested quantisation covers, at a time.
+// Blocks to values in one pass: rows of whole blocks by themselves, others 16,384 values at a time, which one scale of nested
+// quantisation covers.
+#ifdef FORGE_ISA
+
+#include "kernels/quantize/chunks.h"
+
+namespace forge::FORGE_ISA {
+
+void decode_rows(const DequantizeBlocks& a, int64_t begin, int64_t end, void* out, int64_t stride) {
+  by_coding(a.coding, [&](auto coding) FORGE_LAMBDA {
+    for (int64_t row = begin; row < end; ++row) {
+      const Chunks<decltype(coding)::value> chunks(a, row);
+      for (int64_t chunk = 0; chunk < a.columns / 32; ++chunk) {
+        alignas(64) float values[32];
+        chunks.read(chunk, values);
+        by_element(a.type, [&](auto element) FORGE_LAMBDA {
+          auto* to = static_cast<decltype(element)*>(out) + (row - begin) * stride + 32 * chunk;
+          for (int i = 0; i < 32; i += kLanes) store(to + i, load(values + i));
+        });
+      }
+    }
+  });
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
 #include <algorithm>
 #include <array>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize_args.h"
+#define FORGE_KERNEL_FILE "kernels/quantize/dequantize_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
 
 namespace forge {
 namespace {
@@ -31,7 +60,7 @@ void dequantize(const DequantizeBlocks& a, T* out) {
       const int64_t block = i * kNestedBlocks, first = block * a.block,
                     length = std::min(kNestedBlocks * a.block, count - first);
       const float* absmax = absmax_of(a, block, std::min(kNestedBlocks, blocks - block), scratch);
-      if (a.four_bit)
+      if (a.coding == BlockCoding::four_bits)
         dequantize_4bit(book, a.codes + first / 2, absmax, length, a.block, out + first);
       else
         dequantize_8bit(a.codes + first, absmax, length, a.block, out + first);
@@ -41,12 +70,23 @@ void dequantize(const DequantizeBlocks& a, T* out) {
 
 }  // namespace
 
+DecodeRows decode_rows_of(CpuLevel level) { return FORGE_PICK(level, decode_rows); }
+
 std::string dequantize_blocks_cpu_refusal(const DequantizeBlocks& a) {
+  if (rows_are_blocks(a)) return "";
   if (a.type == Element::f16) return "the loops write fp32 and bf16";
   return a.rows == 1 || a.out_stride == a.columns ? "" : "the loops write rows without gaps";
 }
 
-void dequantize_blocks_cpu(const DequantizeBlocks& a) {
+void dequantize_blocks_cpu(const DequantizeBlocks& a, CpuLevel level) {
+  if (rows_are_blocks(a)) {
+    const DecodeRows rows = decode_rows_of(level);
+    constexpr int64_t kValuesPerTask = 1 << 16;
+    const int64_t together = std::max<int64_t>(1, kValuesPerTask / std::max<int64_t>(1, a.columns));
+    return parallel_ranges(a.rows, together, [&](int64_t begin, int64_t end) {
+      rows(a, begin, end, static_cast<char*>(a.out) + begin * a.out_stride * bytes_of(a.type), a.out_stride);
+    });
+  }
   if (a.type == Element::f32)
     dequantize(a, static_cast<float*>(a.out));
   else
@@ -54,3 +94,5 @@ void dequantize_blocks_cpu(const DequantizeBlocks& a) {
 }
 
 }  // namespace forge
+
+#endif

@@ -79,12 +79,15 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
 }
 
 DequantizeBlocks blocks_of(const QuantizedWeight& weight) {
-  DequantizeBlocks args{.four_bit = weight.format != QuantizedFormat::int8,
+  DequantizeBlocks args{.coding = weight.stored              ? *weight.stored
+                                  : weight.format == QuantizedFormat::int8 ? BlockCoding::eight_bits
+                                                                           : BlockCoding::four_bits,
                         .rows = weight.rows,
                         .columns = weight.columns,
                         .block = kQuantizedBlock,
                         .codes = weight.codes.const_data_ptr<uint8_t>(),
                         .absmax_mean = weight.absmax_mean};
+  if (weight.stored) return args;
   if (weight.nested()) {
     args.absmax_codes = weight.absmax.const_data_ptr<uint8_t>();
     args.absmax_scale = weight.absmax_scale.const_data_ptr<float>();
@@ -97,9 +100,8 @@ DequantizeBlocks blocks_of(const QuantizedWeight& weight) {
 at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
   if (!weight.codes.is_cpu()) return dequantize_composed(weight, type);
-  // fp16 is no compute type of a CPU: through fp32.
   at::Tensor out =
-      at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
+      at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);  // fp16 is no compute type of a CPU: through fp32
   DequantizeBlocks args = blocks_of(weight);
   args.type = out.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f32;
   args.book = weight.format == QuantizedFormat::int8 ? dynamic_book().data() : four_bit_book(weight.format).data();
@@ -112,6 +114,7 @@ at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
 at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
   const c10::Device device = weight.codes.device();
+  FORGE_CHECK(!weight.stored, "GGUF's own blocks on a GPU");
   at::Tensor absmax = weight.absmax;
   if (weight.nested()) {
     at::Tensor values = book_tensor(dynamic_book(), device).index_select(0, absmax.to(at::kInt));
@@ -130,7 +133,7 @@ at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType ty
 
 QuantizedWeight to_device(QuantizedWeight weight, c10::Device device) {
   weight.codes = weight.codes.to(device);
-  weight.absmax = weight.absmax.to(device);
+  if (weight.absmax.defined()) weight.absmax = weight.absmax.to(device);
   if (weight.nested()) weight.absmax_scale = weight.absmax_scale.to(device);
   return weight;
 }

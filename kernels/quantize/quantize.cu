@@ -26,6 +26,10 @@ LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(b
 
 }  // namespace
 
+std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args) {
+  return by_book(args.coding) ? "" : "GGUF's own blocks are decoded on a CPU alone";
+}
+
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   dispatch_element(args.type, [&](auto type) {
@@ -46,7 +50,7 @@ void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
       else
         launch("dequantize", dequantize_kernel<T, kFourBit, 1>, shape_of(args.rows, args.columns), stream, a);
     };
-    if (args.four_bit)
+    if (args.coding == BlockCoding::four_bits)
       run(Width<4>{});
     else
       run(Width<8>{});

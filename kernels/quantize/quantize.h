@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/quantize/quantize_args.h"
 
@@ -37,6 +38,8 @@ struct QuantizedWeight {
   at::Tensor absmax;        // [blocks], fp32, or uint8 codes when nested
   at::Tensor absmax_scale;  // nested: fp32 [ceil(blocks / 256)], else undefined
   float absmax_mean = 0;    // nested: added to every absmax
+  // A GGUF's own blocks, as its file has them, are `codes` whole; format and absmax then say nothing. On a CPU alone.
+  std::optional<BlockCoding> stored;
 
   bool defined() const { return codes.defined(); }
   bool nested() const { return absmax_scale.defined(); }

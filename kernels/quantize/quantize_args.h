@@ -8,17 +8,24 @@
 #include <string>
 
 #include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
 
 namespace forge {
 
+// How a weight's bytes lie. By book: codes and absmax apart, of which `four_bits` has two codes a byte, the first in the high half.
+// The others are GGUF's block types as a file has them (ggml-common.h of llama.cpp; chunks.h): a row is whole blocks.
+enum class BlockCoding { four_bits, eight_bits, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
+
+inline bool by_book(BlockCoding coding) { return coding <= BlockCoding::eight_bits; }
+
 // One launch for a weight, nested absmax included, into rows of any stride (the scratch of a K-concatenated
-// GEMM).
+// GEMM). GPUs have the codings by book alone.
 struct DequantizeBlocks {
   Element type = Element::bf16;  // of out
-  bool four_bit = true;          // two codes a byte, the first in the high half; else one byte a code
+  BlockCoding coding = BlockCoding::four_bits;
   int64_t rows = 0, columns = 0;
   int64_t block = 64;  // values that share an absmax, in memory order across rows; a power of two
-  const uint8_t* codes = nullptr;
+  const uint8_t* codes = nullptr;  // of GGUF's types all there is
   const float* book = nullptr;            // [16], or [256] for bytes
   const float* absmax = nullptr;          // [blocks], or null when it is nested:
   const uint8_t* absmax_codes = nullptr;  // [blocks]
@@ -42,8 +49,17 @@ struct QuantizeBlocks {
   const float* book = nullptr;      // bytes: [256], the dynamic map, ascending
 };
 
+// Whether every row begins a block, and is whole runs of 32 values: then rows are decoded by themselves.
+inline bool rows_are_blocks(const DequantizeBlocks& a) {
+  return !by_book(a.coding) || (a.block % 32 == 0 && a.columns % a.block == 0);
+}
+
+// Rows [begin, end) of a weight of which rows_are_blocks(), in its type, at `out`, `stride` elements apart.
+using DecodeRows = void (*)(const DequantizeBlocks& blocks, int64_t begin, int64_t end, void* out, int64_t stride);
+DecodeRows decode_rows_of(CpuLevel level);
+
 // 4 bits by `book`, bytes by the dynamic map alone.
-void dequantize_blocks_cpu(const DequantizeBlocks& args);
+void dequantize_blocks_cpu(const DequantizeBlocks& args, CpuLevel level = cpu_level());
 std::string dequantize_blocks_cpu_refusal(const DequantizeBlocks& args);
 
 }  // namespace forge

@@ -3,6 +3,7 @@
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize_args.h"
 #include "tests/kernels/cases.h"
+#include "tests/kernels/gguf_blocks.h"
 
 namespace forge::kernel_test {
 namespace {
@@ -164,7 +165,7 @@ Case dequantize_case(Store type, const Format& format, bool nested, const Shape&
       std::string("back ") + format.name + (nested ? " nested " : " ") + std::to_string(s.rows) + "x" +
           std::to_string(s.columns) + " " + s.layout.name + " " + name_of(type),
       operands, oracle, [=](Pointers& p) {
-        DequantizeBlocks a{.type = element(type), .four_bit = format.four_bit};
+        DequantizeBlocks a{.type = element(type), .coding = format.four_bit ? BlockCoding::four_bits : BlockCoding::eight_bits};
         a.rows = s.rows, a.columns = s.columns, a.codes = p["codes"], a.book = p["book"];
         a.out = p["out"], a.out_stride = p.stride("out");
         if (!nested) {
@@ -173,6 +174,21 @@ Case dequantize_case(Store type, const Format& format, bool nested, const Shape&
         }
         a.absmax_codes = p["absmax_codes"], a.absmax_scale = p["absmax_scale"];
         a.absmax_book = p["absmax_book"], a.absmax_mean = static_cast<float>(kMean);
+        return a;
+      });
+}
+
+Case gguf_case(Store type, const GgufType& gguf, int64_t rows, int64_t columns, const Layout& layout) {
+  auto oracle = [=](const Tensors& in) {
+    const auto to = type == Store::bf16 ? at::kBFloat16 : type == Store::f16 ? at::kHalf : at::kFloat;
+    return Tensors{{"out", gguf_values(gguf, in.at("codes"), rows, columns).to(to).to(at::kDouble)}};
+  };
+  return make_case<DequantizeBlocks>(
+      "quantize", std::string("back ") + name_of(gguf.dtype) + " " + std::to_string(rows) + "x" + std::to_string(columns) + " " + layout.name + " " + name_of(type),
+      {input("codes", Store::u8, gguf_bytes(gguf, rows, columns, 6)), laid(output("out", type, {rows, columns}, kExact), layout)}, oracle,
+      [=](Pointers& p) {
+        DequantizeBlocks a{.type = element(type), .coding = gguf.coding, .rows = rows, .columns = columns, .codes = p["codes"]};
+        a.out = p["out"], a.out_stride = p.stride("out");
         return a;
       });
 }
@@ -202,6 +218,9 @@ void add_quantize_cases(std::vector<Case>& cases) {
     // Only codes and result: the small tables are read one by one.
     add_alone(cases, dequantize_case(Store::bf16, format, true, {5, 64, kDense}));
   }
+  for (Store type : kFloats)
+    for (const GgufType& gguf : gguf_types())
+      for (const Layout& layout : {kDense, spare}) cases.push_back(gguf_case(type, gguf, 5, 512, layout));
   // More rows than a grid is high.
   cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }

@@ -6,6 +6,7 @@
 namespace forge {
 
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream);
+std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args);
 void quantize_blocks_cuda(const QuantizeBlocks& args, CudaStream stream);
 
 }  // namespace forge

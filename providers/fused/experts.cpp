@@ -229,7 +229,7 @@ void expert_linear(const FusedRun& r) {
   place_keys(r, space, r.in(2));
   each_expert(r, r.in(1), [&](const Range& range) {
     const Part from = part_of(r, x, range), to = part_of(r, y, range);
-    product(r, range.count, to, from, base(r, range.expert), module_of(r, range.expert).bias);
+    product(r, range.count, to, from, multiplied(r, range.expert), module_of(r, range.expert).bias);
     if (use_of(r, range.expert).rank > 0)
       r.device.run(LoraForward{adapter_of(r, space, range, from, to, r.out(1)),
                                static_cast<char*>(r.workspace) + space.adapter});

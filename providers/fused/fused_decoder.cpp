@@ -90,6 +90,7 @@ class FusedDecoder : public Decoder {
     RowProduct product{memory_.type,      Element::f32,           memory_.targets,
                        memory_.width(rows), head_.size(0),        memory_.data(rows),
                        memory_.stride(rows), head_.const_data_ptr()};
+    if (model_.head_blocks.defined()) product.w = nullptr, product.blocks = blocks_of(model_.head_blocks), product.blocks.type = Element::f32;
     product.y = logits.data_ptr(), product.y_stride = logits.stride(0);
     row_product(device_, product, *places.scratch);
     cap_logits(logits, head.attributes.softcap);

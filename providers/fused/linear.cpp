@@ -63,7 +63,7 @@ void linear(const FusedRun& r) {
   if (all.data && !biased)
     product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr);
   else
-    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), base(r, i), bias(i));
+    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i));
   each_adapter(r, [&](size_t i, size_t adapter) {
     r.device.run(LoraForward{adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });

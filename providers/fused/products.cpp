@@ -17,16 +17,31 @@ Weight base(const FusedRun& r, size_t i) {
   return {r.modules.in_compute_type(r.op.modules[i]), out, r.modules.converts(module) ? in : module.stride};
 }
 
+namespace {
+
+// In fp32 a text's bits do not depend on its neighbours': that holds for whole prompts on our tiles, not on MKL's.
+bool row_by_row(const FusedRun& r) {
+  const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_pay(r.type());
+  return r.batch.cache && !(r.batch.cache->begins && whole_prompts);
+}
+
+}  // namespace
+
+Weight multiplied(const FusedRun& r, size_t i) {
+  const FusedModule& module = r.module(i);
+  if (r.use().experts > 0 || module.weight || !row_by_row(r) || !rows_are_blocks(module.blocks)) return base(r, i);
+  return {.rows = r.use(i).out, .stride = r.use(i).in, .blocks = &module.blocks};
+}
+
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
              const void* bias) {
-  // In fp32 a text's bits do not depend on its neighbours': that holds for whole prompts on our tiles, not on MKL's.
-  const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_pay(r.type());
-  if (const CachePlaces* cache = r.batch.cache; cache && !(cache->begins && whole_prompts)) {
+  if (row_by_row(r)) {
     FORGE_CHECK(weight.stride == (weight.across ? weight.rows : x.width), "decoding with gaps between a weight's rows");
     RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
     args.across = weight.across;
     args.y = y.data, args.y_stride = y.stride;
-    return row_product(r.device, args, *cache->scratch);
+    if (weight.blocks) args.blocks = *weight.blocks, args.blocks.type = Element::f32;
+    return row_product(r.device, args, *r.batch.cache->scratch);
   }
   if (bias) copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y);
   r.device.run(Gemm{.type = r.type(),

@@ -9,10 +9,13 @@ struct Weight {
   const void* data = nullptr;
   int64_t rows = 0, stride = 0;
   bool across = false;
+  const DequantizeBlocks* blocks = nullptr;  // in the place of data
 };
 
 // That of one of the op's modules, or of an expert of its one module. Valid until the next one, where it is converted.
 Weight base(const FusedRun& r, size_t module);
+// The same for product(): where rows are multiplied one by one, a weight in blocks stays in them.
+Weight multiplied(const FusedRun& r, size_t module);
 // y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and
 // they are taken for prompts in 16 bits alone.
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,

@@ -7,6 +7,7 @@
 
 #include "core/adapter/lora.h"
 #include "core/families/adapter_sites.h"
+#include "core/io/encode.h"
 #include "core/io/model_file.h"
 #include "core/model/generate.h"
 #include "core/model/lookup.h"
@@ -26,12 +27,13 @@ struct Loaded {
   std::unique_ptr<TrainableSet> trainables;
   StepOptions options;
 
-  explicit Loaded(c10::ScalarType type) {
+  explicit Loaded(c10::ScalarType type) : Loaded(type, *open_model(kModel), {}) {}
+  Loaded(c10::ScalarType type, const TensorFile& file, const BaseStorage& storage) {
     const ModelSpec spec = read_model_spec(kModel);
     Job job;
     job.adapter.type = AdapterType::lora;
     job.adapter.rank = 5;
-    model = load_model(spec, *open_model(kModel), type, c10::Device(c10::DeviceType::CPU));
+    model = load_model(spec, file, type, c10::Device(c10::DeviceType::CPU), storage);
     c10::NoGradGuard no_grad;
     trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, job.adapter, Quantization::none)), type,
                                                 model.device, true);
@@ -105,6 +107,66 @@ TEST_CASE("in fp32 a sequence's logits have the same bits in whatever company") 
       tokens.erase(tokens.begin() + 1);
     }
   }
+}
+
+namespace {
+
+// The tiny model with its matrices in a block type of GGUF, where they are as wide as whole blocks.
+class EncodedFile : public TensorFile {
+ public:
+  explicit EncodedFile(DType dtype) {
+    const auto file = open_model(kModel);
+    for (size_t i = 0; i < file->tensors().size(); ++i) {
+      TensorInfo tensor = file->tensors()[i];
+      std::vector<float> values(static_cast<size_t>(tensor.count()));
+      file->read_f32(i, values.data());
+      tensor.dtype = tensor.shape.size() == 2 && tensor.shape[1] % block_elements(dtype) == 0 ? dtype : DType::f32;
+      bytes_.emplace_back(static_cast<size_t>(bytes_of(tensor.dtype, tensor.count())), '\0');
+      encode_from_f32(tensor.dtype, values.data(), tensor.count(), bytes_.back().data());
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::string_view bytes(size_t index) const override { return bytes_[index]; }
+  int64_t file_bytes() const override { return 0; }
+  std::string header_hash() const override { return ""; }
+
+ private:
+  std::vector<TensorInfo> tensors_;
+  std::vector<std::string> bytes_;
+};
+
+}  // namespace
+
+TEST_CASE("a model in its file's blocks decodes as with its weights decoded on loading") {
+  at::set_num_threads(2);
+  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const DType dtype : {DType::q8_0, DType::q4_0, DType::q5_1}) {
+      INFO(name_of(dtype) << (type == at::kFloat ? " in fp32" : " in bf16"));
+      const EncodedFile file(dtype);
+      const Loaded plain(type, file, {});
+      const Loaded blocks(type, file, {.parameters = base_parameters(plain.model.spec), .stored_blocks = true});
+      CHECK(blocks.model.head_blocks.defined());
+      CHECK(blocks.model.linears.at("model.layers.0.self_attn.q_proj").quantized.stored);
+      CHECK_FALSE(blocks.model.linears.at("model.layers.0.self_attn.q_proj").weight.defined());
+      CHECK(blocks.model.linears.at("model.layers.0.mlp.down_proj").weight.defined());  // rows of 88
+      const auto all = prompts(9, plain.model.spec.vocab_size);
+      const auto want = plain.decoder("fused"), have = blocks.decoder("fused");
+      std::vector<NewTokens> tokens;
+      for (size_t i = 0; i < all.size(); ++i) tokens.push_back({static_cast<int64_t>(i), all[i]});
+      for (int step = 0; step < 12; ++step) {  // of nine texts, in the end of one
+        INFO("step " << step);
+        const at::Tensor expected = want->next_logits(tokens).clone(), logits = have->next_logits(tokens);
+        if (type == at::kFloat) REQUIRE(at::equal(logits, expected));
+        CHECK(((logits - expected).norm() / expected.norm()).item<double>() < 0.02);
+        for (size_t i = 0; i < tokens.size(); ++i)
+          tokens[i].ids = {static_cast<int32_t>(expected[static_cast<int64_t>(i)].argmax().item<int64_t>())};
+        if (step >= 2 && tokens.size() > 1) {
+          for (const auto& decoder : {want.get(), have.get()}) decoder->release(tokens.back().sequence);
+          tokens.pop_back();
+        }
+      }
+    }
 }
 
 TEST_CASE("fused decodes to the reference's logits, in bf16 no further from fp32 than it") {

@@ -96,6 +96,13 @@ TEST_CASE("llama's q and k come back in Hugging Face's order of rows") {
   CHECK(values_of(*opened, "model.layers.0.self_attn.v_proj.weight") == std::vector<float>{0, 1, 2, 3});
   CHECK_FALSE(opened->bytes_are_values(0));
   CHECK(opened->bytes_are_values(3));
+  for (size_t i = 0; i < 4; ++i) {  // rows as bytes, in the model's order
+    CHECK(opened->stores_rows(i));
+    const TensorInfo& tensor = opened->tensors()[i];
+    std::vector<float> stored(static_cast<size_t>(tensor.count()));
+    opened->read_stored(i, reinterpret_cast<char*>(stored.data()));
+    CHECK(stored == values_of(*opened, tensor.name));
+  }
 }
 
 TEST_CASE("q, k and v of one matrix come back group by group") {
@@ -136,6 +143,7 @@ TEST_CASE("qwen2's q stays as it is, gemma's norms lose the one that was added")
   GgufBytes gemma = model("gemma");
   auto opened = open(folder, gemma.f32("output_norm.weight", {2}, {1.5, 0.5}));
   CHECK(values_of(*opened, "model.norm.weight") == std::vector<float>{0.5, -0.5});
+  CHECK_FALSE(opened->stores_rows(0));
   CHECK_FALSE(opened->bytes_are_values(0));
 }
 

@@ -64,7 +64,7 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); }, {}, false,
                        {.refusal = LogitsAsHead::refusal});
   cpu.add<QuantizeBlocks>(quantize_cpu);
-  cpu.add<DequantizeBlocks>(dequantize_blocks_cpu, {}, false, {.refusal = dequantize_blocks_cpu_refusal});
+  cpu.add<DequantizeBlocks>([=](const DequantizeBlocks& a) { dequantize_blocks_cpu(a, level); }, {}, false, {.refusal = dequantize_blocks_cpu_refusal});
   cpu.add<FlatNorm>([=](const FlatNorm& a) { gradient_norm_cpu(a, level); }, gradient_norm_cpu_workspace);
   cpu.add<AdamWUpdate>([=](const AdamWUpdate& a) { adamw_cpu(a, level); });
   cpu.add<LionUpdate>([=](const LionUpdate& a) { lion_cpu(a, level); });

@@ -69,7 +69,7 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(lm_head_cuda, std::function(lm_head_cuda_workspace), /*rounds_between=*/true);
   add(logits_cuda);
   add(quantize_blocks_cuda);
-  add(dequantize_blocks_cuda);
+  add(dequantize_blocks_cuda, {}, false, Restrictions<DequantizeBlocks>{dequantize_blocks_cuda_refusal});
   add(counter_dropout_cuda);
   add(dora_forward_cuda);
   add(dora_backward_cuda);

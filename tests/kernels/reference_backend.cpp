@@ -280,10 +280,11 @@ void quantize_blocks(const QuantizeBlocks& a) {
 }
 
 void dequantize_blocks(const DequantizeBlocks& a) {
-  auto format = !a.four_bit ? QuantizedFormat::int8 : is_nf4(a) ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
+  const bool four_bit = a.coding == BlockCoding::four_bits;
+  auto format = !four_bit ? QuantizedFormat::int8 : is_nf4(a) ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
   const int64_t count = a.rows * a.columns, blocks = (count + kQuantizedBlock - 1) / kQuantizedBlock;
   QuantizedWeight weight{format, a.rows, a.columns,
-                         vector(a.codes, a.four_bit ? (count + 1) / 2 : count, at::kByte)};
+                         vector(a.codes, four_bit ? (count + 1) / 2 : count, at::kByte)};
   if (a.absmax) {
     weight.absmax = vector(a.absmax, blocks, at::kFloat);
   } else {
@@ -409,7 +410,7 @@ Backend reference_backend() {
         if (a.count == 0) return "the reference takes no empty matrix";
         return a.block == kQuantizedBlock && a.subtract == 0 ? "" : "the reference nests inside quantize()";
       }});
-  add(dequantize_blocks);
+  add(dequantize_blocks, {.refusal = [](const DequantizeBlocks& a) -> std::string { return by_book(a.coding) ? "" : "no composed decoder of GGUF's blocks"; }});
   add(drop, {.refusal = [](const CounterDropout& a) -> std::string { return a.add ? "the reference does not add" : ""; }});
   add(embed, {.refusal = [](const EmbeddingForward& a) -> std::string {
         return a.table_type.value_or(a.type) == a.type ? "" : "the reference reads tables of the compute type";

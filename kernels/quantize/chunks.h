@@ -1,0 +1,234 @@
+// Thirty-two values of a row in blocks, in registers. Included by <op>_cpu.cpp within FORGE_ISA (kernels/cpu/each_isa.h), and compiled
+// without fused multiply-add: one rounding a product and a sum, so that values have the bits that gguf-py's quants.dequantize and
+// bitsandbytes give them. Layouts of GGUF's types: ggml-common.h of llama.cpp; each block has a half-precision scale d (and minimum m).
+//
+//   q4_0, q5_0, q8_0   x = d * (q - bias)           32 values, bias 8, 16, 0
+//   q4_1, q5_1         x = d * q + m                32 values
+//   q4_k, q5_k         x = (d*sc) * q - (dmin*mn)   256 values, 8 chunks with 6-bit sc, mn
+//   q6_k               x = (d*sc) * (q - 32)        256 values, 16 halves of chunks with 8-bit sc
+//   by book            x = book[q] * absmax         absmax in fp32, or nested: (map[c] * scale) + mean
+//
+// A reader of a row:   Chunks<BlockCoding::q8_0> row(blocks, number);   row.read(k / 32, values);
+namespace forge::FORGE_ISA {
+
+using Sixteen = float __attribute__((vector_size(64)));  // values
+using SixteenCodes = int32_t __attribute__((vector_size(64)));
+using SixteenBytes = uint8_t __attribute__((vector_size(16)));
+
+// Sixteen bytes as numbers, by hand: GCC 12 makes of a conversion to four times the width one value at a time.
+FORGE_INLINE SixteenCodes codes_at(const uint8_t* p) {
+#if defined(__AVX512F__)
+  return (SixteenCodes)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__AVX2__)
+  const __m256i halves[] = {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
+                            _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
+  SixteenCodes codes;
+  std::memcpy(&codes, halves, sizeof codes);
+  return codes;
+#else
+  SixteenCodes codes;
+  for (int i = 0; i < 16; ++i) codes[i] = p[i];
+  return codes;
+#endif
+}
+FORGE_INLINE SixteenCodes signed_at(const uint8_t* p) {
+#if defined(__AVX512F__)
+  return (SixteenCodes)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#else
+  return codes_at(p) << 24 >> 24;
+#endif
+}
+FORGE_INLINE Sixteen floats(SixteenCodes codes) { return __builtin_convertvector(codes, Sixteen); }
+
+FORGE_INLINE float half_at(const uint8_t* p) {
+  F16 half;
+  std::memcpy(&half.bits, p, 2);
+#ifdef __AVX2__  // and F16C: kernels/cpu/level.h
+  return _cvtsh_ss(half.bits);
+#else
+  return to_float(half);
+#endif
+}
+
+// Element i of a chunk has bit i of a little-endian word: sixteen of them, as fifth bits.
+FORGE_INLINE SixteenCodes fifth_bits(const uint8_t* p) {
+  constexpr SixteenCodes kBit{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+  uint16_t bits;
+  std::memcpy(&bits, p, 2);
+  const SixteenCodes all = SixteenCodes{} + static_cast<int32_t>(bits);
+  return ((all & kBit) != 0) & 16;
+}
+
+// The compiler keeps them in registers where they are loaded again.
+FORGE_INLINE void put(const Sixteen& low, const Sixteen& high, float (&values)[32]) {
+  std::memcpy(values, &low, sizeof low), std::memcpy(values + 16, &high, sizeof high);
+}
+
+// What a coding's blocks are, and its `read`. Scales of chunks are scalars; there is one for 16 values or 32.
+template <BlockCoding Coding>
+struct Layout;
+
+template <>
+struct Layout<BlockCoding::q8_0> {
+  static constexpr int kBytes = 34, kChunks = 1;
+  static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) {
+    const float d = half_at(block);
+    low = floats(signed_at(block + 2)) * d, high = floats(signed_at(block + 18)) * d;
+  }
+};
+
+// Low nibbles are values 0 to 15, high nibbles 16 to 31; `Bias`, or a minimum behind d; `Fifth`: a word of fifth bits before them.
+template <int Bytes, int Bias, bool Minimum, bool Fifth>
+struct Nibbles {
+  static constexpr int kBytes = Bytes, kChunks = 1;
+  static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) {
+    const float d = half_at(block);
+    const uint8_t* fifth = block + (Minimum ? 4 : 2);
+    const SixteenCodes codes = codes_at(fifth + (Fifth ? 4 : 0));
+    SixteenCodes a = codes & 15, b = codes >> 4;
+    if (Fifth) a |= fifth_bits(fifth), b |= fifth_bits(fifth + 2);
+    low = floats(a - Bias) * d, high = floats(b - Bias) * d;
+    if (Minimum) low += half_at(block + 2), high += half_at(block + 2);
+  }
+};
+template <>
+struct Layout<BlockCoding::q4_0> : Nibbles<18, 8, false, false> {};
+template <>
+struct Layout<BlockCoding::q4_1> : Nibbles<20, 0, true, false> {};
+template <>
+struct Layout<BlockCoding::q5_0> : Nibbles<22, 16, false, true> {};
+template <>
+struct Layout<BlockCoding::q5_1> : Nibbles<24, 0, true, true> {};
+
+// d, dmin, eight 6-bit scales and minima in 12 bytes: bytes 0 to 3 hold scales 0 to 3 and, in their two top bits, the top of scales 4 to
+// 7; bytes 4 to 7 the same for minima; bytes 8 to 11 the low nibbles of scales (low) and minima (high) 4 to 7. Then, with `Fifth`, 32
+// bytes of which bit j of byte i belongs to value i of chunk j; nibbles: byte i of 32 holds value i of an even chunk and of the next.
+template <int Bytes, bool Fifth>
+struct Grouped {
+  static constexpr int kBytes = Bytes, kChunks = 8;
+  static FORGE_INLINE void read(const uint8_t* block, int j, Sixteen& low, Sixteen& high) {
+    const uint8_t* packed = block + 4;
+    const int scale = j < 4 ? packed[j] & 63 : (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
+    const int minimum = j < 4 ? packed[j + 4] & 63 : (packed[j + 4] >> 4) | (packed[j] >> 6) << 4;
+    const float d = half_at(block) * static_cast<float>(scale), m = half_at(block + 2) * static_cast<float>(minimum);
+    const uint8_t* nibbles = block + (Fifth ? 48 : 16) + j / 2 * 32;
+    const int shift = j % 2 * 4;
+    SixteenCodes a = codes_at(nibbles) >> shift & 15, b = codes_at(nibbles + 16) >> shift & 15;
+    if (Fifth) a |= (codes_at(block + 16) >> j & 1) << 4, b |= (codes_at(block + 32) >> j & 1) << 4;
+    low = floats(a) * d - m, high = floats(b) * d - m;
+  }
+};
+template <>
+struct Layout<BlockCoding::q4_k> : Grouped<144, false> {};
+template <>
+struct Layout<BlockCoding::q5_k> : Grouped<176, true> {};
+
+// Nibbles [128], pairs of high bits [64], scales [16] of 8 bits, d. Half h of the block uses nibbles 64h on and pairs 32h on; its chunk
+// p of four takes bytes (p % 2) * 32 + i, the high nibble from p = 2 on, and bits 2p of pair i.
+template <>
+struct Layout<BlockCoding::q6_k> {
+  static constexpr int kBytes = 210, kChunks = 8;
+  static FORGE_INLINE void read(const uint8_t* block, int j, Sixteen& low, Sixteen& high) {
+    const int p = j % 4;
+    const uint8_t *nibbles = block + j / 4 * 64 + p % 2 * 32, *pairs = block + 128 + j / 4 * 32;
+    const int8_t* scales = reinterpret_cast<const int8_t*>(block + 192) + 2 * j;
+    const float d = half_at(block + 208);
+    const auto half = [&](int at) FORGE_LAMBDA {
+      return floats(((codes_at(nibbles + at) >> (p / 2 * 4) & 15) | (codes_at(pairs + at) >> (2 * p) & 3) << 4) - 32);
+    };
+    low = half(0) * (d * static_cast<float>(scales[0])), high = half(16) * (d * static_cast<float>(scales[1]));
+  }
+};
+
+template <BlockCoding Coding>
+class Chunks {
+  using Of = Layout<Coding>;
+
+ public:
+  FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row)
+      : bytes_(blocks.columns / (32 * Of::kChunks) * Of::kBytes), row_(blocks.codes + row * bytes_) {}
+  FORGE_INLINE void read(int64_t chunk, float (&values)[32]) const {
+    Sixteen low, high;
+    Of::read(row_ + chunk / Of::kChunks * Of::kBytes, static_cast<int>(chunk % Of::kChunks), low, high);
+    put(low, high, values);
+  }
+  // Asks for what a row some rows further on has there.
+  FORGE_INLINE void ask(int64_t chunk, int64_t rows) const { __builtin_prefetch(row_ + rows * bytes_ + chunk * (Of::kBytes / Of::kChunks)); }
+
+ private:
+  int64_t bytes_;
+  const uint8_t* row_;
+};
+
+// By book, where rows_are_blocks().
+class BookChunks {
+ public:
+  FORGE_INLINE BookChunks(const DequantizeBlocks& blocks, int64_t row) : a_(&blocks), first_(row * blocks.columns) {}
+  FORGE_INLINE void ask(int64_t chunk, int64_t rows) const {
+    const int64_t at = first_ + rows * a_->columns + 32 * chunk;
+    __builtin_prefetch(a_->codes + (a_->coding == BlockCoding::four_bits ? at / 2 : at));
+  }
+
+ protected:
+  FORGE_INLINE float absmax(int64_t chunk) const {
+    const int64_t block = (first_ + 32 * chunk) / a_->block;
+    if (a_->absmax) return a_->absmax[block];
+    return a_->absmax_book[a_->absmax_codes[block]] * a_->absmax_scale[block / 256] + a_->absmax_mean;
+  }
+
+  const DequantizeBlocks* a_;
+  int64_t first_;
+};
+
+template <>
+class Chunks<BlockCoding::four_bits> : public BookChunks {
+ public:
+  FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row) : BookChunks(blocks, row) { std::memcpy(&book_, blocks.book, sizeof book_); }
+  FORGE_INLINE void read(int64_t chunk, float (&values)[32]) const {
+    const uint8_t* codes = a_->codes + (first_ + 32 * chunk) / 2;
+    const float scale = absmax(chunk);
+    put(eight_bytes(codes) * scale, eight_bytes(codes + 8) * scale, values);
+  }
+
+ private:
+  FORGE_INLINE Sixteen eight_bytes(const uint8_t* p) const {
+    constexpr SixteenCodes kShift{4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0};
+    const SixteenBytes bytes{p[0], p[0], p[1], p[1], p[2], p[2], p[3], p[3], p[4], p[4], p[5], p[5], p[6], p[6], p[7], p[7]};
+    return __builtin_shuffle(book_, codes_at(reinterpret_cast<const uint8_t*>(&bytes)) >> kShift & 15);
+  }
+
+  Sixteen book_;
+};
+
+template <>
+class Chunks<BlockCoding::eight_bits> : public BookChunks {
+ public:
+  FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row) : BookChunks(blocks, row) {}
+  FORGE_INLINE void read(int64_t chunk, float (&values)[32]) const {
+    const uint8_t* codes = a_->codes + first_ + 32 * chunk;
+    const F scale = set(absmax(chunk));
+    for (int i = 0; i < 32; i += kLanes) store(values + i, look_up(a_->book, codes + i) * scale);
+  }
+};
+
+// visit(std::integral_constant of the coding)
+template <class Visit>
+FORGE_INLINE void by_coding(BlockCoding coding, Visit visit) {
+  switch (coding) {
+#define FORGE_CODING(name) \
+  case BlockCoding::name: return visit(std::integral_constant<BlockCoding, BlockCoding::name>())
+    FORGE_CODING(four_bits);
+    FORGE_CODING(eight_bits);
+    FORGE_CODING(q8_0);
+    FORGE_CODING(q4_0);
+    FORGE_CODING(q4_1);
+    FORGE_CODING(q5_0);
+    FORGE_CODING(q5_1);
+    FORGE_CODING(q4_k);
+    FORGE_CODING(q5_k);
+    FORGE_CODING(q6_k);
+#undef FORGE_CODING
+  }
+}
+
+}  // namespace forge::FORGE_ISA
