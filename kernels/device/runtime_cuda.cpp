@@ -19,11 +19,13 @@ void check(cudaError_t status, const char* what) {
 
 cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
 
+using Pool = decltype(at::cuda::graph_pool_handle());  // its name is in another namespace in LibTorch 2.7.1
+
 // What LibTorch allocates while it is captured (attention's results) lies in one pool of all graphs of a GPU: what one of them wrote
 // there is read by none but itself, and they are replayed one after the other.
 struct Graph {
   c10::DeviceIndex gpu = 0;
-  c10::MempoolId_t pool;
+  Pool pool;
   cudaGraphExec_t runnable = nullptr;
 };
 Graph* graph_of(GraphHandle graph) { return static_cast<Graph*>(graph); }
@@ -32,8 +34,8 @@ std::map<CudaStream, Graph*>& capturing() {
   return graphs;
 }
 
-c10::MempoolId_t pool_of(c10::DeviceIndex gpu) {
-  static std::map<c10::DeviceIndex, c10::MempoolId_t> pools;
+Pool pool_of(c10::DeviceIndex gpu) {
+  static std::map<c10::DeviceIndex, Pool> pools;
   const auto found = pools.find(gpu);
   return found != pools.end() ? found->second : pools[gpu] = at::cuda::graph_pool_handle();
 }
