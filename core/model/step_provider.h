@@ -13,9 +13,10 @@ struct HeadRows {
   at::Tensor rows;     // [targets, hidden]: the final norm of the supervised positions
   at::Tensor d_rows;   // like rows: where their gradient goes
   at::Tensor scratch;  // bytes: for a chunk of logits
-  // The head in the provider's list, if it runs one.
+  // The head in the provider's list, if it runs one, and what stands at the rows where its kernels read it. [targets]
   const Graph* list = nullptr;
   const Op* op = nullptr;
+  const int64_t* targets = nullptr;
 };
 
 // The ops of a provider's list that follow the last micro-batch of a step, and memory for them.

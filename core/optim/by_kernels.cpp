@@ -21,7 +21,7 @@ Args common(const UpdateStep& step, const UpdateStretch& s) {
     args.copy = s.copy.data_ptr();
   }
   args.verdict = step.device_verdict;
-  args.lr = step.learning_rate;
+  args.numbers = step.numbers;
   args.ranges = s.ranges;
   return args;
 }
@@ -30,7 +30,6 @@ void update(ComputeDevice& device, const AdamW& rule, const UpdateStep& step, co
   auto args = common<AdamWUpdate>(step, s);
   args.mean = numbers(s.state[0]), args.square = numbers(s.state[1]);
   args.beta1 = rule.beta1, args.beta2 = rule.beta2, args.eps = rule.eps;
-  args.step = step.number;
   device.run(args);
 }
 
@@ -41,7 +40,6 @@ void update(ComputeDevice& device, const AdamW8bit& rule, const UpdateStep& step
   args.mean_absmax = numbers(s.state[2]), args.square_absmax = numbers(s.state[3]);
   args.signed_map = step.signed_map, args.unsigned_map = step.unsigned_map;
   args.beta1 = rule.beta1, args.beta2 = rule.beta2, args.eps = rule.eps;
-  args.step = step.number;
   device.run(args);
 }
 

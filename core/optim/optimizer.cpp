@@ -74,6 +74,7 @@ void Optimizer::place_numbers() {
   constexpr size_t kMap = 256;
   Packed packed;
   packed.add(verdict_.numbers.data(), verdict_.numbers.size());
+  numbers_at_ = packed.add(&numbers_, 1);
   const int64_t maps[] = {packed.add(state_map(true), kMap), packed.add(state_map(false), kMap)};
   std::vector<std::array<int64_t, 3>> ranges;
   for (const Stretch& s : stretches_) {
@@ -92,15 +93,24 @@ void Optimizer::place_numbers() {
 
 int64_t Optimizer::norm_workspace() const { return device_.workspace(FlatNorm{.count = trainables_.elements()}); }
 
+// Where the device reads them.
+const Optimizer::StepNumbers* Optimizer::place(const StepNumbers& numbers) {
+  numbers_ = numbers;
+  if (!device_.separate()) return &numbers_;
+  device_.write(separate_.as() + numbers_at_, &numbers_, sizeof numbers_);
+  return reinterpret_cast<const StepNumbers*>(separate_.as() + numbers_at_);
+}
+
 const GradientVerdict& Optimizer::measure(double unscale, double max_norm, void* workspace) {
   trainables_.hand_on_gradients();
   const at::Tensor& grad = trainables_.grad();
-  device_.run(FlatNorm{.count = grad.numel(),
-                       .grad = grad.const_data_ptr<float>(),
-                       .unscale = static_cast<float>(unscale),
-                       .max_norm = static_cast<float>(max_norm),
-                       .verdict = verdict(),
-                       .workspace = workspace});
+  const FlatNorm args{.count = grad.numel(),
+                      .grad = grad.const_data_ptr<float>(),
+                      .unscale = &place({static_cast<float>(unscale), {}})->unscale,
+                      .max_norm = static_cast<float>(max_norm),
+                      .verdict = verdict(),
+                      .workspace = workspace};
+  norm_captures_.run(device_, args, [&] { device_.run(args); });
   if (device_.separate())
     device_.read(verdict_.numbers.data(), verdict(), static_cast<int64_t>(sizeof verdict_.numbers));
   return verdict_;
@@ -141,7 +151,8 @@ void Optimizer::hide_average() {
 
 void Optimizer::update(double learning_rate, int64_t updates) {
   c10::NoGradGuard no_grad;
-  UpdateStep step{learning_rate, updates, verdict_.numbers.data(), verdict(), signed_map_, unsigned_map_};
+  const StepNumbers* numbers = place({numbers_.unscale, numbers_of(rule_, learning_rate, updates)});
+  UpdateStep step{learning_rate, &numbers->update, updates, verdict_.numbers.data(), verdict(), signed_map_, unsigned_map_};
   if (std::holds_alternative<ScheduleFree>(rule_)) step.average_share = note_rate(learning_rate);
   for (Stretch& stretch : stretches_) {
     UpdateStretch& update = stretch.update;
@@ -149,8 +160,15 @@ void Optimizer::update(double learning_rate, int64_t updates) {
     update.weight = trainables_.master().narrow(0, stretch.begin, count);
     update.grad = trainables_.grad().narrow(0, stretch.begin, count);
     if (trainables_.copy().defined()) update.copy = trainables_.copy().narrow(0, stretch.begin, count);
-    update_by_kernels(device_, rule_, step, update);
   }
+  const auto queue = [&] {
+    for (Stretch& stretch : stretches_) update_by_kernels(device_, rule_, step, stretch.update);
+  };
+  const at::Tensor &weight = trainables_.master(), &copy = trainables_.copy();
+  if (has_kernels(rule_) && weight.scalar_type() == at::kFloat)
+    update_captures_.run(device_, {weight.data_ptr(), trainables_.grad().data_ptr(), copy.defined() ? copy.data_ptr() : nullptr}, queue);
+  else
+    queue();
   trainables_.note_change();
 }
 

@@ -8,6 +8,7 @@
 #include "core/config/job.h"
 #include "core/model/trainable.h"
 #include "core/optim/rules.h"
+#include "kernels/device/captures.h"
 
 namespace forge {
 
@@ -66,9 +67,20 @@ class Optimizer {
     UpdateStretch update;
   };
   std::vector<Stretch> stretches_;
+  // What the device reads of a step, but for the verdict, which it writes.
+  struct StepNumbers {
+    float unscale = 1;
+    UpdateNumbers update;
+  };
+  const StepNumbers* place(const StepNumbers& numbers);
+
   GradientVerdict verdict_;
+  StepNumbers numbers_;
+  Captures<FlatNorm> norm_captures_;
+  Captures<std::array<const void*, 3>> update_captures_;  // by the places of weights, gradients and copy
+  int64_t numbers_at_ = 0;  // in separate_
   const float *signed_map_ = nullptr, *unsigned_map_ = nullptr;
-  DeviceBlock separate_;  // the verdict, the maps of 8-bit state and the ranges, where the host's memory is not the device's
+  DeviceBlock separate_;  // the verdict, the step's numbers, the maps of 8-bit state and the ranges, where the host's memory is not the device's
 };
 
 // Shows the average while it lives.

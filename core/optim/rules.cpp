@@ -25,6 +25,26 @@ OptimizerRule rule_of(const OptimizerConfig& config) {
   return Sgd{config.momentum.value_or(0)};
 }
 
+namespace {
+
+UpdateNumbers numbers_of(const AdamW& rule, double rate, int64_t number) { return update_numbers(rate, rule.beta1, rule.beta2, number); }
+UpdateNumbers numbers_of(const AdamW8bit& rule, double rate, int64_t number) { return update_numbers(rate, rule.beta1, rule.beta2, number); }
+UpdateNumbers numbers_of(const Muon& rule, double rate, int64_t number) { return numbers_of(rule.other, rate, number); }
+template <class Rule>
+UpdateNumbers numbers_of(const Rule&, double rate, int64_t) {
+  return {.lr = static_cast<float>(rate)};
+}
+
+}  // namespace
+
+UpdateNumbers numbers_of(const OptimizerRule& rule, double learning_rate, int64_t number) {
+  return std::visit([&](const auto& r) { return numbers_of(r, learning_rate, number); }, rule);
+}
+
+bool has_kernels(const OptimizerRule& rule) {
+  return std::holds_alternative<AdamW>(rule) || std::holds_alternative<AdamW8bit>(rule) || std::holds_alternative<Lion>(rule);
+}
+
 bool by_parameter(const OptimizerRule& rule) { return std::holds_alternative<Adafactor>(rule); }
 
 }  // namespace forge

@@ -34,6 +34,9 @@ struct ScheduleFree {
 using OptimizerRule = std::variant<AdamW, AdamW8bit, Lion, Sgd, Adafactor, Muon, ScheduleFree>;
 
 OptimizerRule rule_of(const OptimizerConfig& config);
+// What the kernels of a rule read of an update; whether they are all that it needs.
+UpdateNumbers numbers_of(const OptimizerRule& rule, double learning_rate, int64_t number);
+bool has_kernels(const OptimizerRule& rule);
 // Whether every parameter is updated by itself, rather than neighbours together.
 bool by_parameter(const OptimizerRule& rule);
 
@@ -54,6 +57,7 @@ struct UpdateStretch {
 
 struct UpdateStep {
   double learning_rate = 0;
+  const UpdateNumbers* numbers = nullptr;  // of it, where the device reads them
   int64_t number = 1;              // of updates, from 1
   const float* verdict = nullptr;  // norm, scale, finite: where the host reads them
   const float* device_verdict = nullptr;

@@ -8,7 +8,7 @@
 namespace forge {
 namespace {
 
-LmHead head_args(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets) {
+LmHead head_args(const FusedHead& head, const HeadRows& rows) {
   return {.type = element_of(rows.rows.scalar_type()),
           .positions = rows.rows.size(0),
           .width = rows.rows.size(1),
@@ -17,20 +17,20 @@ LmHead head_args(const FusedHead& head, const HeadRows& rows, const at::Tensor& 
           .hidden_stride = rows.rows.stride(0),
           .weight = head.weight.data_ptr(),
           .weight_stride = head.weight.stride(0),
-          .targets = targets.const_data_ptr<int64_t>(),
+          .targets = rows.targets,
           .softcap = static_cast<float>(head.softcap),
           .workspace = rows.scratch.data_ptr()};
 }
 
 }  // namespace
 
-std::function<double()> fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets,
-                           const std::vector<float>& weights, const ObjectiveConfig& objective, double scale,
-                           const at::Tensor& weight_grad) {
+std::function<double()> fused_head_backward(const FusedHead& head, const HeadRows& rows, const std::vector<float>& weights,
+                                          const ObjectiveConfig& objective, double scale, const at::Tensor& weight_grad,
+                                          Captures<LmHead>& captures) {
   const int64_t positions = rows.rows.size(0);
   if (positions == 0) return [] { return 0.0; };
   ComputeDevice& device = device_of(rows.rows.device());
-  LmHead args = head_args(head, rows, targets);
+  LmHead args = head_args(head, rows);
   args.label_smoothing = static_cast<float>(objective.label_smoothing);
   args.z_loss = static_cast<float>(objective.z_loss);
   args.d_hidden = rows.d_rows.data_ptr();
@@ -45,7 +45,7 @@ std::function<double()> fused_head_backward(const FusedHead& head, const HeadRow
   device.write(loss_weight, numbers.data(), bytes);
   args.loss = loss;
   args.loss_weight = loss_weight;
-  device.run(args);
+  captures.run(device, args, [&] { device.run(args); });
   return [weights, losses = device.fetch(loss, bytes)] {
     std::vector<float> numbers(weights.size());
     losses->take(numbers.data());
@@ -55,9 +55,9 @@ std::function<double()> fused_head_backward(const FusedHead& head, const HeadRow
   };
 }
 
-at::Tensor fused_head_logp(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets) {
+at::Tensor fused_head_logp(const FusedHead& head, const HeadRows& rows) {
   if (rows.rows.size(0) == 0) return {};
-  LmHead args = head_args(head, rows, targets);
+  LmHead args = head_args(head, rows);
   at::Tensor logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat));
   args.logp = logp.data_ptr<float>();
   device_of(rows.rows.device()).run(args);

@@ -5,6 +5,7 @@
 
 #include "core/config/job.h"
 #include "core/model/step_provider.h"
+#include "kernels/device/captures.h"
 
 namespace forge {
 
@@ -14,11 +15,11 @@ struct FusedHead {
 };
 
 // Writes rows' gradient times `scale` into rows.d_rows and adds the weight's to `weight_grad` (fp32; or undefined). `weights`
-// [targets], `targets` int64 [targets]. → Σ w loss, which waits for the device when it is asked for.
-std::function<double()> fused_head_backward(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets, const std::vector<float>& weights,
-                           const ObjectiveConfig& objective, double scale, const at::Tensor& weight_grad);
+// [targets]. → Σ w loss, which waits for the device when it is asked for.
+std::function<double()> fused_head_backward(const FusedHead& head, const HeadRows& rows, const std::vector<float>& weights, const ObjectiveConfig& objective,
+                                          double scale, const at::Tensor& weight_grad, Captures<LmHead>& captures);
 
 // logp of the targets. fp32 [targets]; undefined where there are none
-at::Tensor fused_head_logp(const FusedHead& head, const HeadRows& rows, const at::Tensor& targets);
+at::Tensor fused_head_logp(const FusedHead& head, const HeadRows& rows);
 
 }  // namespace forge

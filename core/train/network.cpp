@@ -141,8 +141,8 @@ at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors
     return result.grads;
   };
   if (runs_fused(head)) {
-    loss->later = fused_head_backward(fused_head(), head, batch.loss_targets, batch.host_weights, job_.objective,
-                                     scale.loss_scale / scale.divisor, head_ ? head_->grad : at::Tensor());
+    loss->later = fused_head_backward(fused_head(), head, batch.host_weights, job_.objective, scale.loss_scale / scale.divisor,
+                                      head_ ? head_->grad : at::Tensor(), head_captures_);
     return head.d_rows;
   }
   return head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
@@ -154,7 +154,7 @@ at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors
 at::Tensor Network::token_logps(const BatchTensors& batch) {
   c10::NoGradGuard no_grad;
   const HeadRows head = provider_.forward(batch, false);
-  if (runs_fused(head)) return fused_head_logp(fused_head(), head, batch.loss_targets);
+  if (runs_fused(head)) return fused_head_logp(fused_head(), head);
   return head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
                                  {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
       .logp;

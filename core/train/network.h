@@ -84,6 +84,7 @@ class Network {
   const Job& job_;
   StepWatch watch_;
   DeviceBlock norm_workspace_;  // where the provider has none
+  Captures<LmHead> head_captures_;
   Trainable* head_ = nullptr;  // null: frozen; the embedding's when tied and trained
 };
 

@@ -27,6 +27,7 @@
 #include "core/train/reference.h"
 #include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
+#include "kernels/device/device_of.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
@@ -237,6 +238,7 @@ class Trainer {
                           error.what_without_backtrace());
       }
     }
+    for (const std::string& text : device_of(session_->device).take_sayings()) notice("warning", text);
     ++state_.step;
     state_.tokens += stats.tokens;
     state_.supervised_tokens += stats.supervised_tokens;

@@ -12,8 +12,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_args.h"
@@ -128,8 +130,16 @@ class ComputeDevice {
   virtual std::shared_ptr<Fetched> fetch(const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
 
   // ---- What `work` queues on the compute stream, once and for all; it may not wait, allocate, read or write.
+  // Another stream takes part once it waits for an event that was recorded in it, and the compute stream must wait for it at last. Throws
+  // where that is refused.
   virtual std::unique_ptr<Captured> capture(const std::function<void()>& work) = 0;
   virtual void replay(const Captured& captured) = 0;
+
+  // What whoever runs it should hear, once each.
+  void say_once(const std::string& text) {
+    if (said_.insert(text).second) sayings_.push_back(text);
+  }
+  std::vector<std::string> take_sayings() { return std::exchange(sayings_, {}); }
 
  private:
   template <class Args>
@@ -139,6 +149,8 @@ class ComputeDevice {
   [[noreturn]] static void missing();
 
   const DeviceOps& ops_;
+  std::set<std::string> said_;
+  std::vector<std::string> sayings_;
 };
 
 // ComputeDevice memory with an owner.

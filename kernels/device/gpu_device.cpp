@@ -110,7 +110,7 @@ class Staging {
   }
 
  private:
-  std::array<Slot, 8> slots_;
+  std::array<Slot, 16> slots_;
   size_t next_ = 0;
 };
 
@@ -190,7 +190,7 @@ class GpuDevice : public ComputeDevice {
     try {
       work();
     } catch (...) {
-      runtime::destroy(runtime::end_capture(native(Stream::compute)));
+      runtime::abandon_capture(native(Stream::compute));
       throw;
     }
     return std::make_unique<Graph>(runtime::end_capture(native(Stream::compute)));

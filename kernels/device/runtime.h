@@ -35,8 +35,10 @@ void wait_for(EventHandle event);
 void synchronize(CudaStream stream);
 
 using GraphHandle = void*;
+// Both throw where the capture is refused, and nothing is captured then.
 void begin_capture(CudaStream stream);
 GraphHandle end_capture(CudaStream stream);
+void abandon_capture(CudaStream stream);
 void replay(GraphHandle graph, CudaStream stream);
 void destroy(GraphHandle graph);
 

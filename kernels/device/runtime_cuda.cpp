@@ -1,5 +1,5 @@
 // CUDA's own runtime, with memory from LibTorch's allocator: what a run may take is counted and limited in one place.
-#include <ATen/cuda/MemPool.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -19,16 +19,25 @@ void check(cudaError_t status, const char* what) {
 
 cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
 
-// What LibTorch allocates while it is captured (attention's results) stays the graph's: its replays write there.
+using Pool = decltype(at::cuda::graph_pool_handle());  // its name is in another namespace in LibTorch 2.7.1
+
+// What LibTorch allocates while it is captured (attention's results) lies in one pool of all graphs of a GPU: what one of them wrote
+// there is read by none but itself, and they are replayed one after the other.
 struct Graph {
   c10::DeviceIndex gpu = 0;
-  c10::MempoolId_t pool;
+  Pool pool;
   cudaGraphExec_t runnable = nullptr;
 };
 Graph* graph_of(GraphHandle graph) { return static_cast<Graph*>(graph); }
 std::map<CudaStream, Graph*>& capturing() {
   static std::map<CudaStream, Graph*> graphs;
   return graphs;
+}
+
+Pool pool_of(c10::DeviceIndex gpu) {
+  static std::map<c10::DeviceIndex, Pool> pools;
+  const auto found = pools.find(gpu);
+  return found != pools.end() ? found->second : pools[gpu] = at::cuda::graph_pool_handle();
 }
 
 }  // namespace
@@ -86,10 +95,13 @@ void wait_for(EventHandle event) { check(cudaEventSynchronize(event_of(event)), 
 void synchronize(CudaStream stream) { check(cudaStreamSynchronize(stream), "wait"); }
 
 void begin_capture(CudaStream stream) {
-  auto* graph = new Graph{c10::cuda::current_device(), at::cuda::MemPool::graph_pool_handle(/*is_user_created=*/false)};
+  const c10::DeviceIndex gpu = c10::cuda::current_device();
+  auto* graph = new Graph{gpu, pool_of(gpu)};
   capturing()[stream] = graph;
   c10::cuda::CUDACachingAllocator::beginAllocateToPool(graph->gpu, graph->pool, [stream](cudaStream_t of) { return of == stream; });
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  const cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  if (status != cudaSuccess) abandon_capture(stream);
+  check(status, "capture");
 }
 GraphHandle end_capture(CudaStream stream) {
   Graph* graph = capturing()[stream];
@@ -98,9 +110,18 @@ GraphHandle end_capture(CudaStream stream) {
   c10::cuda::CUDACachingAllocator::endAllocateToPool(graph->gpu, graph->pool);
   if (status == cudaSuccess) status = cudaGraphInstantiate(&graph->runnable, captured, 0);
   if (captured) cudaGraphDestroy(captured);
-  if (status != cudaSuccess) destroy(graph);
+  if (status != cudaSuccess) destroy(graph), cudaGetLastError();  // no fault of the next launch
   check(status, "capture");
   return graph;
+}
+void abandon_capture(CudaStream stream) {
+  Graph* graph = capturing()[stream];
+  cudaGraph_t captured = nullptr;
+  cudaStreamEndCapture(stream, &captured);
+  if (captured) cudaGraphDestroy(captured);
+  cudaGetLastError();
+  c10::cuda::CUDACachingAllocator::endAllocateToPool(graph->gpu, graph->pool);
+  destroy(graph);
 }
 void replay(GraphHandle graph, CudaStream stream) { check(cudaGraphLaunch(graph_of(graph)->runnable, stream), "replay"); }
 void destroy(GraphHandle handle) {

@@ -18,7 +18,8 @@ void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
                      args.x_stride,
                      args.y_stride,
                      args.seed,
-                     args.stream,
+                     args.module,
+                     args.step,
                      static_cast<uint32_t>(args.probability * 0x1p32),
                      static_cast<float>(1 / (1 - args.probability)),
                      args.add};

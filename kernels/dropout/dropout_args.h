@@ -16,13 +16,10 @@ struct CounterDropout {
   bool add = false;        // y += what is kept of x, rounded once
   double probability = 0;  // below 1; the rest is scaled by 1 / (1 − probability), rounded to the type
   uint64_t seed = 0;
-  uint64_t stream = 0;                // dropout_stream(module, step)
+  uint64_t module = 0;                // stream_of(its name)
+  const int64_t* step = nullptr;      // [1], in the device's memory: a launch that was captured reads its own step's
   const int64_t* example = nullptr;   // [rows]
   const int32_t* position = nullptr;  // [rows]
 };
-
-inline uint64_t dropout_stream(uint64_t module, int64_t step) {
-  return module ^ (static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15ull);
-}
 
 }  // namespace forge

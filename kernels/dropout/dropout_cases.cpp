@@ -47,11 +47,11 @@ Case dropout_case(Store type, int64_t features, const Layout& layout, int64_t co
       (add ? "added " : "") + std::to_string(count) + "x" + std::to_string(features) + " " + layout.name + " " + name_of(type),
       {laid(input("x", type, normal({count, features}, 41)), layout),
        input("example", Store::i64, at::tensor(rows.example)),
-       input("position", Store::i32, at::tensor(rows.position).to(at::kLong)),
+       input("position", Store::i32, at::tensor(rows.position).to(at::kLong)), input("step", Store::i64, at::tensor({kStep})),
        laid(y, layout)},
       oracle, [=](Pointers& p) {
         CounterDropout a{element(type), count, features, p["x"], p["y"], p.stride("x"), p.stride("y")};
-        a.probability = kProbability, a.seed = kSeed, a.stream = dropout_stream(stream_of("q_proj"), kStep);
+        a.probability = kProbability, a.seed = kSeed, a.module = stream_of("q_proj"), a.step = p["step"];
         a.example = p["example"], a.position = p["position"], a.add = add;
         return a;
       });

@@ -2,7 +2,7 @@
 // Choosing experts: a warp takes a token, whose scores lie in shared memory. Rows are sorted by one block: it counts with all its
 // warps, and its first warp then gives places in the slots' order, 32 at a time. Sums over tokens are added warp by warp.
 #include "kernels/device/reduce.cuh"
-#include "kernels/experts/experts_args.h"
+#include "kernels/experts/router_rule.h"
 
 namespace forge {
 

@@ -52,6 +52,8 @@ struct LmHead {
   float* d_weight = nullptr;  // [vocab, width], added to; or null: the head is frozen
 
   void* workspace = nullptr;  // lm_head_cpu_workspace bytes
+
+  bool operator==(const LmHead&) const = default;
 };
 
 int64_t lm_head_cpu_workspace(const LmHead& args);

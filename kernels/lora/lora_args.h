@@ -33,7 +33,7 @@ constexpr int64_t kMaxLoraMembers = 3;
 struct LoraDropout {
   double probability = 0;
   uint64_t seed = 0, stream = 0;  // stream_of(name of the group)
-  int64_t step = 0;
+  const int64_t* step = nullptr;      // [1]
   const int64_t* example = nullptr;   // [tokens]
   const int32_t* position = nullptr;  // [tokens]
 };

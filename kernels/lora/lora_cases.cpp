@@ -74,7 +74,8 @@ std::vector<Operand> shared(Store type, const Setting& s, const Layout& layout) 
   std::vector<Operand> operands{laid(input("x", type, normal({s.tokens, s.width}, 1)), layout),
                                 input("a", type, normal({members * s.rank, s.width}, 2, 0.2)),
                                 input("example", Store::i64, examples(s.tokens)),
-                                input("position", Store::i32, positions(s.tokens))};
+                                input("position", Store::i32, positions(s.tokens)),
+                                input("step", Store::i64, at::tensor({kStep}))};
   for (size_t i = 0; i < s.outs.size(); ++i)
     operands.push_back(input(numbered("b", i), type, normal({s.outs[i], s.rank}, 3 + i, 0.3)));
   return operands;
@@ -89,7 +90,7 @@ LoraGroup group_of(Store type, const Setting& s, Pointers& p) {
               static_cast<float>(kScale)};
   g.x = p["x"], g.x_stride = p.stride("x"), g.a = p["a"], g.s = p["s"];
   if (s.narrow) g.s_type = g.type;
-  g.dropout = {s.dropout, kSeed, stream_of("group"), kStep, p["example"], p["position"]};
+  g.dropout = {s.dropout, kSeed, stream_of("group"), p["step"], p["example"], p["position"]};
   for (size_t i = 0; i < s.outs.size(); ++i) {
     std::string y = numbered("y", i);
     g.member[i] = {s.outs[i], p[numbered("b", i)], p[y], p.stride(y)};

@@ -21,7 +21,7 @@ void load_tile(const void* from, int64_t stride, int64_t row, int64_t column, in
 // 0 or 1 / (1 − p) for every element of a tile: the words of kernels/dropout.
 void load_mask(const LoraDropout& d, int64_t row, int64_t column, int64_t rows, int64_t columns,
                float* mask) {
-  uint64_t stream = d.stream ^ (static_cast<uint64_t>(d.step) * 0x9E3779B97F4A7C15ull);
+  uint64_t stream = d.stream ^ (static_cast<uint64_t>(*d.step) * 0x9E3779B97F4A7C15ull);
   uint64_t threshold = static_cast<uint64_t>(d.probability * 0x1p32);
   float keep = static_cast<float>(1 / (1 - d.probability));
   for (int64_t r = 0; r < rows; ++r) {

@@ -13,7 +13,7 @@ CounterDropout mask_of(const LoraGroup& g, const void* x, int64_t x_stride, void
   const LoraDropout& d = g.dropout;
   CounterDropout args{g.type, g.tokens, g.width, x, y, x_stride, y_stride};
   args.probability = d.probability;
-  args.seed = d.seed, args.stream = dropout_stream(d.stream, d.step);
+  args.seed = d.seed, args.module = d.stream, args.step = d.step;
   args.example = d.example, args.position = d.position;
   return args;
 }

@@ -1,7 +1,6 @@
 #include "kernels/optimizer/optimizer_cuda.h"
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 
 #include "kernels/device/dispatch.cuh"
@@ -11,19 +10,21 @@
 namespace forge {
 namespace {
 
+// What the numbers of the update make complete.
 template <class Args>
 UpdateRates rates_of(const Args& a) {
   auto narrow_to = [](double value) { return static_cast<float>(value); };
   UpdateRates r{};
-  r.lr = narrow_to(a.lr), r.decay = narrow_to(1 - a.lr * a.weight_decay);
+  r.decay = narrow_to(a.weight_decay);
   r.beta1 = narrow_to(a.beta1), r.one_beta1 = narrow_to(1 - a.beta1);
   r.beta2 = narrow_to(a.beta2), r.one_beta2 = narrow_to(1 - a.beta2);
-  if constexpr (!std::is_same_v<Args, LionUpdate>) {
-    r.rate = narrow_to(a.lr / (1 - std::pow(a.beta1, static_cast<double>(a.step))));
-    r.root = narrow_to(1 / std::sqrt(1 - std::pow(a.beta2, static_cast<double>(a.step))));
-    r.eps = narrow_to(a.eps);
-  }
+  if constexpr (!std::is_same_v<Args, LionUpdate>) r.eps = narrow_to(a.eps);
   return r;
+}
+
+template <class Args>
+const float* numbers_of(const Args& a) {
+  return reinterpret_cast<const float*>(a.numbers);
 }
 
 RangesOnDevice ranges_of(const UpdateRanges& ranges) {
@@ -72,16 +73,16 @@ void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
 
 void adamw_cuda(const AdamWUpdate& args, CudaStream stream) {
   if (args.count == 0) return;
-  UpdateArgs a{args.grad,    args.weight, args.mean,     args.square, ranges_of(args.ranges),
-               args.verdict, args.count,  rates_of(args)};
+  UpdateArgs a{args.grad,    args.weight,   args.mean,  args.square, ranges_of(args.ranges),
+               args.verdict, numbers_of(args), args.count, rates_of(args)};
   update<AdamWRule>("adamw", a, {args.grad, args.weight, args.mean, args.square, args.copy}, args.copy_type,
                     args.copy, stream);
 }
 
 void lion_cuda(const LionUpdate& args, CudaStream stream) {
   if (args.count == 0) return;
-  UpdateArgs a{args.grad,    args.weight, args.mean,     nullptr, ranges_of(args.ranges),
-               args.verdict, args.count,  rates_of(args)};
+  UpdateArgs a{args.grad,    args.weight,   args.mean,  nullptr, ranges_of(args.ranges),
+               args.verdict, numbers_of(args), args.count, rates_of(args)};
   update<LionRule>("lion", a, {args.grad, args.weight, args.mean, args.copy}, args.copy_type, args.copy,
                    stream);
 }
@@ -92,7 +93,7 @@ void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream) {
   dispatch_element(args.copy_type, [&](auto element) {
     using C = typename decltype(element)::type;
     Update8bitArgs<C> a{{args.grad, args.weight, nullptr, nullptr, ranges_of(args.ranges), args.verdict,
-                         args.count, rates_of(args)},
+                         numbers_of(args), args.count, rates_of(args)},
                         static_cast<C*>(args.copy),
                         args.mean,
                         args.square,

@@ -11,7 +11,8 @@ struct NormArgs {
   Global<uint32_t> finished;  // zero before; counts blocks
   Global<float> verdict;
   int64_t count;
-  float unscale, max_norm;
+  Global<const float> unscale;
+  float max_norm;
 };
 
 // Squares are added in fp64, in a fixed order. The block that finishes last adds the blocks' sums and gives
@@ -42,11 +43,11 @@ __global__ void __launch_bounds__(256) norm_kernel(NormArgs a) {
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) sum += a.partial[i];
   sum = reduce_block(sum, 0.0, Sum(), scratch);
   if (threadIdx.x != 0) return;
-  const float norm = static_cast<float>(sqrt(sum) * a.unscale);
+  const float norm = static_cast<float>(sqrt(sum) * a.unscale[0]);
   float clip = 1;
   if (a.max_norm > 0) clip = fminf(1.0f, a.max_norm / (norm + 1e-6f));
   a.verdict[0] = norm;
-  a.verdict[1] = a.unscale * clip;
+  a.verdict[1] = a.unscale[0] * clip;
   a.verdict[2] = is_finite(norm) ? 1.0f : 0.0f;
 }
 

@@ -27,9 +27,13 @@
 // with a signed map of 256 ascending values for m and an unsigned one for v. After the update each block is given its
 // new absmax and the nearest codes.
 //
+// What changes from step to step (unscale and UpdateNumbers) lies in the device's memory, so that calls that were
+// captured read their own step's.
+//
 // Settings are double, since 1 − β in fp32 would be off by a hundred units; state and arithmetic are fp32;
 // `copy`, if given, is the weight rounded to the type that the forward computes with. Bytes an element: norm
 // 4; AdamW 28 (read p, g, m, v; write p, m, v) + the copy; Lion 20; 8-bit 16.
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -40,15 +44,28 @@ namespace forge {
 struct FlatNorm {
   int64_t count = 0;
   const float* grad = nullptr;
-  float unscale = 1, max_norm = 0;
+  const float* unscale = nullptr;  // [1]
+  float max_norm = 0;
   float* verdict = nullptr;  // [3]: norm, scale, finite
   void* workspace = nullptr;
+
+  bool operator==(const FlatNorm&) const = default;
 };
+
+// Of one update; Lion reads lr alone.
+struct UpdateNumbers {
+  float lr = 0, rate = 0, root = 1;  // rate: lr / (1 − β₁ᵗ); root: 1 / √(1 − β₂ᵗ)
+};
+inline UpdateNumbers update_numbers(double lr, double beta1, double beta2, int64_t step) {
+  const auto t = static_cast<double>(step);
+  return {static_cast<float>(lr), static_cast<float>(lr / (1 - std::pow(beta1, t))),
+          static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t)))};
+}
 
 // Neighbouring weights with the same settings, such as norms without decay: `end` of one is the begin of the
 // next, the last ends at count.
 struct UpdateRanges {
-  const int64_t* end = nullptr;         // null: the whole buffer has the arguments' lr and weight_decay
+  const int64_t* end = nullptr;         // null: the whole buffer has the numbers' lr and the arguments' weight_decay
   const float* rate_factor = nullptr;   // multiplies lr
   const float* weight_decay = nullptr;  // in the place of the arguments'
 };
@@ -61,8 +78,8 @@ struct AdamWUpdate {
   Element copy_type = Element::bf16;
   void* copy = nullptr;            // or null
   const float* verdict = nullptr;  // of FlatNorm
-  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  int64_t step = 1;  // t, from 1
+  const UpdateNumbers* numbers = nullptr;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   UpdateRanges ranges;
 };
 
@@ -74,7 +91,8 @@ struct LionUpdate {
   Element copy_type = Element::bf16;
   void* copy = nullptr;
   const float* verdict = nullptr;
-  double lr = 0, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  const UpdateNumbers* numbers = nullptr;
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
   UpdateRanges ranges;
 };
 
@@ -90,8 +108,8 @@ struct AdamW8bitUpdate {
   Element copy_type = Element::bf16;
   void* copy = nullptr;
   const float* verdict = nullptr;
-  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  int64_t step = 1;
+  const UpdateNumbers* numbers = nullptr;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   UpdateRanges ranges;
 };
 

@@ -24,11 +24,11 @@ Case norm_case(const std::string& name, const at::Tensor& grad, double unscale, 
   };
   return make_case<FlatNorm>(
       "optimizer", "norm " + name,
-      {input("grad", Store::f32, grad),
+      {input("grad", Store::f32, grad), input("unscale", Store::f32, at::tensor({unscale}, at::kDouble)),
        output("verdict", Store::f32, {3, 1},
               {.roundings = 2, .sums = 2, .reason = "fp32 sums of 64 squares a lane, then double"})},
       oracle, [=](Pointers& p) {
-        return FlatNorm{grad.size(0), p["grad"], static_cast<float>(unscale), static_cast<float>(max_norm),
+        return FlatNorm{grad.size(0), p["grad"], p["unscale"], static_cast<float>(max_norm),
                         p["verdict"]};
       });
 }
@@ -67,6 +67,11 @@ Rates rates_of(const Setting& s, const Tensors& in) {
   return r;
 }
 
+at::Tensor numbers_of(const Setting& s) {
+  const UpdateNumbers now = update_numbers(kLr, kBeta1, kBeta2, s.step);
+  return at::tensor({now.lr, now.rate, now.root}, at::kFloat).to(at::kDouble);
+}
+
 UpdateRanges ranges_of(const Setting& s, Pointers& p) {
   if (!s.ranges) return {};
   return {p["range_end"], p["range_rate"], p["range_decay"]};
@@ -78,6 +83,7 @@ std::vector<Operand> weights_and_grad(const Setting& s) {
   std::vector<Operand> operands{in_out("weight", Store::f32, normal({s.count}, 1), few),
                                 input("grad", Store::f32, normal({s.count}, 2, s.grad_scale)),
                                 input("verdict", Store::f32, verdict(0.25, s.finite)),
+                                input("numbers", Store::f32, numbers_of(s)),
                                 in_out("copy", s.copy, at::zeros({s.count}, at::kDouble),
                                        {.roundings = 1.01, .sums = 4, .reason = "the weight, rounded"})};
   if (s.ranges) {
@@ -106,8 +112,8 @@ Case adamw_case(const Setting& s) {
   };
   return make_case<AdamWUpdate>("optimizer", "adamw " + s.name, operands, oracle, [=](Pointers& p) {
     return AdamWUpdate{s.count,         p["weight"], p["grad"],    p["mean"], p["square"],
-                       element(s.copy), p["copy"],   p["verdict"], kLr,       kBeta1,
-                       kBeta2,          s.eps,       kDecay,       s.step,    ranges_of(s, p)};
+                       element(s.copy), p["copy"],   p["verdict"], p["numbers"], kBeta1,
+                       kBeta2,          s.eps,       kDecay,       ranges_of(s, p)};
   });
 }
 
@@ -124,7 +130,7 @@ Case lion_case(const Setting& s) {
   };
   return make_case<LionUpdate>("optimizer", "lion " + s.name, operands, oracle, [=](Pointers& p) {
     return LionUpdate{s.count,      p["weight"], p["grad"], p["mean"], element(s.copy), p["copy"],
-                      p["verdict"], kLr,         kBeta1,    kBeta2,    kDecay,          ranges_of(s, p)};
+                      p["verdict"], p["numbers"], kBeta1, kBeta2, kDecay, ranges_of(s, p)};
   });
 }
 
@@ -197,12 +203,11 @@ Case adamw_8bit_case(const Setting& s) {
                            element(s.copy),
                            p["copy"],
                            p["verdict"],
-                           kLr,
+                           p["numbers"],
                            kBeta1,
                            kBeta2,
                            s.eps,
                            kDecay,
-                           s.step,
                            ranges_of(s, p)};
   });
 }

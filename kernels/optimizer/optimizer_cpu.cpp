@@ -27,21 +27,23 @@ struct Rates {
   F scale, decay, beta1, one_beta1, beta2, one_beta2, lr, root, eps;
 };
 
-// Of the range with this learning rate and decay. Lion has no corrections of its beginning.
+// Of the range with this factor of the learning rate and this decay. Lion has no corrections of its beginning.
 template <class Args>
-Rates rates_of(const Args& a, double lr, double weight_decay) {
+Rates rates_of(const Args& a, float factor, double weight_decay) {
+  const UpdateNumbers& now = *a.numbers;
+  const float lr = now.lr * factor;
   Rates r{set(a.verdict[1]),
-          narrow_to(1 - lr * weight_decay),
+          narrow_to(1 - static_cast<double>(lr) * weight_decay),
           narrow_to(a.beta1),
           narrow_to(1 - a.beta1),
           narrow_to(a.beta2),
           narrow_to(1 - a.beta2),
-          narrow_to(lr),
+          set(lr),
           set(1),
           set(0)};
-  if constexpr (requires { a.step; }) {
-    r.lr = narrow_to(lr / (1 - std::pow(a.beta1, static_cast<double>(a.step))));
-    r.root = narrow_to(1 / std::sqrt(1 - std::pow(a.beta2, static_cast<double>(a.step))));
+  if constexpr (requires { a.eps; }) {
+    r.lr = set(now.rate * factor);
+    r.root = set(now.root);
     r.eps = narrow_to(a.eps);
   }
   return r;
@@ -51,7 +53,7 @@ Rates rates_of(const Args& a, double lr, double weight_decay) {
 template <class Args>
 class RatesCursor {
  public:
-  explicit RatesCursor(const Args& a) : a_(a), rates_(rates_of(a, a.lr, a.weight_decay)) {}
+  explicit RatesCursor(const Args& a) : a_(a), rates_(rates_of(a, 1, a.weight_decay)) {}
 
   // visit(first, last, rates) for the stretches of [begin, end), which begins where the last call ended or
   // later.
@@ -68,7 +70,7 @@ class RatesCursor {
  private:
   void take(int64_t range) {
     end_ = a_.ranges.end[range];
-    rates_ = rates_of(a_, a_.lr * a_.ranges.rate_factor[range], a_.ranges.weight_decay[range]);
+    rates_ = rates_of(a_, a_.ranges.rate_factor[range], a_.ranges.weight_decay[range]);
   }
   const Args& a_;
   Rates rates_;
@@ -198,10 +200,10 @@ void gradient_norm_cpu(const FlatNorm& args, CpuLevel level) {
   });
   double total = 0;
   for (int64_t block = 0; block < blocks_of(args.count); ++block) total += partial[block];
-  double norm = std::sqrt(total) * args.unscale;
+  double norm = std::sqrt(total) * *args.unscale;
   bool clips = args.max_norm > 0 && norm + 1e-6 > args.max_norm;
   args.verdict[0] = static_cast<float>(norm);
-  args.verdict[1] = static_cast<float>(args.unscale * (clips ? args.max_norm / (norm + 1e-6) : 1.0));
+  args.verdict[1] = static_cast<float>(*args.unscale * (clips ? args.max_norm / (norm + 1e-6) : 1.0));
   args.verdict[2] = std::isfinite(total) ? 1.0f : 0.0f;
 }
 

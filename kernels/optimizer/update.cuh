@@ -10,9 +10,9 @@ struct RangesOnDevice {
   Global<const float> rate_factor, weight_decay;
 };
 
-// Made by the launcher in fp64: 1 − β in fp32 would be off by a hundred units.
+// Settings are narrowed by the launcher: 1 − β in fp32 would be off by a hundred units.
 struct UpdateRates {
-  float lr, rate, decay;  // lr / correction₁; 1 − lr λ
+  float lr, rate, decay;  // lr / correction₁; 1 − lr λ, from the launcher λ
   float beta1, one_beta1, beta2, one_beta2;
   float root, eps;  // 1 / √correction₂
 };
@@ -22,6 +22,7 @@ struct UpdateArgs {
   Global<float> weight, mean, square;
   RangesOnDevice ranges;
   Global<const float> verdict;  // norm, scale, finite
+  Global<const float> numbers;  // of the update: lr, rate, root
   int64_t count;
   UpdateRates rates;
 };
@@ -32,7 +33,11 @@ __device__ __forceinline__ bool is_finite(float x) { return x - x == 0; }
 class RatesCursor {
  public:
   __device__ __forceinline__ explicit RatesCursor(const UpdateArgs& a) : rates_(a.rates) {
-    if (a.ranges.end != nullptr) take(a, 0);
+    rates_.root = a.numbers[2];
+    if (a.ranges.end != nullptr)
+      take(a, 0);
+    else
+      set(a, 1, a.rates.decay);
   }
   __device__ __forceinline__ const UpdateRates& at(const UpdateArgs& a, int64_t i) {
     while (i >= end_) take(a, range_ + 1);
@@ -41,12 +46,14 @@ class RatesCursor {
 
  private:
   __device__ __forceinline__ void take(const UpdateArgs& a, int range) {
-    const float factor = a.ranges.rate_factor[range];
     range_ = range;
     end_ = a.ranges.end[range];
-    rates_.lr = a.rates.lr * factor;
-    rates_.rate = a.rates.rate * factor;
-    rates_.decay = 1 - rates_.lr * a.ranges.weight_decay[range];
+    set(a, a.ranges.rate_factor[range], a.ranges.weight_decay[range]);
+  }
+  __device__ __forceinline__ void set(const UpdateArgs& a, float factor, float weight_decay) {
+    rates_.lr = a.numbers[0] * factor;
+    rates_.rate = a.numbers[1] * factor;
+    rates_.decay = 1 - rates_.lr * weight_decay;
   }
   UpdateRates rates_;
   int range_ = 0;

@@ -34,6 +34,8 @@ struct DequantizeBlocks {
   float absmax_mean = 0;
   void* out = nullptr;     // [rows, columns]
   int64_t out_stride = 0;  // elements
+
+  bool operator==(const DequantizeBlocks&) const = default;
 };
 
 struct QuantizeBlocks {

@@ -158,10 +158,18 @@ void add_rows_cases(std::vector<Case>& cases) {
     cases.push_back(over(scale_case(type, 5, 48, kDense, false), "y", "x"));
     add_alone(cases, scale_case(type, 5, 48, kDense, true));
     cases.push_back(regroup_case(type, 4, 3, 1, 5, kRagged, false));
+    for (const bool flag : {false, true}) {
+      add_alone(cases, regroup_case(type, 3, 6, 2, 8, kDense, flag));
+      cases.push_back(regroup_case(type, 5, 4, 2, 3, kDense, flag));  // rows that are whole vectors, of heads that are none
+    }
+    cases.push_back(regroup_case(type, 0, 4, 2, 8, kDense, false));
+    cases.push_back(scale_case(type, 0, 5, kDense, false));
   }
   // More rows than a grid is high; more elements than the largest grid has threads.
   cases.push_back(copy_case(Store::f32, kPastGrid, 1, kDense, Indexed::from));
   cases.push_back(add_case(Store::f32, kPastGrid, 1, kDense));
+  cases.push_back(scale_case(Store::f32, kPastGrid, 1, kDense, false));
+  cases.push_back(regroup_case(Store::f32, kPastGrid, 1, 1, 1, kDense, false));
   cases.push_back(sum_case(Store::f32, 500, 70, kDense));
   cases.push_back(convert_case(Store::f32, Store::bf16, 4096 * 256 + 5, kDense));
 }

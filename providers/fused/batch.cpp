@@ -26,6 +26,7 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
       .ids = batch.token_ids.const_data_ptr<int64_t>(),
       .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
+      .loss_targets = batch.loss_targets.defined() ? batch.loss_targets.const_data_ptr<int64_t>() : nullptr,
       .cu_seqlens = batch.cu_seqlens.data(),
       .position_ids = batch.position_ids.defined() ? batch.position_ids.const_data_ptr<int64_t>() : nullptr,
       .cosine = rope_.cos.const_data_ptr<float>(),
@@ -35,7 +36,7 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .rotary_dim = 2 * rope_.cos.size(1),
       .dropout = batch.training,
       .seed = batch.rows.seed,
-      .step = batch.rows.step,
+      .step = &batch.rows.step,
       .example = batch.rows.example.data(),
       .position = batch.rows.position.data(),
       .expert_ends = &expert_ends_};
@@ -64,24 +65,28 @@ void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
 
 // Numbers that LibTorch has no tensors of, in one copy, and behind them those of its tensors.
 void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
-  const size_t examples = bytes_of(batch.rows.example), positions = bytes_of(batch.rows.position),
+  const size_t number = sizeof *step.step, examples = bytes_of(batch.rows.example), positions = bytes_of(batch.rows.position),
                lengths = bytes_of(batch.cu_seqlens);
-  std::vector<char> host(examples + positions + lengths);
-  std::memcpy(host.data(), batch.rows.example.data(), examples);
-  std::memcpy(host.data() + examples, batch.rows.position.data(), positions);
-  std::memcpy(host.data() + examples + positions, batch.cu_seqlens.data(), lengths);
+  std::vector<char> host;
+  const auto append = [&](const void* values, size_t bytes) {
+    host.insert(host.end(), static_cast<const char*>(values), static_cast<const char*>(values) + bytes);
+  };
+  append(step.step, number), append(batch.rows.example.data(), examples), append(batch.rows.position.data(), positions);
+  append(batch.cu_seqlens.data(), lengths);
   const auto written = static_cast<int64_t>(host.size());
   const int64_t targets = batch.loss_positions.size(0), angles = batch.tokens * step.rotary_dim / 2;
-  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + aligned(8 * targets) + 4 * aligned(4 * angles);
+  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * targets) + 4 * aligned(4 * angles);
   if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
   device_.write(rows_.as(), host.data(), written);
-  step.example = rows_.as<int64_t>();
-  step.position = reinterpret_cast<const int32_t*>(rows_.as() + examples);
-  step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + examples + positions);
+  step.step = rows_.as<int64_t>();
+  step.example = step.step + 1;
+  step.position = reinterpret_cast<const int32_t*>(rows_.as() + number + examples);
+  step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + number + examples + positions);
   char* next = rows_.as() + aligned(written);
   settle(step.ids, batch.tokens, next);
   settle(step.position_ids, batch.tokens, next);
   settle(step.loss_positions, targets, next);
+  settle(step.loss_targets, targets, next);
   for (const float** table : {&step.cosine, &step.sine, &step.window_cosine, &step.window_sine}) settle(*table, angles, next);
 }
 

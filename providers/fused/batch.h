@@ -29,6 +29,7 @@ struct StepBatch {
   int64_t sequences = 0, longest = 0;         // tokens of the longest sequence
   const int64_t* ids = nullptr;               // [tokens]
   const int64_t* loss_positions = nullptr;    // [targets]
+  const int64_t* loss_targets = nullptr;      // [targets]
   const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
   const int64_t* position_ids = nullptr;      // [tokens], of learned positions
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
@@ -36,7 +37,7 @@ struct StepBatch {
   int64_t rotary_dim = 0;
   bool dropout = false;  // and these keys
   uint64_t seed = 0;
-  int64_t step = 0;
+  const int64_t* step = nullptr;         // [1]
   const int64_t* example = nullptr;      // [tokens]
   const int32_t* position = nullptr;     // [tokens]
   const CachePlaces* cache = nullptr;    // decoding

@@ -41,17 +41,13 @@ class FusedProvider : public StepProvider {
     begin(m, batch);
     balance_.clear();
     const size_t head = head_of(m.graph);
-    queue(m, keep ? forward_graphs_ : evaluation_graphs_, options_.neftune_alpha <= 0 || !batch.training, [&] {
-      for (size_t i = 0; i < head; ++i) {
-        run(m, i);
-        const Op& op = m.graph.ops[i];
-        if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
-        if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(device_, m, op);
-      }
+    queue(m, keep ? forward_graphs_ : evaluation_graphs_, options_.neftune_alpha <= 0 || !batch.training, 0, head, [&](const Op& op) {
+      if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
+      if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(device_, m, op);
     });
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};
-    rows.list = &m.graph, rows.op = &op;
+    rows.list = &m.graph, rows.op = &op, rows.targets = batch_.loss_targets;
     if (keep) rows.d_rows = tensor(m, op.out[0]);
     if (void* scratch = m.workspace(head))
       rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, on_device(at::kByte));
@@ -71,9 +67,7 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(training_.graph);
     at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
-    queue(training_, backward_graphs_, true, [&] {
-      for (size_t i = head + 1; i < training_.graph.micro_batch_ops; ++i) run(training_, i);
-    });
+    queue(training_, backward_graphs_, true, head + 1, training_.graph.micro_batch_ops, [](const Op&) {});
     end_batch();
   }
 
@@ -90,9 +84,13 @@ class FusedProvider : public StepProvider {
  private:
   // Ops that read nothing on the host but what a graph's key holds are replayed where they come again. Not so experts: the host looks
   // at how many rows each has.
-  void queue(const StepMemory& m, StepGraphs& graphs, bool repeats, const std::function<void()>& ops) {
-    const bool captured = repeats && device_.separate() && !asks_host(m.graph) && !watch_ && !modules_.converts_any();
-    captured ? graphs.run(device_, m, modules_, batch_, ops) : ops();
+  void queue(const StepMemory& m, StepGraphs& graphs, bool repeats, size_t first, size_t end, const std::function<void(const Op&)>& after) {
+    const auto ops = [&] {
+      modules_.begin(m.graph, first, end);
+      for (size_t i = first; i < end; ++i) run(m, i), after(m.graph.ops[i]);
+    };
+    const bool captured = repeats && !asks_host(m.graph) && !watch_;
+    captured ? graphs.run(device_, {m.tokens, m.targets, m.arena, batch_, modules_.all()}, ops) : ops();
   }
   void run(const StepMemory& m, size_t i) {
     if (!watch_) return run_op(device_, m, i, modules_, batch_);
@@ -143,11 +141,10 @@ class FusedProvider : public StepProvider {
     training_.arena = evaluation_.arena = arena_->as();
     modules_.refresh();
     if (options_.shape.folded_adapters && placed_ != trainables_.changes()) {
-      place_adapters(device_, training_, modules_);
+      placing_graphs_.run(device_, {0, 0, m.arena, StepBatch{}, modules_.all()}, [&] { place_adapters(device_, training_, modules_); });
       placed_ = trainables_.changes();
     }
     batch_ = batch_memory_.load(batch);
-    modules_.begin(m.graph);
   }
 
   void end_batch() {
@@ -180,7 +177,7 @@ class FusedProvider : public StepProvider {
   StepBatch batch_;
   ExpertBalance balance_;  // of the last forward
   StepWatch watch_;
-  StepGraphs forward_graphs_, backward_graphs_, evaluation_graphs_;
+  StepGraphs forward_graphs_, backward_graphs_, evaluation_graphs_, placing_graphs_;
   int64_t placed_ = -1;  // changes of the weights that the folded adapters have seen
 };
 

@@ -107,8 +107,8 @@ StepSizes sizes_of(const ActivationShape& shape) {
 int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
-  // Of dropout, and where sequences begin; ids and angles once more, where graphs read them.
-  const int64_t keys = shape.cuda ? 32 * shape.micro_batch_tokens + 4 * angles + 8 * shape.supervised_tokens : 0;
+  // Of dropout, and where sequences begin; ids and angles and targets once more, where graphs read them.
+  const int64_t keys = shape.cuda ? 32 * shape.micro_batch_tokens + 4 * angles + 16 * shape.supervised_tokens : 0;
   const int64_t slopes = shape.cuda && shape.spec.router_loss > 0 ? 4 * shape.spec.num_experts : 0;
   return slopes + 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
@@ -387,6 +387,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
       shape.cuda ? "cuBLAS's workspace" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)
     add("attention", attention_bytes(shape), tokens + ": results of LibTorch's kernels, before they are copied to their places");
+  if (shape.cuda && shape.training && !asks_host(graph))
+    add("graphs", attention_bytes(shape), "the same once more: what captured graphs write lies in a pool of their own");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
   // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss; an evaluation's log-probabilities.
   if (shape.fused_head)

@@ -108,11 +108,11 @@ void each_weight(const Graph& graph, const Op& op, Visit visit) {
 
 }  // namespace
 
-void FusedModules::begin(const Graph& list) {
-  auto [found, is_new] = orders_.try_emplace(&list);
+void FusedModules::begin(const Graph& list, size_t first, size_t end) {
+  auto [found, is_new] = orders_.try_emplace({&list, first});
   if (is_new)
-    for (const Op& op : list.ops)
-      each_weight(list, op, [&](int32_t module) {
+    for (size_t i = first; i < end; ++i)
+      each_weight(list, list.ops[i], [&](int32_t module) {
         if (converts((*this)[module])) found->second.push_back(module);
       });
   converted_->begin(found->second);

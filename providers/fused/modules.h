@@ -23,6 +23,8 @@ struct FusedModule {
   uint64_t dropout_stream = 0;
   // Gradients of what is trained, fp32; null: frozen, or before the first zero_grad().
   float *d_weight = nullptr, *d_bias = nullptr, *d_a = nullptr, *d_b = nullptr, *d_magnitude = nullptr;
+
+  bool operator==(const FusedModule&) const = default;
 };
 
 class FusedModules {
@@ -34,8 +36,8 @@ class FusedModules {
 
   // Reads the tensors anew: gradients appear after the model, and weights may move.
   void refresh();
-  // From here on the ops of `list` ask for their weights, one after the other. The list must stay where it is.
-  void begin(const Graph& list);
+  // From here on ops [first, end) of `list` ask for their weights, one after the other. The list must stay where it is.
+  void begin(const Graph& list, size_t first, size_t end);
   const FusedModule& operator[](int32_t module) const { return modules_[static_cast<size_t>(module)]; }
   // A linear layer's weight in the compute type. [out, in] One that is held otherwise is valid until the next one is asked for.
   const void* in_compute_type(int32_t module);
@@ -43,7 +45,6 @@ class FusedModules {
   const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
   uint32_t* counters() const { return counters_.as<uint32_t>(); }  // AdapterSums::counters
   const std::vector<FusedModule>& all() const { return modules_; }
-  bool converts_any() const { return converted_->holds(); }
   bool converts(const FusedModule& module) const { return !module.weight || module.held != type_; }
 
  private:
@@ -55,7 +56,7 @@ class FusedModules {
   Element type_;
   DeviceBlock books_, counters_;
   std::vector<FusedModule> modules_;
-  std::map<const Graph*, std::vector<int32_t>> orders_;  // of weights that are converted
+  std::map<std::pair<const Graph*, size_t>, std::vector<int32_t>> orders_;  // of weights that are converted, by list and first op
   std::unique_ptr<WeightsAhead> converted_;
 };
 

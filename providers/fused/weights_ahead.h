@@ -24,12 +24,12 @@ class WeightsAhead {
   WeightsAhead(const WeightsAhead&) = delete;
   WeightsAhead& operator=(const WeightsAhead&) = delete;
 
-  // `order` must outlive its reading. A list that was not read to its end is left.
+  // `order` must outlive its reading. A list that was not read to its end is left. One that is read to its end leaves no work on the
+  // second stream that the compute stream does not wait for, so both can be captured together.
   void begin(const std::vector<int32_t>& order);
   const void* next(int32_t module);
   // A weight that no order foretells, such as that of an expert which rows reach; where nothing runs ahead.
   const void* at_once(const std::function<void(void* to, Stream stream)>& decode);
-  bool holds() const { return places_[0].as() != nullptr; }
 
  private:
   void decode_ahead(size_t number);

@@ -57,9 +57,17 @@ void* allocate(size_t bytes, const std::string& name, size_t misalign) {
 void release(void* pointer) {
   if (pointer == nullptr) return;
   std::lock_guard lock(mutex());
-  if (runtime_hooks().forget) runtime_hooks().forget(&owned(pointer).allocation);
-  std::free(owned(pointer).raw);
-  registry().erase(static_cast<unsigned char*>(pointer));
+  auto entry = registry().extract(static_cast<unsigned char*>(pointer));
+  if (entry.empty()) throw std::runtime_error("emulator: not the start of a device allocation");
+  Allocation& allocation = entry.mapped()->allocation;
+  std::free(entry.mapped()->raw);
+  if (!runtime_hooks().forget) return;
+  runtime_hooks().forget(&allocation);
+  // Work that was captured may still point to it, and finds nothing there.
+  allocation.name += ", which was released", allocation.bytes = 0;
+  allocation.written = {}, allocation.writes = allocation.reads = {}, allocation.global_writes = allocation.global_reads = {};
+  static auto* graveyard = new std::vector<std::unique_ptr<Owned>>;
+  graveyard->push_back(std::move(entry.mapped()));
 }
 
 void expose(void* begin, size_t bytes, const std::string& name, bool writable, size_t granule) {

@@ -198,13 +198,15 @@ TEST_CASE("embedding, head, sampling and update allocate nothing") {
 
   const int64_t count = kVocab * kWidth;
   float *mean = plan.take(count), *square = plan.take(count), *verdict = plan.take(3);
-  FlatNorm norm{count, d_table, 1, 1, verdict};
+  const float unscale = 1;
+  const UpdateNumbers numbers = update_numbers(1e-3, 0.9, 0.999, 1);
+  FlatNorm norm{count, d_table, &unscale, 1, verdict};
   norm.workspace = plan.take<char>(gradient_norm_cpu_workspace(norm));
   CHECK(allocations_of([&] { gradient_norm_cpu(norm); }) == 0);
   AdamWUpdate adamw{count,   table, d_table, mean, square, Element::bf16, plan.take<uint16_t>(count),
-                    verdict, 1e-3};
+                    verdict, &numbers};
   CHECK(allocations_of([&] { adamw_cpu(adamw); }) == 0);
-  LionUpdate lion{count, table, d_table, mean, Element::bf16, nullptr, verdict, 1e-3};
+  LionUpdate lion{count, table, d_table, mean, Element::bf16, nullptr, verdict, &numbers};
   CHECK(allocations_of([&] { lion_cpu(lion); }) == 0);
   AdamW8bitUpdate small{.count = count,
                         .weight = table,
@@ -216,6 +218,6 @@ TEST_CASE("embedding, head, sampling and update allocate nothing") {
                         .signed_map = state_map(true),
                         .unsigned_map = state_map(false),
                         .verdict = verdict,
-                        .lr = 1e-3};
+                        .numbers = &numbers};
   CHECK(allocations_of([&] { adamw_8bit_cpu(small); }) == 0);
 }

@@ -144,8 +144,9 @@ void updates(const Bench& bench) {
   double n = static_cast<double>(count);
   float* w = weight.data_ptr<float>();
   const float *g = grad.data_ptr<float>(), *v = verdict.data_ptr<float>();
+  const UpdateNumbers now = update_numbers(1e-4, 0.9, 0.999, 1);
   if (bench.wants("gradient norm")) {
-    FlatNorm a{count, g, 1, 1, verdict.data_ptr<float>()};
+    FlatNorm a{count, g, v, 1, verdict.data_ptr<float>()};
     at::Tensor workspace = bytes(gradient_norm_cpu_workspace(a));
     a.workspace = pointer(workspace);
     bench.add({"gradient norm 16.8 M",
@@ -156,7 +157,7 @@ void updates(const Bench& bench) {
   }
   if (bench.wants("adamw")) {
     AdamWUpdate a{count,         w, g,   mean.data_ptr<float>(), square.data_ptr<float>(), Element::bf16,
-                  pointer(copy), v, 1e-4};
+                  pointer(copy), v, &now};
     bench.add({"adamw + bf16 copy 16.8 M",
                {.bytes = 30 * n},
                at::kFloat,
@@ -168,7 +169,7 @@ void updates(const Bench& bench) {
                }});
   }
   if (bench.wants("lion")) {
-    LionUpdate a{count, w, g, mean.data_ptr<float>(), Element::bf16, pointer(copy), v, 1e-4};
+    LionUpdate a{count, w, g, mean.data_ptr<float>(), Element::bf16, pointer(copy), v, &now};
     bench.add({"lion + bf16 copy 16.8 M",
                {.bytes = 22 * n},
                at::kFloat,
@@ -194,7 +195,7 @@ void updates(const Bench& bench) {
                       Element::bf16,
                       pointer(copy),
                       v,
-                      1e-4};
+                      &now};
     bench.add(
         {"8-bit adamw + bf16 copy 16.8 M", {.bytes = 18 * n}, at::kFloat, [&] { adamw_8bit_cpu(a); }, {}});
   }

@@ -301,10 +301,9 @@ RowKeys row_keys(uint64_t seed, int64_t step, const int64_t* example, const int3
 }
 
 void drop(const CounterDropout& a) {
-  // The stream already holds the step.
-  const RowKeys rows = row_keys(a.seed, 0, a.example, a.position, a.rows);
+  const RowKeys rows = row_keys(a.seed, *a.step, a.example, a.position, a.rows);
   matrix(a.y, a.rows, a.features, a.y_stride, a.type)
-      .copy_(counter_dropout(matrix(a.x, a.rows, a.features, a.x_stride, a.type), a.probability, a.stream,
+      .copy_(counter_dropout(matrix(a.x, a.rows, a.features, a.x_stride, a.type), a.probability, a.module,
                              rows));
 }
 
@@ -342,7 +341,7 @@ LinearSpec member_of(const LoraGroup& g, int64_t i) {
 
 RowKeys row_keys(const LoraGroup& g) {
   const LoraDropout& d = g.dropout;
-  return row_keys(d.seed, d.step, d.example, d.position, g.tokens);
+  return row_keys(d.seed, d.step ? *d.step : 0, d.example, d.position, g.tokens);
 }
 
 void lora_forward(const LoraForward& a) {

@@ -42,6 +42,7 @@ TEST_CASE("8-bit AdamW follows bitsandbytes for fifty updates") {
   int64_t compared = 0;
   for (int64_t step = 1; step <= grads.size(0); ++step) {
     at::Tensor grad = grads[step - 1].contiguous();
+    const UpdateNumbers numbers = update_numbers(1e-2, 0.9, 0.999, step);
     adamw_8bit_cpu({.count = count,
                     .weight = weight.data_ptr<float>(),
                     .grad = grad.data_ptr<float>(),
@@ -52,9 +53,8 @@ TEST_CASE("8-bit AdamW follows bitsandbytes for fifty updates") {
                     .signed_map = state_map(true),
                     .unsigned_map = state_map(false),
                     .verdict = verdict.data_ptr<float>(),
-                    .lr = 1e-2,
-                    .weight_decay = 0.1,
-                    .step = step},
+                    .numbers = &numbers,
+                    .weight_decay = 0.1},
                    level);
     if (step != 1 && step != 10 && step != 50) continue;
     INFO("step " << step);

@@ -19,6 +19,7 @@ class ForgeFailed(RuntimeError):
 class Run:
     folder: Path
     steps: list[dict]  # the step events of metrics.jsonl
+    notices: list[str]
 
     @property
     def losses(self) -> list[float]:
@@ -46,7 +47,8 @@ def call(forge: str, *arguments: str) -> str:
 
 def read_run(folder: Path) -> Run:
     events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return Run(folder, [event for event in events if event["event"] == "step"])
+    return Run(folder, [event for event in events if event["event"] == "step"],
+               [event["text"] for event in events if event["event"] == "notice"])
 
 
 def run_job(forge: str, job: dict, folder: Path) -> Run:

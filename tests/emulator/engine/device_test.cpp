@@ -1,6 +1,7 @@
 // Faults of order, lifetime and capture, planted in code that drives a device: the emulated runtime must name each.
 #include <string>
 
+#include "kernels/device/captures.h"
 #include "kernels/device/gpu_device.h"
 #include "kernels/device/runtime.h"
 #include "tests/test.h"
@@ -166,4 +167,116 @@ TEST_CASE("what a capture may not hold") {
   refused([&] { device().synchronize(Stream::compute); }, "the host waits");
   refused([&] { device().read(host.data(), y.get(), kBytes); }, "the host waits");
   refused([&] { DeviceBlock block(device(), kBytes, "scratch"); }, "memory is allocated");
+}
+
+namespace {
+
+// A product whose weight another stream makes, captured: forked to and joined again, or not.
+struct Forked {
+  bool waits_for_fork = true, waits_for_weight = true;
+  Event fork = device().new_event(), ready = device().new_event();
+  Numbers packed{"packed weight"}, scratch{"scratch", false}, y{"y"};
+
+  void queue() const {
+    ComputeDevice& d = device();
+    d.record(fork, Stream::compute);
+    if (waits_for_fork) d.wait(Stream::weights, fork);
+    d.run(ConvertElements{Element::f32, Element::f32, kRows * kWidth, packed.get(), scratch.get()}, Stream::weights);
+    d.record(ready, Stream::weights);
+    if (waits_for_weight) d.wait(Stream::compute, ready);
+    d.run(add(scratch.get(), y.get()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("two streams in one capture, again and again") {
+  const Forked forked;
+  const auto captured = device().capture([&] { forked.queue(); });
+  for (int i = 0; i < 3; ++i) device().replay(*captured);
+  std::vector<float> host(kRows * kWidth);
+  device().read(host.data(), forked.y.get(), kBytes);
+  CHECK(host[7] == 4);
+}
+
+TEST_CASE("a capture that another stream is not joined to, or not part of") {
+  const Forked alone{.waits_for_weight = false}, apart{.waits_for_fork = false};
+  CHECK_THROWS_WITH(device().capture([&] { alone.queue(); }), Contains("ends before its first stream waits for stream 2"));
+  CHECK_THROWS_WITH(device().capture([&] { apart.queue(); }), Contains("convert on a stream that takes no part in what is captured"));
+  settle();
+}
+
+TEST_CASE("captured work that waits for what was recorded outside of it, and others for what was recorded inside") {
+  const Forked forked;
+  device().record(forked.ready, Stream::weights);
+  CHECK_THROWS_WITH(device().capture([&] { device().wait(Stream::compute, forked.ready); }), Contains("recorded outside of the capture"));
+  const auto captured = device().capture([&] { forked.queue(); });
+  CHECK_THROWS_WITH(device().wait(Stream::compute, forked.ready), Contains("an event of a capture that is over"));
+}
+
+// Its reader waits for the stream before the weight is made, so the capture ends joined and the replay is out of order.
+TEST_CASE("a replay that reads what no captured wait orders") {
+  const Forked f;
+  const auto captured = device().capture([&] {
+    ComputeDevice& d = device();
+    d.record(f.fork, Stream::compute);
+    d.wait(Stream::weights, f.fork);
+    d.run(ConvertElements{Element::f32, Element::f32, kRows * kWidth, f.packed.get(), f.scratch.get()}, Stream::weights);
+    d.record(f.ready, Stream::weights);
+    d.run(add(f.packed.get(), f.y.get()));
+    d.run(add(f.scratch.get(), f.y.get()));
+    d.wait(Stream::compute, f.ready);
+  });
+  CHECK_THROWS_WITH(device().replay(*captured), Contains("add_rows") && Contains("what convert writes"));
+}
+
+TEST_CASE("a replay beside another stream that writes what it reads") {
+  const Forked forked;
+  const auto captured = device().capture([&] { forked.queue(); });
+  settle();
+  device().clear(forked.packed.get(), kBytes, Stream::weights);
+  CHECK_THROWS_WITH(device().replay(*captured), Contains("convert") && Contains("what clear writes"));
+  settle();
+}
+
+TEST_CASE("a replay of work in memory that was released") {
+  Numbers y("y");
+  void* x = device().allocate(kBytes, "x");
+  device().clear(x, kBytes);
+  const auto captured = device().capture([&] { device().run(add(x, y.get())); });
+  device().release(x);
+  CHECK_THROWS_WITH(device().replay(*captured), Contains("add_rows") && Contains("of x, which was released"));
+}
+
+TEST_CASE("work whose capture is refused is queued each time, and that is said once") {
+  Numbers x("x"), y("y");
+  Captures<int> captures, others;
+  const auto run = [&](Captures<int>& c, int key) {
+    c.run(device(), key, [&] {
+      DeviceBlock scratch(device(), kBytes, "scratch");
+      device().run(add(x.get(), y.get()));
+    });
+  };
+  for (int i = 0; i < 3; ++i) run(captures, 1), run(captures, 2), run(others, 1);
+  std::vector<float> host(kRows * kWidth);
+  device().read(host.data(), y.get(), kBytes);
+  CHECK(host[0] == 10);
+  const std::vector<std::string> said = device().take_sayings();
+  REQUIRE(said.size() == 1);
+  CHECK_THAT(said[0], Contains("graphs are not used") && Contains("memory is allocated while work is captured"));
+  CHECK(device().take_sayings().empty());
+}
+
+TEST_CASE("captures are told apart by their keys, and the oldest is made anew") {
+  Numbers x("x"), y("y");
+  Captures<int> captures;
+  int queued = 0;
+  const auto run = [&](int key) { captures.run(device(), key, [&] { ++queued, device().run(add(x.get(), y.get())); }); };
+  for (int i = 0; i < 4; ++i) run(1), run(2);
+  CHECK(queued == 4);  // each queued once and captured once
+  for (int key = 3; key < 18; ++key) run(key);  // 17 in all: the first goes
+  queued = 0;
+  run(2), run(1);
+  CHECK(queued == 1);
+  settle();
 }

@@ -12,4 +12,7 @@ std::vector<std::string> works_from(size_t first);
 // A stream whose waits are dropped, by its number (1: compute, 2: weights, 3: copy), until it is 0 again: a fault that a test plants.
 size_t& deaf_stream();
 
+// Whether every capture is refused.
+bool& refuses_captures();
+
 }  // namespace forge::emulator

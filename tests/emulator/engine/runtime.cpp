@@ -23,7 +23,8 @@ namespace {
 using emulator::Allocation;
 using emulator::Fault;
 
-constexpr size_t kQueues = 8;  // the host and the streams
+constexpr size_t kStreamsAtMost = 3;
+constexpr size_t kQueues = 1 + 2 * kStreamsAtMost;  // the host, the streams, and their part in a graph that is replayed
 constexpr size_t kHost = 0;
 constexpr size_t kGranule = 2;  // bytes: the smallest element
 using Clock = std::array<uint32_t, kQueues>;
@@ -32,13 +33,29 @@ void join(Clock& into, const Clock& other) {
   for (size_t i = 0; i < kQueues; ++i) into[i] = std::max(into[i], other[i]);
 }
 
+struct EventState {
+  Clock at{};
+  size_t capture = 0;  // that it was last recorded in, by number; 0: none
+};
+
+// Work on its stream, or a step of order between streams, in which `run` is null.
+struct Node {
+  std::string what;
+  size_t queue = kHost;
+  std::function<void()> run;
+  EventState* recorded = nullptr;
+  EventState* awaited = nullptr;
+};
 struct Graph {
-  std::vector<std::pair<std::string, std::function<void()>>> nodes;
+  size_t number = 0;  // of captures, from 1
+  size_t origin = kHost;
+  std::vector<Node> nodes;
+  std::array<bool, kQueues> takes_part{};
+  std::array<Clock, kQueues> seen{};  // what each of its streams has waited for, by the number of nodes
 };
 
 struct Queue {
   Clock seen{};
-  std::unique_ptr<Graph> capturing;
 };
 
 // The last write of two bytes, and the last read by each queue.
@@ -49,7 +66,10 @@ struct Word {
 };
 
 struct State {
-  std::vector<Queue> queues = std::vector<Queue>(1);  // the host's first
+  std::vector<Queue> queues = std::vector<Queue>(kQueues);  // the host's first
+  size_t streams = 0;
+  std::unique_ptr<Graph> capturing;
+  size_t captures = 0;
   std::map<const Allocation*, std::vector<Word>> words;
   const Allocation* last = nullptr;  // and its words, which the next access most often wants
   std::vector<Word>* last_words = nullptr;
@@ -68,7 +88,7 @@ State& state() {
 CudaStream stream_of(size_t queue) { return reinterpret_cast<CudaStream>(queue); }
 size_t number_of(CudaStream stream) {
   const auto number = reinterpret_cast<size_t>(stream);
-  if (number == 0 || number >= state().queues.size()) throw Fault("on the default stream, or on one that nobody made");
+  if (number == 0 || number > state().streams) throw Fault("on the default stream, or on one that nobody made");
   return number;
 }
 Queue& queue_of(CudaStream stream) { return state().queues[number_of(stream)]; }
@@ -121,15 +141,25 @@ void throw_late() {
   if (!state().late.empty()) throw Fault(std::exchange(state().late, ""));
 }
 
+// The graph that this stream's work goes to; null: it runs.
+Graph* captured_by(CudaStream stream) {
+  const size_t number = number_of(stream);
+  Graph* graph = state().capturing.get();
+  return graph && graph->takes_part[number] ? graph : nullptr;
+}
+
 void queue_work(const char* what, CudaStream stream, std::function<void()> work) {
   throw_late();
-  Queue& queue = queue_of(stream);
-  if (queue.capturing) {
-    queue.capturing->nodes.emplace_back(what, std::move(work));
+  const size_t number = number_of(stream);
+  if (Graph* graph = captured_by(stream)) {
+    graph->nodes.push_back({what, number, std::move(work)});
+    ++graph->seen[number][number];
     return;
   }
-  join(queue.seen, state().queues[kHost].seen);  // what the host knew when it queued
-  run_as(number_of(stream), what, work);
+  // Replays would lack it.
+  if (state().capturing) throw Fault(std::string(what) + " on a stream that takes no part in what is captured");
+  join(state().queues[number].seen, state().queues[kHost].seen);  // what the host knew when it queued
+  run_as(number, what, work);
 }
 
 void forget(const Allocation* allocation) {
@@ -140,13 +170,9 @@ void forget(const Allocation* allocation) {
 
 void not_captured(const char* what) {
   throw_late();
-  for (const Queue& queue : state().queues)
-    if (queue.capturing) throw Fault(std::string(what) + " while work is captured");
+  if (state().capturing) throw Fault(std::string(what) + " while work is captured");
 }
 
-struct EventState {
-  Clock at{};
-};
 EventState* event_of(EventHandle event) { return static_cast<EventState*>(event); }
 
 Allocation* adopted(const void* pointer) { return emulator::adopt_tensor(pointer); }
@@ -164,9 +190,8 @@ CudaStream use(int gpu) {
 
 CudaStream new_stream(int) {
   State& s = state();
-  if (s.queues.size() == kQueues) throw Fault("more streams than the emulator has clocks for");
-  s.queues.emplace_back();
-  return stream_of(s.queues.size() - 1);
+  if (s.streams == kStreamsAtMost) throw Fault("more streams than the emulator has clocks for");
+  return stream_of(++s.streams);
 }
 
 void* allocate(int64_t bytes, const std::string& line, CudaStream) {
@@ -233,9 +258,26 @@ void clear(void* at, int64_t bytes, CudaStream stream) {
 }
 
 EventHandle new_event() { return new EventState; }
-void record(EventHandle event, CudaStream stream) { event_of(event)->at = queue_of(stream).seen; }
+void record(EventHandle event, CudaStream stream) {
+  EventState* to = event_of(event);
+  Graph* graph = captured_by(stream);
+  to->capture = graph ? graph->number : 0;
+  to->at = graph ? graph->seen[number_of(stream)] : queue_of(stream).seen;
+  if (graph) graph->nodes.push_back({"an event is recorded", number_of(stream), nullptr, to});
+}
 void wait(CudaStream stream, EventHandle event) {
-  if (number_of(stream) != emulator::deaf_stream()) join(queue_of(stream).seen, event_of(event)->at);
+  const size_t number = number_of(stream);
+  if (number == emulator::deaf_stream()) return;
+  const EventState* of = event_of(event);
+  Graph* graph = state().capturing.get();
+  if (of->capture && (!graph || of->capture != graph->number)) throw Fault("a wait for an event of a capture that is over");
+  if (!of->capture) {
+    if (captured_by(stream)) throw Fault("captured work waits for an event that was recorded outside of the capture");
+    return join(queue_of(stream).seen, of->at);
+  }
+  graph->takes_part[number] = true;
+  join(graph->seen[number], of->at);
+  graph->nodes.push_back({"a wait", number, nullptr, nullptr, event_of(event)});
 }
 namespace {
 // A wait for what the host does not know to be done.
@@ -257,11 +299,47 @@ void synchronize(CudaStream stream) {
   join(state().queues[kHost].seen, queue_of(stream).seen);
 }
 
-void begin_capture(CudaStream stream) { queue_of(stream).capturing = std::make_unique<Graph>(); }
-GraphHandle end_capture(CudaStream stream) { return queue_of(stream).capturing.release(); }
-void replay(GraphHandle graph, CudaStream stream) {
-  state().works.push_back("a graph is replayed");
-  for (const auto& [what, work] : static_cast<Graph*>(graph)->nodes) queue_work(what.c_str(), stream, work);
+void begin_capture(CudaStream stream) {
+  if (emulator::refuses_captures()) throw Fault("this device captures nothing");
+  state().capturing = std::make_unique<Graph>();
+  state().capturing->number = ++state().captures;
+  state().capturing->origin = number_of(stream);
+  state().capturing->takes_part[number_of(stream)] = true;
+}
+GraphHandle end_capture(CudaStream) {
+  const std::unique_ptr<Graph> graph = std::move(state().capturing);
+  for (size_t q = 0; q < kQueues; ++q)
+    if (graph->seen[q][q] > graph->seen[graph->origin][q])
+      throw Fault("the capture ends before its first stream waits for stream " + std::to_string(q));
+  return std::make_unique<Graph>(*graph).release();
+}
+void abandon_capture(CudaStream) { state().capturing = nullptr; }
+
+// The streams that it forks to are its own: what the device's streams of the same numbers do is not in order with them.
+void replay(GraphHandle handle, CudaStream stream) {
+  State& s = state();
+  if (s.capturing) throw Fault("a graph is replayed while work is captured");
+  s.works.push_back("a graph is replayed");
+  const Graph& graph = *static_cast<Graph*>(handle);
+  const size_t origin = number_of(stream);
+  join(s.queues[origin].seen, s.queues[kHost].seen);
+  const auto queue = [&](size_t number) { return number == graph.origin ? origin : kStreamsAtMost + number; };
+  for (size_t q = 0; q < kQueues; ++q)
+    if (graph.takes_part[q]) join(s.queues[queue(q)].seen, s.queues[origin].seen);
+  std::map<const EventState*, Clock> recorded;
+  for (const Node& node : graph.nodes) {
+    Clock& seen = s.queues[queue(node.queue)].seen;
+    if (node.recorded) recorded[node.recorded] = seen;
+    if (node.awaited) join(seen, recorded.at(node.awaited));
+    if (!node.run) continue;
+    try {
+      run_as(queue(node.queue), node.what, node.run);
+    } catch (...) {  // whoever waits for the stream is done with all of the graph
+      for (size_t q = 0; q < kQueues; ++q)
+        if (graph.takes_part[q]) join(s.queues[origin].seen, s.queues[queue(q)].seen);
+      throw;
+    }
+  }
 }
 void destroy(GraphHandle graph) { delete static_cast<Graph*>(graph); }
 
@@ -272,6 +350,10 @@ namespace forge::emulator {
 size_t& deaf_stream() {
   static size_t stream = 0;
   return stream;
+}
+bool& refuses_captures() {
+  static bool refuses = false;
+  return refuses;
 }
 size_t works() { return runtime::state().works.size(); }
 std::vector<std::string> works_from(size_t first) {

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Compiles the sources of the CUDA engine against LibTorch 2.7.1 and CUDA 12.6, for cards that CUDA 13 left (Pascal, Volta).
+
+  scripts/setup.sh --cuda12 && scripts/cuda12_check.py [BUILD] [--only TEXT]
+
+The sources and their options are those of BUILD's compile_commands.json; they are taken to the end of the compiler's front end. Nothing
+is linked: LibTorch 2.7.1 for Linux is 820 MB to fetch, and its headers are taken from the wheel for macOS. NCCL's and cuBLAS's headers
+are the build's. Kernels for those cards: scripts/kernel_table.py --nvrtc.
+"""
+import argparse, concurrent.futures, json, os, pathlib, re, shlex, subprocess, sys, tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CACHE = pathlib.Path(os.environ.get("FORGE_CACHE", pathlib.Path.home() / ".cache/forge")) / "cuda-12.6"
+PRECOMPILED = ["ATen/ATen.h", "c10/core/GradMode.h", "torch/csrc/autograd/autograd.h", "torch/csrc/autograd/variable.h",
+               "nlohmann/json.hpp"]
+
+
+def engine_commands(build):
+    """Of the engine's files that include LibTorch: (file, words of its command without what is made, and without -c and -o)."""
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        file = pathlib.Path(entry["file"])
+        part = file.relative_to(ROOT).parts[0] if file.is_relative_to(ROOT) else ""
+        words = shlex.split(entry["command"])
+        if part not in ("core", "engine", "kernels", "providers") or not any("/torch/include" in w for w in words):
+            continue
+        if file.stem.endswith(("_cases", "no_cuda")):
+            continue
+        commands.setdefault(file, words)
+    return commands
+
+
+def for_cuda_12(words):
+    result, skip = [], 0
+    for word in words:
+        if skip:
+            skip -= 1
+        elif word in ("-o", "-c", "-include"):
+            skip = 1
+        elif word == "-Winvalid-pch":
+            continue
+        else:
+            word = re.sub(r".*/torch/include", str(CACHE / "torch/include"), word)
+            if re.search(r"/cuda[^/]*/include$", word):  # NCCL's, cuBLAS's and what LibTorch includes of others stay the build's
+                result += [str(CACHE / "nvidia/cuda_runtime/include"), "-isystem"]
+            result.append(word)
+    return result
+
+
+def precompile(folder, words):
+    macros = folder / "c10/cuda/impl/cuda_cmake_macros.h"  # which LibTorch's build writes where it has CUDA
+    macros.parent.mkdir(parents=True)
+    macros.write_text("#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n")
+    header = folder / "torch_2_7_1.h"
+    header.write_text("".join(f"#include <{name}>\n" for name in PRECOMPILED))
+    subprocess.run([*words, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
+    return header
+
+
+def compile_one(file, words, header):
+    own = re.search(r"_cpu\.cpp$", file.name)  # plain loops, without the precompiled header
+    done = subprocess.run([*words, *([] if own else ["-include", header]), "-isystem", header.parent, "-fsyntax-only", file], capture_output=True, text=True)
+    return file, done.returncode, done.stderr
+
+
+def check_sources(build, only):
+    commands = {file: for_cuda_12(words) for file, words in engine_commands(build).items()}
+    runtime = commands.get(ROOT / "kernels/device/runtime_cuda.cpp")
+    if not runtime:
+        sys.exit(f"{build} has no CUDA engine: configure it with nvcc on PATH")
+    commands, faults = {f: w for f, w in commands.items() if only in str(f)}, []
+    with tempfile.TemporaryDirectory() as folder:
+        header = precompile(pathlib.Path(folder), runtime)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for file, code, text in pool.map(lambda item: compile_one(*item, header), commands.items()):
+                if code:
+                    faults.append(f"{file.relative_to(ROOT)}:\n{text}")
+    print(f"{len(commands) - len(faults)} of {len(commands)} sources of the engine compile against LibTorch 2.7.1 and CUDA 12.6")
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, nargs="?", default=ROOT / "build")
+    parser.add_argument("--only", default="", help="sources whose path has this text")
+    args = parser.parse_args()
+    if not (CACHE / "torch/include/ATen/ATen.h").exists():
+        sys.exit(f"{CACHE} holds no headers: scripts/setup.sh --cuda12")
+    faults = check_sources(args.build, args.only)
+    for fault in faults:
+        print(f"error: {fault}", file=sys.stderr)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
