@@ -120,7 +120,7 @@ TEST_CASE("the kernels update as the composed rules do") {
         stretch.ends = {slice.padded};
         stretch.rate_factors = {slice.parameter.role == Role::lora_b ? 4.0f : 1.0f};
         stretch.decays = {slice.parameter.weight_decay ? 0.05f : 0.0f};
-        update_composed(rule, {0.1, number, verdict}, stretch);
+        update_composed(rule, {.learning_rate = 0.1, .number = number, .verdict = verdict}, stretch);
       }
     }
     // A code or a sign on a boundary may go either way.
