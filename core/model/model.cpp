@@ -17,6 +17,7 @@
 #include "core/io/mapped_pages.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/tensor/dtype.h"
+#include "kernels/device/device_of.h"
 
 namespace forge {
 
@@ -128,6 +129,9 @@ bool held_as_stored(const TensorFile& file, int64_t index, c10::ScalarType type)
   return index >= 0 && file.bytes_are_values(static_cast<size_t>(index)) && file.tensors()[static_cast<size_t>(index)].dtype == dtype_of(type);
 }
 
+// Whether the device reads what lies in the file's memory: an emulated GPU, whose tensors are LibTorch's of a CPU, does not.
+bool reads_files(c10::Device device) { return device.is_cpu() && !device_of(device).separate(); }
+
 // Matrices that lie one behind the other in the file too. [rows, in], or undefined
 at::Tensor mapped_together(const TensorFile& file, const std::vector<std::string>& names, const std::vector<int64_t>& shape, c10::ScalarType type) {
   std::string_view all;
@@ -169,7 +173,7 @@ std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const Tenso
     const int64_t in = list.module(op).in;
     const c10::ScalarType wanted = frozen > 0 ? *storage.frozen : type;
     at::Tensor all;
-    if (device.is_cpu() && ranks == 0 && !storage.written) all = mapped_together(file, names, {rows, in}, wanted);
+    if (reads_files(device) && ranks == 0 && !storage.written) all = mapped_together(file, names, {rows, in}, wanted);
     const bool filled = all.defined();
     const auto options = at::TensorOptions().dtype(wanted).device(device);
     // Beside the adapters' blocks lie zeros.
@@ -201,7 +205,7 @@ constexpr size_t kPiece = size_t{8} << 20;
 // As the file has it, where that is how it is held: in the file's own memory, or without a copy in fp32 between.
 at::Tensor load_as_stored(std::string_view bytes, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                           const BaseStorage& storage, const at::Tensor* place) {
-  if (!place && device.is_cpu() && !storage.written)
+  if (!place && reads_files(device) && !storage.written)
     if (at::Tensor own = mapped(bytes, parameter.shape, type); own.defined()) return own;
   const bool direct = place && place->is_cpu() && place->is_contiguous();
   at::Tensor stored = direct ? *place : at::empty(parameter.shape, type);

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(256) adamw_8bit_kernel(Update8bitArgs<C> args)
     args.mean_absmax[block] = mean_largest;
     args.square_absmax[block] = square_largest;
   }
-  RatesCursor cursor(a);
+  RatesCursor<false> cursor(a);
 #pragma unroll
   for (int k = 0; k < kStatesPerLane; ++k) {
     const int64_t i = first + k * kWarp;

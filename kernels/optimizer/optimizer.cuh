@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(256) update_kernel(UpdateWithCopy<C> args) {
   const UpdateArgs& a = args.a;
   if (a.verdict[2] == 0) return;
   const float scale = a.verdict[1];
-  RatesCursor cursor(a);
+  RatesCursor<true> cursor(a);
   const int64_t step = int64_t(gridDim.x) * blockDim.x * N;
   for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N; i < a.count; i += step) {
     const Vector<float, N> g = load_vector<N>(a.grad + i);

@@ -29,10 +29,12 @@ struct UpdateArgs {
 
 __device__ __forceinline__ bool is_finite(float x) { return x - x == 0; }
 
-// The rates of an element; walks the ranges as the index grows.
+// The rates of an element; walks the ranges as the index grows. Without `Kept` the step's numbers are read again where a range begins,
+// which spares the registers that a kernel of 8-bit states does not have.
+template <bool Kept>
 class RatesCursor {
  public:
-  __device__ __forceinline__ explicit RatesCursor(const UpdateArgs& a) : rates_(a.rates) {
+  __device__ __forceinline__ explicit RatesCursor(const UpdateArgs& a) : lr_(a.numbers[0]), rate_(a.numbers[1]), rates_(a.rates) {
     rates_.root = a.numbers[2];
     if (a.ranges.end != nullptr)
       take(a, 0);
@@ -51,10 +53,11 @@ class RatesCursor {
     set(a, a.ranges.rate_factor[range], a.ranges.weight_decay[range]);
   }
   __device__ __forceinline__ void set(const UpdateArgs& a, float factor, float weight_decay) {
-    rates_.lr = a.numbers[0] * factor;
-    rates_.rate = a.numbers[1] * factor;
+    rates_.lr = (Kept ? lr_ : a.numbers[0]) * factor;
+    rates_.rate = (Kept ? rate_ : a.numbers[1]) * factor;
     rates_.decay = 1 - rates_.lr * weight_decay;
   }
+  float lr_, rate_;
   UpdateRates rates_;
   int range_ = 0;
   int64_t end_ = 0x7FFFFFFFFFFFFFFF;
