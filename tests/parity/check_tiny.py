@@ -3,7 +3,8 @@
 
     python3 tests/parity/check_tiny.py build/bin/forge [--only NAME] [--provider reference] [--keep FOLDER]
 
-Prints one line per check and "N passed, N failed"; exits 1 if any failed. Tolerances: README.md.
+Prints every failure, a line per case with how near it came to a limit (--each: a line per check), and "N passed, N failed"; exits 1
+if any failed. Tolerances: README.md.
 """
 import argparse
 import json
@@ -31,15 +32,17 @@ CUTS = {
 
 
 class Checks:
-    def __init__(self):
-        self.passed = self.failed = 0
+    def __init__(self, each: bool):
+        self.each, self.passed, self.failed, self.nearest = each, 0, 0, 0.0
 
     def limit(self, what: str, value: float, limit: float, note: str = "") -> None:
+        self.nearest = max(self.nearest, value / limit)
         self.say(what, value <= limit, f"{value:.1e} (limit {limit:.0e}) {note}")
 
     def say(self, what: str, ok: bool, detail: str) -> None:
         self.passed, self.failed = self.passed + ok, self.failed + (not ok)
-        print(f"{'ok  ' if ok else 'FAIL'} {what}: {detail}", flush=True)
+        if self.each or not ok:
+            print(f"{'ok  ' if ok else 'FAIL'} {what}: {detail}", flush=True)
 
 
 def pick(tensors: dict, group: str) -> dict:
@@ -204,10 +207,13 @@ def check_cuts(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
 
 def guarded(checks: Checks, name: str, check, *arguments) -> None:
     """A case that cannot run counts as one failure and does not hide the others."""
+    passed, failed, checks.nearest = checks.passed, checks.failed, 0.0
     try:
         check(checks, *arguments)
     except (forge_run.ForgeFailed, OSError, KeyError, ValueError) as fault:
         checks.say(name, False, f"{type(fault).__name__}: {fault}")
+    if checks.failed == failed:
+        print(f"ok   {name}: {checks.passed - passed} checks, at most {checks.nearest:.0%} of a limit", flush=True)
 
 
 def main() -> int:
@@ -215,11 +221,12 @@ def main() -> int:
     parser.add_argument("forge")
     parser.add_argument("--only", help="one case or variant")
     parser.add_argument("--provider", default="auto", help="who computes the layers")
+    parser.add_argument("--each", action="store_true", help="print every check")
     parser.add_argument("--keep", type=Path, help="leave models and runs here (must be empty)")
     args = parser.parse_args()
     cases.PROVIDER = args.provider
     summary = json.loads((GOLDENS / "tiny.json").read_text())
-    checks = Checks()
+    checks = Checks(args.each)
     wanted = lambda name: args.only in (None, name)  # noqa: E731
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep or Path(temporary)
@@ -230,7 +237,7 @@ def main() -> int:
         for case in filter(lambda case: wanted(case.name), cases.CASES):
             guarded(checks, case.name, check_case, args.forge, case, summary["runs"][case.name], root)
             if case.cuts or case.recomputed:
-                guarded(checks, case.name, check_cuts, args.forge, case, summary["runs"][case.name], root)
+                guarded(checks, f"{case.name}, cut", check_cuts, args.forge, case, summary["runs"][case.name], root)
         if wanted("fresh"):
             guarded(checks, "fresh", check_fresh_adapter, args.forge, summary["runs"]["lora"], root)
     print(f"{checks.passed} passed, {checks.failed} failed")

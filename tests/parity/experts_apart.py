@@ -49,6 +49,7 @@ class SparseMlp(nn.Module):
     def __init__(self, block, projections, normalise: bool, bare_router: bool):
         super().__init__()
         self.projections, self.top_k, self.normalise = projections, block.gate.top_k, normalise
+        self.bare_router = bare_router
         self.gate = block.gate if bare_router else linear(block.gate.weight)
         self.experts = nn.ModuleList()
         for gate_up, down in zip(block.experts.gate_up_proj, block.experts.down_proj):
@@ -61,13 +62,13 @@ class SparseMlp(nn.Module):
     def forward(self, x):
         shape = x.shape
         x = x.reshape(-1, shape[-1])
-        if isinstance(self.gate, nn.Linear):
+        if self.bare_router:
+            self.logits, weights, chosen = self.gate(x)
+        else:
             self.logits = self.gate(x)
             weights, chosen = torch.topk(self.logits.float().softmax(-1), self.top_k)
             if self.normalise:
                 weights = weights / weights.sum(-1, keepdim=True)
-        else:
-            self.logits, weights, chosen = self.gate(x)
         y = torch.zeros_like(x)
         for number, expert in enumerate(self.experts):
             rows, slot = torch.where(chosen == number)
@@ -100,40 +101,6 @@ def apart(model) -> None:
     balanced = model_type not in BARE_ROUTERS and model.config.output_router_logits
     model.config.router_weight = model.config.router_aux_loss_coef if balanced else 0
     model.config.output_router_logits = False
-
-
-def scores_of(router, logits) -> tuple[torch.Tensor, tuple[torch.Tensor, int]]:
-    """What a router ranks experts by, those of groups that are out at -inf; and the scores of groups and how many are chosen."""
-    correction = getattr(router, "e_score_correction_bias", None)
-    scores = logits.softmax(-1) if correction is None else logits.sigmoid() + correction
-    groups = getattr(router, "num_group", None) or 1
-    if groups == 1:
-        return scores, (scores.new_zeros(len(scores), 1), 1)
-    apart_ = scores.unflatten(1, (groups, -1))
-    best = apart_.topk(1 if correction is None else 2, -1)[0].sum(-1)
-    out = torch.ones_like(best, dtype=torch.bool).scatter(1, best.topk(router.topk_group, -1)[1], False)
-    return apart_.masked_fill(out.unsqueeze(-1), -torch.inf).flatten(1), (best, router.topk_group)
-
-
-def check_margins(model, batch) -> None:
-    """No token stands on the edge between two experts, where rounding alone would decide which it gets."""
-    margins = []
-
-    def look(router, _, out):
-        scores, groups = scores_of(router, out[0].float())
-        for ranked, chosen in ((scores, router.top_k), groups):
-            if chosen < ranked.shape[1]:
-                ranked = ranked.sort(-1, descending=True)[0]
-                margins.append((ranked[:, chosen - 1] - ranked[:, chosen]).min().item())
-
-    blocks = [layer.mlp for layer in model.model.layers if hasattr(layer.mlp, "experts")]
-    hooks = [(block.router if hasattr(block, "router") else block.gate).register_forward_hook(look) for block in blocks]
-    with torch.no_grad():
-        for row in batch:
-            model(input_ids=torch.tensor([row["input_ids"]]), use_cache=False)
-    for hook in hooks:
-        hook.remove()
-    assert min(margins) > 1e-5, f"experts whose scores differ by {min(margins):.1e}: draw other weights"
 
 
 def balance_loss(model, out, attention_mask) -> torch.Tensor | float:
