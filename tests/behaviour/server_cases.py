@@ -164,7 +164,7 @@ def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
 
 def what_is_drawn_ahead_comes_while_the_trainer_works(lab: Lab):
     """The judge of a rollout answers only once the server was asked for the next one, whose prompts nobody has waited for."""
-    with Server(MODEL) as server:
+    with Server(MODEL, most_adapters=3) as server:
         folder = lab.folder / "asked-of-the-server"
         folder.mkdir()
         server.on_asked = lambda count: (folder / str(count)).touch()

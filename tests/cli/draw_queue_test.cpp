@@ -62,15 +62,17 @@ TEST_CASE("what a draw throws is thrown to who takes it, and the next one is dra
 }
 
 TEST_CASE("nobody waits for a draw that is stopped, and a queue that goes stops its draws") {
-  std::atomic<bool> ended = false;
+  std::atomic<bool> begun = false, ended = false;
   {
     DrawQueue queue;
     queue.add(event_of(0), [&](const auto& stopped) {
+      begun = true;
       while (!stopped()) std::this_thread::sleep_for(1ms);
       ended = true;
       return Json::object();
     });
     queue.add(event_of(1), [](const auto&) -> Json { throw Error(ErrorKind::internal, "begun after the end"); });
+    while (!begun) std::this_thread::sleep_for(1ms);
     CHECK_THROWS_AS(queue.take(event_of(0), [] { return true; }), ScoringStopped);
   }
   CHECK(ended);
