@@ -34,20 +34,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, const std::vector<Parameter>& parameters,
-                Precision precision, Precision storage, c10::Device device, const std::optional<ModuleTraining>& folded = {},
-                bool written = false, bool stored_blocks = false) {
+// `storage` but for the job's quantization, which is added.
+Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, Precision precision, c10::Device device,
+                BaseStorage storage) {
   const bool drawn = config.init == ModelInit::random;
   auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
   if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
-  return load_model(spec, *file, scalar_type(precision), device,
-                    {.quantization = config.quantization,
-                     .double_quantization = config.double_quantization,
-                     .frozen = storage == precision ? std::nullopt : std::optional(scalar_type(storage)),
-                     .parameters = parameters,
-                     .folded = folded,
-                     .written = written,
-                     .stored_blocks = stored_blocks});
+  storage.quantization = config.quantization;
+  storage.double_quantization = config.double_quantization;
+  return load_model(spec, *file, scalar_type(precision), device, storage);
 }
 
 // Whether the reference differs from the model at the start of training.
@@ -92,10 +87,11 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   const std::vector<Parameter> parameters =
       run_parameters(plan.model, s.job.adapter, s.job.model.quantization);
   if (s.job.adapter.type == AdapterType::lora) s.sites = adapter_sites(plan.model, s.job.adapter);
-  std::optional<ModuleTraining> folded;
-  if (plan.folded_adapters) folded = module_training(plan.model, s.job.adapter, s.sites);
-  s.model = load_base(s.job.model, s.job.seed, plan.model, parameters, *s.job.train.precision, plan.storage, s.device, folded,
-                       s.job.adapter.type == AdapterType::lora && changes_base(s.job.adapter));
+  const Precision precision = *s.job.train.precision;
+  BaseStorage storage{.parameters = parameters, .written = s.job.adapter.type == AdapterType::lora && changes_base(s.job.adapter)};
+  if (plan.storage != precision) storage.frozen = scalar_type(plan.storage);
+  if (plan.folded_adapters) storage.folded = module_training(plan.model, s.job.adapter, s.sites);
+  s.model = load_base(s.job.model, s.job.seed, plan.model, precision, s.device, std::move(storage));
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
   if (reads_base(s.job)) s.base = s.model;
@@ -148,7 +144,8 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   std::vector<Parameter> parameters = run_parameters(spec, adapter, model.quantization);
   if (adapter_folder.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
-  loaded.model = load_base(model, 0, spec, parameters, precision, precision, device, {}, /*written=*/false, decodes && model.quantization == Quantization::none);
+  loaded.model = load_base(model, 0, spec, precision, device,
+                           {.parameters = parameters, .stored_blocks = decodes && model.quantization == Quantization::none});
   const at::Tensor head = loaded.model.head;
   loaded.trainables = std::make_unique<TrainableSet>(trained_layout(parameters), loaded.model.type, device, true);
   if (adapter_folder.empty()) return loaded;

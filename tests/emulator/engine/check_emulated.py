@@ -6,6 +6,7 @@
 Relative errors of losses, gradient norms and of what training changed; limits: TOLERANCES. Standard library only.
 """
 import argparse
+import fcntl
 import json
 import os
 import signal
@@ -188,6 +189,13 @@ def overflows(forge, engine, root):
             f"{count} skipped, then loss {losses:.1e} (limit {limits[0]:.0e}), change {change:.1e} (limit {limits[2]:.0e})")
 
 
+def wait_for_lock(folder):
+    """Until an engine whose program was killed has gone too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.close(descriptor)
+
+
 def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16"):
     """The bytes of a run that was killed twice and continued are those of one that was not."""
     settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
@@ -205,6 +213,7 @@ def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16"):
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
         ends.append(process.wait())
+        wait_for_lock(folder)
     if ends != [-signal.SIGKILL] * 2 or final(folder):
         return False, f"it was not killed in time: exits {ends}"
     got = train(forge, json.loads(job_file.read_text()), root, engine)
