@@ -1,6 +1,7 @@
 #include "cli/draw_host.h"
 
 #include <filesystem>
+#include <set>
 
 #include "core/base/hash.h"
 #include "core/reward/score.h"
@@ -21,23 +22,35 @@ DrawHost::DrawHost(const Plan& plan)
       server_({.url = plan.job.rollout.server.url.value_or(""),
                .headers = plan.job.rollout.server.headers,
                .timeout = plan.job.rollout.server.timeout,
-               .concurrency = plan.job.rollout.server.concurrency}) {}
+               .concurrency = plan.job.rollout.server.concurrency,
+               .most_adapters = plan.job.rollout.server.max_staleness + 2}) {}
 
 Json DrawHost::answer(const Json& event, const AnswerPort& engine) {
-  const std::string adapter = event.at("adapter");
-  const std::string folder = event.at("folder");
+  const bool ahead = event.at("event") == "draw_ahead";
+  if (!ahead)
+    if (std::optional<Json> answer = queue_.take(event, engine.stopped)) return *answer;
+  const std::string adapter = event.at("adapter"), folder = event.at("folder");
   const auto& elsewhere = plan_.job.rollout.server.adapter_folder;
-  server_.use(served_name(plan_.job.name, folder, adapter), elsewhere ? *elsewhere + "/" + adapter : folder, engine.stopped);
+  std::set<std::string> waiting;
+  for (const Json& name : event.at("waiting")) waiting.insert(served_name(plan_.job.name, folder, name));
+  server_.hold(served_name(plan_.job.name, folder, adapter), elsewhere ? *elsewhere + "/" + adapter : folder, waiting, engine.stopped);
+  if (!ahead) return drawn(event, engine.stopped);
+  queue_.add(event, [this, event](const std::function<bool()>& stopped) { return drawn(event, stopped); });
+  return Json::object();
+}
+
+Json DrawHost::drawn(const Json& event, const std::function<bool()>& stopped) const {
   std::vector<AskedCompletion> asked;
   for (const Json& item : event.at("items"))
     asked.push_back({item.at("ids").get<std::vector<int32_t>>(), item.at("max_tokens"), item.at("seed")});
-  const DrawSettings settings{.temperature = event.at("temperature"),
+  const DrawSettings settings{.adapter = served_name(plan_.job.name, event.at("folder"), event.at("adapter")),
+                              .temperature = event.at("temperature"),
                               .stop_ids = event.at("stop_ids").get<std::vector<int32_t>>(),
                               .vocab_size = plan_.model.vocab_size};
-  const std::vector<DrawnCompletion> drawn = server_.draw(asked, settings, engine.stopped);
-  if (engine.stopped()) throw ScoringStopped{};
   Json items = Json::array();
-  for (const DrawnCompletion& one : drawn) items.push_back({{"ids", one.ids}, {"logps", one.logps}, {"stopped", one.stopped}});
+  for (const DrawnCompletion& one : server_.draw(asked, settings, stopped))
+    items.push_back({{"ids", one.ids}, {"logps", one.logps}, {"stopped", one.stopped}});
+  if (stopped()) throw ScoringStopped{};
   return {{"items", std::move(items)}};
 }
 

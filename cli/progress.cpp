@@ -51,6 +51,7 @@ std::string rollout_text(const Json& event) {
           short_number(number(event.value("completion_tokens", Json::object()), "mean")) + " tokens";
   if (event.contains("sampler_gap") && event["sampler_gap"].is_number())
     text += "  gap " + fmt::format("{:.1g}", number(event, "sampler_gap"));
+  if (number(event, "staleness") > 0) text += "  " + format_count(count("staleness")) + " stale";
   return text + "  drawn in " + format_seconds(number(event, "sample_seconds")) + ", scored in " +
          format_seconds(number(event, "score_seconds"));
 }

@@ -158,7 +158,7 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
       return engine.answer([&rewards, event](const AnswerPort& engine_side) { return rewards->answer(event, engine_side); });
     if (rewards && name == "call")
       return engine.answer([&rewards, event](const AnswerPort& engine_side) { return rewards->answer_calls(event, engine_side); });
-    if (name == "draw")
+    if (name == "draw" || name == "draw_ahead")
       return engine.answer([&draws, event](const AnswerPort& engine_side) { return draws.answer(event, engine_side); });
     if (rewards && name == "judged") return engine.hear(event);
     progress.show(event);

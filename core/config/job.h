@@ -337,6 +337,7 @@ struct ServerConfig {
   int64_t concurrency = 32;  // requests at once
   std::optional<std::string> adapter_folder;  // where the server sees the run's rollouts/adapters; not set: at the same place
   double max_gap = 0.1;  // mean difference of log-probabilities a token, against the trainer's
+  int64_t max_staleness = 0;  // rollouts by which the weights that draw are older than those that are trained
 };
 
 // A process that answers a completion's calls, after which the model goes on; docs/tools.md.
@@ -361,6 +362,7 @@ struct RolloutConfig {
   std::vector<std::string> stop;
   Auto<int64_t> slots;  // completions generated at once
   int64_t lookup_tokens = 0;  // most tokens of a completion that are guessed at once; 0: none
+  std::optional<double> correction;  // largest importance weight of a token; not set: correction_limit (policy_rules.h)
   DynamicSamplingConfig dynamic_sampling;
   ServerConfig server;
   ToolsConfig tools;

@@ -120,8 +120,9 @@ class PolicyRules {
   void server() {
     const ServerConfig& server = job_.rollout.server;
     if (job_.rollout.provider != RolloutProvider::http) {
-      for (const char* key : {"url", "headers", "timeout", "concurrency", "adapter_folder", "max_gap"})
+      for (const char* key : {"url", "headers", "timeout", "concurrency", "adapter_folder", "max_gap", "max_staleness"})
         no_effect(std::string("rollout.server.") + key, "rollout.provider is here", "write provider: http");
+      no_effect("rollout.correction", "rollout.provider is here, and the weights that are trained are those that draw");
       return;
     }
     if (!server.url)
@@ -131,6 +132,12 @@ class PolicyRules {
     if (server.adapter_folder && !starts_with(*server.adapter_folder, "/"))
       fault("rollout.server.adapter_folder", "\"" + *server.adapter_folder + "\" is not an absolute path",
             "write the path of the run's rollouts/adapters on the server's machine");
+    if (server.max_staleness > 0 && job_.rollout.dynamic_sampling.reward)
+      fault("rollout.server.max_staleness",
+            "rollouts are drawn ahead of their scores, and rollout.dynamic_sampling draws on by scores", "remove one of the two");
+    if (server.max_staleness > 0 && !job_.rollout.tools.command.empty())
+      fault("rollout.server.max_staleness", "rollouts are drawn ahead in one turn, and the calls of rollout.tools are answered between turns",
+            "remove one of the two");
     no_effect("rollout.slots", "the server decides how many completions it generates at once", "set rollout.server.concurrency");
     no_effect("rollout.lookup_tokens", "the server generates", "start it with speculation of its own");
     const AdapterConfig& adapter = job_.adapter;
@@ -201,6 +208,12 @@ class PolicyRules {
 };
 
 }  // namespace
+
+std::optional<double> correction_limit(const RolloutConfig& rollout) {
+  constexpr double kStaleLimit = 2;  // as verl has it
+  if (rollout.correction || rollout.server.max_staleness == 0) return rollout.correction;
+  return kStaleLimit;
+}
 
 void check_policy(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {
   PolicyRules(job, parsed, file, faults).check();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -64,8 +65,7 @@ std::string wrong_end(const Json& choice, const AskedCompletion& asked, const Dr
 
 }  // namespace
 
-std::string completion_fault(const std::string& body, const AskedCompletion& asked, const DrawSettings& settings, const std::string& model,
-                             DrawnCompletion& drawn) {
+std::string completion_fault(const std::string& body, const AskedCompletion& asked, const DrawSettings& settings, DrawnCompletion& drawn) {
   Json answer;
   try {
     answer = parse_json(body, "answer", ErrorKind::environment, {.wide_integers = true});
@@ -76,8 +76,8 @@ std::string completion_fault(const std::string& body, const AskedCompletion& ask
   if (!is_list(answer, "choices") || answer["choices"].size() != 1 || !answer["choices"][0].is_object())
     return "answered " + (is_list(answer, "choices") ? format_count(static_cast<int64_t>(answer["choices"].size())) + " choices" : shown_body(body)) +
            ", expected one choice";
-  if (answer.contains("model") && answer["model"].is_string() && answer["model"] != model)
-    return "answered by " + answer["model"].get<std::string>() + ", asked was " + model;
+  if (answer.contains("model") && answer["model"].is_string() && answer["model"] != settings.adapter)
+    return "answered by " + answer["model"].get<std::string>() + ", asked was " + settings.adapter;
   const Json& choice = answer["choices"][0];
   if (std::string fault = other_prompt(choice, asked.prompt); !fault.empty()) return fault;
   const std::vector<int64_t> ids = ids_of(choice);
@@ -116,13 +116,20 @@ HttpAnswer CompletionServer::post(const std::string& path, const std::string& bo
 
 CompletionServer::~CompletionServer() {
   constexpr double kPatience = 2;
-  if (adapter_.empty()) return;
-  HttpRequest last = request("/unload_lora_adapter", dump_json({{"lora_name", adapter_}}));
-  last.connect_seconds = last.idle_seconds = last.total_seconds = std::min(settings_.timeout, kPatience);
-  try {
-    http_request(last);
-  } catch (const Error&) {  // the component is there, or no adapter would be
+  std::vector<HttpRequest> last;
+  for (const std::string& name : held_) {
+    last.push_back(request("/unload_lora_adapter", dump_json({{"lora_name", name}})));
+    last.back().connect_seconds = last.back().idle_seconds = last.back().total_seconds = std::min(settings_.timeout, kPatience);
   }
+  // Once each and all at the same time: nobody waits for a server that is gone.
+  std::vector<std::jthread> threads;
+  for (const HttpRequest& one : last)
+    threads.emplace_back([&one] {
+      try {
+        http_request(one);
+      } catch (const Error&) {  // the component is there, or no adapter would be
+      }
+    });
 }
 
 static std::string failure_of(const HttpAnswer& answer) {
@@ -130,18 +137,24 @@ static std::string failure_of(const HttpAnswer& answer) {
   return answer.status / 100 == 2 ? "" : "status " + std::to_string(answer.status) + ", " + shown_body(answer.body);
 }
 
-void CompletionServer::use(const std::string& name, const std::string& folder, const std::function<bool()>& stopped) {
-  if (name == adapter_) return;
+void CompletionServer::hold(const std::string& name, const std::string& folder, const std::set<std::string>& needed,
+                            const std::function<bool()>& stopped) {
+  if (held_.contains(name)) return;
   const HttpAnswer answer = post("/load_lora_adapter", dump_json({{"lora_name", name}, {"lora_path", folder}}), stopped);
   if (stopped && stopped()) return;
   // The name holds the adapter's hash: one that is there is this one, loaded before the run was killed.
   const bool there = answer.status == 400 && answer.body.find("already been loaded") != std::string::npos;
   if (const std::string failure = failure_of(answer); !failure.empty() && !there)
     throw Error(ErrorKind::environment, settings_.url + "/load_lora_adapter: " + failure + " (adapter " + folder + ")")
-        .hint("the server must allow adapters to be loaded and see that folder: docs/rollout-server.md");
+        .hint("the server must allow adapters to be loaded, have places for " + std::to_string(settings_.most_adapters) +
+              " of them (--max-loras) and see that folder: docs/rollout-server.md");
   // One that is not dropped costs the server a place, which it will say when it has none.
-  if (!adapter_.empty()) post("/unload_lora_adapter", dump_json({{"lora_name", adapter_}}), stopped);
-  adapter_ = name;
+  std::erase_if(held_, [&](const std::string& other) {
+    if (needed.contains(other)) return false;
+    post("/unload_lora_adapter", dump_json({{"lora_name", other}}), stopped);
+    return true;
+  });
+  held_.insert(name);
 }
 
 std::vector<DrawnCompletion> CompletionServer::draw(const std::vector<AskedCompletion>& asked, const DrawSettings& settings,
@@ -149,7 +162,7 @@ std::vector<DrawnCompletion> CompletionServer::draw(const std::vector<AskedCompl
   std::vector<HttpRequest> requests;
   for (const AskedCompletion& one : asked)
     // Everything that a server might take from the model's own settings is said.
-    requests.push_back(request("/completions", dump_json({{"model", adapter_},
+    requests.push_back(request("/completions", dump_json({{"model", settings.adapter},
                                                           {"prompt", one.prompt},
                                                           {"max_tokens", one.max_tokens},
                                                           {"n", 1},
@@ -170,7 +183,7 @@ std::vector<DrawnCompletion> CompletionServer::draw(const std::vector<AskedCompl
   if (stopped && stopped()) return drawn;
   for (size_t i = 0; i < asked.size(); ++i) {
     std::string fault = failure_of(answers[i]);
-    if (fault.empty()) fault = completion_fault(answers[i].body, asked[i], settings, adapter_, drawn[i]);
+    if (fault.empty()) fault = completion_fault(answers[i].body, asked[i], settings, drawn[i]);
     if (!fault.empty())
       throw Error(ErrorKind::environment, settings_.url + "/completions: completion " + std::to_string(i + 1) + " of " + std::to_string(asked.size()) +
                                               ": " + fault)

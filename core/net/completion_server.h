@@ -3,14 +3,16 @@
 // runs, as vLLM has them. docs/rollout-server.md says what a server must be.
 //
 //   CompletionServer server({.url = "http://localhost:8000/v1"});
-//   server.use("job-step-000012-1a2b3c4d", "/runs/job/rollouts/adapters/step-000012-1a2b3c4d", stopped);
-//   std::vector<DrawnCompletion> drawn = server.draw(asked, {.temperature = 1, .stop_ids = {2}, .vocab_size = 384}, stopped);
+//   server.hold("job-step-000012-1a2b3c4d", "/runs/job/rollouts/adapters/step-000012-1a2b3c4d", {}, stopped);
+//   const DrawSettings settings{.adapter = "job-step-000012-1a2b3c4d", .temperature = 1, .stop_ids = {2}, .vocab_size = 384};
+//   std::vector<DrawnCompletion> drawn = server.draw(asked, settings, stopped);
 //
 // Nothing that an answer says is taken on trust that can be seen to be wrong: every fault is an error that names it. What cannot be
 // seen here (log-probabilities of other weights) the trainer compares with its own.
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct CompletionServerSettings {
   std::map<std::string, std::string> headers;
   double timeout = 600;  // seconds a request
   int64_t concurrency = 32;
+  int64_t most_adapters = 2;  // that are held at once: for a message
 };
 
 struct AskedCompletion {
@@ -32,6 +35,7 @@ struct AskedCompletion {
 };
 
 struct DrawSettings {
+  std::string adapter;     // that is held
   double temperature = 1;  // 0: the likeliest token
   std::vector<int32_t> stop_ids;
   int64_t vocab_size = 0;
@@ -46,14 +50,15 @@ struct DrawnCompletion {
 class CompletionServer {
  public:
   explicit CompletionServer(CompletionServerSettings settings) : settings_(std::move(settings)) {}
-  // Has the server drop the adapter, if it answers within two seconds.
+  // Has the server drop its adapters, as far as it answers within two seconds.
   ~CompletionServer();
   CompletionServer(const CompletionServer&) = delete;
 
-  // Loads an adapter under a name that was never used for another one, and drops the one before. Throws Error(environment).
-  void use(const std::string& name, const std::string& folder, const std::function<bool()>& stopped);
+  // Loads an adapter under a name that was never used for another one, and then drops those before it that are not `needed`. Throws
+  // Error(environment).
+  void hold(const std::string& name, const std::string& folder, const std::set<std::string>& needed, const std::function<bool()>& stopped);
   // In the order of `asked`, one request each; may be cut short once `stopped` says so. Throws Error(environment) with the first
-  // fault of an answer.
+  // fault of an answer. Several threads may draw while one holds and drops other adapters.
   std::vector<DrawnCompletion> draw(const std::vector<AskedCompletion>& asked, const DrawSettings& settings,
                                     const std::function<bool()>& stopped) const;
 
@@ -62,11 +67,10 @@ class CompletionServer {
   HttpAnswer post(const std::string& path, const std::string& body, const std::function<bool()>& stopped) const;
 
   CompletionServerSettings settings_;
-  std::string adapter_;  // its name; empty: none yet
+  std::set<std::string> held_;  // names
 };
 
-// What is wrong with a server's answer to one request, or nothing. `model`: the name that was asked for.
-std::string completion_fault(const std::string& body, const AskedCompletion& asked, const DrawSettings& settings,
-                             const std::string& model, DrawnCompletion& drawn);
+// What is wrong with a server's answer to one request, or nothing.
+std::string completion_fault(const std::string& body, const AskedCompletion& asked, const DrawSettings& settings, DrawnCompletion& drawn);
 
 }  // namespace forge

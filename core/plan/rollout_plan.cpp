@@ -5,6 +5,7 @@
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/config/policy_rules.h"
 #include "core/plan/inventory.h"
 #include "core/plan/resolve.h"
 
@@ -28,6 +29,13 @@ DecodingShape decoding_shape(const Plan& plan, int64_t slots, bool evaluation) {
     shape.group = 1;
   }
   return shape;
+}
+
+// Which adapter a rollout is drawn with.
+std::string moment_of(const ServerConfig& server) {
+  if (server.max_staleness == 0) return "that moment";
+  const std::string before = format_count(server.max_staleness) + (server.max_staleness == 1 ? " rollout" : " rollouts");
+  return before + " before, while those between are trained: of drawing and training the longer is waited for, not both";
 }
 
 bool served(const Plan& plan) { return plan.job.rollout.provider == RolloutProvider::http; }
@@ -121,7 +129,7 @@ std::string rollout_text(const Plan& plan) {
                      " completions of at most " + format_count(rollout.max_new_tokens) + " tokens, temperature " +
                      format_number(rollout.temperature);
   if (served(plan))
-    text += "; drawn by " + *rollout.server.url + " with the adapter of that moment, " + format_count(rollout.server.concurrency) +
+    text += "; drawn by " + *rollout.server.url + " with the adapter of " + moment_of(rollout.server) + ", " + format_count(rollout.server.concurrency) +
             " requests at once, and compared with the trainer's log-probabilities before anything is trained; what had not arrived when a "
             "run is killed is drawn anew, and comes the same only where the server draws the same";
   else
@@ -146,8 +154,11 @@ std::string updates_text(const Plan& plan) {
   const int64_t steps = o.updates_per_rollout * o.epochs_per_rollout;
   const char* divisors[] = {"trained tokens", "completions, each a mean of its own", "completions times rollout.max_new_tokens"};
   std::string text = std::string("divided by the step's ") + divisors[static_cast<size_t>(o.mean)] + "; ";
+  if (plan.job.rollout.server.max_staleness > 0)
+    text += "tokens that older weights drew weigh up to " + format_number(*correction_limit(plan.job.rollout)) + "; ";
   if (steps == 1 && o.ratio != PolicyRatio::group)
-    return text + "1 step a rollout: the policy that is trained is the one that drew, so the ratio is 1 and no limit binds";
+    return text + "1 step a rollout: the policy that is trained is the one " +
+           (plan.job.rollout.server.max_staleness == 0 ? "that drew" : "of before it") + ", so the ratio is 1 and no limit binds";
   text += format_count(steps) + (steps == 1 ? " step" : " steps") + " a rollout";
   return steps == 1 ? text : text + ": the first has ratio 1, the others are clipped against log-probabilities of before";
 }

@@ -31,9 +31,18 @@ double divergence_of(const ObjectiveConfig& o, const Completion& c) {
   return sum;
 }
 
-// A loss that is one of the whole sequence stands at every token; its gradient is then that of as many losses.
-double copies(const PolicyRule& rule, size_t tokens) {
-  return rule.ratio == PolicyRatio::token ? 1 : static_cast<double>(tokens);
+// What each token's loss is multiplied by, and what its cotangent is: a loss that is one of the whole sequence stands at every token,
+// and its gradient is then that of as many losses.
+struct TokenWeights {
+  std::vector<double> loss, cotangent;
+};
+TokenWeights weights_of(const PolicyRule& rule, const PolicyStep& step, const Completion& c) {
+  const auto tokens = static_cast<size_t>(c.tokens());
+  TokenWeights weights{step.correction ? importance_weights(c, *step.correction) : std::vector<double>(tokens, 1), {}};
+  weights.cotangent = weights.loss;
+  if (rule.ratio != PolicyRatio::token)
+    weights.cotangent.assign(tokens, std::accumulate(weights.loss.begin(), weights.loss.end(), 0.0));
+  return weights;
 }
 
 PolicyLoss loss_of(const PolicyRule& rule, const PolicyStep& step, const Completion& c, const std::vector<double>& logps,
@@ -109,6 +118,13 @@ void give_advantages(const ObjectiveConfig& o, Rollout& rollout) {
 
 int64_t steps_per_rollout(const ObjectiveConfig& o) { return o.updates_per_rollout * o.epochs_per_rollout; }
 
+std::vector<double> importance_weights(const Completion& c, double limit) {
+  FORGE_CHECK(c.old_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
+  std::vector<double> weights;
+  for (size_t t = 0; t < c.old_logps.size(); ++t) weights.push_back(std::min(limit, std::exp(double{c.old_logps[t]} - c.sampler_logps[t])));
+  return weights;
+}
+
 bool has_value(const ObjectiveConfig& o) { return o.type == ObjectiveType::ppo; }
 
 bool needs_old_logps(const ObjectiveConfig& o) {
@@ -146,9 +162,9 @@ std::vector<double> known_cotangents(const ObjectiveConfig& o, const PolicyStep&
   // Equal log-probabilities, whatever they are.
   const std::vector<double> any(c.sampler_logps.size());
   std::vector<double> cotangents = loss_of(rule, step, c, any, any).cotangent;
-  const double weight = token_weight(o.mean, c.tokens()) * copies(rule, any.size()) / step.divisor;
-  const double success = success_cotangent(o, step, c);
-  for (double& cotangent : cotangents) cotangent = cotangent * weight + success;
+  const std::vector<double> weights = weights_of(rule, step, c).cotangent;
+  const double each = token_weight(o.mean, c.tokens()), success = success_cotangent(o, step, c);
+  for (size_t t = 0; t < cotangents.size(); ++t) cotangents[t] = cotangents[t] * (each * weights[t] / step.divisor) + success;
   return cotangents;
 }
 
@@ -160,7 +176,8 @@ PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, con
   const bool has_old = !c.old_logps.empty();
   const std::vector<double> old = has_old && (!step.first || by_group) ? widened(c.old_logps) : logps;
   const PolicyLoss loss = loss_of(rule, step, c, logps, old);
-  const double each = token_weight(o.mean, c.tokens()), many = copies(rule, logps.size());
+  const TokenWeights weights = weights_of(rule, step, c);
+  const double each = token_weight(o.mean, c.tokens());
   const double success = success_cotangent(o, step, c);
   PolicyTokens result;
   result.entropy_cotangent = -o.entropy_weight * each / step.divisor;
@@ -171,13 +188,13 @@ PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, con
   };
   const auto tokens = static_cast<double>(logps.size());
   for (size_t t = 0; t < logps.size(); ++t) {
-    double cotangent = many * loss.cotangent[t], token_loss = loss.token_loss[t];
+    double cotangent = weights.cotangent[t] * loss.cotangent[t], token_loss = weights.loss[t] * loss.token_loss[t];
     if (!c.base_logps.empty()) {
       const KlTerm kl = kl_term(logps[t], c.base_logps[t], o.kl.estimator);
       note("kl", kl.value);
       if (in_loss(o)) {
         // The divergence of the policy that is trained, from tokens of the one that drew.
-        const double ratio = std::exp(logps[t] - old[t]);
+        const double ratio = weights.loss[t] * std::exp(logps[t] - old[t]);
         token_loss += o.kl.weight * ratio * kl.value;
         cotangent += o.kl.weight * ratio * kl.cotangent;
       }

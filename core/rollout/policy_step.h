@@ -15,8 +15,14 @@
 // reward stands at the last token, and what the divergence costs, where it is taken off the reward, at each. A weight of
 // success_nll adds − Σ lp / D' over the D' tokens of the step's completions that succeeded (VAPO).
 //
-// On the first step of a rollout the policy is the one that drew: r = 1, and the gradient of a token is −A w / D whatever
+// On the first step of a rollout the policy is the one of before: r = 1, and the gradient of a token is −A w / D whatever
 // it turns out to be.
+//
+// Where older weights drew, or a server whose numbers are others, each token's l and kl are also multiplied by a constant, its truncated
+// importance weight min(exp(lp_old − lp_drawn), C): lp_old is the trainer's of before the rollout's first step, lp_drawn what the
+// server said.
+#include <optional>
+
 #include "core/objective/sequence_loss.h"
 #include "core/reinforce/policy.h"
 #include "core/rollout/rollout.h"
@@ -45,7 +51,11 @@ struct PolicyStep {
   // Whether the gradient of each token is known before the policy is asked.
   bool known = false;
   std::vector<double> group_denominators;  // by group; empty unless the ratio is the group's
+  std::optional<double> correction;        // C; nothing: every token weighs 1
 };
+
+// Of each drawn token; `completion` has its old log-probabilities.
+std::vector<double> importance_weights(const Completion& completion, double limit);
 
 // Step `update` of the rollout's steps_per_rollout(): its groups are split into updates_per_rollout parts, in order, and
 // gone through epochs_per_rollout times. Completions without a gradient are left out of `trained`, not out of the divisor.

@@ -48,6 +48,7 @@ struct Completion {
   double advantage = 0;                        // of the completion; of ppo the mean of its tokens
   bool counts = false;                         // in the divisor
   std::vector<float> old_logps, base_logps;    // of each drawn id, by the trainer; empty where not needed
+  std::vector<float> drawn_logps;              // the same with the weights that drew; empty where they are those of old_logps
   // Of each drawn id under ppo: what the value network foresaw before it, how much better it was, and what the network learns.
   std::vector<float> values;
   std::vector<double> advantages, returns;
@@ -59,6 +60,7 @@ struct Completion {
 // What drawing took.
 struct DrawCost {
   double seconds = 0;
+  double wait_seconds = 0;    // of the trainer; what was drawn ahead may be there
   int64_t prompt_tokens = 0;  // that were read
   int64_t slots = 0;          // completions at once; 0: a server knows
   int64_t cache_bytes = 0;    // the most that keys and values took
@@ -68,6 +70,7 @@ struct DrawCost {
 struct Rollout {
   int64_t number = 0;  // from 0
   int64_t drawn = 0;   // batches of prompts that were drawn up to its end
+  int64_t staleness = 0;  // rollouts that were trained since the weights that drew it
   int64_t rounds = 1, discarded = 0;  // of drawing; groups that were not kept
   int64_t groups = 0, flat_groups = 0, dropped_groups = 0;  // as Advantages counts them
   std::vector<Completion> completions;

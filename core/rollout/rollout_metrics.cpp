@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/rollout/policy_step.h"
 
 namespace forge {
 
@@ -34,6 +35,17 @@ Json value_facts(const std::vector<Completion>& completions) {
   if (all["std"].is_number() && all["std"].get<double>() > 0)
     explained = 1 - std::pow(left["std"].get<double>() / all["std"].get<double>(), 2);
   return {{"value_mean", spread_json(values)["mean"]}, {"return_mean", all["mean"]}, {"explained_variance", std::move(explained)}};
+}
+
+Json correction_facts(const std::vector<Completion>& completions, double limit) {
+  std::vector<double> weights;
+  for (const Completion& c : completions) {
+    const std::vector<double> own = importance_weights(c, limit);
+    weights.insert(weights.end(), own.begin(), own.end());
+  }
+  const auto cut = static_cast<double>(std::count(weights.begin(), weights.end(), limit));
+  return {{"correction", spread_json(weights)["mean"]},
+          {"correction_cut_share", weights.empty() ? Json(nullptr) : Json(cut / static_cast<double>(weights.size()))}};
 }
 
 Json turn_facts(const std::vector<Completion>& completions) {

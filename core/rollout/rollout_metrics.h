@@ -14,6 +14,9 @@ Json rollout_facts(const std::vector<Completion>& completions, const std::vector
 // Spread of the advantages: of completions that count, or under ppo of their tokens.
 Json advantage_facts(const std::vector<Completion>& completions);
 
+// Of importance weights up to `limit`: correction, their mean over tokens, and correction_cut_share, of those that were cut off there.
+Json correction_facts(const std::vector<Completion>& completions, double limit);
+
 // Of several turns: turns and inserted_tokens {mean, std, min, max}, tool_failures.
 Json turn_facts(const std::vector<Completion>& completions);
 

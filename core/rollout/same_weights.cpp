@@ -12,9 +12,10 @@ WeightsSeen weights_seen(const std::vector<Completion>& completions) {
   WeightsSeen seen;
   double gaps = 0, uu = 0, uv = 0, vv = 0;
   for (const Completion& c : completions) {
-    FORGE_CHECK(c.old_logps.size() == c.sampler_logps.size() && c.base_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
+    const std::vector<float>& own = c.drawn_logps.empty() ? c.old_logps : c.drawn_logps;
+    FORGE_CHECK(own.size() == c.sampler_logps.size() && c.base_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
     for (size_t t = 0; t < c.sampler_logps.size(); ++t) {
-      const double u = double{c.old_logps[t]} - c.base_logps[t], v = double{c.sampler_logps[t]} - c.base_logps[t];
+      const double u = double{own[t]} - c.base_logps[t], v = double{c.sampler_logps[t]} - c.base_logps[t];
       gaps += std::abs(v - u);
       uu += u * u, uv += u * v, vv += v * v;
     }

@@ -1,6 +1,6 @@
 #pragma once
-// Whether a server draws with the weights that are trained: by the log-probabilities that it gave, the trainer's own of the same
-// tokens, and the base model's.
+// Whether a server draws with the weights that it was given: by the log-probabilities that it said, the trainer's own of the same
+// tokens with those weights, and the base model's.
 #include <string>
 
 #include "core/rollout/rollout.h"

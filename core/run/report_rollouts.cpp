@@ -63,7 +63,7 @@ void RolloutCurves::add(const Json& event) {
   if (name == "rollout") {
     steps.push_back(number(event, "step"));
     for (const char* key : {"reward", "reward_std", "truncated_share", "entropy", "sampler_gap", "distinct_2", "sample_seconds",
-                            "score_seconds", "train_seconds"})
+                            "score_seconds", "train_seconds", "staleness", "wait_seconds", "correction", "correction_cut_share"})
       put(rollouts, steps.size(), key, number(event, key));
     put(rollouts, steps.size(), "tokens", number(object(event, "completion_tokens"), "mean"));
     put(rollouts, steps.size(), "flat_share", number(event, "flat_groups") / std::max(1.0, number(event, "groups")));
@@ -116,7 +116,11 @@ std::vector<Chart> rollout_charts(const RolloutCurves& curves) {
   chart("Divergence", "nats a token", {{"from the base", "kl"}, {"from what drew", "kl_old"}}, curves.training, curves.train_steps);
   chart("Clipped tokens", "share", {{"low", "clip_low_share"}, {"high", "clip_high_share"}, {"dual", "dual_clip_share"}}, curves.training, curves.train_steps);
   chart("Decoder against trainer", "nats a token", {{"mean difference", "sampler_gap"}}, curves.rollouts, curves.steps);
-  chart("Seconds of a rollout", "s", {{"drawing", "sample_seconds"}, {"scoring", "score_seconds"}, {"first update", "train_seconds"}}, curves.rollouts, curves.steps);
+  const auto told = [&](const char* key) { return std::isfinite(change_of(curves.rollouts, key).first); };
+  if (told("staleness")) chart("Staleness", "rollouts", {{"of the weights that drew", "staleness"}}, curves.rollouts, curves.steps);
+  if (told("correction"))
+    chart("Importance weights", "of a token", {{"mean", "correction"}, {"share cut off", "correction_cut_share"}}, curves.rollouts, curves.steps);
+  chart("Seconds of a rollout", "s", {{"drawing", "sample_seconds"}, {"waiting for it", told("wait_seconds") ? "wait_seconds" : ""}, {"scoring", "score_seconds"}, {"first update", "train_seconds"}}, curves.rollouts, curves.steps);
   return charts;
 }
 

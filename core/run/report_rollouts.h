@@ -15,7 +15,7 @@ struct RolloutCurves {
 
   std::vector<double> steps, eval_steps, train_steps;
   // reward, reward_std, tokens, truncated_share, flat_share, entropy, sampler_gap, distinct_2, sample_seconds,
-  // score_seconds, train_seconds, of each reward of the job "reward NAME", and "explains NAME" of those with a weight.
+  // score_seconds, train_seconds, staleness, wait_seconds, correction, correction_cut_share, of each reward of the job "reward NAME", and "explains NAME" of those with a weight.
   std::map<std::string, std::vector<double>> rollouts;
   std::map<std::string, std::vector<double>> evaluations;  // reward, tokens, distinct_2, "reward NAME"
   std::map<std::string, std::vector<double>> training;     // clip_low_share, clip_high_share, dual_clip_share, kl, kl_old, ratio

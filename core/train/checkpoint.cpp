@@ -94,14 +94,18 @@ constexpr const char *kValue = "/value.safetensors", *kValueOptimizer = "/value_
 // The weights that training goes on with, where the others are their average.
 std::string trained_name(const Trainable& item) { return "trained_weights." + item.parameter.name; }
 
-constexpr const char* kRollout = "rollout.json";
-constexpr int64_t kLargestRollout = int64_t{1} << 30;
+constexpr const char *kRollout = "/rollout.json", *kAhead = "/ahead.json";
+
+Json read_rollouts(const std::string& path, Json none) {
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  return file_exists(path) ? parse_json(read_file(path, kLargest, ErrorKind::environment), path, ErrorKind::environment) : std::move(none);
+}
 
 bool full(const Session& session) { return session.job.adapter.type == AdapterType::none; }
 
 }  // namespace
 
-int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder, const Json& rollout) {
+int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder, const CheckpointRollouts& rollouts) {
   c10::NoGradGuard no_grad;
   const AverageShown shown(*session.optimizer);
   CheckpointWriter writer(run_folder, state.step);
@@ -123,7 +127,8 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
     write_tensors(writer.path() + kValueOptimizer, moments_of(session.value->trainables(), session.value->optimizer()));
   }
   write_file_durably(writer.path() + "/state.json", Json(whole).dump(2));
-  if (!rollout.is_null()) write_file_durably(writer.path() + "/" + kRollout, dump_json(rollout));
+  if (!rollouts.partly_trained.is_null()) write_file_durably(writer.path() + kRollout, dump_json(rollouts.partly_trained));
+  if (!rollouts.ahead.empty()) write_file_durably(writer.path() + kAhead, dump_json(rollouts.ahead));
   return writer.commit();
 }
 
@@ -137,10 +142,15 @@ void load_checkpoint_weights(Session& session, const std::string& path) {
   session.trainables->publish();
 }
 
-Json checkpoint_rollout(const std::string& folder) {
-  const std::string path = folder + "/" + kRollout;
-  if (!file_exists(path)) return nullptr;
-  return parse_json(read_file(path, kLargestRollout, ErrorKind::environment), path, ErrorKind::environment);
+CheckpointRollouts checkpoint_rollouts(const std::string& folder) {
+  return {.partly_trained = read_rollouts(folder + kRollout, nullptr), .ahead = read_rollouts(folder + kAhead, Json::array())};
+}
+
+std::set<std::string> adapters_of_checkpoints(const std::string& run_folder) {
+  std::set<std::string> names;
+  for (const int64_t step : list_checkpoints(run_folder))
+    for (const Json& one : read_rollouts(RunPaths{run_folder}.checkpoint(step) + kAhead, Json::array())) names.insert(one.value("adapter", ""));
+  return names;
 }
 
 TrainState read_state(const std::string& path) {

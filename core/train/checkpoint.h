@@ -5,6 +5,8 @@
 //                optimizer.safetensors                             "exp_avg.<parameter>", … in fp32
 //                value.safetensors  value_optimizer.safetensors    ppo's value network, in fp32
 //                state.json  manifest.json  rollout.json           completions that are partly trained
+//                ahead.json                                        adapters that pending rollouts are drawn with
+#include <set>
 #include <string>
 
 #include "core/train/session.h"
@@ -12,11 +14,19 @@
 
 namespace forge {
 
-// `rollout`: what is partly trained of it, as rollout.json; null: nothing. → bytes written.
+// Of a policy that draws completions.
+struct CheckpointRollouts {
+  Json partly_trained = nullptr;  // rollout.json; null: none is
+  Json ahead = Json::array();     // ahead.json; empty: none is drawn ahead
+};
+
+// → bytes written.
 int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder,
-                        const Json& rollout = nullptr);
-// The rollout of a checkpoint that load_checkpoint has verified; null where it holds none.
-Json checkpoint_rollout(const std::string& path);
+                        const CheckpointRollouts& rollouts = {});
+// Of a checkpoint that load_checkpoint has verified.
+CheckpointRollouts checkpoint_rollouts(const std::string& path);
+// Of all whole checkpoints: the adapters in their ahead.json.
+std::set<std::string> adapters_of_checkpoints(const std::string& run_folder);
 
 // Verifies every hash, then loads. Throws Error(environment) when the checkpoint is of another run or damaged.
 TrainState load_checkpoint(Session& session, const std::string& path);

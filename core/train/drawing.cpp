@@ -72,19 +72,33 @@ void Drawing::draw(const DataSet& data, const DrawPurpose& purpose, const Record
   const auto start = Clock::now();
   const int64_t samples = purpose.greedy ? 1 : config_.samples_per_prompt;
   std::vector<Turn> turns = first_turns(data, purpose, completions);
-  if (served_) {
-    const std::string adapter = publish(purpose.step);
-    std::erase_if(turns, [&](const Turn& turn) {
-      turn.completion->adapter = adapter;
-      return recorded.take_draw(adapter, *turn.completion);
-    });
-  }
+  if (served_) take_recorded(recorded, purpose.adapter.empty() ? publish(purpose.step, {}) : purpose.adapter, turns);
+  std::optional<double> ahead_seconds;
   for (int64_t group = samples; !turns.empty(); group = 1) {
-    served_ ? draw_served(turns, purpose) : draw_here(turns, purpose, group, cost);
+    if (served_) {
+      const Json answer = draw_served(turns, purpose);
+      if (answer.contains("seconds")) ahead_seconds = answer["seconds"].get<double>();
+    } else
+      draw_here(turns, purpose, group, cost);
     if (!has_tools_) break;
     turns = called(std::move(turns), purpose, recorded);
   }
-  cost.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+  cost.seconds += ahead_seconds.value_or(waited);
+  cost.wait_seconds += waited;
+}
+
+void Drawing::begin(const DataSet& data, const DrawPurpose& purpose, const RecordedRollout& recorded, std::vector<Completion> completions) {
+  std::vector<Turn> turns = first_turns(data, purpose, completions);
+  take_recorded(recorded, purpose.adapter, turns);
+  if (!turns.empty()) ask_(request_of("draw_ahead", turns, purpose));
+}
+
+void Drawing::take_recorded(const RecordedRollout& recorded, const std::string& adapter, std::vector<Turn>& turns) {
+  std::erase_if(turns, [&](const Turn& turn) {
+    turn.completion->adapter = adapter;
+    return recorded.take_draw(adapter, *turn.completion);
+  });
 }
 
 std::vector<Drawing::Turn> Drawing::first_turns(const DataSet& data, const DrawPurpose&, std::vector<Completion>& completions) const {
@@ -146,42 +160,56 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
 
 // --- by a server ---
 
-// Writes the adapter as it is now where the server finds it. → its name, which no other weights ever have
-std::string Drawing::publish(int64_t step) const {
+constexpr size_t kHashDigits = 8;
+
+std::string Drawing::publish(int64_t step, const std::set<std::string>& needed) const {
   const std::string root = RunPaths{run_folder_}.served_adapters();
   make_directories(root);
   const std::string temporary = make_temporary_sibling(root + "/adapter");
   save_adapter(temporary, *session_.trainables, session_.sites, session_.job.adapter, session_.model_name, session_.residual,
                session_.plan.model);
-  const std::string name = fmt::format("step-{:06}-{}", step, hash_file(temporary + "/adapter_model.safetensors").substr(0, 8));
+  const std::string name = fmt::format("step-{:06}-{}", step, hash_file(temporary + "/adapter_model.safetensors").substr(0, kHashDigits));
   if (file_exists(root + "/" + name))  // the server may be reading it
     std::filesystem::remove_all(temporary);
   else
     replace_directory(temporary, root + "/" + name);
   std::vector<std::string> others;
   for (const auto& entry : std::filesystem::directory_iterator(root))
-    if (entry.path().filename() != name) others.push_back(entry.path().string());
+    if (entry.path().filename() != name && !needed.contains(entry.path().filename())) others.push_back(entry.path().string());
   std::sort(others.rbegin(), others.rend());
   for (size_t i = kKeptAdapters - 1; i < others.size(); ++i) std::filesystem::remove_all(others[i]);
   return name;
 }
 
-void Drawing::draw_served(std::vector<Turn>& turns, const DrawPurpose& purpose) {
+std::string Drawing::folder_of(const std::string& adapter) const {
+  const std::string folder = RunPaths{run_folder_}.served_adapters() + "/" + adapter, file = folder + "/adapter_model.safetensors";
+  if (!file_exists(file) || !adapter.ends_with("-" + hash_file(file).substr(0, kHashDigits)))
+    throw Error(ErrorKind::environment, folder + ": the adapter that a pending rollout is drawn with is gone or damaged")
+        .hint("delete the newest checkpoint to continue from the one before it, or start over with --fresh");
+  return folder;
+}
+
+Json Drawing::request_of(const char* event, const std::vector<Turn>& turns, const DrawPurpose& purpose) const {
   std::vector<int32_t> stop_ids = session_.plan.rollout.stop_ids;
   for (const std::vector<int32_t>& sequence : session_.plan.rollout.stop_sequences) stop_ids.push_back(sequence.at(0));
   Json items = Json::array();
   for (const Turn& turn : turns)
     items.push_back({{"ids", turn.prompt}, {"max_tokens", turn.left()}, {"seed", seed_of(session_.job.seed, turn.stream)}});
   const std::string name = turns.front().completion->adapter;
-  const Json answer = ask_({{"event", "draw"},
-                            {"rollout", purpose.rollout},
-                            {"step", purpose.step},
-                            {"split", purpose.split},
-                            {"adapter", name},
-                            {"folder", RunPaths{run_folder_}.served_adapters() + "/" + name},
-                            {"temperature", purpose.greedy ? 0 : config_.temperature},
-                            {"stop_ids", stop_ids},
-                            {"items", std::move(items)}});
+  return {{"event", event},
+          {"rollout", purpose.rollout},
+          {"step", purpose.step},
+          {"split", purpose.split},
+          {"adapter", name},
+          {"folder", RunPaths{run_folder_}.served_adapters() + "/" + name},
+          {"waiting", purpose.waiting},
+          {"temperature", purpose.greedy ? 0 : config_.temperature},
+          {"stop_ids", stop_ids},
+          {"items", std::move(items)}};
+}
+
+Json Drawing::draw_served(std::vector<Turn>& turns, const DrawPurpose& purpose) {
+  const Json answer = ask_(request_of("draw", turns, purpose));
   FORGE_CHECK(answer.at("items").size() == turns.size(), answer.at("items").size() << " completions for " << turns.size() << " prompts");
   for (size_t i = 0; i < turns.size(); ++i) {
     const Json& item = answer["items"][i];
@@ -194,6 +222,7 @@ void Drawing::draw_served(std::vector<Turn>& turns, const DrawPurpose& purpose) 
     else if (stopped) turns[i].stop_tokens = 1;
     turns[i].close(stopped);
   }
+  return answer;
 }
 
 // --- tools ---

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "core/adapter/adapter_file.h"
 #include "core/base/error.h"
 #include "core/data/batch/order.h"
 #include "core/train/policy_head.h"
@@ -14,6 +15,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Gives the policy its own weights back.
+class OwnWeights {
+ public:
+  explicit OwnWeights(TrainableSet& set) : set_(set) {
+    for (const Trainable& item : set.items()) own_.push_back(item.master.clone());
+  }
+  ~OwnWeights() {
+    c10::NoGradGuard no_grad;
+    for (size_t i = 0; i < own_.size(); ++i) set_.items()[i].master.copy_(own_[i]);
+    set_.publish();
+  }
+  OwnWeights(const OwnWeights&) = delete;
+
+ private:
+  TrainableSet& set_;
+  std::vector<at::Tensor> own_;
+};
 
 }  // namespace
 
@@ -81,6 +100,23 @@ void RolloutPasses::add_values(Rollout& rollout) {
     const BatchTensors tensors = tensors_of(batch_of(rollout, which));
     share_out(rollout, which, session_.value->values(tensors),
               [](Completion& c, const double* begin, const double* end) { c.values.assign(begin, end); });
+  }
+  rollout.old_seconds += seconds_since(start);
+}
+
+void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder) {
+  const auto start = Clock::now();
+  const OwnWeights own(*session_.trainables);
+  {
+    c10::NoGradGuard no_grad;
+    load_adapter(folder, *session_.trainables);
+    session_.trainables->publish();
+  }
+  for (const std::vector<size_t>& which : all_batches(rollout)) {
+    if (stop_.requested) throw StepInterrupted{};
+    const BatchTensors tensors = tensors_of(batch_of(rollout, which));
+    share_out(rollout, which, session_.network->policy_rows(tensors, session_.job.rollout.temperature).logps,
+              [](Completion& c, const double* begin, const double* end) { c.drawn_logps.assign(begin, end); });
   }
   rollout.old_seconds += seconds_since(start);
 }

@@ -2,6 +2,7 @@
 // A rollout's completions as micro-batches, and forward passes over all of them: log-probabilities of before and of the base, values.
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/rollout/rollout.h"
@@ -29,6 +30,8 @@ class RolloutPasses {
   // Both throw StepInterrupted.
   void add_logps(Rollout& rollout, bool old, bool base);
   void add_values(Rollout& rollout);
+  // Log-probabilities with the weights of an adapter's folder (Completion::drawn_logps). Throws what reading it throws, StepInterrupted.
+  void add_drawn_logps(Rollout& rollout, const std::string& folder);
 
  private:
   std::vector<std::vector<size_t>> all_batches(const Rollout& rollout) const;

@@ -1,12 +1,15 @@
 #include "core/train/rollout_source.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
 #include "core/base/file.h"
 #include "core/data/batch/order.h"
+#include "core/io/members.h"
 #include "core/rollout/policy_step.h"
 #include "core/rollout/same_weights.h"
+#include "core/train/checkpoint.h"
 
 namespace forge {
 namespace {
@@ -58,6 +61,12 @@ void take_answer(const Json& answer, std::vector<Completion*>& asked) {
   }
 }
 
+constexpr auto kAheadMembers = [](auto& one, auto&& member) {
+  member("rollout", one.rollout, "its number, from 0", at_least(0));
+  member("step", one.step, "of the weights that draw it", at_least(0));
+  member("adapter", one.adapter, "their name");
+};
+
 }  // namespace
 
 RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, StopFlag& stop)
@@ -84,18 +93,76 @@ std::vector<int64_t> RolloutSource::prompts_of(int64_t draw) {
   return epoch_batches_[static_cast<size_t>(draw - epoch_begin_)];
 }
 
+// --- ahead ---
+
+// The names of adapters that rollouts from this one on are drawn with.
+std::vector<std::string> RolloutSource::waiting(int64_t from) const {
+  std::vector<std::string> names;
+  for (const AheadRollout& one : ahead_)
+    if (one.rollout >= from && std::count(names.begin(), names.end(), one.adapter) == 0) names.push_back(one.adapter);
+  return names;
+}
+
+// A checkpoint may be gone back to, so what it waits for stays as long as it does.
+std::string RolloutSource::publish(int64_t step) const {
+  std::set<std::string> needed = adapters_of_checkpoints(run_folder_);
+  for (const std::string& name : waiting(0)) needed.insert(name);
+  return drawing_.publish(step, needed);
+}
+
+DrawPurpose RolloutSource::purpose_of(const AheadRollout& one) const {
+  return {.step = one.step, .rollout = one.rollout, .split = "train", .adapter = one.adapter, .waiting = waiting(0)};
+}
+
+void RolloutSource::look_ahead(const TrainState& state, int64_t number, int64_t first) {
+  const int64_t most = config_.server.max_staleness, each = steps_per_rollout(objective_);
+  if (most == 0) return;
+  std::erase_if(ahead_, [&](const AheadRollout& one) { return one.rollout < number; });
+  for (int64_t next = ahead_.empty() ? number : ahead_.back().rollout + 1; next <= number + most; ++next) {
+    FORGE_CHECK(state.step == number * each, "the weights of a rollout that is drawn ahead are gone");
+    ahead_.push_back({.rollout = next, .step = state.step, .adapter = publish(state.step)});
+  }
+  // Beyond the last step the weights are chosen, since a run may be extended, but nothing is drawn.
+  const int64_t steps = session_.plan.steps;
+  for (AheadRollout& one : ahead_) {
+    if (one.begun || one.rollout < first || (steps > 0 && one.rollout * each >= steps)) continue;
+    one.wished = wished(prompts_of(one.rollout), one.rollout, config_.samples_per_prompt);
+    drawing_.begin(train_, purpose_of(one), RecordedRollout(rollout_path(run_folder_, one.rollout)), one.wished);
+    one.begun = true;
+  }
+}
+
+Json RolloutSource::ahead(const TrainState& state) const {
+  Json list = Json::array();
+  for (const AheadRollout& one : ahead_)
+    if (one.rollout * steps_per_rollout(objective_) >= state.step) list.push_back(write_members(one, kAheadMembers));
+  return list;
+}
+
+void RolloutSource::restore_ahead(const Json& list) {
+  for (const Json& item : list) {
+    read_members(item, ahead_.emplace_back(), kAheadMembers);
+    drawing_.folder_of(ahead_.back().adapter);
+  }
+}
+
+// --- a rollout ---
+
 Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
   Rollout rollout{.number = number, .drawn = state.drawn, .rounds = 0};
+  const AheadRollout* ahead = ahead_.empty() ? nullptr : &ahead_.front();
+  FORGE_CHECK(!ahead || (ahead->rollout == number && ahead->begun && state.drawn == number), "another rollout was drawn ahead");
+  if (ahead) rollout.staleness = number - ahead->step / steps_per_rollout(objective_);
   std::vector<Completion> all;  // what the file tells of
   const RecordedRollout recorded(rollout_path(run_folder_, number));
   const bool chooses = config_.dynamic_sampling.reward.has_value();
   const int64_t most_rounds = chooses ? config_.dynamic_sampling.max_rounds : 1;
   int64_t wanted = 0;
   while (rollout.rounds < most_rounds && (rollout.rounds == 0 || rollout.groups_drawn() < wanted)) {
-    const std::vector<int64_t> prompts = prompts_of(rollout.drawn);
-    if (rollout.rounds == 0) wanted = static_cast<int64_t>(prompts.size());
-    std::vector<Completion> drawn = wished(prompts, rollout.drawn, config_.samples_per_prompt);
-    drawing_.draw(train_, {.step = state.step, .rollout = number, .split = "train"}, recorded, drawn, rollout.cost);
+    std::vector<Completion> drawn = ahead ? ahead->wished : wished(prompts_of(rollout.drawn), rollout.drawn, config_.samples_per_prompt);
+    if (rollout.rounds == 0) wanted = static_cast<int64_t>(drawn.size()) / config_.samples_per_prompt;
+    drawing_.draw(train_, ahead ? purpose_of(*ahead) : DrawPurpose{.step = state.step, .rollout = number, .split = "train"}, recorded, drawn,
+                  rollout.cost);
     if (config_.provider == RolloutProvider::http) require_served(rollout, drawn);
     if (drawing_.is_recorded()) write_rollout(number, all, drawn);
     const auto scoring = Clock::now();
@@ -119,7 +186,13 @@ std::vector<Completion> RolloutSource::greedy(const DataSet& data, int64_t promp
   std::vector<int64_t> rows(static_cast<size_t>(prompts));
   std::iota(rows.begin(), rows.end(), 0);
   std::vector<Completion> completions = wished(rows, 0, 1);
-  drawing_.draw(data, {.step = step, .split = "eval", .greedy = true}, {}, completions, cost);
+  DrawPurpose purpose{.step = step, .split = "eval", .greedy = true};
+  if (config_.server.max_staleness > 0) {
+    const int64_t each = steps_per_rollout(objective_);
+    purpose.adapter = publish(step);
+    purpose.waiting = waiting((step + each - 1) / each);
+  }
+  drawing_.draw(data, purpose, {}, completions, cost);
   score(completions, "eval", 0, step);
   return completions;
 }
@@ -130,6 +203,7 @@ void RolloutSource::require_served(Rollout& rollout, std::vector<Completion>& dr
   Rollout part{.number = rollout.number};
   part.completions = std::move(drawn);
   passes_.add_logps(part, true, true);
+  if (rollout.staleness > 0) passes_.add_drawn_logps(part, drawing_.folder_of(part.completions.front().adapter));
   rollout.old_seconds += part.old_seconds;
   rollout.base_seconds += part.base_seconds;
   require_same_weights(part, config_.server);

@@ -2,6 +2,11 @@
 // Where rollouts come from: prompts → completions (drawing.h) → scores → the groups that are kept → log-probabilities, values and
 // advantages. Scores come from the program, and stand in the rollout's file before they are used: a run that was killed draws the
 // same completions again and takes their scores from there.
+//
+// With rollout.server.max_staleness S a server draws ahead: rollout k with the weights of before rollout k − S, whatever the time of
+// day. Which weights those are is decided when they are there, and a checkpoint keeps it; what the server has said meanwhile it
+// does not keep.
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,6 +17,15 @@
 
 namespace forge {
 
+// A rollout that is drawn before its turn.
+struct AheadRollout {
+  int64_t rollout = 0;  // its number
+  int64_t step = 0;     // of the weights that draw it
+  std::string adapter;  // their name
+  std::vector<Completion> wished{};
+  bool begun = false;   // the program was told
+};
+
 class RolloutSource {
  public:
   // An event `score` → the program's `scores`.
@@ -21,12 +35,21 @@ class RolloutSource {
 
   // With as many rounds as dynamic sampling takes; TrainState::drawn says which prompts are next.
   Rollout draw(const TrainState& state, int64_t number);
+  // Has all rollouts from `first` on drawn ahead that may be, of which `number` is the one that is trained now.
+  void look_ahead(const TrainState& state, int64_t number, int64_t first);
+  // For a checkpoint: {rollout, step, adapter} of those that are still to be trained. Empty: nothing is drawn ahead.
+  Json ahead(const TrainState& state) const;
+  // Throws MemberFault, Error(environment) when an adapter is gone.
+  void restore_ahead(const Json& ahead);
   // Greedy completions of the first `prompts` rows, one each, with scores.
   std::vector<Completion> greedy(const DataSet& data, int64_t prompts, int64_t step, DrawCost& cost);
 
  private:
   void score(std::vector<Completion>& completions, const char* split, int64_t number, int64_t step);
   void require_served(Rollout& rollout, std::vector<Completion>& drawn);
+  std::vector<std::string> waiting(int64_t from) const;
+  std::string publish(int64_t step) const;
+  DrawPurpose purpose_of(const AheadRollout& ahead) const;
   void write_rollout(int64_t number, const std::vector<Completion>& before, const std::vector<Completion>& drawn) const;
   std::vector<size_t> kept_groups(std::vector<Completion>& completions, int64_t room, Rollout& rollout) const;
   std::vector<int64_t> prompts_of(int64_t draw);
@@ -41,6 +64,7 @@ class RolloutSource {
   StopFlag& stop_;
   Judges judges_;
   Drawing drawing_;
+  std::deque<AheadRollout> ahead_;  // by number, without a gap
   // The epoch of prompts at hand, and the number of its first batch.
   std::vector<std::vector<int64_t>> epoch_batches_;
   int64_t epoch_ = -1, epoch_begin_ = 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/text.h"
+#include "core/config/policy_rules.h"
 #include "core/io/members.h"
 #include "core/rollout/rollout_metrics.h"
 #include "core/tensor/device.h"
@@ -37,11 +38,14 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
 StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   const auto start = Clock::now();
   const int64_t each = steps_per_rollout(objective_), number = state.step / each, update = state.step % each;
-  if (!rollout_ || rollout_->number != number) {
+  const bool there = rollout_ && rollout_->number == number;
+  source_.look_ahead(state, number, there ? number + 1 : number);
+  if (!there) {
     FORGE_CHECK(update == 0, "a rollout that is partly trained is not there");
     rollout_ = source_.draw(state, number);
   }
   PolicyStep step = policy_step(objective_, config_.max_new_tokens, *rollout_, update);
+  step.correction = correction_limit(config_);
   StepStats stats;
   stats.rests = session_.value && state.step < objective_.value.pretrain_steps;
   if (stats.rests) step.trained.clear();
@@ -120,10 +124,12 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
       for (size_t n = 0; n < completion(which[k]).sampler_logps.size(); ++n, ++t)
         stats.loss -= objective_.entropy_weight * token_weight(objective_.mean, completion(which[k]).tokens()) * rows.entropies[t];
   if (!step.first) return;
-  size_t t = 0;
+  size_t row = 0;
   for (const size_t i : which)
-    for (const float sampled : completion(i).sampler_logps) {
-      const double off = rows.logps[t++] - sampled, gap = std::abs(off);
+    for (int64_t t = 0; t < completion(i).tokens(); ++t, ++row) {
+      const auto at = static_cast<size_t>(t);
+      const std::vector<float>& drawn = completion(i).drawn_logps;
+      const double off = (drawn.empty() ? rows.logps[row] : drawn[at]) - completion(i).sampler_logps[at], gap = std::abs(off);
       gap_sum_ += gap;
       gap_most_ = std::max(gap_most_, gap);
       gap_ratios_ += std::exp(off);
@@ -175,6 +181,9 @@ void RolloutSteps::record(const TrainState& state, double train_seconds) const {
                 {"train_seconds", train_seconds}});
   if (config_.lookup_tokens > 0)
     event.update({{"lookup_guessed", rollout_->cost.guessed}, {"lookup_right", rollout_->cost.guessed_right}});
+  if (config_.server.max_staleness > 0)
+    event.update({{"staleness", rollout_->staleness}, {"wait_seconds", rollout_->cost.wait_seconds}});
+  if (const auto limit = correction_limit(config_)) event.update(correction_facts(rollout_->completions, *limit));
   if (session_.value) event.update(value_facts(rollout_->completions));
   if (!config_.tools.command.empty()) event.update(turn_facts(rollout_->completions));
   int64_t drawn_tokens = 0;
@@ -223,20 +232,25 @@ RolloutEvaluation RolloutSteps::evaluate(const TrainState& state) {
 
 // --- checkpoints ---
 
-Json RolloutSteps::pending(const TrainState& state) const {
+CheckpointRollouts RolloutSteps::pending(const TrainState& state) const {
+  CheckpointRollouts pending{.ahead = source_.ahead(state)};
   const int64_t each = steps_per_rollout(objective_);
-  if (state.step % each == 0) return nullptr;
+  if (state.step % each == 0) return pending;
   FORGE_CHECK(rollout_ && rollout_->number == state.step / each, "the rollout that is being trained is not there");
-  return *rollout_;
+  pending.partly_trained = *rollout_;
+  return pending;
 }
 
-void RolloutSteps::restore(const Json& pending, const std::string& path) {
-  if (pending.is_null()) return;
-  try {
-    rollout_ = pending.get<Rollout>();
-  } catch (const MemberFault& fault) {
-    throw Error(ErrorKind::environment, fault.at(path + "/rollout.json")).hint("delete its checkpoint to continue from the one before it");
-  }
+void RolloutSteps::restore(const CheckpointRollouts& pending, const std::string& path) {
+  const auto reading = [&](const char* file, const auto& read) {
+    try {
+      read();
+    } catch (const MemberFault& fault) {
+      throw Error(ErrorKind::environment, fault.at(path + "/" + file)).hint("delete its checkpoint to continue from the one before it");
+    }
+  };
+  if (!pending.partly_trained.is_null()) reading("rollout.json", [&] { rollout_ = pending.partly_trained.get<Rollout>(); });
+  reading("ahead.json", [&] { source_.restore_ahead(pending.ahead); });
 }
 
 }  // namespace forge

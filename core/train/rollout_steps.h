@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/rollout/policy_step.h"
+#include "core/train/checkpoint.h"
 #include "core/train/rollout_source.h"
 
 namespace forge {
@@ -36,9 +37,9 @@ class RolloutSteps {
   // Rollouts so far.
   int64_t drawn(const TrainState& state) const { return (state.step + steps_per_rollout(objective_) - 1) / steps_per_rollout(objective_); }
 
-  // What a checkpoint at `state` must hold beside weights; null between rollouts.
-  Json pending(const TrainState& state) const;
-  void restore(const Json& pending, const std::string& path);
+  // What a checkpoint at `state` must hold beside weights.
+  CheckpointRollouts pending(const TrainState& state) const;
+  void restore(const CheckpointRollouts& pending, const std::string& path);
 
  private:
   void train_batch(const PolicyStep& step, const std::vector<size_t>& which, const TrainState& state, StepStats& stats);

@@ -25,7 +25,7 @@ constexpr std::array kScalars{
     Scalar{"eval_reward_margin", "eval/reward_margin"}, Scalar{"eval_reward_accuracy", "eval/reward_accuracy"},
     Scalar{"reward", "rollout/reward"}, Scalar{"reward_std", "rollout/reward_std"}, Scalar{"eval_reward", "eval/reward"},
     Scalar{"truncated_share", "rollout/truncated_share"}, Scalar{"distinct_2", "rollout/distinct_2"},
-    Scalar{"sampler_gap", "rollout/sampler_gap"}, Scalar{"entropy", "train/entropy"}, Scalar{"kl", "train/kl"},
+    Scalar{"sampler_gap", "rollout/sampler_gap"}, Scalar{"staleness", "rollout/staleness"}, Scalar{"correction", "rollout/correction"}, Scalar{"entropy", "train/entropy"}, Scalar{"kl", "train/kl"},
     Scalar{"kl_old", "train/kl_old"}, Scalar{"clip_low_share", "train/clip_low_share"},
     Scalar{"clip_high_share", "train/clip_high_share"}};
 

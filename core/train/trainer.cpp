@@ -163,7 +163,7 @@ class Trainer {
                        .warn = [this](const std::string& text) { notice("warning", text); },
                        .run_folder = request_.run_folder};
     rollouts_.emplace(*session_, train_data_, has_eval() ? &eval_data_ : nullptr, std::move(ports), stop_);
-    if (resume_step_) rollouts_->restore(checkpoint_rollout(paths_.checkpoint(*resume_step_)), paths_.checkpoint(*resume_step_));
+    if (resume_step_) rollouts_->restore(checkpoint_rollouts(paths_.checkpoint(*resume_step_)), paths_.checkpoint(*resume_step_));
   }
 
   // Whatever is written to a folder that was removed is lost, and would bring a fragment of it back.
@@ -406,7 +406,7 @@ class Trainer {
     state_.run_seconds = run_seconds();
     int64_t bytes = 0;
     try {
-      bytes = save_checkpoint(*session_, state_, request_.run_folder, rollouts_ ? rollouts_->pending(state_) : Json());
+      bytes = save_checkpoint(*session_, state_, request_.run_folder, rollouts_ ? rollouts_->pending(state_) : CheckpointRollouts{});
       failed_saves_ = 0;
     } catch (const Error& error) {
       // A full disk does not end a run that may outlive it; the last good checkpoint is untouched.

@@ -129,6 +129,7 @@ class Server:
     def __init__(self, model: Path, most_adapters: int = 2):
         self.llama, self.adapters, self.most_adapters = Llama(model), {}, most_adapters
         self.mode, self.known, self.asked, self.names = "", {}, [], []
+        self.on_asked = lambda count: None
         self.lock = threading.Lock()
         server = self
 
@@ -173,10 +174,13 @@ class Server:
             return self.send(handler, 200, b"Success")
         assert handler.path == "/v1/completions", handler.path
         self.asked.append(body)
+        self.on_asked(len(self.asked))
         if self.mode.startswith("status"):
             return self.send(handler, int(self.mode.split()[1]), b'{"error": "out of order"}')
         if self.mode == "late":
             time.sleep(5)
+        if self.mode == "slow":  # now and then, each time otherwise
+            time.sleep(random.choice([0, 0, 0, 0.15]))
         if body["model"] not in self.adapters:
             return self.send(handler, 404, b'{"message": "The model does not exist"}')
         answer = self.completion(body)

@@ -56,6 +56,7 @@ def tools(program: str = "tool.py", timeout: float = 60) -> dict:
 
 TOOLS = tools()
 SERVED = draws(rollout={"provider": "http", "server": {}})
+STALE = draws(rollout={"provider": "http", "server": {"max_staleness": 1}})
 GRPO = draws()
 PPO = draws({"type": "ppo"}, rewards=[{"type": "length", "max": 20, "slack": 60, "unit": "characters"}])
 FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control tokens
@@ -163,6 +164,8 @@ KEYS = {
     "rollout.lookup_tokens": (3, GRPO),
     "rollout.server.url": ("http://127.0.0.1:1/v1", SERVED),
     "rollout.server.max_gap": (1e-12, SERVED),
+    "rollout.server.max_staleness": (1, SERVED),
+    "rollout.correction": (1, STALE),
     "rollout.server.adapter_folder": ("/nowhere", SERVED),
     "rollout.server.timeout": (0.01, SERVED),
     "rollout.tools.command": (["python3", "tool.py"], draws(rollout=LETTERS)),
@@ -412,7 +415,9 @@ def main() -> int:
     faults |= {key: "is no key of a job" for key in KEYS if key not in known}
     keys = [key for key in KEYS if key in known and key not in UNSEEN and args.only in key]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool, Server(MODEL, most_adapters=100) as server:
-        SERVED["rollout"]["server"]["url"] = server.url
+        for _, settings in KEYS.values():
+            if "server" in settings.get("rollout", {}):
+                settings["rollout"]["server"]["url"] = server.url
         @functools.lru_cache(None)
         def unchanged(job: str) -> dict:
             return seen(forge, Path(tempfile.mkdtemp(dir=folder)) / "before", json.loads(job))

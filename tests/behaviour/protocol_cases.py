@@ -35,8 +35,10 @@ def every_request_and_event_is_documented(lab: Lab):
         lab.run(name="other", model={"path": str(MODEL)}, train={"on_nan": "stop"}, optimizer={"learning_rate": 1e30}, code=7)
         lab.run(name="drawn", **policy(lab, objective={"type": "grpo", "kl": 0.1, "epochs_per_rollout": 2}))
         lab.run(**{"name": "judged"} | by_model(lab))
-        with Server(MODEL) as server:
-            lab.run(**{"name": "served"} | served(lab, server))
+        with Server(MODEL, most_adapters=3) as server:
+            sections = served(lab, server)
+            sections["rollout"]["server"]["max_staleness"] = 1
+            lab.run(name="served", **sections)
         lab.run(**{"name": "called"} | with_tool(lab))
     finally:
         del os.environ["FORGE_ENGINE"]

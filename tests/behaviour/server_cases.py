@@ -108,3 +108,100 @@ def what_a_server_drew_is_replayed(lab: Lab):
         assert [line["ids"] for line in again] == [line["ids"] for line in drawn] and all(line["rewards"] for line in again)
         asked = [e for e in server.asked if e["temperature"] > 0]
         assert len(asked) == 12 + 3 * 12, len(asked)
+
+
+def stale(lab: Lab, server: Server, staleness: int, **more) -> dict:
+    sections = served(lab, server, **more)
+    sections["rollout"]["server"]["max_staleness"] = staleness
+    sections["objective"] = {"type": "grpo", "updates_per_rollout": 3, "epochs_per_rollout": 1}
+    lab.job["train"]["max_steps"] = sections["train"]["max_steps"] = 15  # five rollouts
+    return sections
+
+
+def result(lab: Lab, name: str) -> dict:
+    """All bytes that a run leaves but times."""
+    folder = lab.folder / name
+    files = [*folder.glob("rollouts/*.jsonl"), *folder.glob("adapter/*.safetensors")]
+    steps = [[e["step"], e["loss"], e["grad_norm"], e["ratio"]] for e in lab.events("step", name)]
+    said = [[e.get(key) for key in ("staleness", "reward", "sampler_gap", "correction", "correction_cut_share")] for e in lab.events("rollout", name)]
+    return {str(path.relative_to(folder)).replace(name, "run"): path.read_bytes() for path in files} | {"steps": steps, "rollouts": said}
+
+
+def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
+    for staleness in (1, 2):
+        # Evaluations between a rollout's steps need a place for an adapter of their own.
+        with Server(MODEL, most_adapters=staleness + 2) as server:
+            name = f"stale-{staleness}"
+            heard = lab.run(name=name, **stale(lab, server, staleness, eval={"every_steps": 2, "at_start": True}))
+            asked = [e for e in server.asked if e["temperature"] > 0]
+            assert len(asked) == 60 and len({e["seed"] for e in asked}) == 60
+            wanted = [3 * max(0, rollout - staleness) for rollout in range(5)]
+            for rollout in range(5):
+                steps = {int(re.search("-step-([0-9]+)-", e["model"])[1]) for e in asked[12 * rollout:12 * rollout + 12]}
+                assert steps == {wanted[rollout]}, f"rollout {rollout}: {steps}, expected {wanted}"
+                assert all(line["adapter"].startswith(f"step-{wanted[rollout]:06}-") for line in lines(lab, rollout, name))
+            rollouts = lab.events("rollout", name)
+            assert [e["staleness"] for e in rollouts] == [min(rollout, staleness) for rollout in range(5)], rollouts
+            # Against the weights that drew; those that train are farther away by now.
+            assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
+            assert rollouts[0]["correction"] == 1 or abs(rollouts[0]["correction"] - 1) < 1e-4, rollouts[0]
+            assert max(abs(e["correction"] - 1) for e in rollouts[1:]) > 1e-3, rollouts
+            assert f"{staleness} stale" in heard, heard
+            assert server.adapters == {}, server.adapters.keys()
+            report = json.loads((lab.folder / name / "report.json").read_text())
+            assert "Staleness" in (lab.folder / name / "report.html").read_text(), report.keys()
+            said = lab.run(name="other", command="plan", **stale(lab, server, staleness))
+            assert f"the adapter of {staleness} rollout" in said and "weigh up to 2" in said, said
+            # The second time nothing is the same but what was asked: the server takes its time, and other threads answer first.
+            first = result(lab, name)
+            server.known.clear()
+            server.mode = "slow"
+            again = f"slow-{staleness}"
+            lab.run(name=again, **stale(lab, server, staleness, eval={"every_steps": 2, "at_start": True}))
+            second = result(lab, again)
+            assert first.keys() == second.keys() and [k for k in first if first[k] != second[k]] == []
+
+
+def what_is_drawn_ahead_comes_while_the_trainer_works(lab: Lab):
+    """The judge of a rollout answers only once the server was asked for the next one, whose prompts nobody has waited for."""
+    with Server(MODEL, most_adapters=3) as server:
+        folder = lab.folder / "asked-of-the-server"
+        folder.mkdir()
+        server.on_asked = lambda count: (folder / str(count)).touch()
+        mode = (f"end = time.time() + 20\n    while item['step'] == 1 and not os.path.exists({str(folder / '24')!r}) and time.time() < end: time.sleep(0.01)\n"
+                "    reply['score'] = len(item['completion']) if time.time() < end else None")
+        sections = stale(lab, server, 1, mode=mode)
+        sections["rewards"][0]["timeout"] = 30
+        lab.run(**sections)
+        assert [e["unscored"] for e in lab.events("rollout")] == [0] * 5
+
+
+def a_server_without_places_for_stale_adapters_says_how_many(lab: Lab):
+    with Server(MODEL, most_adapters=2) as server:
+        heard = lab.run(code=5, **stale(lab, server, 2))
+        assert "no place for another adapter" in heard and "have places for 4 of them (--max-loras)" in heard, heard
+
+
+def a_stale_server_that_ignores_the_adapter_is_noticed(lab: Lab):
+    with Server(MODEL, most_adapters=4) as server:
+        server.mode = "ignores the adapter"
+        heard = lab.run(code=5, **stale(lab, server, 2))
+        # The first three rollouts are drawn with the first adapter, which changes nothing.
+        assert "rollout 4: the server draws as the base model does" in heard, heard
+        assert lab.events("step")[-1]["step"] == 9, heard
+        server.mode = ""
+        lab.run(**stale(lab, server, 2))
+        lab.run(name="undisturbed", **stale(lab, server, 2))
+        assert lab.adapter() == lab.adapter("undisturbed")
+
+
+def a_run_that_is_extended_goes_on_as_if_it_had_been_longer(lab: Lab):
+    with Server(MODEL, most_adapters=4) as server:
+        sections = stale(lab, server, 2)
+        sections["schedule"] = {"type": "constant"}
+        lab.run(name="long", **sections)
+        sections["train"]["max_steps"] = 9
+        lab.run(**sections)
+        sections["train"]["max_steps"] = 15
+        lab.run("--extend", **sections)
+        assert lab.adapter() == lab.adapter("long")

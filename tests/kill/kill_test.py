@@ -2,7 +2,7 @@
 """Kills forge at random moments and expects nothing lost and no litter. Standard library only.
 
     python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy [grpo|ppo]]
-        [--tools] [--server] [--keep DIR]
+        [--tools] [--server [--staleness S]] [--keep DIR]
 
 One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
 folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
@@ -13,7 +13,8 @@ the command three times over, each start killed while the one before may still b
 end with 75 and a checkpoint, a second SIGINT must end it within seconds, signals that a queue sends to program and engine
 alike must end it with 75 or 130 at any moment, and the runs must then complete as before. --policy: the run draws completions, has them
 scored by a process and takes four steps on each rollout, so that moments lie in drawing, scoring, old log-probabilities and
-updates; the files of its rollouts must be equal too. --tools: a process answers its calls. --server: a server draws. Prints one line per check and
+updates; the files of its rollouts must be equal too. --tools: a process answers its calls. --server: a server draws, with --staleness
+rollouts ahead. Prints one line per check and
 "N passed, N failed".
 """
 import argparse
@@ -41,6 +42,7 @@ QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, 
 POLICY = None  # the objective that draws completions
 TOOLS = False  # completions of several turns
 SERVER = None  # that draws them
+STALENESS = 0  # rollouts that it draws ahead
 JUDGE = """import json, sys, time
 print(json.dumps({"ready": 1}), flush=True)
 for line in sys.stdin:
@@ -68,7 +70,7 @@ def draw_otherwise(job: dict, folder: Path) -> None:
         job["rollout"] |= {"stop": ["e", "a", "t", "o"], "max_new_tokens": 30,
                            "tools": {"command": [sys.executable, str(folder / "tool.py")], "max_turns": 3}}
     if SERVER:
-        job["rollout"] |= {"provider": "http", "server": {"url": SERVER.url}}
+        job["rollout"] |= {"provider": "http", "server": {"url": SERVER.url, "max_staleness": STALENESS}}
 
 
 def draw_completions(job: dict, folder: Path) -> None:
@@ -429,9 +431,10 @@ def main() -> int:
     parser.add_argument("--policy", nargs="?", const="grpo", choices=["grpo", "ppo"], help="draw completions and train on their rewards")
     parser.add_argument("--tools", action="store_true", help="with --policy: a process answers the model's calls")
     parser.add_argument("--server", action="store_true", help="with --policy: a server draws the completions")
+    parser.add_argument("--staleness", type=int, default=0, help="with --server: rollouts that it draws ahead")
     args = parser.parse_args()
-    global OBJECTIVE, POLICY, TOOLS, SERVER
-    OBJECTIVE, POLICY, TOOLS = args.objective, args.policy, args.tools
+    global OBJECTIVE, POLICY, TOOLS, SERVER, STALENESS
+    OBJECTIVE, POLICY, TOOLS, STALENESS = args.objective, args.policy, args.tools, args.staleness
     if args.server:
         sys.path.insert(0, str(TINY.parents[1] / "behaviour"))
         from completion_server import Server

@@ -44,6 +44,13 @@ CASES = {
     "cispo": (dict(loss_type="cispo", level="token", low=0.2, high=2.0, scale="group"), dict(policy="cispo", clip_high=1)),
     "sapo": (dict(loss_type="sapo", level="token", low=0.2, high=0.2, scale="group"), dict(type="sapo", mean="sequence")),
     "rloo": (dict(loss_type="rloo", low=0.2, high=0.2), dict(type="rloo", kl=0)),
+    # Truncated importance weights of what a sampler drew whose log-probabilities are others (vllm_importance_sampling_mode token_truncate).
+    "grpo_truncated": (dict(loss_type="grpo", level="token", low=0.2, high=0.2, scale="group", correction=1.5),
+                       dict(mean="sequence", clip_high=0.2)),
+    "gspo_truncated": (dict(loss_type="dapo", level="sequence", low=0.1, high=0.1, scale="group", correction=1.2),
+                       dict(ratio="sequence", clip_low=0.1, clip_high=0.1)),
+    "cispo_truncated": (dict(loss_type="cispo", level="token", low=0.2, high=2.0, scale="group", correction=2.0),
+                        dict(policy="cispo", clip_high=1)),
 }
 
 
@@ -74,7 +81,7 @@ def stand_in(settings: dict, logps: torch.Tensor) -> types.SimpleNamespace:
         _get_per_token_logps_and_entropies=lambda *_, **__: (logps, torch.zeros_like(logps), None),
         aux_loss_enabled=False, top_entropy_quantile=1.0, off_policy_mask_threshold=None, args=args,
         importance_sampling_level=settings.get("level"), beta=settings.get("beta", 0.0), loss_type=settings["loss_type"],
-        epsilon_low=settings["low"], epsilon_high=settings["high"], use_vllm=False, vllm_importance_sampling_correction=False,
+        epsilon_low=settings["low"], epsilon_high=settings["high"], use_vllm="correction" in settings, vllm_importance_sampling_correction="correction" in settings,
         model=types.SimpleNamespace(training=True), current_gradient_accumulation_steps=1, max_completion_length=WIDTH,
         accelerator=accelerator, _entropy_bonus_enabled=False, _metrics={"train": defaultdict(list)})
 
@@ -85,18 +92,22 @@ def run(settings: dict, on_policy: bool) -> dict:
     # As float32 can say them, which is what forge keeps of a rollout.
     old = (-1 + numbers(1, 0.5)).float().double()
     base = (-1 + numbers(2, 0.5)).float().double()
+    drawn = (old + numbers(5, 0.4)).float().double()
     logps = (old if on_policy else old + numbers(3, 0.6)).clone().requires_grad_(True)
     inputs = {
         "prompt_ids": torch.zeros(len(lengths), 1, dtype=torch.long), "prompt_mask": torch.ones(len(lengths), 1, dtype=torch.long),
         "completion_ids": torch.zeros_like(mask), "completion_mask": mask, "advantages": advantages_of(settings),
         "old_per_token_logps": None if on_policy else old, "ref_per_token_logps": base, "num_items_in_batch": mask.sum().double(),
         "old_logps": ((logps.detach() if on_policy else old) * mask).sum(1)}
+    if "correction" in settings:  # as _generate_and_score_completions has it
+        inputs["importance_sampling_ratio"] = torch.clamp(torch.exp((old - drawn) * mask), max=settings["correction"])
     trainer = RLOOTrainer if settings["loss_type"] == "rloo" else GRPOTrainer
     loss = trainer._compute_loss(stand_in(settings, logps), None, inputs)
     loss.backward()
-    cut = [[row[:n].tolist() for row, n in zip(values, lengths)] for values in (logps.detach(), old, base, logps.grad)]
+    cut = [[row[:n].tolist() for row, n in zip(values, lengths)] for values in (logps.detach(), old, base, logps.grad, drawn)]
     return {"on_policy": on_policy, "advantages": inputs["advantages"].tolist(), "loss": loss.item(), "logps": cut[0],
-            "old_logps": cut[1], "base_logps": cut[2], "gradient": cut[3]}
+            "old_logps": cut[1], "base_logps": cut[2], "gradient": cut[3],
+            **({"drawn_logps": cut[4], "correction": settings["correction"]} if "correction" in settings else {})}
 
 
 def whole_step(settings: dict, temperature: float) -> dict:

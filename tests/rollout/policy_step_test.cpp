@@ -1,6 +1,8 @@
 // What couples completions is settled before the first micro-batch, and counts as it says.
 #include <cmath>
 
+#include "core/config/policy_rules.h"
+#include "core/rollout/rollout_metrics.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;
@@ -70,16 +72,23 @@ TEST_CASE("gradients that are known beforehand are those of a ratio of 1") {
     const ObjectiveConfig objective = objective_with(text);
     Rollout rollout = small();
     give_advantages(objective, rollout);
-    const PolicyStep step = policy_step(objective, 8, rollout, 0);
+    PolicyStep step = policy_step(objective, 8, rollout, 0);
     REQUIRE(step.known);
     for (const size_t i : step.trained) {
       const Completion& c = rollout.completions[i];
       std::vector<double> logps;
       for (size_t t = 0; t < c.ids.size(); ++t) logps.push_back(-0.5 - 0.1 * static_cast<double>(t + i));
-      const std::vector<double> known = known_cotangents(objective, step, c), asked = policy_tokens(objective, step, c, logps).cotangents;
-      REQUIRE(known.size() == asked.size());
-      for (size_t t = 0; t < known.size(); ++t) CHECK(known[t] == Approx(asked[t]).margin(1e-15));
-      CHECK(std::abs(sum_of(known)) > 0);
+      rollout.completions[i].old_logps = {logps.begin(), logps.end()};  // of −1 by what drew
+      std::vector<double> before;
+      for (const std::optional<double> correction : {std::optional<double>(), std::optional(1.2)}) {
+        step.correction = correction;
+        const std::vector<double> known = known_cotangents(objective, step, c), asked = policy_tokens(objective, step, c, logps).cotangents;
+        REQUIRE(known.size() == asked.size());
+        for (size_t t = 0; t < known.size(); ++t) CHECK(known[t] == Approx(asked[t]).margin(1e-15));
+        CHECK(std::abs(sum_of(known)) > 0);
+        CHECK(known != before);
+        before = known;
+      }
     }
   }
 }
@@ -124,4 +133,35 @@ TEST_CASE("gepo divides by its group's expectation") {
   CHECK(second.metrics.at("ratio").sum == Approx(0.985304141).margin(1e-7));
   CHECK(first.metrics.at("kl_old").sum == Approx(0.1).margin(1e-6));  // the policy of before is still the one of before
   CHECK(sum_of(first.cotangents) == Approx(-0.414172975 / 2).margin(1e-7));  // A = 1, over two sequences
+}
+
+TEST_CASE("tokens of older weights weigh what the weights of before say of them, up to a limit") {
+  Rollout rollout = rollout_of({{3}}, {{1}});
+  Completion& c = rollout.completions[0];
+  c.sampler_logps = {-1, -2, -3}, c.old_logps = {-1.5F, -2, -1};
+  const std::vector<double> weights = importance_weights(c, 2);
+  CHECK(weights[0] == Approx(std::exp(-0.5)));
+  CHECK(weights[1] == 1);
+  CHECK(weights[2] == 2);  // e² otherwise
+  const RolloutConfig none, stale{.server = {.max_staleness = 1}}, set{.correction = 3, .server = {.max_staleness = 1}};
+  CHECK_FALSE(correction_limit(none));
+  CHECK(correction_limit(stale) == 2);
+  CHECK(correction_limit(set) == 3);
+  const Json facts = correction_facts(rollout.completions, 2);
+  CHECK(facts["correction"].get<double>() == Approx((std::exp(-0.5) + 3) / 3));
+  CHECK(facts["correction_cut_share"].get<double>() == Approx(1.0 / 3));
+}
+
+TEST_CASE("a divergence in the loss is weighted as the loss is") {
+  Rollout rollout = rollout_of({{2}}, {{0}});
+  Completion& c = rollout.completions[0];
+  c.old_logps = {-0.5F, -1}, c.base_logps = {-2, -2}, c.counts = true;  // without an advantage
+  const ObjectiveConfig objective = objective_with("{type: grpo, kl: 0.1}");
+  PolicyStep step{.trained = {0}, .divisor = 2, .first = true, .group_denominators = {}};
+  const PolicyTokens plain = policy_tokens(objective, step, c, {-0.5, -1});
+  step.correction = 5;
+  const PolicyTokens weighted = policy_tokens(objective, step, c, {-0.5, -1});
+  CHECK(weighted.cotangents[0] == Approx(std::exp(0.5) * plain.cotangents[0]));
+  CHECK(weighted.cotangents[1] == Approx(plain.cotangents[1]));
+  CHECK(plain.cotangents[0] > 0);
 }

@@ -50,3 +50,16 @@ TEST_CASE("log-probabilities of other weights are noticed by their gap") {
   CHECK_THAT(said(drawn_with(1, 0.5, 0.3)), Catch::Contains("differ from the trainer's by 0.2"));
   CHECK(said(drawn_with(1, 0.5, 0.3), 0.5) == "");
 }
+
+TEST_CASE("a rollout of older weights is compared with those, not with what they have become") {
+  Rollout rollout = drawn_with(1, 0.5, 0.03);
+  Completion& c = rollout.completions[0];
+  c.drawn_logps = c.old_logps;
+  for (float& logp : c.old_logps) logp -= 1;  // since then
+  CHECK(said(rollout) == "");
+  c.drawn_logps.clear();
+  CHECK(said(rollout) != "");
+  Rollout ignored = drawn_with(0, 0.5, 0.03);
+  ignored.completions[0].drawn_logps = std::exchange(ignored.completions[0].old_logps, ignored.completions[0].base_logps);
+  CHECK_THAT(said(ignored), Catch::Contains("draws as the base model does"));
+}

@@ -39,13 +39,15 @@ TEST_CASE("advantages, losses and gradients are TRL's to 1e-10") {
       Rollout rollout = rollout_of(lengths, goldens["rewards"].get<std::vector<std::vector<double>>>());
       for (size_t i = 0; i < rollout.completions.size(); ++i) {
         rollout.completions[i].old_logps = narrowed(run["old_logps"][i]);
+        if (run.contains("correction")) rollout.completions[i].sampler_logps = narrowed(run["drawn_logps"][i]);
         if (objective.kl.weight > 0) rollout.completions[i].base_logps = narrowed(run["base_logps"][i]);
       }
       give_advantages(objective, rollout);
       // The second step of a rollout is the one with a ratio.
       ObjectiveConfig twice = objective;
       twice.epochs_per_rollout = 2;
-      const PolicyStep step = policy_step(twice, goldens["max_new_tokens"], rollout, run["on_policy"].get<bool>() ? 0 : 1);
+      PolicyStep step = policy_step(twice, goldens["max_new_tokens"], rollout, run["on_policy"].get<bool>() ? 0 : 1);
+      if (run.contains("correction")) step.correction = run["correction"].get<double>();
       REQUIRE(step.divisor > 0);
       double loss = 0;
       for (size_t i = 0; i < rollout.completions.size(); ++i) {
@@ -62,6 +64,6 @@ TEST_CASE("advantages, losses and gradients are TRL's to 1e-10") {
       ++runs;
     }
   }
-  CHECK(runs == 22);
-  CHECK(gradients == 22 * 44);
+  CHECK(runs == 28);
+  CHECK(gradients == 28 * 44);
 }

@@ -27,6 +27,11 @@ std::vector<Field> server_fields() {
           .above(0)
           .unit("nats")
           .role(KeyRole::settings),
+      key("max_staleness", &ServerConfig::max_staleness,
+          "Number of rollouts that the server draws ahead, in the background: a rollout is drawn with the weights as they were so many "
+          "rollouts before it is trained on. 0 draws each when its turn comes.")
+          .range(0, 64)
+          .unit("rollouts"),
   };
 }
 
@@ -217,6 +222,11 @@ std::vector<Field> rollout_fields() {
           .range(0, 64)
           .unit("tokens")
           .role(KeyRole::execution),
+      key("correction", &RolloutConfig::correction,
+          "Largest importance weight of a token: its probability under the weights that are about to be trained over that under those that "
+          "drew it, as the server said it, cut off here (truncated importance sampling).")
+          .range(1, 1e6)
+          .when_unset("2 with server.max_staleness; otherwise every token weighs 1"),
       section("dynamic_sampling", &RolloutConfig::dynamic_sampling,
               "Keep sampling until a rollout has enough groups that are neither all right nor all wrong "
               "(DAPO).", std::move(dynamic)),
