@@ -108,6 +108,19 @@ TEST_CASE("what must be asked is not taken for known") {
   CHECK(policy_step(kl, 8, rollout, 0).trained.size() == 6);
 }
 
+TEST_CASE("a bonus for entropy has a gradient of its own, against the loss, over the step's tokens") {
+  Rollout rollout = rollout_of({{3, 1}}, {{1, 0}});
+  for (Completion& c : rollout.completions) c.old_logps.assign(c.ids.size(), -1);
+  const ObjectiveConfig objective = objective_with("{type: grpo, entropy_weight: 0.5}");
+  give_advantages(objective, rollout);
+  const PolicyStep step = policy_step(objective, 8, rollout, 0);
+  REQUIRE(step.divisor == 4);
+  CHECK(policy_tokens(objective, step, rollout.completions[0], {-1, -1, -1}).entropy_cotangent == Approx(-0.125));
+  const ObjectiveConfig by_sequence = objective_with("{type: grpo, mean: sequence, entropy_weight: 0.5}");
+  const PolicyStep each = policy_step(by_sequence, 8, rollout, 0);
+  CHECK(policy_tokens(by_sequence, each, rollout.completions[0], {-1, -1, -1}).entropy_cotangent == Approx(-0.5 / 3 / 2));
+}
+
 TEST_CASE("a divergence off the reward moves advantages, by its sum over the completion") {
   Rollout rollout = rollout_of({{2, 1}}, {{1, 1}});
   rollout.completions[0].old_logps = {-1, -1}, rollout.completions[0].base_logps = {-1.5, -2};
