@@ -13,7 +13,7 @@ void product_cpu(const Gemm& g) {
     for (int64_t i = 0; i < g.batch; ++i) product_cpu(g.one(i));
     return;
   }
-  if (gemm_tiles_pay(g.type)) return gemm_tiles_cpu(g);
+  if (gemm_tiles_pay(g.type) || (g.apart && gemm_tiles_work(g.type))) return gemm_tiles_cpu(g);
   c10::NoGradGuard no_grad;
   GemmTensors t = tensors_of(g, at::kCPU);
   if (g.out_type == g.type) {

@@ -23,6 +23,7 @@ struct Gemm {
   int64_t out_stride = 0;
   float alpha = 1;
   bool add = false;
+  bool apart = false;  // on a CPU, in fp32: a row's bits are the same in whatever company it comes
   void* workspace = nullptr;  // on a CPU, where out is wider than the factors; a GPU needs none
   // Several of one shape; elements from one's operand to the next one's.
   int64_t batch = 1, a_step = 0, b_step = 0, out_step = 0;

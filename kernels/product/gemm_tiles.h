@@ -14,7 +14,9 @@ namespace forge {
 // Of the result, what a thread takes at a time. Its columns are those of a panel of b; so many rows of a panel of a lie in the second-level cache.
 constexpr int64_t kGemmRows = 480, kGemmColumns = 64;
 
-// Whether a product is theirs on this processor: MKL gives its AVX-512 tiles to processors of its own maker alone.
+// Whether they are faster than products row by row.
+bool gemm_tiles_work(Element type, CpuLevel level = cpu_level());
+// Whether every product is theirs on this processor: MKL gives its AVX-512 tiles to processors of its own maker alone.
 bool gemm_tiles_pay(Element type, CpuLevel level = cpu_level());
 // type and out_type are f32, batch is 1.
 void gemm_tiles_cpu(const Gemm& args, CpuLevel level = cpu_level());

@@ -74,9 +74,11 @@ void gemm_block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width
 
 namespace forge {
 
+bool gemm_tiles_work(Element type, CpuLevel level) { return type == Element::f32 && level >= CpuLevel::avx2; }
+
 bool gemm_tiles_pay(Element type, CpuLevel level) {
 #if defined(__x86_64__)
-  return type == Element::f32 && level >= CpuLevel::avx2 && !__builtin_cpu_is("intel");
+  return gemm_tiles_work(type, level) && !__builtin_cpu_is("intel");
 #else
   return false;
 #endif

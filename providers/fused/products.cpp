@@ -21,7 +21,7 @@ namespace {
 
 // In fp32 a text's bits do not depend on its neighbours': that holds for whole prompts on our tiles, not on MKL's.
 bool row_by_row(const FusedRun& r) {
-  const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_pay(r.type());
+  const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_work(r.type());
   return r.batch.cache && !(r.batch.cache->begins && whole_prompts);
 }
 
@@ -53,7 +53,8 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
                     .out_type = r.type(),
                     .out = y.data,
                     .out_stride = y.stride,
-                    .add = bias != nullptr});
+                    .add = bias != nullptr,
+                    .apart = r.batch.cache != nullptr});
 }
 
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,

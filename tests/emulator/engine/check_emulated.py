@@ -86,7 +86,7 @@ CASES = {
     "qwen3-moe full bf16": ("qwen3-moe-sparse", "bf16", FULL),
     "qwen3-moe recomputed": ("qwen3-moe-sparse", "fp32", LORA | {"train": {"activation_checkpointing": "full"}}),
     "gpt-oss": ("gpt-oss", "fp32", LORA),
-    "gpt-oss full": ("gpt-oss-balanced", "fp32", FULL),
+    "gpt-oss full": ("gpt-oss", "fp32", FULL),
     "gpt-oss joined experts": ("gpt-oss", "fp32", with_adapter(
         target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "deepseek-v2": ("deepseek-v2", "fp32", LORA),
