@@ -193,7 +193,7 @@ def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
     return folder
 
 
-def write_rows(path: Path, lengths: list, vocabulary: int, sources: bool) -> Path:
+def write_rows(path: Path, lengths: list, vocabulary: int, sources: bool = False) -> Path:
     """`sources`: of an encoder-decoder, a quarter of a row's tokens the answer."""
     draw = random.Random(2)
     with open(path, "w") as file:
