@@ -51,6 +51,7 @@ DeviceOps cpu_ops() {
   set<regroup_heads_cpu, RegroupHeads>(ops);
   set<scale_rows_cpu, ScaleRows>(ops);
   set<product_cpu, Gemm>(ops, product_cpu_workspace);
+  set<products_cpu, GemmGroup>(ops);
   set<sum_columns_cpu, SumColumns>(ops);
   set<trim_heads_cpu, TrimHeads>(ops);
   set_level<activation_backward_cpu, ActivationBackward>(ops);

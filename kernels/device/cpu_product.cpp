@@ -30,4 +30,9 @@ void product_cpu(const Gemm& g) {
     t.out.copy_(rounded);
 }
 
+void products_cpu(const GemmGroup& group) {
+  if (gemm_tiles_share(group)) return gemm_tiles_group_cpu(group);
+  for (int64_t i = 0; i < group.count; ++i) product_cpu(group.products[i]);
+}
+
 }  // namespace forge

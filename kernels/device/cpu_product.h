@@ -8,5 +8,7 @@ namespace forge {
 // Factors in 16 bits with an fp32 result: LibTorch has no such product on a CPU. It is rounded in the workspace first.
 int64_t product_cpu_workspace(const Gemm& args);
 void product_cpu(const Gemm& args);
+// In fp32 threads share the blocks of all products, where these are too small to have threads each.
+void products_cpu(const GemmGroup& args);
 
 }  // namespace forge

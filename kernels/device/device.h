@@ -59,7 +59,7 @@ using DeviceOps =
                 ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward,
                 DoraRatio, EmbeddingBackward, EmbeddingForward, ExpertCombine, ExpertCombineBackward,
                 ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GateRows, GateRowsBackward, Gemm,
-                LatentHeads, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward,
+                GemmGroup, LatentHeads, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward,
                 LoraForward, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows,
                 SumColumns, SwigluBackward, SwigluForward, TrimHeads>;
 

@@ -39,4 +39,14 @@ struct Gemm {
 };
 void device_gemm(const Gemm& args, CudaStream stream);
 
+// Products that do not wait for one another, such as those of experts.
+struct GemmGroup {
+  const Gemm* products = nullptr;
+  int64_t count = 0;
+};
+// One after the other.
+inline void device_gemm_group(const GemmGroup& args, CudaStream stream) {
+  for (int64_t i = 0; i < args.count; ++i) device_gemm(args.products[i], stream);
+}
+
 }  // namespace forge

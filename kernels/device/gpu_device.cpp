@@ -48,6 +48,7 @@ DeviceOps gpu_ops() {
   set(ops, copy_rows_cuda);
   set(ops, dequantize_blocks_cuda);
   set(ops, device_gemm);
+  set(ops, device_gemm_group);
   set(ops, dora_backward_cuda);
   set(ops, dora_forward_cuda);
   set(ops, dora_ratio_cuda);

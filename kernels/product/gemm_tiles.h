@@ -21,4 +21,9 @@ bool gemm_tiles_pay(Element type, CpuLevel level = cpu_level());
 // type and out_type are f32, batch is 1.
 void gemm_tiles_cpu(const Gemm& args, CpuLevel level = cpu_level());
 
+// Whether a group's products can be theirs and gain by it: where every product is anyway, or where each alone is too small for threads.
+bool gemm_tiles_share(const GemmGroup& args, CpuLevel level = cpu_level());
+// The same bits as one after the other.
+void gemm_tiles_group_cpu(const GemmGroup& args, CpuLevel level = cpu_level());
+
 }  // namespace forge

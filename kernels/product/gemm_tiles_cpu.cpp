@@ -74,6 +74,9 @@ void gemm_block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width
 
 namespace forge {
 
+// Of a product on average, up to which MKL's faster tiles lose more by calling the threads together for each: docs/decisions.md, "experts in a group".
+constexpr double kSharedOperations = 4e6;
+
 bool gemm_tiles_work(Element type, CpuLevel level) { return type == Element::f32 && level >= CpuLevel::avx2; }
 
 bool gemm_tiles_pay(Element type, CpuLevel level) {
@@ -84,22 +87,54 @@ bool gemm_tiles_pay(Element type, CpuLevel level) {
 #endif
 }
 
-void gemm_tiles_cpu(const Gemm& g, CpuLevel level) {
-  constexpr int64_t kTile = 6;
-  if (g.m == 0 || g.n == 0) return;
-  if (g.k == 0) {
-    for (int64_t i = 0; i < g.m && !g.add; ++i)
-      std::memset(static_cast<float*>(g.out) + i * g.out_stride, 0, static_cast<size_t>(g.n) * 4);
-    return;
+namespace {
+
+// The blocks of a result that are taken at a time: equal shares of its rows, so that no thread is left with a sliver.
+struct Blocks {
+  int64_t rows = 0, across = 0, count = 0;
+
+  explicit Blocks(const Gemm& g) {
+    constexpr int64_t kTile = 6;
+    if (g.m == 0 || g.n == 0) return;
+    const int64_t down = (g.m + kGemmRows - 1) / kGemmRows;
+    rows = ((g.m + down - 1) / down + kTile - 1) / kTile * kTile;
+    across = (g.n + kGemmColumns - 1) / kGemmColumns, count = down * across;
   }
-  auto block = FORGE_PICK(level, gemm_block);
-  // Equal shares of the rows, so that no thread is left with a sliver.
-  const int64_t down = (g.m + kGemmRows - 1) / kGemmRows,
-                rows = ((g.m + down - 1) / down + kTile - 1) / kTile * kTile,
-                across = (g.n + kGemmColumns - 1) / kGemmColumns;
-  parallel_tasks(down * across, [&](int64_t task, int64_t) {
-    const int64_t m = task / across * rows, n = task % across * kGemmColumns;
-    if (m < g.m) block(g, m, std::min(rows, g.m - m), n, std::min(kGemmColumns, g.n - n));
+};
+
+void take_block(const Gemm& g, const Blocks& blocks, int64_t number, CpuLevel level) {
+  const int64_t m = number / blocks.across * blocks.rows, n = number % blocks.across * kGemmColumns;
+  if (m >= g.m) return;
+  const int64_t rows = std::min(blocks.rows, g.m - m), width = std::min(kGemmColumns, g.n - n);
+  if (g.k > 0) return FORGE_PICK(level, gemm_block)(g, m, rows, n, width);
+  for (int64_t i = m; i < m + rows && !g.add; ++i)
+    std::memset(static_cast<float*>(g.out) + i * g.out_stride + n, 0, static_cast<size_t>(width) * 4);
+}
+
+}  // namespace
+
+void gemm_tiles_cpu(const Gemm& g, CpuLevel level) { gemm_tiles_group_cpu({&g, 1}, level); }
+
+bool gemm_tiles_share(const GemmGroup& group, CpuLevel level) {
+  double operations = 0;
+  bool apart = false;
+  for (const Gemm* g = group.products; g < group.products + group.count; ++g) {
+    if (g->out_type != Element::f32 || g->batch > 1 || !gemm_tiles_work(g->type, level)) return false;
+    apart |= g->apart;
+    operations += 2.0 * static_cast<double>(g->m) * static_cast<double>(g->n) * static_cast<double>(g->k);
+  }
+  return apart || gemm_tiles_pay(Element::f32, level) || operations < kSharedOperations * static_cast<double>(group.count);
+}
+
+void gemm_tiles_group_cpu(const GemmGroup& group, CpuLevel level) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < group.count; ++i) count += Blocks(group.products[i]).count;
+  parallel_tasks(count, [&](int64_t task, int64_t) {
+    for (const Gemm* g = group.products;; ++g) {
+      const Blocks blocks(*g);
+      if (task < blocks.count) return take_block(*g, blocks, task, level);
+      task -= blocks.count;
+    }
   });
 }
 

@@ -39,7 +39,8 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .step = &batch.rows.step,
       .example = batch.rows.example.data(),
       .position = batch.rows.position.data(),
-      .expert_ends = &expert_ends_};
+      .expert_ends = &expert_ends_,
+      .products = &products_};
   for (int64_t i = 0; i < step.sequences; ++i)
     step.longest = std::max<int64_t>(step.longest, step.cu_seqlens[i + 1] - step.cu_seqlens[i]);
   if (device_.separate()) load_separate(batch, step);

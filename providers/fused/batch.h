@@ -42,6 +42,7 @@ struct StepBatch {
   const int32_t* position = nullptr;     // [tokens]
   const CachePlaces* cache = nullptr;    // decoding
   ExpertEnds* expert_ends = nullptr;     // those that this micro-batch's routers have made
+  std::vector<Gemm>* products = nullptr;  // where an op collects a group of them
   const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none
 
   bool operator==(const StepBatch&) const = default;
@@ -67,6 +68,7 @@ class BatchMemory {
   RopeTables rope_, window_rope_;
   DeviceBlock rows_, numbers_;
   ExpertEnds expert_ends_;
+  std::vector<Gemm> products_;
 };
 
 }  // namespace forge

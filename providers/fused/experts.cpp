@@ -1,4 +1,4 @@
-// Mixtures of experts: routing and the sums of kernels/experts, and a product for each expert's rows of one op.
+// Mixtures of experts: routing and the sums of kernels/experts, and the products of all experts of an op as one group.
 #include "providers/fused/experts.h"
 
 #include "core/base/error.h"
@@ -227,34 +227,41 @@ void expert_linear(const FusedRun& r) {
   const ExpertsOf x = rows_of(r, r.in(0)), y = rows_of(r, r.out(0));
   const ExpertSpace space = expert_space(r.m.graph, r.op, r.m.capacity);
   place_keys(r, space, r.in(2));
+  ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    const Part from = part_of(r, x, range), to = part_of(r, y, range);
-    product(r, range.count, to, from, multiplied(r, range.expert), module_of(r, range.expert).bias);
+    products.product(range.count, part_of(r, y, range), part_of(r, x, range), multiplied(r, range.expert), module_of(r, range.expert).bias);
+  });
+  products.run();
+  each_expert(r, r.in(1), [&](const Range& range) {
     if (use_of(r, range.expert).rank > 0)
-      r.device.run(LoraForward{adapter_of(r, space, range, from, to, r.out(1)),
+      r.device.run(LoraForward{adapter_of(r, space, range, part_of(r, x, range), part_of(r, y, range), r.out(1)),
                                static_cast<char*>(r.workspace) + space.adapter});
   });
 }
 
 void expert_input_gradient(const FusedRun& r) {
   const ExpertsOf d_y = rows_of(r, r.in(0)), d_x = rows_of(r, r.out(0));
+  ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    input_gradient(r, range.count, part_of(r, d_x, range), part_of(r, d_y, range), base(r, range.expert),
-                   r.op.attributes.accumulate);
+    products.input_gradient(range.count, part_of(r, d_x, range), part_of(r, d_y, range), base(r, range.expert),
+                            r.op.attributes.accumulate);
   });
+  products.run();
 }
 
 void expert_weight_gradient(const FusedRun& r) {
   const ExpertsOf d_y = rows_of(r, r.in(0)), x = rows_of(r, r.in(1));
+  ProductGroup products(r);
   each_expert(r, r.in(2), [&](const Range& range) {
     const FusedModule m = module_of(r, range.expert);
     const Part of_y = part_of(r, d_y, range), of_x = part_of(r, x, range);
     if (m.d_bias)
       r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
     if (!m.d_weight) return;
-    joined(r) ? weight_gradient(r, range.count, m.d_weight, of_x, of_y)
-              : weight_gradient(r, range.count, m.d_weight, of_y, of_x);
+    joined(r) ? products.weight_gradient(range.count, m.d_weight, of_x, of_y)
+              : products.weight_gradient(range.count, m.d_weight, of_y, of_x);
   });
+  products.run();
 }
 
 void expert_adapter_gradient(const FusedRun& r) {

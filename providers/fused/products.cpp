@@ -1,5 +1,7 @@
 #include "providers/fused/products.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "kernels/product/gemm_tiles.h"
 #include "providers/fused/ops.h"
@@ -33,6 +35,56 @@ Weight multiplied(const FusedRun& r, size_t i) {
   return {.rows = r.use(i).out, .stride = r.use(i).in, .blocks = &module.blocks};
 }
 
+namespace {
+
+// y is added to where there is a bias, which lies there by then.
+Gemm product_of(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight, bool biased) {
+  return {.type = r.type(),
+          .m = rows,
+          .n = weight.rows,
+          .k = x.width,
+          .a = {x.data, x.stride},
+          .b = {weight.data, weight.stride, /*transposed=*/!weight.across},
+          .out_type = r.type(),
+          .out = y.data,
+          .out_stride = y.stride,
+          .add = biased,
+          .apart = r.batch.cache != nullptr};
+}
+
+Gemm input_gradient_of(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate) {
+  return {.type = r.type(),
+          .m = rows,
+          .n = d_x.width,
+          .k = weight.rows,
+          .a = {d_y.data, d_y.stride},
+          .b = {weight.data, weight.stride, weight.across},
+          .out_type = r.type(),
+          .out = d_x.data,
+          .out_stride = d_x.stride,
+          .add = accumulate};
+}
+
+Gemm weight_gradient_of(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x) {
+  return {.type = r.type(),
+          .m = d_y.width,
+          .n = x.width,
+          .k = rows,
+          .a = {d_y.data, d_y.stride, /*transposed=*/true},
+          .b = {x.data, x.stride},
+          .out_type = Element::f32,
+          .out = gradient,
+          .out_stride = x.width,
+          .add = true,
+          .workspace = r.workspace};
+}
+
+void put_bias(const FusedRun& r, int64_t rows, const Part& y, const void* bias) {
+  if (bias) copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y);
+}
+
+}  // namespace
+
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
              const void* bias) {
   if (row_by_row(r)) {
@@ -43,46 +95,48 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
     if (weight.blocks) args.blocks = *weight.blocks, args.blocks.type = Element::f32;
     return row_product(r.device, args, *r.batch.cache->scratch);
   }
-  if (bias) copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y);
-  r.device.run(Gemm{.type = r.type(),
-                    .m = rows,
-                    .n = weight.rows,
-                    .k = x.width,
-                    .a = {x.data, x.stride},
-                    .b = {weight.data, weight.stride, /*transposed=*/!weight.across},
-                    .out_type = r.type(),
-                    .out = y.data,
-                    .out_stride = y.stride,
-                    .add = bias != nullptr,
-                    .apart = r.batch.cache != nullptr});
+  put_bias(r, rows, y, bias);
+  r.device.run(product_of(r, rows, y, x, weight, bias != nullptr));
 }
 
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
                     bool accumulate) {
-  r.device.run(Gemm{.type = r.type(),
-                    .m = rows,
-                    .n = d_x.width,
-                    .k = weight.rows,
-                    .a = {d_y.data, d_y.stride},
-                    .b = {weight.data, weight.stride, weight.across},
-                    .out_type = r.type(),
-                    .out = d_x.data,
-                    .out_stride = d_x.stride,
-                    .add = accumulate});
+  r.device.run(input_gradient_of(r, rows, d_x, d_y, weight, accumulate));
 }
 
 void weight_gradient(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x) {
-  r.device.run(Gemm{.type = r.type(),
-                    .m = d_y.width,
-                    .n = x.width,
-                    .k = rows,
-                    .a = {d_y.data, d_y.stride, /*transposed=*/true},
-                    .b = {x.data, x.stride},
-                    .out_type = Element::f32,
-                    .out = gradient,
-                    .out_stride = x.width,
-                    .add = true,
-                    .workspace = r.workspace});
+  r.device.run(weight_gradient_of(r, rows, gradient, d_y, x));
+}
+
+ProductGroup::ProductGroup(const FusedRun& r)
+    : r_(r),
+      one_by_one_(std::any_of(r.op.modules.begin(), r.op.modules.end(), [&](auto m) { return r.modules.converts(r.modules[m]); })),
+      products_(*r.batch.products) {
+  products_.clear();
+}
+
+void ProductGroup::product(int64_t rows, const Part& y, const Part& x, const Weight& weight, const void* bias) {
+  if (row_by_row(r_)) return fused::product(r_, rows, y, x, weight, bias);
+  put_bias(r_, rows, y, bias);
+  add(product_of(r_, rows, y, x, weight, bias != nullptr));
+}
+
+void ProductGroup::input_gradient(int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate) {
+  add(input_gradient_of(r_, rows, d_x, d_y, weight, accumulate));
+}
+
+void ProductGroup::weight_gradient(int64_t rows, float* gradient, const Part& d_y, const Part& x) {
+  add(weight_gradient_of(r_, rows, gradient, d_y, x));
+}
+
+void ProductGroup::add(const Gemm& product) {
+  products_.push_back(product);
+  if (one_by_one_) run();
+}
+
+void ProductGroup::run() {
+  if (!products_.empty()) r_.device.run(GemmGroup{products_.data(), static_cast<int64_t>(products_.size())});
+  products_.clear();
 }
 
 }  // namespace forge::fused

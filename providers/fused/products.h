@@ -26,4 +26,21 @@ void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part
 // gradient [d_y.width, x.width] += d yᵀ x
 void weight_gradient(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x);
 
+// The same, queued behind one another and run as one group.
+class ProductGroup {
+ public:
+  explicit ProductGroup(const FusedRun& r);
+  void product(int64_t rows, const Part& y, const Part& x, const Weight& weight, const void* bias);
+  void input_gradient(int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate);
+  void weight_gradient(int64_t rows, float* gradient, const Part& d_y, const Part& x);
+  void run();
+
+ private:
+  void add(const Gemm& product);
+
+  const FusedRun& r_;
+  const bool one_by_one_;  // a weight is valid only until the next one
+  std::vector<Gemm>& products_;
+};
+
 }  // namespace forge::fused

@@ -51,4 +51,40 @@ TEST_CASE("a row of a product has the same bits in whatever company it comes") {
   }
 }
 
+TEST_CASE("products of a group have the bits that each has alone") {
+  struct Shape {
+    int64_t m, n, k;
+    bool transposed, add;
+  };
+  // More blocks than one in rows and columns, one row, no rows, a sum of nothing.
+  const Shape shapes[] = {{497, 130, 200, true, false}, {1, 75, 300, true, false}, {0, 75, 300, true, false}, {33, 70, 0, false, false},
+                          {20, 64, 0, false, true},     {31, 16, 140, false, true}};
+  std::vector<at::Tensor> kept;
+  const auto products_into = [&](std::vector<at::Tensor>& results) {
+    std::vector<Gemm> products;
+    for (const Shape& s : shapes) {
+      const at::Tensor a = normal({s.m, s.k}, 3).to(at::kFloat), b = normal({s.transposed ? s.n : s.k, s.transposed ? s.k : s.n}, 4).to(at::kFloat);
+      kept.push_back(a), kept.push_back(b), results.push_back(normal({s.m, s.n}, 5).to(at::kFloat));
+      products.push_back({.m = s.m, .n = s.n, .k = s.k,
+                          .a = {a.const_data_ptr(), s.k},
+                          .b = {b.const_data_ptr(), s.transposed ? s.k : s.n, s.transposed},
+                          .out = results.back().data_ptr(), .out_stride = s.n, .add = s.add});
+    }
+    return products;
+  };
+  for (CpuLevel level : cpu_levels()) {
+    INFO(name_of(level));
+    std::vector<at::Tensor> alone, together;
+    for (const Gemm& g : products_into(alone)) gemm_tiles_cpu(g, level);
+    const std::vector<Gemm> products = products_into(together);
+    gemm_tiles_group_cpu({products.data(), static_cast<int64_t>(products.size())}, level);
+    for (size_t i = 0; i < alone.size(); ++i) {
+      INFO("product " << i);
+      CHECK(alone[i].equal(together[i]));
+    }
+    CHECK(alone[3].abs().sum().item<double>() == 0);
+    CHECK(alone[4].abs().sum().item<double>() > 0);
+  }
+}
+
 }  // namespace forge::kernel_test
