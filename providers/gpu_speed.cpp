@@ -91,8 +91,9 @@ std::string speed_line(const Plan& plan, const Provider& provider) {
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
   const GpuStep held{plan.job.model.quantization != Quantization::none,
                      plan.storage != *plan.job.train.precision};
+  const Inventory inventory = inventory_of(plan);
   const SpeedRange speed =
-      gpu_speed(training_step(step_shape(plan, inventory_of(plan))), sizes, length, *card, held);
+      gpu_speed(inventory.lists->training(step_choice(plan, inventory)), sizes, length, *card, held);
   return "Speed: " + rounded(speed.low) + " to " + rounded(speed.high) +
          " tokens/s, an estimate: nobody has measured forge on a " + card->name +
          ". From the step's arithmetic, bytes and launches and the vendor's rates (docs/estimates.md).\n";

@@ -1,7 +1,7 @@
 #pragma once
 // A family's layers with everything around them, as the lists that a provider runs.
 //
-//   Graph step = training_step({spec, module_training(spec, adapter, sites)});
+//   Graph step = training_step({{}, spec, module_training(spec, adapter, sites)});
 #include <vector>
 
 #include "core/config/job.h"
@@ -19,18 +19,24 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
 // All that a run trains, as the optimizer sees it.
 struct TrainedSize {
   int64_t elements = 0, update_bytes = 0;
+  bool operator==(const TrainedSize&) const = default;
 };
 // `precision`: the compute type, of which weights have a copy where it is not fp32.
 TrainedSize trained_size(const TrainedLayout& layout, Precision precision);
 
-// What decides the lists of a run.
-struct StepShape {
-  ModelSpec spec;
-  ModuleTraining training;
+// What a run chooses for a model's lists.
+struct StepChoice {
   Recomputed recompute;
   TrainedSize trained;      // without elements: no update
   bool fused_head = false;  // no logits: kernels/lm_head
   bool folded_adapters = false;  // in the products of their frozen weights (core/graph/fold_adapters.h)
+
+  bool operator==(const StepChoice&) const = default;
+};
+// All that decides the lists of a run.
+struct StepShape : StepChoice {
+  ModelSpec spec;
+  ModuleTraining training;
 };
 
 // What a fixed choice computes again.

@@ -9,7 +9,7 @@
 namespace forge {
 
 std::string explain_step(const Plan& plan, const Provider& provider) {
-  const StepShape shape = step_shape(plan, inventory_of(plan));
+  const Inventory inventory = inventory_of(plan);
   const int64_t targets = plan.training_batch.targets;
   const bool source = plan.model.reads_source();
   const StepSizes sizes{.tokens = source ? targets : plan.training_batch.tokens,
@@ -25,8 +25,8 @@ std::string explain_step(const Plan& plan, const Provider& provider) {
   // Without an arena the backward is LibTorch's.
   if (!provider.workspace)
     return batch + ", differentiated by LibTorch's autograd; computed again: " + describe(plan.recompute) + ".\n" +
-           print(forward_list(shape), sizes, length, nullptr);
-  const Graph graph = training_step(shape);
+           print(inventory.lists->forward(), sizes, length, nullptr);
+  const Graph& graph = inventory.lists->training(step_choice(plan, inventory));
   const Layout layout = lay_out(graph, sizes, provider.workspace);
   return batch + ", in an arena of " + format_bytes(layout.bytes) + "; computed again: " + describe(plan.recompute) + ".\n" +
          print(graph, sizes, length, &layout);

@@ -1,11 +1,13 @@
 #include "core/plan/inventory.h"
 
+#include "core/plan/run_memory.h"
+
 namespace forge {
 
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter) {
   ActivationShape shape{.spec = model, .adapter = adapter};
   record_modules(shape, inventory.sites);
-  inventory.trains = shape.trains, inventory.forward = shape.forward;
+  inventory.lists = shape.lists;
 }
 
 Inventory inventory_of(const Plan& plan) {
@@ -14,12 +16,12 @@ Inventory inventory_of(const Plan& plan) {
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
   record_modules(inventory, plan.model, job.adapter);
+  if (computes_reference(plan)) inventory.base = std::make_shared<StepLists>(StepShape{{}, plan.model, ModuleTraining()});
   return inventory;
 }
 
-StepShape step_shape(const Plan& plan, const Inventory& inventory) {
-  return {plan.model, *inventory.trains, plan.recompute, inventory.trained,
-          plan.fused_head, plan.folded_adapters};
+StepChoice step_choice(const Plan& plan, const Inventory& inventory) {
+  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters};
 }
 
 }  // namespace forge

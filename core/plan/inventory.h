@@ -16,12 +16,12 @@ struct Inventory {
   std::vector<AdapterSite> sites;
   TrainedSize trained;
   std::vector<JudgeModel> judges;
-  std::shared_ptr<const ModuleTraining> trains;
-  std::shared_ptr<const Graph> forward;
+  std::shared_ptr<StepLists> lists;
+  std::shared_ptr<StepLists> base;  // the model's, where nothing of it is trained
 };
 Inventory inventory_of(const Plan& plan);
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter);
-// What a training step of the plan is.
-StepShape step_shape(const Plan& plan, const Inventory& inventory);
+// What the plan chose for its lists.
+StepChoice step_choice(const Plan& plan, const Inventory& inventory);
 
 }  // namespace forge

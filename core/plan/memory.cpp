@@ -183,8 +183,7 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
 }
 
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites) {
-  shape.trains = std::make_shared<const ModuleTraining>(module_training(shape.spec, shape.adapter, sites));
-  shape.forward = std::make_shared<const Graph>(forward_list({shape.spec, *shape.trains}));
+  shape.lists = std::make_shared<StepLists>(StepShape{{}, shape.spec, module_training(shape.spec, shape.adapter, sites)});
 }
 
 MemoryLine answer_line(const ActivationShape& shape) {

@@ -8,7 +8,7 @@
 #include "core/base/instruction_set.h"
 #include "core/config/job.h"
 #include "core/families/adapter_sites.h"
-#include "core/families/step.h"
+#include "core/families/step_lists.h"
 
 namespace forge {
 
@@ -54,19 +54,13 @@ struct PaddedSide {
 };
 
 // What decides the memory of one micro-batch.
-struct ActivationShape {
+struct ActivationShape : StepChoice {
   ModelSpec spec;
   AdapterConfig adapter;
-  // Set by record_modules; a plan tries many micro-batches, and a model may have thousands of modules.
-  std::shared_ptr<const ModuleTraining> trains;
-  std::shared_ptr<const Graph> forward;  // of `spec`, with those adapters
+  std::shared_ptr<StepLists> lists;  // of `spec` with those adapters; set by record_modules
   Precision precision = Precision::fp32;
   Precision storage = Precision::fp32;
   Quantization quantization = Quantization::none;
-  Recomputed recompute;
-  TrainedSize trained;
-  bool fused_head = false;
-  bool folded_adapters = false;
   bool cuda = false;
   int64_t capability = 0;  // of the GPU: 86 is 8.6
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
@@ -84,7 +78,7 @@ struct ActivationShape {
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
 
-// What `shape.spec` and `shape.adapter` train, and the forward list, both as they are now.
+// The lists of `shape.spec` and `shape.adapter` as they are now.
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites);
 
 // Rows whose gradient is multiplied by its cotangent at once, where answers are compared.

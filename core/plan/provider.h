@@ -19,7 +19,7 @@ struct DecodingShape {
 struct Provider {
   const char* name;
   const char* summary;
-  // Why it cannot do the job, a sentence each; empty when it can. Reads shape.forward, no sizes.
+  // Why it cannot do the job, a sentence each; empty when it can. Reads the forward list, no sizes.
   std::vector<std::string> (*faults)(const ActivationShape& shape);
   // Memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);

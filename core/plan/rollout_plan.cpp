@@ -54,8 +54,7 @@ ActivationShape decoding_activations(const Plan& plan, const Inventory& inventor
   ActivationShape shape;
   shape.spec = plan.model;
   shape.adapter = plan.job.adapter;
-  shape.trains = inventory.trains;
-  shape.forward = inventory.forward;
+  shape.lists = inventory.lists;
   shape.precision = *plan.job.train.precision;
   shape.storage = plan.storage;
   shape.quantization = plan.job.model.quantization;
@@ -113,7 +112,8 @@ std::vector<MemoryLine> rollout_lines(const Plan& plan, const Provider& provider
 void time_rollout(Plan& plan, const Rates* rates) {
   if (!rates || plan.time.step_seconds <= 0 || served(plan)) return;
   const int64_t slots = *plan.job.rollout.slots;
-  const Graph step = evaluation_step(step_shape(plan, inventory_of(plan)));
+  const Inventory inventory = inventory_of(plan);
+  const Graph& step = inventory.lists->evaluation(step_choice(plan, inventory));
   const StepSizes sizes{slots, slots, bytes_of(*plan.job.train.precision), *plan.job.train.threads};
   double token = 0;
   for (const Op& op : step.ops)

@@ -13,18 +13,13 @@ namespace {
 ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Fullest& fullest,
                          bool training) {
   const Job& job = plan.job;
-  ActivationShape shape;
+  ActivationShape shape{step_choice(plan, inventory)};
   shape.spec = plan.model;
   shape.adapter = job.adapter;
-  shape.trains = inventory.trains;
-  shape.forward = inventory.forward;
+  shape.lists = inventory.lists;
   shape.precision = *job.train.precision;
   shape.storage = plan.storage;
   shape.quantization = job.model.quantization;
-  shape.recompute = plan.recompute;
-  shape.trained = inventory.trained;
-  shape.fused_head = plan.fused_head;
-  shape.folded_adapters = plan.folded_adapters;
   shape.cuda = plan.device.cuda;
   shape.capability = plan.device.gpu.compute_capability;
   shape.instructions = instructions_of(plan.device.cpu);
@@ -70,7 +65,7 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
   shape.adapter.use_dora = false;
   shape.adapter.modules_to_save.clear();
   shape.recompute = {};
-  record_modules(shape, {});
+  shape.lists = inventory.base;
   std::vector<MemoryLine> lines = provider.activation_lines(shape);
   std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
   for (MemoryLine& line : lines) line.name = "reference: " + line.name;

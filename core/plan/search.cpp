@@ -86,7 +86,7 @@ class Recomputation {
   }
 
  private:
-  const Graph& forward() const { return *inventory_.forward; }
+  const Graph& forward() const { return inventory_.lists->forward(); }
   // The units that together are at most this share of a step's arithmetic.
   size_t within(double share) const {
     double flops = 0;

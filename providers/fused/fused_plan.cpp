@@ -351,7 +351,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
     faults.push_back("its lists know one stream of tokens: an encoder's, attention without a mask or to a source, and a bias of scores by "
                      "distance have no kernels");
   else
-    for (const Op& op : shape.forward->ops)
+    for (const Op& op : shape.lists->forward().ops)
       if (const std::string fault = fused_fault(shape, op); !fault.empty() && std::find(faults.begin(), faults.end(), fault) == faults.end())
         faults.push_back(fault);
   if (!shape.cuda || !faults.empty()) return faults;
@@ -366,9 +366,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
-  const StepShape step{shape.spec, *shape.trains, shape.recompute,
-                       shape.trained, shape.fused_head, shape.folded_adapters};
-  const Graph graph = shape.training ? training_step(step) : evaluation_step(step);
+  const Graph& graph = shape.training ? shape.lists->training(shape) : shape.lists->evaluation(shape);
   const Layout layout = lay_out(graph, sizes_of(shape), fused_workspace);
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
   std::vector<MemoryLine> lines;
@@ -402,9 +400,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  const StepShape step{shape.spec, *shape.trains, {}, {}, false};
   const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
-  const Graph graph = evaluation_step(step);
+  const Graph& graph = shape.lists->evaluation({});
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;
   const int64_t page = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * kCachePage * bytes_of(shape.precision);
   // A group shares its prompt's full pages; its last page and what follows are each one's own. The cache doubles when it is

@@ -22,7 +22,7 @@ class Step {
   Step(const ActivationShape& shape, Ledger& ledger)
       : shape_(shape),
         ledger_(ledger),
-        list_(*shape.forward),
+        list_(shape.lists->forward()),
         segments_(segments_of(list_, shape.recompute)),
         lowest_(lowest_segment(list_, segments_)),
         ops_(shape, list_, ledger) {}

@@ -45,7 +45,7 @@ ActivationShape tiny_shape(Checkpointing checkpointing) {
   shape.adapter.type = AdapterType::lora;
   shape.adapter.rank = 2;
   record_modules(shape, adapter_sites(shape.spec, shape.adapter));
-  shape.recompute = recomputed_by({shape.spec, *shape.trains}, checkpointing);
+  shape.recompute = recomputed_by(shape.lists->forward(), checkpointing);
   shape.micro_batch_tokens = 10;
   shape.supervised_tokens = 5;
   return shape;

@@ -1,0 +1,20 @@
+#include "core/families/step_lists.h"
+
+namespace forge {
+
+template <typename Make>
+const Graph& StepLists::made(std::optional<Made>& last, const StepChoice& choice, const Make& make) {
+  if (!last || last->choice != choice) {
+    static_cast<StepChoice&>(shape_) = choice;
+    last = Made{choice, make(shape_)};
+  }
+  return last->list;
+}
+
+const Graph& StepLists::training(const StepChoice& choice) { return made(training_, choice, training_step); }
+const Graph& StepLists::evaluation(const StepChoice& choice) {
+  // Nothing of an evaluation depends on what is computed again or updated.
+  return made(evaluation_, {.fused_head = choice.fused_head, .folded_adapters = choice.folded_adapters}, evaluation_step);
+}
+
+}  // namespace forge
