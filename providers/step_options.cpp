@@ -6,8 +6,8 @@ StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vecto
                          Recomputed recompute) {
   const TrainedLayout trained =
       trained_layout(run_parameters(spec, job.adapter, job.model.quantization), job.optimizer);
-  return {.shape = {spec, module_training(spec, job.adapter, sites), std::move(recompute),
-                    trained_size(trained, job.train.precision.value_or(Precision::fp32))},
+  return {.shape = {spec, module_training(spec, job.adapter, sites),
+                    {std::move(recompute), trained_size(trained, job.train.precision.value_or(Precision::fp32))}},
           .neftune_alpha = job.train.neftune_alpha};
 }
 

@@ -35,7 +35,7 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
 
 std::vector<Module> modules_of(const ModelSpec& spec) {
   std::vector<Module> modules;
-  for (const ModuleUse& use : forward_list({{}, spec}).modules)
+  for (const ModuleUse& use : forward_list({spec}).modules)
     modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias, use.use, use.experts, use.constant});
   // A state_dict names a layer's linear layers before its norms.
   std::stable_sort(modules.begin(), modules.end(), [](const Module& a, const Module& b) {

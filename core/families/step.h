@@ -1,7 +1,8 @@
 #pragma once
 // A family's layers with everything around them, as the lists that a provider runs.
 //
-//   Graph step = training_step({{}, spec, module_training(spec, adapter, sites)});
+//   Graph step = training_step({spec, module_training(spec, adapter, sites)});
+#include <utility>
 #include <vector>
 
 #include "core/config/job.h"
@@ -37,6 +38,10 @@ struct StepChoice {
 struct StepShape : StepChoice {
   ModelSpec spec;
   ModuleTraining training;
+
+  StepShape() = default;
+  StepShape(ModelSpec model, ModuleTraining trains = {}, StepChoice choice = {})
+      : StepChoice(std::move(choice)), spec(std::move(model)), training(std::move(trains)) {}
 };
 
 // What a fixed choice computes again.

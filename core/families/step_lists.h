@@ -1,7 +1,7 @@
 #pragma once
 // The lists of one model with what it trains, each made once: a plan tries many micro-batches, on which no list depends.
 //
-//   StepLists lists({{}, spec, module_training(spec, adapter, sites)});
+//   StepLists lists({spec, module_training(spec, adapter, sites)});
 //   const Graph& step = lists.training({.recompute = again, .folded_adapters = true});
 #include <optional>
 #include <utility>

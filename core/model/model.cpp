@@ -155,7 +155,7 @@ struct Place {
 // The places of weights that one product reads together (see Recorder::linear): one matrix behind the other.
 std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const TensorFile& file, const Held& held, c10::ScalarType type,
                                               c10::Device device, const BaseStorage& storage) {
-  const Graph list = forward_list({{}, spec, storage.folded.value_or(ModuleTraining())});
+  const Graph list = forward_list({spec, storage.folded.value_or(ModuleTraining())});
   std::map<std::string, Place> places;
   for (const Op& op : list.ops) {
     if (op.kind != OpKind::linear) continue;

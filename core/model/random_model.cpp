@@ -16,7 +16,7 @@ at::Tensor random(at::IntArrayRef shape, c10::ScalarType type) { return at::rand
 Model random_model(const ModelSpec& spec, c10::ScalarType type) {
   Model model{.spec = spec, .type = type};
   model.embedding = model.head = random({spec.vocab_size, spec.hidden_size}, type);
-  const Graph list = forward_list({{}, spec});
+  const Graph list = forward_list({spec});
   for (const ModuleUse& module : list.modules)
     if (module.kind == ModuleKind::embedding && module.path + ".weight" != embedding_name(spec))
       model.tables[module.path] = random({module.out, module.in}, type);

@@ -24,7 +24,7 @@ void resolve_attention(Plan& plan, const Provider& provider) {
   shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
   shape.longest_sequence = plan.job.data.max_length, shape.micro_batch_tokens = *plan.job.train.micro_batch_tokens;
   std::map<std::pair<Attention, std::string>, std::set<int64_t>> layers;
-  for (const Op& op : forward_list({{}, plan.model}).ops) {
+  for (const Op& op : forward_list({plan.model}).ops) {
     if (op.kind != OpKind::attention) continue;
     const Choice<Attention> choice = provider.attention(shape, op.attributes);
     layers[{choice.value, choice.reason}].insert(op.layer);

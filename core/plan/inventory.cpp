@@ -16,7 +16,7 @@ Inventory inventory_of(const Plan& plan) {
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
   record_modules(inventory, plan.model, job.adapter);
-  if (computes_reference(plan)) inventory.base = std::make_shared<StepLists>(StepShape{{}, plan.model, ModuleTraining()});
+  if (computes_reference(plan)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, ModuleTraining()});
   return inventory;
 }
 

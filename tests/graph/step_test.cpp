@@ -33,7 +33,7 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
 Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
   const auto sites =
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
-  StepShape shape{{}, spec, module_training(spec, adapter, sites)};
+  StepShape shape{spec, module_training(spec, adapter, sites)};
   shape.recompute = recomputed_by(shape, policy);
   shape.folded_adapters = folded;
   return training_step(shape);
@@ -149,7 +149,7 @@ TEST_CASE("values are given up one by one: always sound, with ever less memory")
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, dora}) {
     const auto sites =
         adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
-    StepShape shape{{}, tiny(), module_training(tiny(), adapter, sites)};
+    StepShape shape{tiny(), module_training(tiny(), adapter, sites)};
     const auto units = recompute_units(forward_list(shape), kSizes, 50, false);
     REQUIRE(units.size() >= 4 * 2);
     StepShape full = shape;

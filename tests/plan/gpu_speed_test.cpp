@@ -72,8 +72,7 @@ SpeedRange estimate(const Published& p) {
   AdapterConfig adapter;
   adapter.type = p.rank > 0 ? AdapterType::lora : AdapterType::none;
   adapter.rank = std::max<int64_t>(1, p.rank), adapter.target_modules = p.targets;
-  StepShape step{{},
-                 p.spec,
+  StepShape step{p.spec,
                  module_training(p.spec, adapter,
                                  p.rank > 0 ? adapter_sites(p.spec, adapter) : std::vector<AdapterSite>{})};
   step.recompute = recomputed_by(step, p.checkpointing);

@@ -90,7 +90,7 @@ TEST_CASE("the work of a step's list is every product once, and an adapter's bes
   spec.num_heads = 4, spec.num_kv_heads = 2, spec.head_dim = 8;
   ModuleTraining training;
   training.adapters["model.layers.1.self_attn.q_proj"] = {3, ""};
-  const Graph step = training_step({{}, spec, training});
+  const Graph step = training_step({spec, training});
   const StepSizes sizes{10, 5};
   double linear = 0, adapters = 0, head = 0;
   for (const Op& op : step.ops)
@@ -119,7 +119,7 @@ TEST_CASE("every op of every family under fused has a rate, with and without an 
     std::vector<AdapterSite> sites;
     if (config.type == AdapterType::lora) sites = adapter_sites(spec, config);
     const TrainedLayout layout = trained_layout(run_parameters(spec, config, Quantization::none));
-    const Graph step = training_step({{.trained = trained_size(layout, Precision::fp32)}, spec, module_training(spec, config, sites)});
+    const Graph step = training_step({spec, module_training(spec, config, sites), {.trained = trained_size(layout, Precision::fp32)}});
     for (const Op& op : step.ops)
       for (const Work& work : work_of(step, op, {64, 32}, 16)) kinds.insert(work.kind);
   };

@@ -332,7 +332,7 @@ TEST_CASE("the head, the norm and the update are replayed with each step's own n
 TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const ModelSpec spec = read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/llama-3.1-8b");
   const AdapterConfig adapter = lora(16);
-  StepShape shape{{}, spec, module_training(spec, adapter, adapter_sites(spec, adapter))};
+  StepShape shape{spec, module_training(spec, adapter, adapter_sites(spec, adapter))};
   shape.recompute = recomputed_by(shape, Checkpointing::none);
   shape.folded_adapters = true;
   const StepSizes sizes{4096, 4096, 2, 1, true};
