@@ -317,11 +317,9 @@ void add_tokens_of(VocabularySite site, const std::string& name, const std::vect
   sites.push_back(std::move(site));
 }
 
-}  // namespace
-
-std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
-  std::vector<VocabularySite> sites = select(spec, adapter).vocabulary;
-  if (adapter.type == AdapterType::none) return sites;
+// Those whose tokens are trained as rows, beside `sites`, which have factors.
+void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<VocabularySite>& sites) {
+  if (adapter.type == AdapterType::none) return;
   std::vector<KeyFault> faults;
   for (const auto& [name, tokens] : adapter.trainable_token_indices) {
     bool found = false;
@@ -345,7 +343,18 @@ std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const Adapte
     if (!found) faults.push_back({"adapter.trainable_token_indices", "\"" + name + "\" is neither the embedding nor the head"});
   }
   if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
-  return sites;
+}
+
+}  // namespace
+
+AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter) {
+  Selection selection = select(spec, adapter);
+  add_token_sites(spec, adapter, selection.vocabulary);
+  return {std::move(selection.sites), std::move(selection.vocabulary)};
+}
+
+std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
+  return adapter_places(spec, adapter).vocabulary;
 }
 
 void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder) {

@@ -50,6 +50,13 @@ std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const Adapte
 // target that matches nothing and the modules there are.
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
 
+// Both at once.
+struct AdapterPlaces {
+  std::vector<AdapterSite> sites;
+  std::vector<VocabularySite> vocabulary;
+};
+AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter);
+
 // Throws Error(job) where an adapter changes joined experts, which forge can train with and not write into other files.
 void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder);
 

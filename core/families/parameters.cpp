@@ -118,10 +118,10 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
     parameter.quantized = quantization != Quantization::none && parameter.quantizable;
   }
   if (adapter.type == AdapterType::none) return parameters;
-  const std::vector<AdapterSite> sites = adapter_sites(spec, adapter);
+  const auto [sites, vocabulary] = adapter_places(spec, adapter);
   add_adapters(sites, adapter.use_dora, parameters);
   if (adapter.bias != LoraBias::none) add_biases(spec, sites, adapter.bias == LoraBias::all, parameters);
-  add_vocabulary(vocabulary_sites(spec, adapter), parameters);
+  add_vocabulary(vocabulary, parameters);
   for (const Module& module : saved_modules(spec, adapter)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as it is.
     for (Parameter& parameter : parameters)

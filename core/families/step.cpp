@@ -77,16 +77,19 @@ Recomputed recomputed_by(const StepShape& shape, Checkpointing policy) {
   return policy == Checkpointing::none ? Recomputed() : recomputed_by(forward_list(shape), policy);
 }
 
-Graph training_step(const StepShape& shape) {
-  Graph forward = record(shape, true);
-  KeptValues kept = kept_values(forward, shape.recompute);
+Graph training_forward(const StepShape& shape) { return record(shape, true); }
+
+Graph training_step(Graph forward, const StepChoice& choice) {
+  KeptValues kept = kept_values(forward, choice.recompute);
   Graph step = with_backward(std::move(forward), kept);
-  if (shape.folded_adapters) fold_adapters(step);
+  if (choice.folded_adapters) fold_adapters(step);
   repeat_in_backward(step);
   fuse_additions(step);
-  add_update(step, shape.trained);
+  add_update(step, choice.trained);
   return step;
 }
+
+Graph training_step(const StepShape& shape) { return training_step(training_forward(shape), shape); }
 
 Graph forward_list(const StepShape& shape) { return record(shape, false); }
 

@@ -49,6 +49,9 @@ Recomputed recomputed_by(const StepShape& shape, Checkpointing policy);
 
 // Embedding, layers, final norm and head, forward and backward; and the update.
 Graph training_step(const StepShape& shape);
+// The same in two: of what is chosen the forward list depends on the head alone.
+Graph training_forward(const StepShape& shape);
+Graph training_step(Graph forward, const StepChoice& choice);
 // The forward list alone, which ends in the log-probabilities of the targets.
 Graph evaluation_step(const StepShape& shape);
 // The same as the family wrote it, op by op: what is run under autograd and, with caches, in decoding.

@@ -11,7 +11,13 @@ const Graph& StepLists::made(std::optional<Made>& last, const StepChoice& choice
   return last->list;
 }
 
-const Graph& StepLists::training(const StepChoice& choice) { return made(training_, choice, training_step); }
+const Graph& StepLists::training(const StepChoice& choice) {
+  std::optional<Graph>& forward = training_forward_[choice.fused_head];
+  return made(training_, choice, [&](const StepShape& shape) {
+    if (!forward) forward = training_forward(shape);
+    return training_step(Graph(*forward), shape);
+  });
+}
 const Graph& StepLists::evaluation(const StepChoice& choice) {
   // Nothing of an evaluation depends on what is computed again or updated.
   return made(evaluation_, {.fused_head = choice.fused_head, .folded_adapters = choice.folded_adapters}, evaluation_step);

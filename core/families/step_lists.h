@@ -3,6 +3,7 @@
 //
 //   StepLists lists({spec, module_training(spec, adapter, sites)});
 //   const Graph& step = lists.training({.recompute = again, .folded_adapters = true});
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -25,6 +26,7 @@ class StepLists {
  private:
   StepShape shape_;
   Graph forward_;
+  std::array<std::optional<Graph>, 2> training_forward_;  // by whether the head is fused
   struct Made {
     StepChoice choice;
     Graph list;

@@ -14,6 +14,9 @@ class Derivation {
 
   Graph derive() {
     mark_wanted();
+    // A backward has some twice as many ops and values as its forward.
+    graph_.ops.reserve(3 * graph_.ops.size());
+    graph_.values.reserve(3 * graph_.values.size());
     for (at_ = graph_.forward_ops; at_-- > 0;) {
       const Op op = graph_.ops[at_];
       backward(op);

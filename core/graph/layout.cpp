@@ -50,18 +50,26 @@ int64_t lowest_gap(const Item& item, const std::vector<Item>& placed) {
   return offset;
 }
 
-void place(std::vector<Item>& items) {
+void insert(const Item& item, std::vector<Item>& placed) {
+  placed.insert(std::upper_bound(placed.begin(), placed.end(), item, [](const Item& a, const Item& b) { return a.offset < b.offset; }), item);
+}
+
+void place(std::vector<Item>& items, size_t ops) {
   std::vector<size_t> order(items.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return items[a].bytes > items[b].bytes; });
-  std::vector<Item> placed;  // side by side: each is compared with all before it
-  const auto lower = [](const Item& a, const Item& b) { return a.offset < b.offset; };
+  // All that is placed, and what of it lives during some of so many ops: most items are gone after a few, and a large model has thousands.
+  constexpr int32_t kStretch = 64;
+  std::vector<Item> all;
+  std::vector<std::vector<Item>> stretches(ops / kStretch + 1);
   for (size_t index : order) {
     Item& item = items[index];
     if (item.last < 0 || item.bytes == 0) continue;
-    item.offset = lowest_gap(item, placed);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), item, lower), item);
+    const auto first = static_cast<size_t>(item.first / kStretch), last = static_cast<size_t>(item.last / kStretch);
+    item.offset = lowest_gap(item, first == last ? stretches[first] : all);
+    insert(item, all);
+    for (size_t i = first; i <= last; ++i) insert(item, stretches[i]);
   }
 }
 
@@ -90,7 +98,7 @@ void count_fullest(const Graph& graph, const std::vector<Item>& items, Layout& l
 
 Layout lay_out(const Graph& graph, const StepSizes& sizes, const WorkspaceOf& workspace) {
   std::vector<Item> items = items_of(graph, sizes, workspace);
-  place(items);
+  place(items, graph.ops.size());
   Layout layout;
   count_fullest(graph, items, layout);
   for (size_t i = 0; i < items.size(); ++i) {

@@ -81,7 +81,7 @@ void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider
   if (!fits(plan, search)) refuse(asked, plan, search);
   const int64_t knee = sizes(plan, search.knee, search.knee).front();
   explain_choice(plan, search, profile, search.fixed_batch || knee <= *train.micro_batch_tokens);
-  plan.parameters = count_parameters(inventory_of(plan).parameters);
+  plan.parameters = count_parameters(parameters_of(plan));
   plan.targets = target_matches(plan.model, plan.job.adapter);
 }
 

@@ -10,9 +10,13 @@ void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterC
   inventory.lists = shape.lists;
 }
 
+std::vector<Parameter> parameters_of(const Plan& plan) {
+  return run_parameters(plan.model, plan.job.adapter, plan.job.model.quantization);
+}
+
 Inventory inventory_of(const Plan& plan) {
   const Job& job = plan.job;
-  Inventory inventory{run_parameters(plan.model, job.adapter, job.model.quantization), adapter_sites(plan.model, job.adapter)};
+  Inventory inventory{parameters_of(plan), adapter_sites(plan.model, job.adapter)};
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
   record_modules(inventory, plan.model, job.adapter);

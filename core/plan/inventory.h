@@ -19,6 +19,8 @@ struct Inventory {
   std::shared_ptr<StepLists> lists;
   std::shared_ptr<StepLists> base;  // the model's, where nothing of it is trained
 };
+// Its parameters alone.
+std::vector<Parameter> parameters_of(const Plan& plan);
 Inventory inventory_of(const Plan& plan);
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter);
 // What the plan chose for its lists.

@@ -137,7 +137,7 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
     Search search = original;
     if (!remedy.change(plan, search)) continue;
     if (remedy.change == shorten) search.counts = &unknown;
-    if (total_bytes(fixed_memory(plan, inventory_of(plan)).held) >= plan.available_bytes) continue;  // whatever else is tried
+    if (total_bytes(fixed_memory(plan, parameters_of(plan)).held) >= plan.available_bytes) continue;  // whatever else is tried
     if (fits(plan, search)) return {remedy.settings(plan), plan.predicted_peak_bytes};
   }
   return {};

@@ -229,7 +229,7 @@ static int64_t rollout_bytes(const Plan& plan) {
 
 void resolve_disk(Plan& plan) {
   const Job& job = plan.job;
-  const TrainedLayout trained = trained_layout(inventory_of(plan).parameters, job.optimizer);
+  const TrainedLayout trained = trained_layout(parameters_of(plan), job.optimizer);
   constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
   plan.checkpoint_bytes = plan.parameters.trainable * (trained.averages ? 8 : 4) + trained.state_bytes() + kSmallFiles;
   if (has_value_network(plan)) plan.checkpoint_bytes += value_checkpoint_bytes(plan);

@@ -84,13 +84,13 @@ bool computes_reference(const Plan& plan) {
   return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
 }
 
-FixedMemory fixed_memory(const Plan& plan, const Inventory& inventory) {
+FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& parameters) {
   const Precision precision = *plan.job.train.precision;
   const bool tied = plan.model.tie_word_embeddings;
-  FixedMemory fixed{fixed_lines(inventory.parameters, plan.job, precision, plan.storage, tied),
-                    update_lines(inventory.parameters, plan.job, precision, tied), {}};
+  FixedMemory fixed{fixed_lines(parameters, plan.job, precision, plan.storage, tied),
+                    update_lines(parameters, plan.job, precision, tied), {}};
   // A GPU's tensors are converted in the host's memory.
-  if (!plan.device.cuda) fixed.loading = loading_lines(inventory.parameters, plan.job, precision, tied, *plan.job.train.threads);
+  if (!plan.device.cuda) fixed.loading = loading_lines(parameters, plan.job, precision, tied, *plan.job.train.threads);
   return fixed;
 }
 

@@ -12,7 +12,7 @@ bool computes_reference(const Plan& plan);
 struct FixedMemory {
   std::vector<MemoryLine> held, update, loading;
 };
-FixedMemory fixed_memory(const Plan& plan, const Inventory& inventory);
+FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& parameters);
 
 // All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
 // evaluation. `eval.tokens` 0: nothing to evaluate.

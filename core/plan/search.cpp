@@ -42,7 +42,7 @@ class Recomputation {
     units_ = recompute_units(forward(), sizes, length, search.provider->recomputes_halves);
     for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
     // Nothing of these depends on the micro-batch.
-    fixed_ = fixed_memory(plan, inventory);
+    fixed_ = fixed_memory(plan, inventory.parameters);
   }
 
   // Whether what is held in any case leaves room for a micro-batch.
