@@ -22,6 +22,7 @@ constexpr Option kOptions[] = {
     {"--ladder", "", "the optimisations one by one, from the plainest settings to the job's"},
     {"--kernels", "", "measure this machine's rates, from which plans of this output_dir tell their time"},
     {"--trace", "FILE", "write the measured steps, op by op, for Chrome's trace viewer (chrome://tracing, Perfetto)"},
+    {"--ops", "", "where the time of a step goes, op by op, and how near its products come to the quickest one; on a CPU"},
     {"--steps", "N", "steps measured at each point at least, after one that warms up (default 3)"},
     {"--seconds", "S", "start no further step of a point after this time (default 60)"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.precision=fp32", true},
@@ -33,6 +34,7 @@ struct Bench {
   int64_t steps;
   double seconds;
   std::string trace;  // a file, or empty
+  bool ops;
   Progress& progress;
 
   Plan plan(const std::vector<std::string>& more) const {
@@ -51,6 +53,9 @@ struct Bench {
     BenchResult result{.point = point};
     try {
       const Plan planned = plan(point.sets);
+      if (ops && planned.device.cuda)
+        throw Error(ErrorKind::usage, "--ops measures processors; the job is planned for " + planned.device_name())
+            .hint("--set hardware.device=cpu measures the processor");
       result.provider = planned.provider;
       result.precision = name_of(*planned.job.train.precision);
       result.activation_checkpointing = name_of(*planned.job.train.activation_checkpointing);
@@ -67,13 +72,19 @@ struct Bench {
   }
 
  private:
+  static OpShares shares_of(const Json& event) {
+    OpShares shares{.seconds = event.at("seconds"), .best_product_rate = event.at("best_product_rate")};
+    for (const Json& op : event.at("ops")) shares.ops.push_back({op.at("name"), op.at("seconds"), op.at("operations")});
+    return shares;
+  }
   void run_engine(const Plan& planned, BenchResult& result) const {
     const EngineSettings settings{.threads = planned.job.train.threads.value_or(0),
                                   .deterministic = planned.job.train.deterministic};
     EngineProcess engine(find_engine(engine_file(planned.engine)), settings);
     const Json request{
-        {"command", "measure"}, {"plan", to_json(planned)}, {"steps", steps}, {"seconds", seconds}, {"trace", trace}};
+        {"command", "measure"}, {"plan", to_json(planned)}, {"steps", steps}, {"seconds", seconds}, {"trace", trace}, {"ops", ops}};
     engine.request(request, [&](const Json& event) {
+      if (event.value("event", "") == "ops") result.shares = shares_of(event);
       if (event.value("event", "") != "measured") return;
       result.measured_peak_bytes = event.at("peak_memory_bytes");
       if (event.at("warm_up").get<bool>()) return;
@@ -216,26 +227,30 @@ void run_points(const Arguments& args, const Bench& bench, const std::vector<Ben
     print_json({{"points", all_json(results)}, {"warnings", bench.progress.warnings()}});
   else
     print(args.has("--ladder") ? ladder_table(results) : sweep_table(results));
+  for (const BenchResult& r : results)
+    if (r.shares && !args.json()) print((results.size() > 1 ? "\n" + r.point.name + "\n" : "\n") + shares_table(*r.shares));
 }
 
 int run(const Arguments& args) {
   if (args.has("--batch-sweep") && args.has("--ladder"))
     throw Error(ErrorKind::usage, "--batch-sweep and --ladder are two measurements")
         .hint("ask for one of them");
-  for (const char* other : {"--batch-sweep", "--ladder", "--trace"})
+  for (const char* other : {"--batch-sweep", "--ladder", "--trace", "--ops"})
     if (args.has("--kernels") && args.has(other))
       throw Error(ErrorKind::usage, std::string("--kernels and ") + other + " are two measurements")
           .hint("ask for one of them");
   for (const char* other : {"--batch-sweep", "--ladder"})
     if (args.has("--trace") && args.has(other))
       throw Error(ErrorKind::usage, std::string("--trace is of the job as planned, not of ") + other);
+  if (args.has("--ops") && args.has("--batch-sweep"))
+    throw Error(ErrorKind::usage, "--ops is of the job as planned or of --ladder, not of --batch-sweep");
   if (args.has("--length") && !args.has("--batch-sweep"))
     throw Error(ErrorKind::usage, "--length belongs to --batch-sweep")
         .hint("or change the job: --set data.max_length=…");
   Progress progress(false, args.quiet() || args.json());
   const Bench bench{args.operands()[0], args.texts("--set"), args.integer("--steps", 3, 1, 1 << 20),
                     args.number("--seconds", 60, 0, 1e9),
-                    args.has("--trace") ? std::filesystem::absolute(*args.text("--trace")).string() : "", progress};
+                    args.has("--trace") ? std::filesystem::absolute(*args.text("--trace")).string() : "", args.has("--ops"), progress};
   if (args.has("--kernels"))
     run_kernels(args, bench);
   else if (args.has("--batch-sweep"))

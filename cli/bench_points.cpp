@@ -85,6 +85,30 @@ std::vector<BenchPoint> ladder() {
   return rungs;
 }
 
+double OpShares::roofline_share() const {
+  double operations = 0;
+  for (const Op& op : ops) operations += op.operations;
+  return seconds > 0 && best_product_rate > 0 ? operations / best_product_rate / seconds : 0;
+}
+
+std::string shares_table(const OpShares& shares) {
+  std::vector<std::vector<std::string>> rows{{"op", "share", "products, GFLOP/s", "of the quickest product"}};
+  const auto add = [&](const OpShares::Op& op) {
+    std::vector<std::string> row{op.name, fmt::format("{:.1f} %", 100 * op.seconds / shares.seconds), "", ""};
+    if (op.operations > 0 && op.seconds > 0) {
+      row[2] = format_count(static_cast<int64_t>(op.operations / op.seconds / 1e9));
+      row[3] = percent(op.operations / op.seconds / shares.best_product_rate);
+    }
+    rows.push_back(row);
+  };
+  OpShares::Op all{"all", shares.seconds};
+  for (const OpShares::Op& op : shares.ops) add(op), all.operations += op.operations;
+  add(all);
+  return format_table(rows) +
+         fmt::format("roofline: at {} GFLOP/s, the quickest product alone, the products of a step would take {} of its time\n",
+                     format_count(static_cast<int64_t>(shares.best_product_rate / 1e9)), percent(shares.roofline_share()));
+}
+
 std::string sweep_table(const std::vector<BenchResult>& results) {
   std::vector<std::vector<std::string>> rows{
       {"max_length", "micro_batch_tokens", "tokens/s", "spread", "memory", ""}};
@@ -136,6 +160,13 @@ Json to_json(const BenchResult& r) {
   json["step_tokens_per_second"] = r.rates;
   json["spread"] = r.spread();
   json["measured_peak_bytes"] = r.measured_peak_bytes;
+  if (r.shares) {
+    json["ops"] = Json::array();
+    for (const OpShares::Op& op : r.shares->ops)
+      json["ops"].push_back({{"name", op.name}, {"share", op.seconds / r.shares->seconds}, {"operations", op.operations}, {"seconds", op.seconds}});
+    json["best_product_rate"] = r.shares->best_product_rate;
+    json["roofline_share"] = r.shares->roofline_share();
+  }
   return json;
 }
 

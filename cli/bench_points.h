@@ -1,12 +1,27 @@
 #pragma once
 // What forge bench measures, and what it makes of the numbers.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/io/json.h"
 
 namespace forge {
+
+// Where the time of a point's steps went.
+struct OpShares {
+  struct Op {
+    std::string name;
+    double seconds = 0, operations = 0;  // of products of matrices
+  };
+  std::vector<Op> ops;
+  double seconds = 0;
+  double best_product_rate = 0;  // operations a second of the quickest product alone
+
+  // Of the time: what the products would take at that rate.
+  double roofline_share() const;
+};
 
 struct BenchPoint {
   std::string name;
@@ -21,6 +36,7 @@ struct BenchResult {
   // As measured, after the warm-up step.
   std::vector<double> rates;  // tokens per second of each step
   int64_t measured_peak_bytes = 0;
+  std::optional<OpShares> shares;  // where asked for
   std::string refused;  // why nothing was measured; empty otherwise
 
   double tokens_per_second() const;  // the median; 0 if nothing was measured
@@ -40,6 +56,7 @@ bool past_knee(const std::vector<BenchResult>& results);
 std::vector<BenchPoint> ladder();
 
 std::string sweep_table(const std::vector<BenchResult>& results);
+std::string shares_table(const OpShares& shares);
 std::string ladder_table(const std::vector<BenchResult>& results);
 Json to_json(const BenchResult& result);
 

@@ -72,6 +72,7 @@ void measure_request(const Json& request, const EventSink& emit, const Ask&, Sto
   MeasureRequest measure_request{.plan = plan_from_json(request.at("plan"))};
   measure_request.steps = field(request, "steps", measure_request.steps);
   measure_request.trace = field<std::string>(request, "trace", "");
+  measure_request.ops = field(request, "ops", false);
   measure_request.most_seconds = field(request, "seconds", measure_request.most_seconds);
   set_threads(*measure_request.plan.job.train.threads);
   hello(emit, measure_request.plan.device_name());

@@ -152,6 +152,11 @@ constexpr EventField kMeasured[] = {
     {"data_wait_seconds", number, true, "part of it spent waiting for data"},
     {"peak_memory_bytes", integer, true, "peak of the counting allocator so far"},
 };
+constexpr EventField kOps[] = {
+    {"seconds", number, true, "of the measured steps"},
+    {"ops", list, true, "name, seconds, and operations of its products of matrices, the longest first; what lies between ops at the end"},
+    {"best_product_rate", number, true, "operations a second of the quickest product alone, in the run's precision"},
+};
 constexpr EventField kEval[] = {
     {"step", integer, false, "optimizer steps done before the evaluation"},
     {"eval_loss", number, true, "mean over the supervised tokens of the evaluation split, or over its pairs or answers"},
@@ -263,6 +268,7 @@ constexpr EventShape kShapes[] = {
     {"judged", "what a reward model says of texts, after the program answered a score event with {\"judge\": NAME, \"texts\": [ids]}", kJudged},
     {"rollout", "completions were drawn, scored and trained on once", kRollout},
     {"measured", "one step of `forge bench`", kMeasured},
+    {"ops", "where the time of `forge bench --ops`'s steps went", kOps},
     {"progress", "of `forge bench --kernels`", kProgress},
     {"rate", "one measurement of `forge bench --kernels`", kRate},
     {"eval", "one evaluation", kEval},

@@ -24,6 +24,7 @@ constexpr EventField kMeasure[] = {
     {"steps", integer, false, "measured at least, after one that warms up"},
     {"seconds", number, false, "no step begins later"},
     {"trace", text, false, "a file for Chrome's trace viewer, or empty; the only file that is written"},
+    {"ops", flag, false, "an event `ops` after the last step; on a CPU"},
 };
 constexpr EventField kRates[] = {
     {"precisions", list, true, "names: fp32, bf16, fp16"},

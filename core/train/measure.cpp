@@ -7,6 +7,7 @@
 #include "core/data/batch/order.h"
 #include "core/tensor/device.h"
 #include "core/train/reference.h"
+#include "core/train/step_shares.h"
 
 namespace forge {
 namespace {
@@ -72,7 +73,13 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
                                            : measured >= request.steps && seconds >= request.least_seconds;
   };
   Trace trace;
-  if (!request.trace.empty()) session->network->watch([&](const StepSpan& span) { trace.add(span); });
+  StepShares shares(*request.plan.job.train.precision);
+  double measured_seconds = 0;
+  if (!request.trace.empty() || request.ops)
+    session->network->watch([&](const StepSpan& span) {
+      if (!request.trace.empty()) trace.add(span);
+      if (request.ops) shares.add(span);
+    });
   PlannedSteps steps(request.plan, data);
   TrainState state;
   do {
@@ -88,8 +95,13 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
           {"seconds", stats.seconds},
           {"data_wait_seconds", stats.data_seconds},
           {"peak_memory_bytes", device_memory(session->device).peak_bytes}});
+    if (state.step == 0)
+      shares.clear();  // it warmed up
+    else
+      measured_seconds += stats.seconds;
   } while (!enough(state.step++));
   if (!request.trace.empty()) write_file_durably(request.trace, trace.json());
+  if (request.ops) emit(shares.event(measured_seconds, best_product_rate(*request.plan.job.train.precision)));
   emit({{"event", "done"}});
 }
 

@@ -9,6 +9,7 @@ struct MeasureRequest {
   int64_t steps = 3;         // measured at least, behind one that warms up
   double least_seconds = 2;  // short steps are repeated until then
   std::string trace;         // a file for Chrome's trace viewer; empty: none
+  bool ops = false;          // an event `ops`, after the last step: where the time went
   double most_seconds = 60;  // no further step begins after so long; one is measured in any case
 };
 

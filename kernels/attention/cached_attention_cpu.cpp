@@ -44,6 +44,21 @@ float page_scores(const CachedAttention& a, const float* q, const T* keys, int64
   return max_of(largest);
 }
 
+// Vectors of values that are summed side by side: one sum alone would wait for each of its additions.
+constexpr int kSideBySide = 4;
+
+// Columns [0, N · kLanes) of sums, and of values [tokens, stride]: sums = keep · sums + Σ weight_j · value_j.
+template <int N, class T>
+FORGE_INLINE void add_values(const T* values, int64_t stride, const float* weights, int64_t first, int64_t last, F keep, float* sums) {
+  F mixed[N];
+  for (int v = 0; v < N; ++v) mixed[v] = load(sums + v * kLanes) * keep;
+  for (int64_t j = first; j < last; ++j) {
+    const F weight = set(weights[j]);
+    for (int v = 0; v < N; ++v) mixed[v] = fma(weight, load(values + j * stride + v * kLanes), mixed[v]);
+  }
+  for (int v = 0; v < N; ++v) store(sums + v * kLanes, mixed[v]);
+}
+
 // One head over one page. `sum` [head_dim] and the two numbers are of the earlier pages, and become those of all.
 template <class T>
 void page(const CachedAttention& a, const float* q, const T* keys, const T* values, int64_t first, int64_t last,
@@ -63,7 +78,11 @@ void page(const CachedAttention& a, const float* q, const T* keys, const T* valu
   }
   total = total * keep + sum(added);
   largest = now;
-  for_lanes(d, [&](int64_t i, int n) FORGE_LAMBDA {
+  int64_t column = 0;
+  for (; column + kSideBySide * kLanes <= d; column += kSideBySide * kLanes)
+    add_values<kSideBySide>(values + column, d, scores, first, last, set(keep), sum_of_values + column);
+  for_lanes(d - column, [&](int64_t i, int n) FORGE_LAMBDA {
+    i += column;
     F mixed = load_n(sum_of_values + i, n) * set(keep);
     for (int64_t j = first; j < last; ++j) mixed = fma(set(scores[j]), load_n(values + j * d + i, n), mixed);
     store_n(sum_of_values + i, mixed, n);

@@ -3,7 +3,7 @@
 //
 // A register tile of kTileRows × kTileVectors · kLanes sums; each step of k loads one row of B's panel and
 // multiplies it by kTileRows broadcast values of A. What n leaves over is a narrower tile, of one vector twice
-// as high: eight sums and more hide the latency of an addition. Panels of k ≤ 128 rows of B stay in the
+// as high: eight sums and more hide the latency of an addition. Panels of kPanelDepth rows of B stay in the
 // first-level cache while all rows of A pass. A may be read transposed (a_row, a_k are its strides); B and C
 // are row-major, n a multiple of kLanes: callers pad.
 namespace forge::FORGE_ISA {
@@ -12,6 +12,9 @@ namespace forge::FORGE_ISA {
 struct AsItIs {
   FORGE_INLINE F operator()(F sum, int64_t, int64_t) const { return sum; }
 };
+
+// So many rows of B, 64 columns wide, are 24 KB: a first-level cache of 32 KB has room for them beside A's rows. Sums are the same for any depth.
+constexpr int64_t kPanelDepth = 96;
 
 struct GemmShape {
   int64_t k, a_row, a_k, ldb, ldc;
@@ -94,9 +97,8 @@ template <class Finish = AsItIs>
 FORGE_INLINE void gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_k,
                        const float* b, int64_t ldb, float* c, int64_t ldc, bool add,
                        const Finish& finish = {}) {
-  constexpr int64_t kPanel = 128;
-  for (; k > kPanel; k -= kPanel, a += kPanel * a_k, b += kPanel * ldb, add = true)
-    gemm_panel({kPanel, a_row, a_k, ldb, ldc, add}, m, n, a, b, c, AsItIs{});
+  for (; k > kPanelDepth; k -= kPanelDepth, a += kPanelDepth * a_k, b += kPanelDepth * ldb, add = true)
+    gemm_panel({kPanelDepth, a_row, a_k, ldb, ldc, add}, m, n, a, b, c, AsItIs{});
   gemm_panel({k, a_row, a_k, ldb, ldc, add}, m, n, a, b, c, finish);
 }
 

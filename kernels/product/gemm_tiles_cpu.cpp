@@ -5,8 +5,7 @@
 namespace forge::FORGE_ISA {
 namespace tiles {
 
-// So deep a panel of b stays in the first-level cache beside the rows of a that pass.
-constexpr int64_t kDepth = 128, kWidth = kGemmColumns, kHeight = kGemmRows;
+constexpr int64_t kDepth = kPanelDepth, kWidth = kGemmColumns, kHeight = kGemmRows;
 static_assert(kWidth % (kTileVectors * kLanes) == 0 && kHeight % kTileRows == 0);
 
 int64_t full_vectors(int64_t width) { return (width + kLanes - 1) / kLanes * kLanes; }

@@ -16,6 +16,9 @@
 
 namespace forge {
 
+// The most rows of x and of w that are worked on at a time.
+constexpr int64_t kBlockRows = 256, kBlockColumns = 64;
+
 struct RowProduct {
   Element type = Element::f32;    // of x, w and bias
   Element result = Element::f32;  // of y: the type, or fp32

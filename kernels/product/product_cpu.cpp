@@ -12,6 +12,8 @@ namespace rowwise {
 // six rows of w use each of them oftener: 24 sums, in fp32 alone, since pairs wait for their multiplication and not for x.
 constexpr int kRows = kLanes == 16 ? 4 : 2, kColumns = 4, kManyColumns = kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 17;
+// Places from one row of a block's results to the next: a tile writes up to seven behind its own.
+constexpr int64_t kBlockStride = kBlockColumns + 8;
 
 struct Tile {
   int64_t k, x_stride, w_stride;
@@ -125,6 +127,7 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   const Tile t{a.in, a.x_stride, a.in};
   const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
   alignas(64) float sums[kRows * 2 * kColumns];
+  alignas(64) float y[kBlockRows * kBlockStride];
   // Each tile of these columns asks for one row of the next four; where there are two tiles alone, for two.
   const bool few = rows > kRows && rows <= 2 * kRows;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
@@ -132,7 +135,10 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
                   later = std::min(c + width + r / kRows * asks % width, columns - asks);
     const auto sum = few && columns > 1 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
     sum(t, x + r * a.x_stride, w + c * a.in, w + std::max<int64_t>(0, later) * a.in, sums);
-    store_sums<T, Y>(a, row + r, height, first + c, width, sums, sums_stride(width));
+    for (int i = 0; i < height; ++i) {
+      constexpr int kStride = sums_stride(width);  // what stands behind `width` sums is overwritten by the next columns
+      std::memcpy(y + (r + i) * kBlockStride + c, sums + i * kStride, kStride * sizeof(float));
+    }
   };
   const auto down = [&](auto width, int64_t c) FORGE_LAMBDA {
     int64_t r = 0;
@@ -147,6 +153,12 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
       for (; c + kManyColumns <= columns; c += kManyColumns) down(std::integral_constant<int, kManyColumns>{}, c);
   for (; c + kColumns <= columns; c += kColumns) down(std::integral_constant<int, kColumns>{}, c);
   for (; c < columns; ++c) down(std::integral_constant<int, 1>{}, c);
+  // By whole rows: four results at a time are as dear in 16 bits as a whole vector.
+  for (int64_t r = 0; r < rows; ++r)
+    for_lanes(columns, [&](int64_t i, int n) FORGE_LAMBDA {
+      const F added = a.bias ? load_n(static_cast<const T*>(a.bias) + first + i, n) : set(0);
+      store_n(static_cast<Y*>(a.y) + (row + r) * a.y_stride + first + i, load_n(y + r * kBlockStride + i, n) + added, n);
+    });
 }
 
 // Columns of w in blocks that are decoded at a time where more rows of x pass: whole tiles, in the first cache.
@@ -240,7 +252,7 @@ constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10;
 int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
   return std::clamp<int64_t>(bytes / (4 * std::max<int64_t>(1, in)) / 4 * 4, 4, most);
 }
-int64_t columns_at_once(const RowProduct& a) { return std::min(at_once(kColumnBytes, a.in, 64), a.out); }
+int64_t columns_at_once(const RowProduct& a) { return std::min(at_once(kColumnBytes, a.in, kBlockColumns), a.out); }
 
 // fp32 of a thread's part: what is widened of w in 16 bits, or decoded of w in blocks, at a time.
 int64_t row_product_cpu_scratch(const RowProduct& a) {
@@ -272,7 +284,7 @@ void row_product_cpu(const RowProduct& args, CpuLevel level) {
   auto columns = FORGE_PICK_PAIRS(level, row_product_columns);
   const DecodeRows decode = decode_rows_of(level);
   if (args.out == 0) return;
-  const int64_t rows = at_once(kRowBytes, args.in, 256), wide = columns_at_once(args),
+  const int64_t rows = at_once(kRowBytes, args.in, kBlockRows), wide = columns_at_once(args),
                 blocks = (args.out + wide - 1) / wide;
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
   for (int64_t row = 0; row < args.rows; row += rows)

@@ -88,6 +88,15 @@ def a_plan_tells_its_time_once_rates_are_measured(lab: Lab):
     ops = [e for e in events if e["name"] != "step"]
     assert all(any(s["ts"] <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] for s in steps) for e in ops)
     assert sum(e["dur"] for e in ops) <= sum(s["dur"] for s in steps)
+    point, = bench("--ops", "--steps", "2", "--seconds", "0")["points"]
+    shares = {op["name"]: op for op in point["ops"]}
+    assert abs(sum(op["share"] for op in point["ops"]) - 1) < 1e-6, shares
+    assert {"linear", "linear d x", "head", "attention", "between ops"} <= shares.keys(), shares
+    # Of a product of a frozen weight [out, in] with n tokens: 2 · n · out · in, once forward and once for d x.
+    assert 0 < shares["linear d x"]["operations"] < shares["linear"]["operations"], shares
+    assert shares["norm"]["operations"] == 0 and point["best_product_rate"] > 0
+    products = sum(op["operations"] for op in point["ops"]) / sum(op["seconds"] for op in point["ops"])
+    assert abs(point["roofline_share"] - products / point["best_product_rate"]) < 1e-6, point
 
 
 def a_bench_says_what_does_not_fit(lab: Lab):

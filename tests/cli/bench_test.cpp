@@ -39,6 +39,17 @@ TEST_CASE("a rate is the median of its steps, and its spread that of the middle 
   CHECK(std::abs(result.spread() - 0.08) < 1e-12);
 }
 
+TEST_CASE("shares of a step add up, beside the rate of the quickest product") {
+  const OpShares shares{.ops = {{"linear", 3, 6e11}, {"norm", 1, 0}}, .seconds = 4, .best_product_rate = 4e11};
+  CHECK(std::abs(shares.roofline_share() - 6e11 / 4e11 / 4) < 1e-12);
+  const std::string table = shares_table(shares);
+  INFO(table);
+  CHECK(table.find("linear  75.0 %   200                50 %") != std::string::npos);
+  CHECK(table.find("all     100.0 %  150                38 %") != std::string::npos);
+  CHECK(table.find("at 400 GFLOP/s, the quickest product alone, the products of a step would take 38 % of its time") != std::string::npos);
+  CHECK(OpShares().roofline_share() == 0);
+}
+
 TEST_CASE("each rung of the ladder has one plain setting less, and the last is the job") {
   const std::vector<BenchPoint> rungs = ladder();
   REQUIRE(rungs.size() > 3);
