@@ -179,6 +179,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     args = parse()
     args.cache.mkdir(parents=True, exist_ok=True)
+    if args.write:
+        args.write.mkdir(parents=True, exist_ok=True)
     # In a process of its own: what the system says of a child's most memory begins with that of the process which starts it.
     own = multiprocessing.get_context("spawn").Process(target=make_smollm2_goldens.dequantise, args=(args.gguf, args.cache / "base"))
     own.start()

@@ -128,12 +128,11 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
   const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
   alignas(64) float sums[kRows * 2 * kColumns];
   alignas(64) float y[kBlockRows * kBlockStride];
-  // Each tile of these columns asks for one row of the next four; where there are two tiles alone, for two.
-  const bool few = rows > kRows && rows <= 2 * kRows;
+  // Each tile of these columns asks for one row of the next four; where there are two tiles alone for two, and one asks for all.
+  const int64_t asks = columns < kColumns || rows > 2 * kRows ? 1 : rows > kRows ? 2 : kColumns;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
-    const int64_t asks = few ? 2 : 1,
-                  later = std::min(c + width + r / kRows * asks % width, columns - asks);
-    const auto sum = few && columns > 1 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
+    const int64_t later = std::min(c + width + r / kRows * asks % width, columns - asks);
+    const auto sum = asks == kColumns ? dots<height, width, kColumns, T, W> : asks == 2 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
     sum(t, x + r * a.x_stride, w + c * a.in, w + std::max<int64_t>(0, later) * a.in, sums);
     for (int i = 0; i < height; ++i) {
       constexpr int kStride = sums_stride(width);  // what stands behind `width` sums is overwritten by the next columns
