@@ -3,6 +3,7 @@
 #include "core/families/family.h"
 #include "core/graph/backward.h"
 #include "core/graph/fold_adapters.h"
+#include "core/graph/fold_gates.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -84,6 +85,7 @@ Graph training_step(Graph forward, const StepChoice& choice) {
   Graph step = with_backward(std::move(forward), kept);
   if (choice.folded_adapters) fold_adapters(step);
   repeat_in_backward(step);
+  if (choice.folded_adapters) fold_gates(step);
   fuse_additions(step);
   add_update(step, choice.trained);
   return step;
@@ -95,7 +97,7 @@ Graph forward_list(const StepShape& shape) { return record(shape, false); }
 
 Graph evaluation_step(const StepShape& shape) {
   Graph list = record(shape, false);
-  if (shape.folded_adapters) fold_adapters(list);
+  if (shape.folded_adapters) fold_adapters(list), fold_gates(list);
   fuse_additions(list);
   list.micro_batch_ops = list.ops.size();
   return list;

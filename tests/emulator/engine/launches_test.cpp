@@ -359,8 +359,8 @@ TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
     if (op.layer == 5 && (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient))
       for (const GpuLaunch& launch : gpu_launches(step, op, sizes)) beside -= (launch.bytes - launch.weight_bytes) / 4096 / 1000;
   std::printf("beside the frozen products: %.0f KB a token\n", beside);
-  // Wanted: 40 launches. These may only fall.
-  CHECK(layer.launches <= 39);
-  CHECK(kilobytes <= 1135);
-  CHECK(beside <= 856);
+  // Wanted: 40 launches and 700 KB beside the products. These may only fall.
+  CHECK(layer.launches <= 36);
+  CHECK(kilobytes <= 992);
+  CHECK(beside <= 713);
 }
