@@ -81,7 +81,7 @@ Recomputed recomputed_by(const StepShape& shape, Checkpointing policy) {
 Graph training_forward(const StepShape& shape) { return record(shape, true); }
 
 Graph training_step(Graph forward, const StepChoice& choice) {
-  KeptValues kept = kept_values(forward, choice.recompute);
+  KeptValues kept = kept_values(forward, choice.recompute, choice.kept_norms);
   Graph step = with_backward(std::move(forward), kept);
   if (choice.folded_adapters) fold_adapters(step);
   repeat_in_backward(step);

@@ -395,7 +395,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   };
   add("saved activations", layout.kept_bytes,
       tokens + " in " + name_of(shape.precision) +
-          ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
+          ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute) + (shape.kept_norms ? "; norms' results are kept" : ""));
   add("layer workspace", layout.bytes - layout.kept_bytes,
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");

@@ -30,12 +30,12 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
   return adapter;
 }
 
-Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
+Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false, bool kept_norms = false) {
   const auto sites =
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
   StepShape shape{spec, module_training(spec, adapter, sites)};
   shape.recompute = recomputed_by(shape, policy);
-  shape.folded_adapters = folded;
+  shape.folded_adapters = folded, shape.kept_norms = kept_norms;
   return training_step(shape);
 }
 Graph step(const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
@@ -156,6 +156,23 @@ TEST_CASE("what only gradients of weights read again comes out of the backward")
     // Below an adapter of the first layer nothing is trained, so its norm has no backward.
     CHECK(repeated(OpKind::norm) + repeated(OpKind::add_norm) == (adapter.type == AdapterType::lora));
     CHECK(repeated(OpKind::glu) + repeated(OpKind::glu_sums) == 0);
+  }
+}
+
+TEST_CASE("norms whose results are kept are not made again") {
+  const std::string name = GENERATE("qwen3", "gemma2", "olmo2", "gpt2", "cohere", "falcon", "deepseek-v3");
+  const auto policy = GENERATE(Checkpointing::none, Checkpointing::full);
+  const Graph list = step_of(variant(name), lora(), policy, true, true), without = step_of(variant(name), lora(), policy, true);
+  INFO(name << "\n" << print(list));
+  CHECK(step_faults(list) == std::vector<std::string>{});
+  const Layout layout = lay_out(list, kSizes, no_workspace);
+  CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
+  CHECK(layout.kept_bytes >= lay_out(without, kSizes, no_workspace).kept_bytes);
+  if (policy == Checkpointing::full) return;  // which gives them up as everything
+  for (size_t i = list.forward_ops; i < list.ops.size(); ++i) {
+    const Op& op = list.ops[i];
+    CHECK((op.kind != OpKind::norm && op.kind != OpKind::add_norm && op.kind != OpKind::layer_norm));
+    if (op.kind == OpKind::norm_backward) CHECK(op.out.size() == 1);
   }
 }
 
