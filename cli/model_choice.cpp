@@ -241,7 +241,8 @@ namespace {
 
 // The run's own provider; without one, or on another device, the first that can.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
-  ActivationShape shape{.spec = spec_of(choice), .cuda = device.cuda, .capability = device.gpu.compute_capability};
+  ActivationShape shape;
+  shape.spec = spec_of(choice), shape.cuda = device.cuda, shape.capability = device.gpu.compute_capability;
   std::vector<AdapterSite> sites;
   if (choice.adapter) {
     const AdapterFile file = read_adapter_config(*choice.adapter);

@@ -30,6 +30,8 @@ bool is_product(OpKind kind) {
     case OpKind::adapter_sums:
     case OpKind::adapter_sums_gradient:
     case OpKind::adapter_input_gradient:
+    case OpKind::glu_sums:
+    case OpKind::glu_adapters_backward:
     case OpKind::head:
     case OpKind::evaluate:
     case OpKind::dora_ratio:

@@ -104,7 +104,7 @@ def compile_nvrtc(library, op, kernels, arch):
 
 
 EXTRA_HEADERS = {"optimizer/optimizer": ["optimizer/adamw_8bit.cuh"]}
-OWN_TYPES = r"\b(bf16|fp16|Silu|GeluTanh|Gelu|AdamWRule|LionRule)\b"
+OWN_TYPES = r"\b(bf16|fp16|Silu|GeluTanh|Gelu|AsStored|Gated|AdamWRule|LionRule)\b"
 
 
 def in_namespace(kernel):

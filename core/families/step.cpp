@@ -3,6 +3,7 @@
 #include "core/families/family.h"
 #include "core/graph/backward.h"
 #include "core/graph/fold_adapters.h"
+#include "core/graph/fold_gates.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -80,10 +81,11 @@ Recomputed recomputed_by(const StepShape& shape, Checkpointing policy) {
 Graph training_forward(const StepShape& shape) { return record(shape, true); }
 
 Graph training_step(Graph forward, const StepChoice& choice) {
-  KeptValues kept = kept_values(forward, choice.recompute);
+  KeptValues kept = kept_values(forward, choice.recompute, choice.kept_norms);
   Graph step = with_backward(std::move(forward), kept);
   if (choice.folded_adapters) fold_adapters(step);
   repeat_in_backward(step);
+  if (choice.folded_adapters) fold_gates(step);
   fuse_additions(step);
   add_update(step, choice.trained);
   return step;
@@ -95,7 +97,7 @@ Graph forward_list(const StepShape& shape) { return record(shape, false); }
 
 Graph evaluation_step(const StepShape& shape) {
   Graph list = record(shape, false);
-  if (shape.folded_adapters) fold_adapters(list);
+  if (shape.folded_adapters) fold_adapters(list), fold_gates(list);
   fuse_additions(list);
   list.micro_batch_ops = list.ops.size();
   return list;

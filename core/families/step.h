@@ -31,6 +31,7 @@ struct StepChoice {
   TrainedSize trained;      // without elements: no update
   bool fused_head = false;  // no logits: kernels/lm_head
   bool folded_adapters = false;  // in the products of their frozen weights (core/graph/fold_adapters.h)
+  bool kept_norms = false;       // their results stay for the gradients of weights that read them
 
   bool operator==(const StepChoice&) const = default;
 };

@@ -15,6 +15,9 @@ class Contents {
   void write(ValueId id) {
     each(id, [&](ValueId& column) { column = id; });
   }
+  void forget(ValueId id) {
+    each(id, [](ValueId& column) { column = kNoValue; });
+  }
   // Empty, or what stands there instead.
   std::string fault(ValueId id) {
     for (ValueId part : graph_.value(id).of)
@@ -59,6 +62,7 @@ std::vector<std::string> step_faults(const Graph& graph) {
     if (!faults.empty()) return faults;
     for (ValueId id : op.in)
       if (std::string fault = contents.fault(id); !fault.empty()) faults.push_back(where() + fault);
+    if (op.kind == OpKind::glu_adapters_backward && gate_modules(op).reader) contents.forget(op.in[0]);
     for (ValueId id : op.out) contents.write(id);
     for (ValueId id : op.parts) contents.write(id);
   }

@@ -86,6 +86,7 @@ enum class OpKind {
   latent_heads,  // q, kv, key → q, k, v            of latent attention: the key's turned part is shared by all heads, and stands first
   trim_heads,    // x → y                           the first value_dim features of each head
   glu,         // gate, up → f(gate) · up; or of one input whose columns 2i and 2i + 1 are a pair
+  glu_sums,    // gate, up → f(gate) · up, s[, s once more] of the adapter that reads it; folded only (fold_gates.h)
   activation,  // x → f(x)
   gate_rows,   // x, gate [·, 1] → sigmoid(gate) · x
   // The experts of each token; order: where their rows lie, expert by expert. Each provider has its own form of it.
@@ -109,6 +110,8 @@ enum class OpKind {
   rope_backward,           // d x, d y → d x, d y
   attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v, and into the sinks' gradient
   glu_backward,            // d y, gate, up → d gate, d up[, y], in the places of gate and up; of pairs likewise
+  glu_adapters_backward,   // d y, gate, up[, d s][, s] → d gate, d up[, d s of those that made them], in the places of gate and up, and into
+                           // the gradient of A of what reads y and of B of what made gate and up (gate_modules); d y is used up; folded only
   regroup_backward,        // d q, d k, d v as one → d x
   latent_heads_backward,   // d q, d k, d v as one → d q, d kv, d key, as they went in
   trim_heads_backward,     // d y → d x, zeros in what was cut off
@@ -200,6 +203,12 @@ struct Graph {
   // A buffer of its own.
   ValueId new_value(std::string name, Rows rows, int64_t width, ValueType type = ValueType::compute);
 };
+
+// Which modules a glu_adapters_backward has: first the one that reads y, last the two that made gate and up.
+struct GateModules {
+  bool reader = false, makers = false;
+};
+inline GateModules gate_modules(const Op& op) { return {op.modules.size() % 2 == 1, op.modules.size() > 1}; }
 
 // The micro-batch that a step is laid out for: the most tokens and supervised positions it may have.
 struct StepSizes {

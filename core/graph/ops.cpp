@@ -118,6 +118,17 @@ double elementwise(const Graph& graph, const Op& op, double rows, double) {
   return 8 * rows * static_cast<double>(graph.value(op.in[0]).width);
 }
 
+double gated_sums(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return elementwise(graph, op, rows, mean_length) + sums(graph, op, rows, mean_length);
+}
+// d A of what reads y, d s and d B of what made gate and up: 2 rows · rank · columns each.
+double gated_gradients(const Graph& graph, const Op& op, double rows, double mean_length) {
+  double ranks = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    ranks += static_cast<double>((i == 0 && gate_modules(op).reader ? 1 : 2) * graph.module(op, i).rank);
+  return elementwise(graph, op, rows, mean_length) + 2 * rows * ranks * static_cast<double>(graph.value(op.in[0]).width);
+}
+
 // Squares and sums; an update takes a few more, all hidden behind its bytes.
 double trained(const Graph&, const Op& op, double, double) {
   return (op.kind == OpKind::gradient_norm ? 2 : 16) * static_cast<double>(op.attributes.elements);
@@ -146,6 +157,7 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::latent_heads, "latent heads", none},
                             Row{OpKind::trim_heads, "trim heads", none},
                             Row{OpKind::glu, "glu", elementwise},
+                            Row{OpKind::glu_sums, "glu, adapter sums", gated_sums},
                             Row{OpKind::activation, "activation", elementwise},
                             Row{OpKind::gate_rows, "gate rows", elementwise},
                             Row{OpKind::route, "route", elementwise},
@@ -168,6 +180,7 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::rope_backward, "rope backward", elementwise},
                             Row{OpKind::attention_backward, "attention backward", attention},
                             Row{OpKind::glu_backward, "glu backward", elementwise},
+                            Row{OpKind::glu_adapters_backward, "glu, adapters backward", gated_gradients},
                             Row{OpKind::regroup_backward, "regroup backward", none},
                             Row{OpKind::latent_heads_backward, "latent heads backward", none},
                             Row{OpKind::trim_heads_backward, "trim heads backward", none},
@@ -211,7 +224,8 @@ Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double me
           static_cast<double>(sizes.rows(buffer.rows) * graph.value(id).width * sizes.element(buffer.type));
     }
   const bool adapters_alone = op.kind == OpKind::adapter_sums || op.kind == OpKind::adapter_sums_gradient ||
-                              op.kind == OpKind::adapter_input_gradient;
+                              op.kind == OpKind::adapter_input_gradient || op.kind == OpKind::glu_sums ||
+                              op.kind == OpKind::glu_adapters_backward;
   cost.bytes += (adapters_alone ? factors(graph, op) : weights(graph, op)) * static_cast<double>(sizes.compute_bytes);
   return cost;
 }

@@ -263,13 +263,15 @@ bool Recomputed::has(const std::string& group, int64_t layer) const {
   return found != layers.end() && found->second.count(layer) > 0;
 }
 
-KeptValues kept_values(const Graph& forward, const Recomputed& again) {
+KeptValues kept_values(const Graph& forward, const Recomputed& again, bool norms) {
   const std::set<ValueId> gone = overwritten(forward);
   const Groups groups(forward);
   KeptValues kept;
   for (size_t v = 0; v < forward.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (forward.producers[v] < 0 || gone.count(id) || never_kept(forward, id)) continue;
+    if (forward.producers[v] < 0 || gone.count(id)) continue;
+    const bool norm = norms && is_norm(forward.ops[static_cast<size_t>(forward.producers[v])]);
+    if (!norm && never_kept(forward, id)) continue;
     const Group* group = groups.of(id);
     if (!group || group->always_kept || !again.has(group->name, group->layer)) kept.insert(id);
   }

@@ -6,7 +6,7 @@
 //   again.add(units[0]);
 //   KeptValues kept = kept_values(forward, again);
 //
-// Norms and activations cost a pass over memory and no product: they are always computed again. A layer's result is always
+// Norms and activations cost a pass over memory and no product: they are computed again, but for norms where they are wanted kept. A layer's result is always
 // kept, and so is everything around the layers. What lies between is a group: the values that one op makes or that share memory,
 // named by its first one ("gate_proj+up_proj", "mixed"), and kept or computed again as a whole.
 #include <map>
@@ -54,7 +54,7 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
 // cut there, but for what an encoder made, which a decoder reads in every layer. Parallel branches end in one such addition.
 std::vector<bool> stream_cuts(const Graph& forward);
 
-KeptValues kept_values(const Graph& forward, const Recomputed& again);
+KeptValues kept_values(const Graph& forward, const Recomputed& again, bool norms = false);
 
 // Of each op of the forward list, whether what it makes is computed again.
 std::vector<bool> computed_again(const Graph& forward, const Recomputed& again);

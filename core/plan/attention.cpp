@@ -20,7 +20,8 @@ const std::vector<std::string>& names(LossScaling) {
 }
 
 void resolve_attention(Plan& plan, const Provider& provider) {
-  ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter, .precision = *plan.job.train.precision};
+  ActivationShape shape;
+  shape.spec = plan.model, shape.adapter = plan.job.adapter, shape.precision = *plan.job.train.precision;
   shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
   shape.longest_sequence = plan.job.data.max_length, shape.micro_batch_tokens = *plan.job.train.micro_batch_tokens;
   std::map<std::pair<Attention, std::string>, std::set<int64_t>> layers;

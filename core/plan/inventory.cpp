@@ -5,7 +5,8 @@
 namespace forge {
 
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter) {
-  ActivationShape shape{.spec = model, .adapter = adapter};
+  ActivationShape shape;
+  shape.spec = model, shape.adapter = adapter;
   record_modules(shape, inventory.sites);
   inventory.lists = shape.lists;
 }
@@ -25,7 +26,7 @@ Inventory inventory_of(const Plan& plan) {
 }
 
 StepChoice step_choice(const Plan& plan, const Inventory& inventory) {
-  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters};
+  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters, plan.kept_norms};
 }
 
 }  // namespace forge

@@ -67,6 +67,7 @@ struct Plan {
   LossScaling loss_scaling = LossScaling::none;
   bool fused_head = false;  // the head holds no logits (kernels/lm_head)
   bool folded_adapters = false;  // they run on in the products of their frozen weights (core/graph/fold_adapters.h)
+  bool kept_norms = false;       // norms' results stay for the adapters' gradients, which a GPU would have to make and write once more
   ModelSpec model;
   std::string model_hash;   // TensorFile::header_hash
   int64_t model_bytes = 0;  // TensorFile::file_bytes

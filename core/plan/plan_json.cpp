@@ -94,6 +94,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
   member.later("fused_head", plan.fused_head, "whether the head holds no logits");
   member.later("folded_adapters", plan.folded_adapters, "whether adapters run on in the products of their frozen weights");
+  member.later("kept_norms", plan.kept_norms, "whether norms' results stay for the adapters' gradients");
   member("targets", plan.targets, "what the adapter changes");
   member("device", plan.device, "where the run computes");
   member("model", plan.model, "the model's shape");

@@ -99,7 +99,8 @@ const Provider& named(const std::vector<Provider>& providers, const std::string&
 }  // namespace
 
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers) {
-  ActivationShape shape{.spec = plan.model, .adapter = plan.job.adapter};
+  ActivationShape shape;
+  shape.spec = plan.model, shape.adapter = plan.job.adapter;
   shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
   shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
   record_modules(shape, adapter_sites(plan.model, plan.job.adapter));

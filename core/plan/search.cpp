@@ -77,6 +77,15 @@ class Recomputation {
     return enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full);
   }
 
+  // Where nothing is computed again and memory is left, norms' results stay, too.
+  void keep_norms() {
+    take_micro_batch();
+    plan_.kept_norms = true;
+    if (fits()) return;
+    plan_.kept_norms = false;
+    fits();
+  }
+
   // Of a step's arithmetic: a backward takes twice what a forward does.
   double extra() const {
     double flops = 0;
@@ -123,6 +132,7 @@ double overhead_tokens(const Search& search) { return static_cast<double>(search
 }  // namespace
 
 bool fits(Plan& plan, const Search& search) {
+  plan.kept_norms = false;
   const Inventory inventory = inventory_of(plan);
   Recomputation recomputation(plan, search, inventory);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
@@ -156,6 +166,7 @@ bool fits(Plan& plan, const Search& search) {
   }
   const bool found = best < std::numeric_limits<double>::infinity();
   plan = found ? fastest : smallest;
+  if (found && plan.folded_adapters && plan.recompute.layers.empty()) recomputation.keep_norms();
   return found;
 }
 

@@ -12,6 +12,7 @@ Plan value_plan(const Plan& plan) {
   own.model = value.spec;
   own.job.adapter = value.adapter;
   own.fused_head = false;
+  own.kept_norms = false;
   own.folded_adapters = false;  // the room in the weights is the policy's
   return own;
 }

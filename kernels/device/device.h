@@ -29,6 +29,7 @@
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
 #include "kernels/lora/folded_args.h"
+#include "kernels/lora/gated_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/product_args.h"
@@ -58,7 +59,7 @@ using DeviceOps =
                 AttentionBackward, AttentionForward, CachedAttention, CacheStore, ClampedGluBackward,
                 ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward,
                 DoraRatio, EmbeddingBackward, EmbeddingForward, ExpertCombine, ExpertCombineBackward,
-                ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GateRows, GateRowsBackward, Gemm,
+                ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GatedGradients, GatedSums, GateRows, GateRowsBackward, Gemm,
                 GemmGroup, LatentHeads, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward,
                 LoraForward, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows,
                 SumColumns, SwigluBackward, SwigluForward, TrimHeads>;

@@ -15,6 +15,7 @@
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lora/folded_cuda.h"
+#include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/quantize/quantize_cuda.h"
@@ -61,6 +62,8 @@ DeviceOps gpu_ops() {
   set(ops, expert_rows_cuda);
   set(ops, gate_rows_backward_cuda);
   set(ops, gate_rows_cuda);
+  set(ops, gated_gradients_cuda, gated_gradients_cuda_workspace);
+  set(ops, gated_sums_cuda, gated_sums_cuda_workspace);
   set(ops, gradient_norm_cuda, gradient_norm_cuda_workspace);
   set(ops, latent_heads_cuda);
   set(ops, layer_norm_backward_cuda, layer_norm_backward_cuda_workspace);
@@ -82,6 +85,8 @@ DeviceOps gpu_ops() {
   static_cast<DeviceOp<AdapterSumsGradient>&>(ops).refusal = adapter_sums_gradient_cuda_refusal;
   static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cuda_refusal;
   static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
+  static_cast<DeviceOp<GatedGradients>&>(ops).refusal = gated_gradients_cuda_refusal;
+  static_cast<DeviceOp<GatedSums>&>(ops).refusal = gated_sums_cuda_refusal;
   return ops;
 }
 

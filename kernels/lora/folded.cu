@@ -1,22 +1,12 @@
-#include "kernels/lora/folded.cuh"
-
-#include "kernels/device/dispatch.cuh"
 #include "kernels/lora/folded_cuda.h"
-#include "kernels/lora/folded_space.h"
+#include "kernels/lora/folded_launch.h"
 
 namespace forge {
 namespace {
 
 template <class T, class Args>
-ThinArgs<T> cut_on_device(const Args& args, const ThinCut& cut) {
-  ThinArgs<T> a{};
-  a.partial = static_cast<float*>(args.workspace), a.counters = args.counters;
-  a.tokens = args.tokens, a.tokens_each = cut.tokens_each, a.columns_each = cut.tiles * kThinColumns;
-  a.parts = static_cast<int64_t>(cut.parts.size());
-  for (size_t i = 0; i < cut.parts.size(); ++i) {
-    const ThinPart& p = cut.parts[i];
-    a.part[i] = {p.columns_from, p.columns, p.rank_from, p.ranks, p.first_block, p.blocks, p.sums_at, p.gradient_at, 0, nullptr};
-  }
+ThinArgs<T> of_members(const Args& args, const ThinCut& cut) {
+  ThinArgs<T> a = cut_on_device<T>(cut, args.tokens, args.workspace, args.counters);
   for (int64_t i = 0; i < args.members; ++i)
     a.ranks_until[i] = (i > 0 ? a.ranks_until[i - 1] : 0) + args.member[i].rank, a.scale[i] = args.member[i].scale;
   return a;
@@ -26,21 +16,11 @@ template <bool kBackward, class T>
 void launch_thin(const char* name, const ThinCut& cut, bool wide, const ThinArgs<T>& a, CudaStream stream) {
   int64_t ranks = 0;
   for (const ThinPart& part : cut.parts) ranks = std::max(ranks, part.ranks);
-  const LaunchShape shape{static_cast<unsigned>(cut.column_blocks), kThinThreads, 0, static_cast<unsigned>(cut.token_blocks)};
   dispatch_width<T>(wide, [&](auto width) {
-    constexpr int N = decltype(width)::value;
-    if (ranks <= 16) return launch(name, thin_kernel<T, 2, kBackward, N>, shape, stream, a);
-    if (ranks <= 32) return launch(name, thin_kernel<T, 4, kBackward, N>, shape, stream, a);
-    launch(name, thin_kernel<T, 8, kBackward, N>, shape, stream, a);
+    dispatch_eights(ranks, [&](auto eights) {
+      launch(name, thin_kernel<T, decltype(eights)::value, kBackward, decltype(width)::value, AsStored>, thin_shape(cut), stream, a);
+    });
   });
-}
-
-template <class Action>
-void dispatch_narrow(Element type, Action action) {
-  if (type == Element::bf16)
-    action(Type<bf16>{});
-  else
-    action(Type<fp16>{});
 }
 
 }  // namespace
@@ -56,7 +36,7 @@ void adapter_sums_cuda(const AdapterSums& args, CudaStream stream) {
   if (args.tokens == 0 || cut.parts.empty()) return;
   dispatch_narrow(args.type, [&](auto type) {
     using T = typename decltype(type)::type;
-    ThinArgs<T> a = cut_on_device<T>(args, cut);
+    ThinArgs<T> a = of_members<T>(args, cut);
     a.wide = static_cast<const T*>(args.x), a.wide_stride = args.x_stride;
     a.factor = static_cast<const T*>(args.a), a.factor_stride = args.a_stride;
     a.to = static_cast<T*>(args.s), a.to_stride = args.s_stride;
@@ -70,7 +50,7 @@ void adapter_sums_gradient_cuda(const AdapterSumsGradient& args, CudaStream stre
   if (args.tokens == 0 || cut.parts.empty()) return;
   dispatch_narrow(args.type, [&](auto type) {
     using T = typename decltype(type)::type;
-    ThinArgs<T> a = cut_on_device<T>(args, cut);
+    ThinArgs<T> a = of_members<T>(args, cut);
     a.wide = static_cast<const T*>(args.d_y), a.wide_stride = args.d_y_stride;
     a.factor = static_cast<const T*>(args.b), a.factor_stride = args.b_stride;
     a.sums = static_cast<const T*>(args.s), a.sums_stride = args.s_stride;

@@ -33,6 +33,20 @@ struct ThinArgs {
   ThinPartOnDevice part[kMaxThinParts];
   int64_t ranks_until[kMostMembers];  // of all ranks: those of a member and of the ones before it
   float scale[kMostMembers];
+  // Where `wide` is a gate (gated.cuh): what it lets through, and where the result goes.
+  Global<const T> up;
+  Global<T> y;
+  int64_t up_stride, y_stride;
+  bool gelu;
+};
+
+// Where the wide operand comes from: memory.
+struct AsStored {
+  // N neighbours of a row.
+  template <int N, class T>
+  static __device__ __forceinline__ Vector<T, N> load(const ThinArgs<T>& a, int64_t row, int64_t column) {
+    return load_vector<N>(a.wide + row * a.wide_stride + column);
+  }
 };
 
 // What a block has: columns [begin, end) of the wide operand, tokens [from, to).
@@ -53,7 +67,7 @@ __device__ __forceinline__ ThinPlace place_of(const ThinArgs<T>& a) {
 }
 
 // [64 tokens, 128 columns], zeros past the ends; N elements at once.
-template <int N, class T>
+template <int N, class Source, class T>
 __device__ __forceinline__ void load_tile(const ThinArgs<T>& a, const ThinPlace& at, int64_t token, int64_t column, Shared<uint32_t> tile) {
   constexpr int kEach = N == 1 ? 2 : N, kRow = kThinColumns / kEach;
 #pragma unroll(N == 1 ? 1 : 4)
@@ -61,11 +75,11 @@ __device__ __forceinline__ void load_tile(const ThinArgs<T>& a, const ThinPlace&
     const int row = i / kRow, first = i % kRow * kEach;
     Vector<T, kEach> values{};
     if (token + row < at.to) {
-      const Global<const T> from = a.wide + (token + row) * a.wide_stride + column + first;
       if (N > 1 && column + first + kEach <= at.end)
-        values = load_vector<kEach>(from);
+        values = Source::template load<kEach>(a, token + row, column + first);
       else
-        for (int k = 0; k < kEach && column + first + k < at.end; ++k) values[k] = from[k];
+        for (int k = 0; k < kEach && column + first + k < at.end; ++k)
+          values[k] = Source::template load<1>(a, token + row, column + first + k)[0];
     }
 #pragma unroll
     for (int k = 0; k < kEach; k += 2) tile[row * kTileWords + (first + k) / 2] = pair_of(values[k], values[k + 1]);
@@ -197,7 +211,7 @@ __device__ __forceinline__ bool is_last(Global<uint32_t> counter, int64_t blocks
   return last;
 }
 
-template <class T, int kEights, bool kBackward, int N>
+template <class T, int kEights, bool kBackward, int N, class Source>
 __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinArgs<T> a) {
   constexpr int kRanks = 8 * kEights, kTiles = kBackward ? kMostTiles<kRanks> : kForwardTiles;
   FORGE_SHARED(uint32_t, tile, kThinTokens* kTileWords);
@@ -216,7 +230,7 @@ __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinArgs<T> a) {
       const int64_t column = at.begin + c * kThinColumns;
       if (column >= at.end) break;
       __syncthreads();
-      load_tile<N>(a, at, token, column, tile);
+      load_tile<N, Source>(a, at, token, column, tile);
       load_factor<kRanks, kBackward>(a, part, at, column, factor);
       if (kBackward && c == 0) load_sums<kRanks>(a, part, at, token, sums);
       __syncthreads();

@@ -3,7 +3,10 @@
 
 #include "core/base/error.h"
 #include "core/graph/fold_adapters.h"
+#include "core/graph/fold_gates.h"
+#include "core/model/forward.h"
 #include "providers/fused/folded_sums.h"
+#include "providers/fused/gated_sizes.h"
 #include "providers/fused/linear.h"
 #include "providers/fused/parts.h"
 
@@ -193,6 +196,58 @@ void adapter_input_gradient(const FusedRun& r) {
     r.device.run(gradient_of(r, r.module(run.module).d_a, {columns_from(r, d_s, run.rank_row), d_s.stride}, run.ranks,
                              {x.data, x.stride}, x.width));
 }
+
+namespace {
+
+template <class Args>
+Args gated_of(const FusedRun& r, ValueId gate, ValueId up) {
+  auto args = gated_sizes<Args>(r.m.graph, r.op, r.m.capacity);
+  args.type = r.type(), args.tokens = r.m.tokens, args.function = function_of(r.op.attributes.gate);
+  args.gate = r.m.data(gate), args.gate_stride = r.m.stride(gate), args.up = r.m.data(up), args.up_stride = r.m.stride(up);
+  args.counters = r.modules.counters(), args.workspace = r.workspace;
+  return args;
+}
+
+// As one of the ops that were folded into r's.
+FusedRun as(const FusedRun& r, const Op& part) { return {r.device, r.m, part, r.workspace, r.modules, r.batch}; }
+
+bool gated_sums(const FusedRun& r) {
+  auto args = gated_of<GatedSums>(r, r.in(0), r.in(1));
+  if (!r.device.refusal(args).empty()) return false;
+  const Packed w = packed_of(r);
+  const Part y = whole(r, r.out(0)), s = whole(r, r.out(1)), kept = r.op.out.size() > 2 ? whole(r, r.out(2)) : Part{};
+  args.y = y.data, args.y_stride = y.stride, args.scale = r.module().scale, args.a = w.at(w.outs, 0), args.a_stride = w.stride;
+  args.s = s.data, args.s_stride = s.stride, args.kept = kept.data, args.kept_stride = kept.stride;
+  r.device.run(args);
+  return true;
+}
+
+bool gated_gradients(const FusedRun& r) {
+  auto args = gated_of<GatedGradients>(r, r.in(1), r.in(2));
+  if (!r.device.refusal(args).empty()) return false;
+  args.d_y = r.m.data(r.in(0)), args.d_y_stride = r.m.stride(r.in(0));
+  for (const Op& part : gate_parts(r.op)) {
+    const FusedRun of = as(r, part);
+    if (part.kind == OpKind::adapter_input_gradient)
+      args.d_s = r.m.data(part.in[0]), args.d_s_stride = r.m.stride(part.in[0]), args.d_a = of.module().d_a;
+    if (part.kind != OpKind::adapter_sums_gradient) continue;
+    const Packed w = packed_of(of);
+    const Part s = whole(of, part.in[1]), d_s = whole(of, part.out[0]);
+    int64_t row = 0, first = 0;  // of B, and of its ranks
+    for (size_t i = 0; i < 2; row += of.use(i).out, first += of.use(i).rank, ++i) {
+      GatedSide& side = args.side[i];
+      side.scale = of.module(i).scale, side.d_b = of.module(i).d_b;
+      side.b = w.at(row, w.in + first), side.b_stride = w.stride;
+      side.s = columns_from(r, s, first), side.s_stride = s.stride, side.d_s = columns_from(r, d_s, first), side.d_s_stride = d_s.stride;
+    }
+  }
+  r.device.run(args);
+  return true;
+}
+
+}  // namespace
+
+bool gate_with_adapters(const FusedRun& r) { return r.op.kind == OpKind::glu_sums ? gated_sums(r) : gated_gradients(r); }
 
 void place_adapters(const FusedRun& r) {
   const Packed w = packed_of(r);

@@ -21,6 +21,7 @@
 #include "kernels/lora/lora_space.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "providers/fused/folded_sums.h"
+#include "providers/fused/gated_sizes.h"
 
 namespace forge {
 namespace {
@@ -244,6 +245,18 @@ int64_t folded_workspace(const Graph& graph, const Op& op, const StepSizes& size
   return *thin_refusal(args) ? 0 : 4 * thin_cut(args).numbers;
 }
 
+// Of the ops that a folded gate stands for, where no kernel does them at once.
+int64_t parts_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  int64_t most = 0;
+  for (const Op& part : gate_parts(op)) most = std::max(most, fused_workspace(graph, part, sizes));
+  return most;
+}
+template <class Args>
+int64_t gated_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  const auto args = gated_sizes<Args>(graph, op, sizes);
+  return *gated_refusal(args) ? parts_workspace(graph, op, sizes) : 4 * gated_numbers(args);
+}
+
 int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   switch (op.kind) {
     case OpKind::linear:
@@ -256,6 +269,10 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
       return folded_workspace<AdapterSums>(graph, op, sizes);
     case OpKind::adapter_sums_gradient:
       return folded_workspace<AdapterSumsGradient>(graph, op, sizes);
+    case OpKind::glu_sums:
+      return gated_workspace<GatedSums>(graph, op, sizes);
+    case OpKind::glu_adapters_backward:
+      return gated_workspace<GatedGradients>(graph, op, sizes);
     case OpKind::head:
     case OpKind::evaluate:
       return head_workspace(graph, op, sizes);
@@ -293,6 +310,9 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
     case OpKind::adapter_sums_gradient:
     case OpKind::adapter_input_gradient:
       return gradient_workspace(graph, op, sizes);
+    case OpKind::glu_sums:
+    case OpKind::glu_adapters_backward:
+      return parts_workspace(graph, op, sizes);
     case OpKind::dora_ratio:
       return dora_ratio_cpu_workspace({.in = most_inputs(graph, op)});
     case OpKind::attention:
@@ -375,7 +395,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   };
   add("saved activations", layout.kept_bytes,
       tokens + " in " + name_of(shape.precision) +
-          ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
+          ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute) + (shape.kept_norms ? "; norms' results are kept" : ""));
   add("layer workspace", layout.bytes - layout.kept_bytes,
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");

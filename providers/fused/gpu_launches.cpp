@@ -4,6 +4,7 @@
 
 #include "core/graph/fold_adapters.h"
 #include "providers/fused/folded_sums.h"
+#include "providers/fused/gated_sizes.h"
 
 namespace forge {
 namespace {
@@ -75,6 +76,10 @@ class Lister {
         return one(op_.attributes.gate == GateKind::clamped ? "clamped_glu_forward" : "swiglu_forward");
       case OpKind::glu_backward:
         return one(op_.attributes.gate == GateKind::clamped ? "clamped_glu_backward" : "swiglu_backward");
+      case OpKind::glu_sums:
+        return gated<GatedSums>("gated_sums");
+      case OpKind::glu_adapters_backward:
+        return gated<GatedGradients>("gated_gradients");
       case OpKind::activation:
         return one("activation_forward");
       case OpKind::activation_backward:
@@ -219,6 +224,23 @@ class Lister {
       for (int64_t i = 0; i < args.members; ++i) weights += (e_ + 8) * static_cast<double>(args.member[i].out * args.member[i].rank);
     add(name, all, weights);
     return true;
+  }
+
+  // By one kernel, with its partial sums; or as the ops that it stands for.
+  template <class Args>
+  std::vector<GpuLaunch>& gated(const char* name) {
+    const auto args = gated_sizes<Args>(graph_, op_, sizes_);
+    if (*gated_refusal(args)) {
+      for (const Op& part : gate_parts(op_))
+        for (const GpuLaunch& launch : Lister(graph_, part, sizes_, step_).list()) list_.push_back(launch);
+      return list_;
+    }
+    one(name);
+    const auto rank = static_cast<double>(args.rank), columns = static_cast<double>(args.width);
+    double weights = e_ * rank * columns;  // A
+    if constexpr (requires { args.side; }) weights = columns * (8 * rank + (e_ + 8) * static_cast<double>(args.side[0].rank + args.side[1].rank));
+    list_.back().bytes += 8 * static_cast<double>(gated_numbers(args)) + weights, list_.back().weight_bytes = weights;
+    return list_;
   }
 
   // As if all modules had one scale: each other one takes a product of its own.

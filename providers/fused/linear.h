@@ -19,6 +19,8 @@ void adapter_sums(const FusedRun& r);
 void adapter_sums_gradient(const FusedRun& r);
 // Adds to A's gradients.
 void adapter_input_gradient(const FusedRun& r);
+// A gated activation and the adapters beside it, where one kernel does them at once. → whether it did
+bool gate_with_adapters(const FusedRun& r);
 // Copies A and B to where the products read them: after they have changed.
 void place_adapters(const FusedRun& r);
 

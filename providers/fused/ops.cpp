@@ -1,6 +1,7 @@
 #include "providers/fused/ops.h"
 
 #include "core/base/error.h"
+#include "core/graph/fold_gates.h"
 #include "core/graph/ops.h"
 #include "core/model/forward.h"
 #include "providers/fused/experts.h"
@@ -396,19 +397,16 @@ void glu_backward(const FusedRun& r) {
   r.device.run(args);
 }
 
-}  // namespace
+void run_op(const FusedRun& r);
 
-void row_product(ComputeDevice& device, RowProduct args, std::vector<char>& scratch) {
-  const auto bytes = static_cast<size_t>(device.workspace(args));
-  if (scratch.size() < bytes) scratch.resize(bytes);
-  args.workspace = scratch.data();
-  device.run(args);
+// By one kernel, or one after the other.
+void gate_with_adapters(const FusedRun& r) {
+  if (fused::gate_with_adapters(r)) return;
+  for (const Op& part : gate_parts(r.op)) run_op({r.device, r.m, part, r.workspace, r.modules, r.batch});
 }
 
-void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, FusedModules& modules, const StepBatch& batch) {
-  const Op& op = memory.graph.ops[index];
-  const FusedRun r{device, memory, op, memory.workspace(index), modules, batch};
-  switch (op.kind) {
+void run_op(const FusedRun& r) {
+  switch (r.op.kind) {
     case OpKind::embed:
       return embed(r);
     case OpKind::gather:
@@ -438,6 +436,9 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
       return attention(r);
     case OpKind::glu:
       return glu(r);
+    case OpKind::glu_sums:
+    case OpKind::glu_adapters_backward:
+      return gate_with_adapters(r);
     case OpKind::head:
     case OpKind::evaluate:
     case OpKind::gradient_norm:
@@ -507,7 +508,20 @@ void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, Fused
     case OpKind::embed_backward:
       return embed_backward(r);
   }
-  FORGE_CHECK(false, name_of(op.kind) << " is not an op of a layer");
+  FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a layer");
+}
+
+}  // namespace
+
+void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, FusedModules& modules, const StepBatch& batch) {
+  run_op({device, memory, memory.graph.ops[index], memory.workspace(index), modules, batch});
+}
+
+void row_product(ComputeDevice& device, RowProduct args, std::vector<char>& scratch) {
+  const auto bytes = static_cast<size_t>(device.workspace(args));
+  if (scratch.size() < bytes) scratch.resize(bytes);
+  args.workspace = scratch.data();
+  device.run(args);
 }
 
 void place_adapters(ComputeDevice& device, const StepMemory& memory, FusedModules& modules) {

@@ -144,7 +144,7 @@ struct Again {
 };
 
 // Beside their products; the same, with room for them in the weights, as another model that shares these has it; or in them.
-enum class Adapters { apart, apart_beside_room, folded };
+enum class Adapters { apart, apart_beside_room, folded, folded_norms_kept };
 
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
           const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart) {
@@ -178,7 +178,8 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
     for (auto& [path, linear] : model.linears)
       linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
   StepOptions options = step_options(spec, job, sites, Checkpointing::none);
-  options.shape.folded_adapters = adapters == Adapters::folded;
+  options.shape.folded_adapters = adapters == Adapters::folded || adapters == Adapters::folded_norms_kept;
+  options.shape.kept_norms = adapters == Adapters::folded_norms_kept;
   options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
   auto provider = make_step_provider(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
@@ -238,7 +239,8 @@ TEST_CASE("adapters in the products of their weights give the same loss and grad
     INFO(setting.name << ", recompute " << static_cast<int>(checkpointing));
     const Step apart = step(setting, at::kFloat, "fused", checkpointing, kLengths),
                beside = step(setting, at::kFloat, "fused", checkpointing, kLengths, Adapters::apart_beside_room),
-               folded = step(setting, at::kFloat, "fused", checkpointing, kLengths, Adapters::folded);
+               folded = step(setting, at::kFloat, "fused", checkpointing, kLengths, Adapters::folded),
+               kept = step(setting, at::kFloat, "fused", checkpointing, kLengths, Adapters::folded_norms_kept);
     CHECK(beside.loss == Approx(apart.loss).epsilon(1e-6));
     CHECK(folded.loss == Approx(apart.loss).epsilon(1e-6));
     for (size_t i = 0; i < kLengths.size(); ++i) CHECK(folded.evaluated[i] == Approx(apart.evaluated[i]).epsilon(1e-6));
@@ -246,6 +248,7 @@ TEST_CASE("adapters in the products of their weights give the same loss and grad
       CAPTURE(folded.grads[i].first);
       CHECK(error(folded.grads[i].second, apart.grads[i].second) < 5e-6);
       CHECK(error(beside.grads[i].second, apart.grads[i].second) < 5e-6);
+      CHECK(at::equal(kept.grads[i].second, folded.grads[i].second));
     }
   }
 }

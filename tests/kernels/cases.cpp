@@ -21,7 +21,8 @@ const OpCases kOps[] = {{"activation", add_activation_cases}, {"layer_norm", add
                         {"product", add_product_cases},     {"quantize", add_quantize_cases},
                         {"rms_norm", add_rms_norm_cases},   {"rope", add_rope_cases},
                         {"rows", add_rows_cases},           {"sampling", add_sampling_cases},
-                        {"folded", add_folded_cases},       {"swiglu", add_swiglu_cases}};
+                        {"folded", add_folded_cases},       {"gated", add_gated_cases},
+                        {"swiglu", add_swiglu_cases}};
 
 }  // namespace
 

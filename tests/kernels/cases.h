@@ -13,6 +13,7 @@ void add_embedding_cases(std::vector<Case>& cases);
 void add_experts_cases(std::vector<Case>& cases);
 void add_latent_cases(std::vector<Case>& cases);
 void add_folded_cases(std::vector<Case>& cases);
+void add_gated_cases(std::vector<Case>& cases);
 void add_layer_norm_cases(std::vector<Case>& cases);
 void add_lm_head_cases(std::vector<Case>& cases);
 void add_logits_cases(std::vector<Case>& cases);

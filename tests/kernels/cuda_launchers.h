@@ -12,6 +12,7 @@
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/logits_cuda.h"
 #include "kernels/lora/folded_cuda.h"
+#include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/quantize/quantize_cuda.h"
@@ -84,6 +85,8 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(lora_backward_cuda, std::function(lora_backward_cuda_workspace), /*rounds_between=*/true);
   add(adapter_sums_cuda, std::function(adapter_sums_cuda_workspace));
   add(adapter_sums_gradient_cuda, std::function(adapter_sums_gradient_cuda_workspace));
+  add(gated_sums_cuda, std::function(gated_sums_cuda_workspace), /*rounds_between=*/true);
+  add(gated_gradients_cuda, std::function(gated_gradients_cuda_workspace), /*rounds_between=*/true);
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);

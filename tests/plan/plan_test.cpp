@@ -138,6 +138,25 @@ TEST_CASE("adapters run in the products of their weights on a GPU, where nothing
   for (const PlanInput& other : {dropout, dora, reference}) CHECK_FALSE(folded(other));
 }
 
+TEST_CASE("norms' results stay on a GPU where nothing is computed again and memory is left") {
+  PlanInput asked = input("tinyllama-1.1b", card("RTX 4090"));
+  asked.job.train.micro_batch_tokens = 2048;
+  asked.job.train.activation_checkpointing = Checkpointing::none;
+  const Plan kept = make_plan(asked);
+  CHECK(kept.kept_norms);
+  CHECK_THAT(explain(kept), Catch::Contains("norms' results are kept"));
+  asked.job.hardware.memory_limit = kept.predicted_peak_bytes - 1;
+  const Plan without = make_plan(asked);
+  CHECK_FALSE(without.kept_norms);
+  CHECK(without.recompute.layers.empty());
+  CHECK(without.predicted_peak_bytes < kept.predicted_peak_bytes);
+  asked.job.hardware.memory_limit.reset();
+  PlanInput full = asked, dropout = asked, processor = input("tinyllama-1.1b", cpu());
+  full.job.train.activation_checkpointing = Checkpointing::full;
+  dropout.job.adapter.dropout = 0.1;  // not folded
+  for (const PlanInput& other : {full, dropout, processor}) CHECK_FALSE(make_plan(other).kept_norms);
+}
+
 TEST_CASE("TinyLlama on an RTX 2080 Ti computes in fp16 with a dynamic loss scale") {
   const Plan plan = make_plan(input("tinyllama-1.1b", card("RTX 2080 Ti")));
   CHECK(plan.profile == "turing");

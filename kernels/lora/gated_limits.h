@@ -1,0 +1,14 @@
+#pragma once
+// What gated.cuh and who plans for it agree on. No torch, no CUDA headers, no standard library.
+
+namespace forge {
+
+constexpr int kGatedTokens = 16, kGatedColumns = 32;  // of a warp's tile
+constexpr int kMostGatedRanks = 32;                   // three gradients of that many ranks lie in a warp's registers
+constexpr int kGatedBlocks = 128;                     // at most so many, if columns allow: one for each multiprocessor of a large GPU
+
+// Warps of a block, side by side along the columns.
+template <int kRanks>
+constexpr int kGatedWarps = kRanks <= 16 ? 16 : 8;
+
+}  // namespace forge
