@@ -82,6 +82,7 @@ std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing
   c10::NoGradGuard no_grad;
   Job job;
   job.adapter = adapter;
+  if (type == at::kHalf) job.train.residual = Residual::fp32;
   Run run(adapter, checkpointing, type, job, folded);
   std::vector<std::string> faults;
   size_t seen = 0, ops = 0;
@@ -113,7 +114,7 @@ std::string said(const std::vector<std::string>& faults) { return join(faults, "
 }  // namespace
 
 TEST_CASE("the device is given what is listed, op by op") {
-  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(4), lora(4, 0.1)})
     for (const bool folded : {false, true}) {
