@@ -24,6 +24,7 @@ Json describe(const Device& device, const Profile& profile) {
       {"precision", choice(name_of(profile.precision.value), profile.precision.reason)},
       {"storage", choice(name_of(profile.storage.value), profile.storage.reason)},
       {"loss_scaling", choice(profile.loss_scaling.value, profile.loss_scaling.reason)},
+      {"residual", choice(name_of(profile.residual.value), profile.residual.reason)},
       {"attention", choice(profile.attention.value, profile.attention.reason)},
       {"engine", choice(profile.engine.value, profile.engine.reason)},
       {"micro_batch_tokens", choice(profile.micro_batch_tokens.value, profile.micro_batch_tokens.reason)},

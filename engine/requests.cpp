@@ -130,8 +130,7 @@ LoadedModel open_for(const Json& request, const EventSink& emit, bool decodes = 
 void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
   LoadedModel loaded = open_for(request, emit);
   const bool scores = loaded.model.spec.score_head;
-  Job job = request.contains("job") ? job_from_json(request["job"], "job") : Job();
-  job.adapter = loaded.adapter;
+  const Job job = job_of(loaded, request.contains("job") ? job_from_json(request["job"], "job") : Job());
   auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
                                      step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   Network network(loaded.model, *loaded.trainables, *provider, job);
@@ -176,8 +175,7 @@ at::Tensor logits_of(const Json& described, const std::string& provider, Precisi
                      const Prompts& prompts) {
   LoadedModel loaded = open_described(described, precision, device);
   for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, loaded.model.spec.vocab_size);
-  Job job;
-  job.adapter = loaded.adapter;
+  const Job job = job_of(loaded);
   const auto decoder = make_decoder(provider, loaded.model, *loaded.trainables,
                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   return logits_along(*decoder, prompts);
@@ -187,8 +185,7 @@ void judge_request(const Json& request, const EventSink& emit, const Ask&, StopF
   LoadedModel loaded = open_for(request, emit);
   const auto texts = request.at("texts").get<Prompts>();
   for (const std::vector<int32_t>& ids : texts) check_ids(ids, loaded.model.spec.vocab_size);
-  Job job;
-  job.adapter = loaded.adapter;
+  const Job job = job_of(loaded);
   auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
                                      step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   Network network(loaded.model, *loaded.trainables, *provider, job);
@@ -311,8 +308,7 @@ void generate_request(const Json& request, const EventSink& emit, const Ask& ask
   if (loaded.model.spec.score_head)
     throw Error(ErrorKind::environment, request.at("model").get<std::string>() + ": gives scores and writes no text")
         .hint("forge score FILE --model … scores texts with it");
-  Job job;
-  job.adapter = loaded.adapter;
+  const Job job = job_of(loaded);
   const auto decoder = make_decoder(request.at("provider"), loaded.model, *loaded.trainables,
                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
   if (field(request, "turns", false)) return take_turns(request, loaded.model, *decoder, emit, ask);

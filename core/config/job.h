@@ -51,6 +51,7 @@ enum class TruncationSide { right, left };
 enum class BadRow { error, skip };
 enum class Checkpointing { none, selective, full, chosen };
 enum class Precision { fp32, bf16, fp16 };
+enum class Residual { compute, fp32 };
 enum class OptimizerType { adamw, adamw_8bit, lion, sgd, adafactor, muon, schedule_free };
 enum class ScheduleType { constant, linear, cosine, wsd, cosine_with_restarts, polynomial, inverse_sqrt };
 enum class DecayShape { linear, cosine, sqrt };
@@ -213,6 +214,7 @@ struct TrainConfig {
   Auto<int64_t> micro_batch_tokens;  // with packing
   Auto<Checkpointing> activation_checkpointing;
   Auto<Precision> precision;
+  Auto<Residual> residual;
   bool master_weights = true;
   double max_grad_norm = 1.0;  // 0: no clipping
   double neftune_alpha = 0;

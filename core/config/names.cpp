@@ -108,6 +108,10 @@ const Names& names(Precision) {
   static const Names all{"fp32", "bf16", "fp16"};
   return all;
 }
+const Names& names(Residual) {
+  static const Names all{"compute", "fp32"};
+  return all;
+}
 const Names& names(ModelInit) {
   static const Names all{"file", "random"};
   return all;

@@ -39,6 +39,7 @@ const std::vector<std::string>& names(TruncationSide);
 const std::vector<std::string>& names(BadRow);
 const std::vector<std::string>& names(Checkpointing);
 const std::vector<std::string>& names(Precision);
+const std::vector<std::string>& names(Residual);
 const std::vector<std::string>& names(OptimizerType);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(DecayShape);

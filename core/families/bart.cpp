@@ -73,6 +73,11 @@ ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
   return g.linear(x, {"fc2", m.hidden_size, true});
 }
 
+// Behind an addition: what it gives is the stream.
+ValueId stream_norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
+  return g.stream_norm(x, module, m.rms_norm_eps, m.norm_bias);
+}
+
 ValueId embedded(Recorder& g, const ModelSpec& m, const char* positions, Rows rows) {
   const ValueId h = g.embed("model.shared", m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m), rows);
   const int64_t all = m.max_position_embeddings + m.position_offset;
@@ -80,11 +85,13 @@ ValueId embedded(Recorder& g, const ModelSpec& m, const char* positions, Rows ro
 }
 
 ValueId encoder(Recorder& g, const ModelSpec& m) {
-  ValueId h = norm(g, m, embedded(g, m, "model.encoder.embed_positions", Rows::source), "model.encoder.layernorm_embedding");
+  ValueId h = stream_norm(g, m, embedded(g, m, "model.encoder.embed_positions", Rows::source), "model.encoder.layernorm_embedding");
   for (int64_t layer = 0; layer < m.encoder_layers; ++layer) {
     g.enter_layer(layer, "model.encoder.layers." + std::to_string(layer) + ".");
-    h = norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::whole)), "self_attn_layer_norm");
-    h = norm(g, m, g.add(h, mlp(g, m, h)), "final_layer_norm");
+    h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::whole)), "self_attn_layer_norm");
+    h = g.add(h, mlp(g, m, h));
+    // What the decoder sees is read by products alone.
+    h = layer + 1 < m.encoder_layers ? stream_norm(g, m, h, "final_layer_norm") : norm(g, m, h, "final_layer_norm");
   }
   g.leave_layer();
   return h;
@@ -92,13 +99,13 @@ ValueId encoder(Recorder& g, const ModelSpec& m) {
 
 ValueId stacks(Recorder& g, const ModelSpec& m) {
   const ValueId source = encoder(g, m);
-  ValueId h = norm(g, m, embedded(g, m, "model.decoder.embed_positions", Rows::tokens), "model.decoder.layernorm_embedding");
+  ValueId h = stream_norm(g, m, embedded(g, m, "model.decoder.embed_positions", Rows::tokens), "model.decoder.layernorm_embedding");
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(m.encoder_layers + layer, "model.decoder.layers." + std::to_string(layer) + ".");
-    h = norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::causal)), "self_attn_layer_norm");
-    h = norm(g, m, g.add(h, attention(g, m, "encoder_attn", h, source, Sight::source)), "encoder_attn_layer_norm");
+    h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::causal)), "self_attn_layer_norm");
+    h = stream_norm(g, m, g.add(h, attention(g, m, "encoder_attn", h, source, Sight::source)), "encoder_attn_layer_norm");
     h = g.add(h, mlp(g, m, h));
-    if (layer + 1 < m.num_layers) h = norm(g, m, h, "final_layer_norm");
+    if (layer + 1 < m.num_layers) h = stream_norm(g, m, h, "final_layer_norm");
   }
   // The last norm reads the supervised rows alone.
   const std::string last = "model.decoder.layers." + std::to_string(m.num_layers - 1) + ".final_layer_norm";

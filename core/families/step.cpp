@@ -26,7 +26,7 @@ ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
 Graph record(const StepShape& shape, bool training) {
   const ModelSpec& m = shape.spec;
   const Family& family = family_of(m);
-  Recorder g(shape.training);
+  Recorder g(shape.training, shape.residual == Residual::fp32 ? ValueType::fp32 : ValueType::compute);
   ValueId rows = family.stacks ? family.stacks(g, m) : decoder_rows(g, m, family);
   if (m.score_head) {
     g.head(rows, kScoreModule, 1, 0, false, training);

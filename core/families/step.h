@@ -25,6 +25,9 @@ struct TrainedSize {
 // `precision`: the compute type, of which weights have a copy where it is not fp32.
 TrainedSize trained_size(const TrainedLayout& layout, Precision precision);
 
+// The type of a job's residual stream. One that says none, of an older forge, had the compute type.
+inline Residual residual_of(const Job& job) { return job.train.residual.value_or(Residual::compute); }
+
 // What a run chooses for a model's lists.
 struct StepChoice {
   Recomputed recompute;
@@ -39,10 +42,11 @@ struct StepChoice {
 struct StepShape : StepChoice {
   ModelSpec spec;
   ModuleTraining training;
+  Residual residual = Residual::compute;  // the type of the residual stream
 
   StepShape() = default;
-  StepShape(ModelSpec model, ModuleTraining trains = {}, StepChoice choice = {})
-      : StepChoice(std::move(choice)), spec(std::move(model)), training(std::move(trains)) {}
+  StepShape(ModelSpec model, ModuleTraining trains = {}, StepChoice choice = {}, Residual stream = Residual::compute)
+      : StepChoice(std::move(choice)), spec(std::move(model)), training(std::move(trains)), residual(stream) {}
 };
 
 // What a fixed choice computes again.

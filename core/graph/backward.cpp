@@ -112,11 +112,7 @@ class Derivation {
   ValueId new_gradient(ValueId value) {
     const Value original = graph_.value(value);
     auto [mirror, is_new] = mirrors_.try_emplace(original.buffer, 0);
-    if (is_new) {
-      Buffer buffer = graph_.buffer_of(value);
-      buffer.type = ValueType::compute;
-      mirror->second = graph_.add_buffer(buffer);
-    }
+    if (is_new) mirror->second = graph_.add_buffer(Buffer(graph_.buffer_of(value)));
     return gradient_in(value, mirror->second);
   }
   ValueId gradient_in(ValueId value, int32_t buffer) {
@@ -165,11 +161,26 @@ class Derivation {
   }
   // `value` has the gradient of a sum that it is a part of.
   void pass_on(ValueId value, ValueId same) {
-    if (!wants(value)) return;
     if (gradient(value) == kNoValue)
       gradients_[value] = same;
     else
       sum_into(value, same);
+  }
+
+  // The gradient of a sum, in the type of `part`. Parts of several sums with one gradient share it while it is there.
+  ValueId in_type_of(ValueId part, ValueId d_sum) {
+    if (graph_.buffer_of(part).type == graph_.buffer_of(d_sum).type) return d_sum;
+    auto found = casts_.find(d_sum);
+    const bool there = found != casts_.end() && std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& entry) {
+      return entry.second == found->second;
+    });
+    if (there) return found->second;
+    const Value original = graph_.value(part);
+    const int32_t buffer = graph_.add_buffer(Buffer(graph_.buffer_of(part)));
+    if (gradient(part) == kNoValue) mirrors_[original.buffer] = buffer;
+    const ValueId made = casts_[d_sum] = graph_.add_value("d " + original.name, buffer, original.column, original.width);
+    push({.kind = OpKind::cast, .layer = graph_.ops[at_].layer, .in = {d_sum}, .out = {made}});
+    return made;
   }
 
   // ---- the rules, one a kind ----
@@ -187,6 +198,8 @@ class Derivation {
         return gather(op);
       case OpKind::add:
         return add(op);
+      case OpKind::cast:
+        return cast(op);
       case OpKind::scale:
         return scale(op);
       case OpKind::norm:
@@ -243,7 +256,14 @@ class Derivation {
 
   void add(const Op& forward) {
     const ValueId d_sum = gradient(forward.out[0]);
-    for (ValueId part : forward.in) pass_on(part, d_sum);
+    for (ValueId part : forward.in)
+      if (wants(part)) pass_on(part, in_type_of(part, d_sum));
+  }
+
+  void cast(const Op& forward) {
+    Op op = like(OpKind::cast_backward, forward);
+    op.in = {gradient(forward.out[0])};
+    contribute(std::move(op), forward.in[0]);
   }
 
   void scale(const Op& forward) {
@@ -433,6 +453,7 @@ class Derivation {
   std::vector<bool> wanted_;  // by forward op
   std::set<int32_t> repeated_ops_;
   std::map<ValueId, ValueId> repeated_, gradients_;
+  std::map<ValueId, ValueId> casts_;  // of gradients, by what they were made of
   std::map<int32_t, int32_t> repeated_buffers_, mirrors_;
 };
 
@@ -498,8 +519,10 @@ void fuse_additions(Graph& graph) {
   size_t forward = graph.forward_ops;
   for (size_t i = 0; i < ops.size(); ++i) {
     Op& op = ops[i];
+    // Of two parts of the stream in fp32 the kernel has no sum.
+    const auto adds_branch = [&](const Op& add) { return graph.buffer_of(add.in[1]).type == graph.buffer_of(op.out[0]).type; };
     if (op.kind == OpKind::norm && !fused.empty() && fused.back().kind == OpKind::add &&
-        fused.back().out[0] == op.in[0] && i != forward) {
+        fused.back().out[0] == op.in[0] && i != forward && adds_branch(fused.back())) {
       const ValueId sum = op.in[0];
       op.kind = OpKind::add_norm;
       op.in = fused.back().in;

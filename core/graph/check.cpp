@@ -45,6 +45,37 @@ class Contents {
   std::vector<std::vector<ValueId>> columns_;
 };
 
+// Whether kernels take the types of an op's values: the stream's may be fp32 where all others are of the compute type.
+bool types_agree(const Graph& graph, const Op& op) {
+  const auto type = [&](ValueId id) { return graph.buffer_of(id).type; };
+  if (op.in.empty()) return true;
+  const ValueType first = type(op.in[0]);
+  switch (op.kind) {
+    case OpKind::gather:
+    case OpKind::scatter:
+    case OpKind::add:
+      return first == type(op.out[0]);
+    case OpKind::add_gradient:
+      return first == type(op.out[0]) && type(op.in[1]) == first;
+    case OpKind::add_norm:
+      return first == type(op.out[0]) && type(op.in[1]) == ValueType::compute && type(op.out[1]) == ValueType::compute;
+    case OpKind::cast:
+      return first != type(op.out[0]);
+    case OpKind::cast_backward:
+      return first != type(op.out[0]) && (op.in.size() == 1 || type(op.in[1]) == type(op.out[0]));
+    case OpKind::norm_backward:
+    case OpKind::layer_norm_backward:
+      return first == ValueType::compute && type(op.in[1]) == type(op.out[0]) && (op.in.size() == 3 || type(op.in[3]) == type(op.out[0]));
+    case OpKind::norm:
+    case OpKind::layer_norm:
+    case OpKind::embed_backward:
+    case OpKind::route_backward:  // d weights, which are fp32
+      return true;
+    default:
+      return first == ValueType::compute;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> step_faults(const Graph& graph) {
@@ -60,6 +91,7 @@ std::vector<std::string> step_faults(const Graph& graph) {
           faults.push_back(where() + value.name + " does not lie in its buffer");
       }
     if (!faults.empty()) return faults;
+    if (!types_agree(graph, op)) faults.push_back(where() + "no kernel takes the types of its values");
     for (ValueId id : op.in)
       if (std::string fault = contents.fault(id); !fault.empty()) faults.push_back(where() + fault);
     if (op.kind == OpKind::glu_adapters_backward && gate_modules(op).reader) contents.forget(op.in[0]);

@@ -1,5 +1,6 @@
 #pragma once
-// Proves a step and its layout: every value is written before it is read and not overwritten in between, shapes agree, and no
+// Proves a step and its layout: every value is written before it is read and not overwritten in between, types are those that kernels
+// take, and no
 // two buffers that live at the same time share memory.
 #include <string>
 #include <vector>

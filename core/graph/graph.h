@@ -68,7 +68,8 @@ struct ModuleUse {
 enum class OpKind {
   embed,     // → h                                rows of the embedding
   gather,    // h [tokens] → rows [targets]        those of supervised positions
-  add,       // a, b → a + b                       in b's place
+  add,       // a, b → a + b                       in b's place where they have one type; else fp32, in its own
+  cast,      // x → x in the other type            of what reads the stream, or its gradient, in the compute type
   scale,     // x → c x                            in place
   norm,      // x → y, inverse                     RMS norm; inverse: 1 / rms of each row
   add_norm,  // a, b → a + b, y, inverse           both in one pass
@@ -98,6 +99,7 @@ enum class OpKind {
   evaluate,       // rows →                             logits and the log-probabilities of targets
   scatter,        // d rows → d h                       zeros where nothing is supervised
   add_gradient,   // d x, more → d x                    in the first one's place
+  cast_backward,   // d y[, d x] → d x              in the type of x; added to a given d x
   scale_backward,  // d y[, d x] → d x              c d y; added to a given d x
   norm_backward,  // d y, x, inverse[, d x] → d x[, y]  added to the given d x; writes its own without
   layer_norm_backward,     // d y, x, statistics[, d x] → d x

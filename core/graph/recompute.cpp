@@ -82,6 +82,10 @@ class Groups {
       for (const auto* values : {&op.out, &op.parts})
         for (ValueId value : *values)
           if (!op.out.empty()) join(value, op.out[0]);
+    // A sum and what a layer adds are one also where the types differ, so that the sum is not in the other's place.
+    for (const Op& op : forward_.ops)
+      if (op.kind == OpKind::add && forward_.ops[static_cast<size_t>(forward_.producers[static_cast<size_t>(op.in[1])])].layer == op.layer)
+        join(op.in[1], op.out[0]);
   }
   void collect(ValueId value) {
     const int32_t producer = forward_.producers[static_cast<size_t>(value)];
@@ -118,11 +122,25 @@ class Groups {
 
 bool is_activation(const Op& op) { return op.kind == OpKind::glu || op.kind == OpKind::activation; }
 
-// Norms' and activations' results, which cost a pass over memory.
+// Results of norms, activations and casts, which cost a pass over memory.
 bool never_kept(const Graph& forward, ValueId value) {
   const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
-  const bool small = forward.buffer_of(value).type == ValueType::fp32;  // 1 / rms
-  return op.layer >= 0 && ((is_norm(op) && !small) || is_activation(op));
+  const bool result = value == op.out[0];  // and not 1 / rms
+  return op.layer >= 0 && ((is_norm(op) && result) || is_activation(op) || op.kind == OpKind::cast);
+}
+
+// Buffers of what is only added to a stream of another type: nothing reads them again.
+std::set<int32_t> only_added(const Graph& forward) {
+  std::set<ValueId> added, read;
+  for (const Op& op : forward.ops)
+    for (ValueId in : op.in) {
+      const bool apart = op.kind == OpKind::add && forward.buffer_of(in).type != forward.buffer_of(op.out[0]).type;
+      (apart ? added : read).insert(in);
+    }
+  std::set<int32_t> buffers;
+  for (ValueId value : added)
+    if (read.count(value) == 0) buffers.insert(forward.value(value).buffer);
+  return buffers;
 }
 
 // Whether an activation reads the group.
@@ -133,9 +151,9 @@ bool feeds_activation(const Graph& forward, const Group& group) {
   });
 }
 
-// Memory of what could be kept of it.
-int64_t bytes_of(const Graph& forward, const Group& group, const StepSizes& sizes) {
-  std::set<int32_t> buffers;
+// Memory of what could be kept of it. `added`: only_added().
+int64_t bytes_of(const Graph& forward, const Group& group, const std::set<int32_t>& added, const StepSizes& sizes) {
+  std::set<int32_t> buffers = added;
   int64_t bytes = 0;
   for (ValueId value : group.values) {
     const Buffer& b = forward.buffer_of(value);
@@ -210,9 +228,10 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
   const int64_t lowest = lowest_layer(forward);
   const std::vector<int32_t> numbers = segments(forward);
   const Groups groups(forward);
+  const std::set<int32_t> added = only_added(forward);
   std::vector<std::pair<int32_t, RecomputeUnit>> found;
   for (const Group& group : groups.all()) {
-    const int64_t bytes = bytes_of(forward, group, sizes);
+    const int64_t bytes = bytes_of(forward, group, added, sizes);
     if (group.always_kept || group.layer < lowest || bytes == 0) continue;
     RecomputeUnit unit{{group.name}, group.layer, 0, bytes};
     for (int32_t op : group.ops) unit.flops += flops_of(forward, op, sizes, mean_length);

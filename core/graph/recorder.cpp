@@ -12,7 +12,7 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
 
 }  // namespace
 
-Recorder::Recorder(ModuleTraining training) : training_(std::move(training)) {}
+Recorder::Recorder(ModuleTraining training, ValueType stream) : training_(std::move(training)), stream_(stream) {}
 
 void Recorder::enter_layer(int64_t layer, const std::string& prefix) {
   layer_ = layer;
@@ -54,7 +54,7 @@ Op& Recorder::push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> ou
 
 ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale,
                         int64_t frozen_row, Rows rows) {
-  ValueId h = graph_.new_value(name(rows == Rows::source ? "source embedded" : "embedded"), rows, hidden);
+  ValueId h = graph_.new_value(name(rows == Rows::source ? "source embedded" : "embedded"), rows, hidden, stream_);
   const int32_t at = module_at(module, ModuleKind::embedding, hidden, vocabulary);
   Attributes& a = push(OpKind::embed, {}, {h}, {at}).attributes;
   a.scale = scale;
@@ -92,9 +92,17 @@ ValueId Recorder::head_norm(ValueId x, const std::string& module, int64_t head_d
 }
 
 ValueId Recorder::layer_norm(ValueId x, const std::string& module, double eps, bool bias) {
+  return layer_norm_as(ValueType::compute, x, module, eps, bias);
+}
+
+ValueId Recorder::stream_norm(ValueId x, const std::string& module, double eps, bool bias) {
+  return layer_norm_as(stream_, x, module, eps, bias);
+}
+
+ValueId Recorder::layer_norm_as(ValueType type, ValueId x, const std::string& module, double eps, bool bias) {
   const std::string part = last_part(module);
   const int64_t width = graph_.value(x).width;
-  ValueId y = like(part, x, width);
+  ValueId y = like(part, x, width, type);
   ValueId statistics = like(part + ".statistics", x, 2, ValueType::fp32);
   const int32_t at = module_at(module, ModuleKind::norm, width, width, bias);
   push(OpKind::layer_norm, {x}, {y, statistics}, {at}).attributes.eps = eps;
@@ -103,9 +111,21 @@ ValueId Recorder::layer_norm(ValueId x, const std::string& module, double eps, b
 
 ValueId Recorder::add(ValueId a, ValueId b) {
   const Value in_place = graph_.value(b);
-  ValueId sum = graph_.add_value(name("stream"), in_place.buffer, in_place.column, in_place.width);
+  const ValueType type = graph_.buffer_of(a).type;
+  FORGE_CHECK(type == graph_.buffer_of(b).type || type == ValueType::fp32, in_place.name << " is the stream, and comes first in a sum");
+  ValueId sum = type == graph_.buffer_of(b).type
+                    ? graph_.add_value(name("stream"), in_place.buffer, in_place.column, in_place.width)
+                    : like("stream", a, in_place.width, type);
   push(OpKind::add, {a, b}, {sum});
   return sum;
+}
+
+// What products read.
+ValueId Recorder::in_compute_type(ValueId x) {
+  if (graph_.buffer_of(x).type == ValueType::compute) return x;
+  ValueId y = like("cast", x, graph_.value(x).width);
+  push(OpKind::cast, {x}, {y});
+  return y;
 }
 
 ValueId Recorder::scale(ValueId x, double factor) {
@@ -129,6 +149,7 @@ std::vector<ValueId> Recorder::split_all(ValueId x, const std::vector<int64_t>& 
 }
 
 std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearShape>& shapes) {
+  x = in_compute_type(x);
   std::vector<int32_t> modules;
   for (const LinearShape& shape : shapes) {
     modules.push_back(
@@ -317,7 +338,7 @@ ValueId Recorder::combine(ValueId rows, const Routing& routing) {
 }
 
 ValueId Recorder::gather(ValueId h) {
-  ValueId rows = graph_.new_value(name("supervised"), Rows::targets, graph_.value(h).width);
+  ValueId rows = graph_.new_value(name("supervised"), Rows::targets, graph_.value(h).width, graph_.buffer_of(h).type);
   push(OpKind::gather, {h}, {rows});
   return rows;
 }

@@ -42,7 +42,8 @@ struct LinearShape {
 
 class Recorder {
  public:
-  explicit Recorder(ModuleTraining training = {});
+  // `stream`: the type of the residual stream: of embeddings, of their sums with what layers add, and of what a stream_norm gives.
+  explicit Recorder(ModuleTraining training = {}, ValueType stream = ValueType::compute);
 
   void enter_layer(int64_t layer, const std::string& prefix);
   void leave_layer();
@@ -66,6 +67,8 @@ class Recorder {
                     double weight_offset = 0);
   // Less its mean, by its deviation; `bias`: the module has one.
   ValueId layer_norm(ValueId x, const std::string& module, double eps, bool bias);
+  // The same, whose result is the stream itself: of layers that norm behind their additions.
+  ValueId stream_norm(ValueId x, const std::string& module, double eps, bool bias);
   ValueId add(ValueId a, ValueId b);
   // factor · x, which is overwritten.
   ValueId scale(ValueId x, double factor);
@@ -144,6 +147,8 @@ class Recorder {
     return result;
   }
   std::vector<ValueId> linear_all(ValueId x, const std::vector<LinearShape>& shapes);
+  ValueId layer_norm_as(ValueType type, ValueId x, const std::string& module, double eps, bool bias);
+  ValueId in_compute_type(ValueId x);
   std::vector<ValueId> columns(ValueId whole, const std::vector<int32_t>& modules,
                                const std::string& suffix = "");
   ValueId rescaled(ValueId x, const std::string& name, const std::vector<int32_t>& modules);
@@ -155,6 +160,7 @@ class Recorder {
   Op& push(OpKind kind, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<int32_t> modules = {});
 
   ModuleTraining training_;
+  ValueType stream_;
   Graph graph_;
   std::unordered_map<std::string, int32_t> index_;  // of modules, by path
   std::string prefix_;

@@ -21,6 +21,10 @@ struct Run {
   const at::Tensor& in(size_t i) const { return run.values[static_cast<size_t>(op.in[i])]; }
   at::Tensor& out(size_t i) const { return run.values[static_cast<size_t>(op.out[i])]; }
   const BoundModule& module(size_t i = 0) const { return run.modules[static_cast<size_t>(op.modules[i])]; }
+  // Of the stream fp32 where the rest is not.
+  c10::ScalarType type(ValueId value) const {
+    return run.graph.buffer_of(value).type == ValueType::compute ? run.model.type : at::kFloat;
+  }
   // [tokens, width] → [tokens, width / head_dim, head_dim]
   at::Tensor heads(size_t i) const {
     const int64_t d = op.attributes.head_dim;
@@ -29,8 +33,9 @@ struct Run {
 };
 
 void embed(const Run& r) {
-  r.out(0) = at::embedding(*r.module().vector, rows_read(r.run.graph, r.op, r.run.batch)).to(r.run.model.type);
-  if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, r.run.model.type);
+  const c10::ScalarType type = r.type(r.op.out[0]);
+  r.out(0) = at::embedding(*r.module().vector, rows_read(r.run.graph, r.op, r.run.batch)).to(type);
+  if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, type);
 }
 
 // One result a module; or one module's, cut into columns.
@@ -69,12 +74,12 @@ void norm(const Run& r) {
   const at::Tensor& x = r.in(0);
   const at::Tensor rows = x.reshape({-1, r.op.attributes.head_dim});
   const Attributes& a = r.op.attributes;
-  r.out(0) = rms_norm(rows, *r.module().vector, a.eps, a.weight_offset).view(x.sizes());
+  r.out(0) = rms_norm(rows, *r.module().vector, a.eps, a.weight_offset, r.type(r.op.out[0])).view(x.sizes());
 }
 
 void layer_norm(const Run& r) {
   const at::Tensor bias = r.module().vector_bias ? *r.module().vector_bias : at::Tensor();
-  r.out(0) = forge::layer_norm(r.in(0), *r.module().vector, bias, r.op.attributes.eps);
+  r.out(0) = forge::layer_norm(r.in(0), *r.module().vector, bias, r.op.attributes.eps, r.type(r.op.out[0]));
 }
 
 void regroup(const Run& r) {
@@ -175,8 +180,11 @@ void run_op(const Run& r) {
     case OpKind::gather:
       r.out(0) = r.in(0).index_select(0, r.run.batch.loss_positions);
       return;
-    case OpKind::add:
+    case OpKind::add:  // in the wider type
       r.out(0) = r.in(0) + r.in(1);
+      return;
+    case OpKind::cast:
+      r.out(0) = r.in(0).to(r.type(r.op.out[0]));
       return;
     case OpKind::scale:
       r.out(0) = r.in(0) * r.op.attributes.scale;

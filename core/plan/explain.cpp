@@ -248,6 +248,7 @@ std::string explain_profile(const Device& device, const Profile& profile) {
       row("precision", name_of(profile.precision.value), profile.precision.reason),
       row("storage", name_of(profile.storage.value), profile.storage.reason),
       row("loss_scaling", profile.loss_scaling.value, profile.loss_scaling.reason),
+      row("residual", name_of(profile.residual.value), profile.residual.reason),
       row("attention", profile.attention.value, profile.attention.reason),
       row("engine", profile.engine.value, profile.engine.reason),
       row("micro_batch_tokens", format_count(profile.micro_batch_tokens.value),

@@ -22,7 +22,7 @@ struct Inventory {
 // Its parameters alone.
 std::vector<Parameter> parameters_of(const Plan& plan);
 Inventory inventory_of(const Plan& plan);
-void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter);
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, Residual residual);
 // What the plan chose for its lists.
 StepChoice step_choice(const Plan& plan, const Inventory& inventory);
 

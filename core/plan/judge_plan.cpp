@@ -78,6 +78,7 @@ ActivationShape judge_shape(const Plan& plan, const JudgeModel& judge) {
   ActivationShape shape;
   shape.spec = judge.spec;
   shape.adapter = judge.config;
+  shape.residual = residual_of(plan.job);
   record_modules(shape, judge.sites);
   shape.precision = shape.storage = *plan.job.train.precision;
   shape.cuda = plan.device.cuda;

@@ -183,7 +183,7 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
 }
 
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites) {
-  shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, module_training(shape.spec, shape.adapter, sites)});
+  shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, module_training(shape.spec, shape.adapter, sites), {}, shape.residual});
 }
 
 MemoryLine answer_line(const ActivationShape& shape) {

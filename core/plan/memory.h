@@ -58,6 +58,7 @@ struct ActivationShape : StepChoice {
   ModelSpec spec;
   AdapterConfig adapter;
   std::shared_ptr<StepLists> lists;  // of `spec` with those adapters; set by record_modules
+  Residual residual = Residual::compute;
   Precision precision = Precision::fp32;
   Precision storage = Precision::fp32;
   Quantization quantization = Quantization::none;
@@ -78,7 +79,7 @@ struct ActivationShape : StepChoice {
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
 
-// The lists of `shape.spec` and `shape.adapter` as they are now.
+// The lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now.
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites);
 
 // Rows whose gradient is multiplied by its cotangent at once, where answers are compared.

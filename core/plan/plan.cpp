@@ -33,6 +33,7 @@ Plan make_plan(const PlanInput& input) {
   fill_identity(plan, input.job);
   resolve_device(plan);
   resolve_precision(plan, input.profile, input.rates ? &*input.rates : nullptr);
+  resolve_residual(plan, input.profile);
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
   resolve_head(plan);

@@ -211,6 +211,9 @@ Profile parse_profile(std::string_view text, const std::string& name) {
                                [&](ProfileReader& entry) { return entry.text("value", choices); });
   };
   profile.loss_scaling = one_of("loss_scaling", {"none", "dynamic"});
+  profile.residual = choice<Residual>(reader, faults, "residual", [](ProfileReader& entry) {
+    return enum_of<Residual>(entry.text("value", names(Residual()))).value_or(Residual::compute);
+  });
   profile.attention = one_of("attention", {"tiles", "efficient", "flash"});
   profile.engine = one_of("engine", {"cpu", "cuda12", "cuda13"});
   const auto count = [&](const std::string& key) {

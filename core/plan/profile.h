@@ -36,6 +36,7 @@ struct Profile {
   Choice<Precision> precision;
   Choice<Precision> storage;         // of frozen weights that are not quantised; arithmetic is in `precision`
   Choice<std::string> loss_scaling;  // none | dynamic
+  Choice<Residual> residual;         // the stream's type in fp16
   Choice<std::string> attention;     // tiles | efficient | flash: of plain layers, by the provider fused
   Choice<std::string> engine;        // cpu | cuda13 | cuda12
   Choice<int64_t> micro_batch_tokens;           // the knee: more tokens at once gain nothing

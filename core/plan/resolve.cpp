@@ -77,6 +77,20 @@ void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
   plan.engine = profile.engine.value;
 }
 
+void resolve_residual(Plan& plan, const Profile& profile) {
+  Auto<Residual>& residual = plan.job.train.residual;
+  const Precision precision = *plan.job.train.precision;
+  if (precision == Precision::fp16) {
+    if (residual) return;
+    residual = profile.residual.value;
+    return from_profile(plan, "train.residual", profile.residual.reason);
+  }
+  if (residual == Residual::fp32)
+    throw KeyError(ErrorKind::job, "train.residual",
+                   "fp32 is for runs in fp16; this one computes in " + name_of(precision) + ", whose range is fp32's", "leave it out");
+  residual = Residual::compute;
+}
+
 void resolve_threads(Plan& plan) {
   if (plan.job.train.threads) return;
   plan.job.train.threads = plan.device.cpu.cores;
@@ -103,6 +117,7 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
   shape.spec = plan.model, shape.adapter = plan.job.adapter;
   shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
   shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
+  shape.residual = residual_of(plan.job);
   record_modules(shape, adapter_sites(plan.model, plan.job.adapter));
   if (plan.job.provider != "auto") {
     const Provider& asked = named(providers, plan.job.provider);

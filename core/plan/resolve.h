@@ -11,6 +11,8 @@ void from_profile(Plan& plan, const std::string& key, const std::string& reason)
 
 void resolve_device(Plan& plan);
 void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates);
+// Needs the precision. Throws KeyError(job) for a type of its own beside another one than fp16.
+void resolve_residual(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);
 // Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);

@@ -17,6 +17,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.spec = plan.model;
   shape.adapter = job.adapter;
   shape.lists = inventory.lists;
+  shape.residual = residual_of(job);
   shape.precision = *job.train.precision;
   shape.storage = plan.storage;
   shape.quantization = job.model.quantization;

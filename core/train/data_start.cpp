@@ -51,7 +51,10 @@ struct Reader {
 class InputLook {
  public:
   InputLook(const Session& session)
-      : session_(session), base_(without_adapter(session)), list_(forward_list({session.plan.model})), modules_(bind_modules(list_.modules, base_, nullptr)) {
+      : session_(session),
+        base_(without_adapter(session)),
+        list_(forward_list({session.plan.model, {}, {}, residual_of(session.job)})),
+        modules_(bind_modules(list_.modules, base_, nullptr)) {
     std::map<std::string, const AdapterSite*> sites;
     for (const AdapterSite& site : session.sites) sites[site.module] = &site;
     for (size_t i = 0; i < list_.ops.size(); ++i) {

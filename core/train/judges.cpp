@@ -29,7 +29,7 @@ std::vector<double> text_scores(Network& network, const Model& model, const std:
 Judges::Judge::Judge(const Session& session, const JudgeModel& files)
     : loaded(open_model_with_adapter({.path = files.model}, files.adapter, *session.job.train.precision, session.device)),
       tokens(longest_judged(session.job, files.spec)) {
-  job.adapter = loaded.adapter;
+  job.adapter = loaded.adapter, job.train.residual = session.job.train.residual;
   StepOptions options = step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none);
   options.evaluation = {tokens, tokens / 2 + 1};
   options.arena = session.arena;

@@ -34,7 +34,7 @@ class BaseModel {
 
  private:
   static StepOptions options(const Session& session) {
-    StepOptions options{.shape = {session.plan.model}};
+    StepOptions options{.shape = {session.plan.model, {}, {}, residual_of(session.job)}};
     const BatchRoom &training = session.plan.training_batch, &evaluation = session.plan.evaluation_batch;
     options.evaluation = {std::max(training.tokens, evaluation.tokens), std::max(training.targets, evaluation.targets)};
     options.arena = session.arena;
@@ -75,7 +75,7 @@ class BaseReference : public ComputedReference {
 class LoadedReference : public ComputedReference {
  public:
   LoadedReference(LoadedModel loaded, const std::string& provider) : loaded_(std::move(loaded)) {
-    job_.adapter = loaded_.adapter;
+    job_ = job_of(loaded_);
     provider_ = make_step_provider(provider, loaded_.model, *loaded_.trainables,
                                    step_options(loaded_.model.spec, job_, loaded_.sites, Checkpointing::none));
     network_ = std::make_unique<Network>(loaded_.model, *loaded_.trainables, *provider_, job_);

@@ -159,6 +159,12 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   return loaded;
 }
 
+Job job_of(const LoadedModel& loaded, Job job) {
+  job.adapter = loaded.adapter;
+  job.train.residual = loaded.model.type == c10::ScalarType::Half ? Residual::fp32 : Residual::compute;
+  return job;
+}
+
 namespace {
 
 void export_full_model(const Session& session, const std::string& folder) {

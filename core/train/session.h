@@ -60,6 +60,8 @@ struct LoadedModel {
 };
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device, bool decodes = false);
+// `job` with the model's adapter. In fp16 the stream is fp32 whatever a run's was: one that was trained so may pass fp16's range.
+Job job_of(const LoadedModel& loaded, Job job = {});
 
 // Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and
 // template. Appears at once under run_folder.

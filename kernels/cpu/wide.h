@@ -94,6 +94,26 @@ struct Part {
   FORGE_INLINE F load_table(const float* p) const { return load_n(p, n); }
 };
 
+// The same neighbours of another row, of a type that splits as T does.
+template <class S, class T>
+FORGE_INLINE WholeWide<S> beside(WholeWide<T>) {
+  static_assert(std::is_same_v<S, T> || (!std::is_same_v<S, Bf16> && !std::is_same_v<T, Bf16>));
+  return {};
+}
+template <class S, class T>
+FORGE_INLINE Part<S> beside(Part<T> at) {
+  return {at.n};
+}
+
+// by_element for a row and a stream: of one type, or fp32 beside fp16.
+template <class Action>
+FORGE_INLINE void by_elements(Element type, Element stream, Action action) {
+  if (type == Element::f16 && stream == Element::f32)
+    action(F16{}, float{});
+  else
+    by_element(type, [&](auto element) FORGE_LAMBDA { action(element, element); });
+}
+
 // body(i, at) for i = 0, 2 kLanes, … and what is left.
 template <class T, class Body>
 FORGE_INLINE void for_all(int64_t count, Body body) {

@@ -25,6 +25,13 @@ void dispatch_element(Element type, Action action) {
     action(Type<fp16>{});
 }
 
+// action(the operands' type, the stream's): one type, or fp16 beside an fp32 stream.
+template <class Action>
+void dispatch_narrow(Element type, Element stream, Action action) {
+  if (type == Element::f16 && stream == Element::f32) return action(Type<fp16>{}, Type<float>{});
+  dispatch_element(type, [&](auto same) { action(same, same); });
+}
+
 template <int N>
 struct Width {
   static constexpr int value = N;

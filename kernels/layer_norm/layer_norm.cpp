@@ -4,8 +4,10 @@
 
 namespace forge {
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps) {
-  return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
+                      std::optional<c10::ScalarType> type) {
+  const auto as_x = [&](const at::Tensor& y) { return y.defined() ? y.to(x.scalar_type()) : y; };
+  return at::layer_norm(x, {x.size(-1)}, as_x(weight), as_x(bias), eps).to(type.value_or(x.scalar_type()));
 }
 
 }  // namespace forge

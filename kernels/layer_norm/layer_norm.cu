@@ -7,9 +7,10 @@ namespace forge {
 
 void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
+  dispatch_narrow(args.type, args.x_type.value_or(args.type), [&](auto type, auto x_type) {
     using T = typename decltype(type)::type;
-    LayerNormForwardArgs<T> a{static_cast<const T*>(args.x),
+    using S = typename decltype(x_type)::type;
+    LayerNormForwardArgs<T, S> a{static_cast<const S*>(args.x),
                               static_cast<const T*>(args.weight),
                               static_cast<const T*>(args.bias),
                               static_cast<T*>(args.y),
@@ -20,25 +21,26 @@ void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
                               args.y_stride,
                               args.eps};
     const bool wide =
-        sixteen_byte<T>({args.x, args.weight, args.bias, args.y}, {args.width, args.x_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
+        sixteen_byte<S>({args.x, args.weight, args.bias, args.y}, {args.width, args.x_stride, args.y_stride});
+    dispatch_width<S>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows),
                         threads_for(ceil_div(args.width, N), kLayerNormThreads)};
-      launch("layer_norm_forward", layer_norm_forward_kernel<T, N>, shape, stream, a);
+      launch("layer_norm_forward", layer_norm_forward_kernel<T, S, N>, shape, stream, a);
     });
   });
 }
 
 void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
+  dispatch_narrow(args.type, args.x_type.value_or(args.type), [&](auto type, auto x_type) {
     using T = typename decltype(type)::type;
-    LayerNormBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                               static_cast<const T*>(args.x),
+    using S = typename decltype(x_type)::type;
+    LayerNormBackwardArgs<T, S> a{static_cast<const T*>(args.d_y),
+                               static_cast<const S*>(args.x),
                                static_cast<const T*>(args.weight),
                                args.statistics,
-                               static_cast<T*>(args.d_x),
+                               static_cast<S*>(args.d_x),
                                args.rows,
                                args.width,
                                args.d_y_stride,
@@ -50,18 +52,18 @@ void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream) 
       const int64_t stretches = column_stretches(args.rows);
       LaunchShape parts{static_cast<unsigned>(ceil_div(args.width, kWarp)), kColumnWarps * kWarp, 0,
                         static_cast<unsigned>(stretches)};
-      launch("layer_norm_weight", layer_norm_weight_kernel<T>, parts, stream, a, partial);
+      launch("layer_norm_weight", layer_norm_weight_kernel<T, S>, parts, stream, a, partial);
       launch("layer_norm_weight_total", column_totals_kernel<2>,
              {static_cast<unsigned>(ceil_div(args.width, 256)), 256}, stream, partial, stretches, args.width,
              args.d_weight, args.d_bias);
     }
-    const bool wide = sixteen_byte<T>({args.d_y, args.x, args.weight, args.d_x},
+    const bool wide = sixteen_byte<S>({args.d_y, args.x, args.weight, args.d_x},
                                       {args.width, args.d_y_stride, args.x_stride, args.d_x_stride});
-    dispatch_width<T>(wide, [&](auto width) {
+    dispatch_width<S>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows),
                         threads_for(ceil_div(args.width, N), kLayerNormThreads)};
-      launch("layer_norm_backward", layer_norm_backward_kernel<T, N>, shape, stream, a);
+      launch("layer_norm_backward", layer_norm_backward_kernel<T, S, N>, shape, stream, a);
     });
   });
 }

@@ -1,6 +1,6 @@
 #pragma once
 // One block a row. The first kLayerNormHeld vectors of each thread stay in registers between the passes over the row (width up to
-// 16,384 in 16-bit types); longer rows are read again, from L2. The variance is that of x − μ: squares less the mean's square
+// 16,384 in 16-bit types, 8,192 of an fp32 stream); longer rows are read again, from L2. The variance is that of x − μ: squares less the mean's square
 // would cancel where the mean is large.
 #include "kernels/device/column_sums.cuh"
 
@@ -8,9 +8,11 @@ namespace forge {
 
 constexpr int kLayerNormHeld = 4, kLayerNormThreads = 512;
 
-template <class T>
+// S: the type of x.
+template <class T, class S>
 struct LayerNormForwardArgs {
-  Global<const T> x, weight, bias;
+  Global<const S> x;
+  Global<const T> weight, bias;
   Global<T> y;
   Global<float> statistics;
   int64_t rows, width, x_stride, y_stride;
@@ -44,22 +46,22 @@ __device__ __forceinline__ void hold_row(Global<const T> row, int64_t width, Vec
   }
 }
 
-template <class T, int N>
-__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(LayerNormForwardArgs<T> a) {
+template <class T, class S, int N>
+__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(LayerNormForwardArgs<T, S> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x;
-  const Global<const T> x = a.x + row * a.x_stride;
+  const Global<const S> x = a.x + row * a.x_stride;
   const Global<T> y = a.y + row * a.y_stride;
   const auto width = static_cast<float>(a.width);
-  Vector<T, N> held[kLayerNormHeld];
+  Vector<S, N> held[kLayerNormHeld];
   hold_row<N>(x, a.width, held);
   float sum = 0, squares = 0;
-  visit_row<N>(x, a.width, held, [&](int64_t, const Vector<T, N>& value) {
+  visit_row<N>(x, a.width, held, [&](int64_t, const Vector<S, N>& value) {
 #pragma unroll
     for (int k = 0; k < N; ++k) sum += widen(value[k]);
   });
   const float mean = reduce_block(sum, 0.0f, Sum(), scratch) / width;
-  visit_row<N>(x, a.width, held, [&](int64_t, const Vector<T, N>& value) {
+  visit_row<N>(x, a.width, held, [&](int64_t, const Vector<S, N>& value) {
 #pragma unroll
     for (int k = 0; k < N; ++k) squares += (widen(value[k]) - mean) * (widen(value[k]) - mean);
   });
@@ -69,7 +71,7 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(L
     a.statistics[2 * row + 1] = inverse;
   }
   // A thread reads again only what it has not stored yet, so y may lie over x.
-  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<T, N>& value) {
+  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
     const Vector<T, N> weight = load_vector<N>(a.weight + i);
     Vector<T, N> bias{}, out;
     if (a.bias != nullptr) bias = load_vector<N>(a.bias + i);
@@ -80,26 +82,29 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(L
   });
 }
 
-template <class T>
+template <class T, class S>
 struct LayerNormBackwardArgs {
-  Global<const T> d_y, x, weight;
+  Global<const T> d_y;
+  Global<const S> x;
+  Global<const T> weight;
   Global<const float> statistics;
-  Global<T> d_x;
+  Global<S> d_x;
   int64_t rows, width, d_y_stride, x_stride, d_x_stride;
   int accumulate;
 };
 
-template <class T, int N>
-__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(LayerNormBackwardArgs<T> a) {
+template <class T, class S, int N>
+__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(LayerNormBackwardArgs<T, S> a) {
   FORGE_SHARED(float, scratch, kWarp);
   const int64_t row = blockIdx.x;
-  const Global<const T> x = a.x + row * a.x_stride, d_y = a.d_y + row * a.d_y_stride;
-  const Global<T> d_x = a.d_x + row * a.d_x_stride;
+  const Global<const S> x = a.x + row * a.x_stride;
+  const Global<const T> d_y = a.d_y + row * a.d_y_stride;
+  const Global<S> d_x = a.d_x + row * a.d_x_stride;
   const float mean = a.statistics[2 * row], inverse = a.statistics[2 * row + 1];
-  Vector<T, N> held[kLayerNormHeld];
+  Vector<S, N> held[kLayerNormHeld];
   hold_row<N>(x, a.width, held);
   float sum = 0, product = 0;
-  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<T, N>& value) {
+  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
     const Vector<T, N> d = load_vector<N>(d_y + i), weight = load_vector<N>(a.weight + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
@@ -111,28 +116,28 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_backward_kernel(
   const auto width = static_cast<float>(a.width);
   const float mean_g = reduce_block(sum, 0.0f, Sum(), scratch) / width;
   const float mean_gn = reduce_block(product, 0.0f, Sum(), scratch) / width;
-  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<T, N>& value) {
+  visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
     const Vector<T, N> d = load_vector<N>(d_y + i), weight = load_vector<N>(a.weight + i);
-    Vector<T, N> out{};
+    Vector<S, N> out{};
     if (a.accumulate) out = load_vector<N>(d_x + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const float normed = (widen(value[k]) - mean) * inverse;
       const float gradient = (widen(d[k]) * widen(weight[k]) - mean_g - normed * mean_gn) * inverse;
-      out[k] = narrow<T>(a.accumulate ? gradient + widen(out[k]) : gradient);
+      out[k] = narrow<S>(a.accumulate ? gradient + widen(out[k]) : gradient);
     }
     store_vector<N>(d_x + i, out);
   });
 }
 
 // The parts of d weight and d bias.
-template <class T>
+template <class T, class S>
 __global__ void __launch_bounds__(kColumnWarps* kWarp)
-    layer_norm_weight_kernel(LayerNormBackwardArgs<T> a, Global<float> partial) {
+    layer_norm_weight_kernel(LayerNormBackwardArgs<T, S> a, Global<float> partial) {
   FORGE_SHARED(float, part, 2 * kColumnWarps * kWarp);
   column_partials<2>(a.rows, a.width, partial, part, [&](int64_t row, int64_t column, float* sums) {
     const float d = widen(static_cast<T>(a.d_y[row * a.d_y_stride + column]));
-    const float apart = widen(static_cast<T>(a.x[row * a.x_stride + column])) - a.statistics[2 * row];
+    const float apart = widen(static_cast<S>(a.x[row * a.x_stride + column])) - a.statistics[2 * row];
     sums[0] += d * (apart * a.statistics[2 * row + 1]);
     sums[1] += d;
   });

@@ -13,6 +13,7 @@
 // that row alone. Bytes, in passes of rows · width elements: forward 2; backward 3, 4 where it adds to d_x, and d y and x once more
 // for the weight's gradient.
 #include <cstdint>
+#include <optional>
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
@@ -30,6 +31,7 @@ struct LayerNormForward {
   void* y = nullptr;  // may be x
   int64_t y_stride = 0;
   float* statistics = nullptr;  // [rows, 2] μ and r for the backward, or null
+  std::optional<Element> x_type;  // where it is not `type`: an fp32 stream beside fp16. Then y may not be x
 };
 
 struct LayerNormBackward {
@@ -47,6 +49,7 @@ struct LayerNormBackward {
   float* d_weight = nullptr;  // [width], added to; or null
   float* d_bias = nullptr;    // the same
   void* workspace = nullptr;  // on a GPU
+  std::optional<Element> x_type;  // of x and d_x, where it is not `type`: an fp32 stream beside fp16. Then d_x may not be d_y
 };
 
 void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level = cpu_level());

@@ -39,14 +39,15 @@ at::Tensor size_of(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 // Longer rows have so many terms in each of the four partial sums of plain C++.
 double units_of_sum(int64_t width) { return width > 4096 ? std::sqrt(static_cast<double>(width) / 4) : 8; }
 
-Case forward_case(Store type, const Setting& s) {
+Case forward_case(const Streamed& types, const Setting& s) {
+  const Store type = types.type;
   const int64_t rows = s.x.size(0), width = s.x.size(1);
   const Tolerance once{.roundings = 1.01,
                        .sums = units_of_sum(width),
                        .reason = "one rounding; two fp32 sums over the row, a root and three products",
                        .between = 1};
   std::vector<Operand> operands{
-      laid(input("x", type, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
+      laid(input("x", types.stream, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
       laid(output("y", type, {rows, width}, once), s.layout),
       output("statistics", Store::f32, {rows, 2},
              {.roundings = 4, .sums = units_of_sum(width), .reason = "fp32 sums and a root"})};
@@ -63,20 +64,22 @@ Case forward_case(Store type, const Setting& s) {
     return out;
   };
   const bool bias = s.bias;
-  return make_case<LayerNormForward>("layer_norm", "forward " + s.name + " " + name_of(type), operands, oracle,
+  return make_case<LayerNormForward>("layer_norm", "forward " + s.name + " " + name_of(types), operands, oracle,
                                      [=](Pointers& p) {
                                        LayerNormForward a{element(type), rows, width, p["x"], p.stride("x")};
                                        a.weight = p["weight"], a.eps = static_cast<float>(kEps);
                                        if (bias) a.bias = p["bias"];
                                        a.y = p["y"], a.y_stride = p.stride("y"), a.statistics = p["statistics"];
+                                       if (!types.one()) a.x_type = element(types.stream);
                                        return a;
                                      });
 }
 
 // d x cancels: its error is relative to the terms that are subtracted.
-Case backward_case(Store type, const Setting& s, bool accumulate, bool trained) {
+Case backward_case(const Streamed& types, const Setting& s, bool accumulate, bool trained) {
+  const Store type = types.type;
   const int64_t rows = s.x.size(0), width = s.x.size(1);
-  const at::Tensor stored = as_type(s.x, type), mean = stored.mean(-1);
+  const at::Tensor stored = as_type(s.x, types.stream), mean = stored.mean(-1);
   const at::Tensor inverse = ((stored - mean.unsqueeze(-1)).square().mean(-1) + kEps).rsqrt();
   const Tolerance exact{.roundings = 1.01,
                         .sums = 3 * units_of_sum(width),
@@ -87,10 +90,10 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool trained) 
                          .reason = "an fp32 sum over the rows in parts of 32",
                          .between = 3};
   std::vector<Operand> operands{
-      laid(input("d_y", type, normal({rows, width}, 11)), s.layout), laid(input("x", type, s.x), s.layout),
+      laid(input("d_y", type, normal({rows, width}, 11)), s.layout), laid(input("x", types.stream, s.x), s.layout),
       input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
       input("statistics", Store::f32, at::stack({mean, inverse}, 1)),
-      laid(accumulate ? in_out("d_x", type, normal({rows, width}, 12), exact) : output("d_x", type, {rows, width}, exact),
+      laid(accumulate ? in_out("d_x", types.stream, normal({rows, width}, 12), exact) : output("d_x", types.stream, {rows, width}, exact),
            s.layout)};
   if (trained) operands.push_back(in_out("d_weight", Store::f32, normal({width}, 13), column));
   if (trained) operands.push_back(in_out("d_bias", Store::f32, normal({width}, 14), column));
@@ -117,12 +120,13 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool trained) 
   };
   return make_case<LayerNormBackward>(
       "layer_norm",
-      "backward " + s.name + (accumulate ? " accumulate" : "") + (trained ? " trained " : " ") + name_of(type),
+      "backward " + s.name + (accumulate ? " accumulate" : "") + (trained ? " trained " : " ") + name_of(types),
       operands, oracle, [=](Pointers& p) {
         LayerNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["x"], p.stride("x")};
         a.weight = p["weight"], a.statistics = p["statistics"];
         a.d_x = p["d_x"], a.d_x_stride = p.stride("d_x"), a.accumulate = accumulate;
         if (trained) a.d_weight = p["d_weight"], a.d_bias = p["d_bias"];
+        if (!types.one()) a.x_type = element(types.stream);
         return a;
       });
 }
@@ -133,18 +137,24 @@ at::Tensor with_bad_row(double bad) {
   return x;
 }
 
-void add_allowed_cases(Store type, std::vector<Case>& cases) {
+void add_allowed_cases(const Streamed& type, std::vector<Case>& cases) {
   const Setting plain{"6x64", normal({6, 64}, 2), true, kDense}, ragged{"4x61", normal({4, 61}, 2), true, kRagged};
   const Case forward = forward_case(type, plain), gradient = backward_case(type, plain, false, false),
              accumulated = backward_case(type, plain, true, true);
   for (const Case& c : {forward, gradient, accumulated}) add_alone(cases, c);
   cases.push_back(forward_case(type, ragged));
   cases.push_back(backward_case(type, ragged, true, true));
-  cases.push_back(over(forward, "y", "x"));
   cases.push_back(not_wanted(forward, "statistics"));
-  cases.push_back(over(gradient, "d_x", "d_y"));
   cases.push_back(not_wanted(accumulated, "d_weight"));
   cases.push_back(not_wanted(accumulated, "d_bias"));
+  if (!type.one()) {
+    const Setting large{"past fp16", normal({6, 64}, 2, 0x1p18), true, kDense};
+    cases.push_back(forward_case(type, large));
+    cases.push_back(backward_case(type, large, true, true));
+    return;
+  }
+  cases.push_back(over(forward, "y", "x"));
+  cases.push_back(over(gradient, "d_x", "d_y"));
 }
 
 }  // namespace
@@ -152,7 +162,7 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
 void add_layer_norm_cases(std::vector<Case>& cases) {
   const int64_t shapes[][2] = {{1, 3},   {3, 7},    {5, 16}, {2, 33},  {17, 64},
                                {1, 576}, {70, 100}, {0, 12}, {4, 1023}};
-  for (Store type : kFloats) {
+  for (const Streamed& type : kStreamed) {
     for (auto [rows, width] : shapes)
       for (const Layout& layout : kLayouts) {
         const Setting s{std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name, normal({rows, width}, 2),

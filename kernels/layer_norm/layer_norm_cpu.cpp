@@ -29,38 +29,40 @@ FORGE_INLINE F in_row(F x, Part<T> at) {
 FORGE_INLINE void add(Wide& sum, Wide x) { sum = sum + x; }
 FORGE_INLINE void add(Wide& sum, F x) { sum.a = sum.a + x; }
 
-template <class T>
+// S: the type of x.
+template <class T, class S>
 void forward(const LayerNormForward& a, int64_t begin, int64_t end) {
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
   const auto width = static_cast<float>(a.width);
   for (int64_t row = begin; row < end; ++row) {
-    const T* x = row_of<T>(a.x, a.x_stride, row);
+    const S* x = row_of<S>(a.x, a.x_stride, row);
     T* y = row_of<T>(a.y, a.y_stride, row);
     Wide total{set(0), set(0)}, squares{set(0), set(0)};
-    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA { add(total, at.load(x + i)); });
+    for_all<S>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA { add(total, at.load(x + i)); });
     const float mean = sum(total) / width;
-    for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
+    for_all<S>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       const auto apart = in_row(at.load(x + i) - set(mean), at);
       add_product(squares, apart, apart);
     });
     const float inverse = 1.0f / std::sqrt(sum(squares) / width + a.eps);
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
-      const auto scaled = (at.load(x + i) - set(mean)) * set(inverse) * at.load(weight + i);
+      const auto scaled = (beside<S>(at).load(x + i) - set(mean)) * set(inverse) * at.load(weight + i);
       at.store(y + i, bias ? scaled + at.load(bias + i) : scaled);
     });
     if (a.statistics) a.statistics[2 * row] = mean, a.statistics[2 * row + 1] = inverse;
   }
 }
 
-template <class T>
+template <class T, class S>
 void backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
   const T* weight = static_cast<const T*>(a.weight);
   const auto width = static_cast<float>(a.width);
   for (int64_t row = begin; row < end; ++row) {
-    const T *x = row_of<T>(a.x, a.x_stride, row), *d_y = row_of<T>(a.d_y, a.d_y_stride, row);
-    T* d_x = row_of<T>(a.d_x, a.d_x_stride, row);
+    const S* x = row_of<S>(a.x, a.x_stride, row);
+    const T* d_y = row_of<T>(a.d_y, a.d_y_stride, row);
+    S* d_x = row_of<S>(a.d_x, a.d_x_stride, row);
     const F mean = set(a.statistics[2 * row]), inverse = set(a.statistics[2 * row + 1]);
-    const auto normed = [&](int64_t i, auto at) FORGE_LAMBDA { return (at.load(x + i) - mean) * inverse; };
+    const auto normed = [&](int64_t i, auto at) FORGE_LAMBDA { return (beside<S>(at).load(x + i) - mean) * inverse; };
     const auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA { return at.load(d_y + i) * at.load(weight + i); };
     Wide sums{set(0), set(0)}, products{set(0), set(0)};
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
@@ -71,14 +73,15 @@ void backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
     const F mean_g = set(sum(sums) / width), mean_gn = set(sum(products) / width);
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       const auto d = (weighted(i, at) - mean_g - normed(i, at) * mean_gn) * inverse;
-      at.store(d_x + i, a.accumulate ? d + at.load(d_x + i) : d);
+      const auto stream = beside<S>(at);
+      stream.store(d_x + i, a.accumulate ? d + stream.load(d_x + i) : d);
     });
   }
 }
 
 // Columns [begin, end) of the weight's and the bias's gradients. Sums of 32 rows first: the error grows with the root of fewer
 // terms, and no split of the columns changes the order.
-template <class T>
+template <class T, class S>
 void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
     const int64_t column = begin + k;
@@ -89,7 +92,7 @@ void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
       F weight_part = set(0), bias_part = set(0);
       for (int64_t row = first; row < std::min(a.rows, first + 32); ++row) {
         const F d_y = load_n(row_of<T>(a.d_y, a.d_y_stride, row) + column, n);
-        const F apart = load_n(row_of<T>(a.x, a.x_stride, row) + column, n) - set(a.statistics[2 * row]);
+        const F apart = load_n(row_of<S>(a.x, a.x_stride, row) + column, n) - set(a.statistics[2 * row]);
         weight_part = fma(d_y, apart * set(a.statistics[2 * row + 1]), weight_part);
         bias_part = bias_part + d_y;
       }
@@ -103,13 +106,16 @@ void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
 }  // namespace layer
 
 void layer_norm_forward(const LayerNormForward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { layer::forward<decltype(element)>(a, begin, end); });
+  by_elements(a.type, a.x_type.value_or(a.type),
+              [&](auto type, auto x_type) FORGE_LAMBDA { layer::forward<decltype(type), decltype(x_type)>(a, begin, end); });
 }
 void layer_norm_backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { layer::backward<decltype(element)>(a, begin, end); });
+  by_elements(a.type, a.x_type.value_or(a.type),
+              [&](auto type, auto x_type) FORGE_LAMBDA { layer::backward<decltype(type), decltype(x_type)>(a, begin, end); });
 }
 void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { layer::weight_gradient<decltype(element)>(a, begin, end); });
+  by_elements(a.type, a.x_type.value_or(a.type),
+              [&](auto type, auto x_type) FORGE_LAMBDA { layer::weight_gradient<decltype(type), decltype(x_type)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA

@@ -7,70 +7,73 @@ namespace forge {
 
 void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
+  const bool adds = args.residual != nullptr;
+  dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&](auto type, auto stream_type) {
     using T = typename decltype(type)::type;
-    RmsNormForwardArgs<T> a{static_cast<const T*>(args.x),
-                            static_cast<const T*>(args.residual),
-                            static_cast<const T*>(args.weight),
-                            static_cast<T*>(args.h),
-                            static_cast<T*>(args.y),
-                            args.inverse,
-                            args.rows,
-                            args.width,
-                            args.x_stride,
-                            args.residual_stride,
-                            args.h_stride,
-                            args.y_stride,
-                            args.weight_offset,
-                            args.eps};
+    using S = typename decltype(stream_type)::type;
+    RmsNormForwardArgs<T, S> a{static_cast<const S*>(adds ? args.residual : args.x),
+                               static_cast<const T*>(adds ? args.x : nullptr),
+                               static_cast<const T*>(args.weight),
+                               static_cast<S*>(args.h),
+                               static_cast<T*>(args.y),
+                               args.inverse,
+                               args.rows,
+                               args.width,
+                               adds ? args.residual_stride : args.x_stride,
+                               args.x_stride,
+                               args.h_stride,
+                               args.y_stride,
+                               args.weight_offset,
+                               args.eps};
     bool wide =
-        sixteen_byte<T>({args.x, args.residual, args.weight, args.h, args.y},
+        sixteen_byte<S>({args.x, args.residual, args.weight, args.h, args.y},
                         {args.width, args.x_stride, args.residual_stride, args.h_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
+    dispatch_width<S>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), kNormThreads), 0,
                         static_cast<unsigned>(args.heads)};
-      launch("rms_norm_forward", rms_norm_forward_kernel<T, N>, shape, stream, a);
+      launch("rms_norm_forward", rms_norm_forward_kernel<T, S, N>, shape, stream, a);
     });
   });
 }
 
 void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
+  dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&](auto type, auto stream_type) {
     using T = typename decltype(type)::type;
-    RmsNormBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                             static_cast<const T*>(args.h),
-                             static_cast<const T*>(args.weight),
-                             static_cast<T*>(args.d_h),
-                             static_cast<T*>(args.y),
-                             args.inverse,
-                             args.rows,
-                             args.width,
-                             args.d_y_stride,
-                             args.h_stride,
-                             args.d_h_stride,
-                             args.y_stride,
-                             args.weight_offset,
-                             args.accumulate};
+    using S = typename decltype(stream_type)::type;
+    RmsNormBackwardArgs<T, S> a{static_cast<const T*>(args.d_y),
+                                static_cast<const S*>(args.h),
+                                static_cast<const T*>(args.weight),
+                                static_cast<S*>(args.d_h),
+                                static_cast<T*>(args.y),
+                                args.inverse,
+                                args.rows,
+                                args.width,
+                                args.d_y_stride,
+                                args.h_stride,
+                                args.d_h_stride,
+                                args.y_stride,
+                                args.weight_offset,
+                                args.accumulate};
     // Before d_h is written: it may be d_y.
     if (args.d_weight != nullptr) {
       auto* partial = static_cast<float*>(args.workspace);
       const int64_t stretches = column_stretches(args.rows * args.heads);
       LaunchShape parts{static_cast<unsigned>(ceil_div(args.width, kWarp)), kColumnWarps * kWarp, 0,
                         static_cast<unsigned>(stretches)};
-      launch("rms_norm_weight", rms_norm_weight_kernel<T>, parts, stream, a, args.heads, partial);
+      launch("rms_norm_weight", rms_norm_weight_kernel<T, S>, parts, stream, a, args.heads, partial);
       launch("rms_norm_weight_total", column_totals_kernel<1>, {static_cast<unsigned>(ceil_div(args.width, 256)), 256}, stream,
              partial, stretches, args.width, args.d_weight, nullptr);
     }
-    bool wide = sixteen_byte<T>({args.d_y, args.h, args.weight, args.d_h, args.y},
+    bool wide = sixteen_byte<S>({args.d_y, args.h, args.weight, args.d_h, args.y},
                                 {args.width, args.d_y_stride, args.h_stride, args.d_h_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
+    dispatch_width<S>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
       LaunchShape shape{static_cast<unsigned>(args.rows),
                         threads_for(ceil_div(args.width, N), kNormThreads), 0,
                         static_cast<unsigned>(args.heads)};
-      launch("rms_norm_backward", rms_norm_backward_kernel<T, N>, shape, stream, a);
+      launch("rms_norm_backward", rms_norm_backward_kernel<T, S, N>, shape, stream, a);
     });
   });
 }

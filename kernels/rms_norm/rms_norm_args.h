@@ -14,7 +14,10 @@
 // weight: x, h, y and their gradients are rows of heads · width. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:
 // 4 passes of rows · width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h,
 // d_h; write d_h: 4 passes, 5 with y; the weight gradient reads d y and h once more.
+//
+// The stream — residual, h and d h, and x where nothing is added to it — may be fp32 beside fp16.
 #include <cstdint>
+#include <optional>
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
@@ -36,6 +39,7 @@ struct RmsNormForward {
   int64_t y_stride = 0;
   float* inverse = nullptr;  // [heads, rows] r for the backward, or null
   int64_t heads = 1;
+  std::optional<Element> stream_type;  // where it is not `type`: fp32 beside fp16. Then only h may lie over anything: over residual
 };
 
 struct RmsNormBackward {
@@ -56,6 +60,7 @@ struct RmsNormBackward {
   void* workspace = nullptr;  // on a GPU
   void* y = nullptr;  // the forward's result again, for the gradients of weights that read it; may be d_y, but not d_h; or null
   int64_t y_stride = 0;
+  std::optional<Element> stream_type;  // of h and d_h, where it is not `type`: fp32 beside fp16. Then d_h may not be d_y
 };
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level = cpu_level());

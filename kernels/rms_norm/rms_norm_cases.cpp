@@ -44,23 +44,25 @@ double units_of_sum(int64_t width) { return width > 4096 ? std::sqrt(static_cast
 // The residual's rounding may fall to the other side when a tie is broken by fp32's own rounding.
 const Tolerance kAdded{.roundings = 1, .sums = 0, .reason = "one addition, rounded once"};
 
-Case forward_case(Store type, const Setting& s) {
+Case forward_case(const Streamed& types, const Setting& s) {
+  const auto [type, stream] = types;
   const int64_t rows = s.x.size(0), all = s.x.size(1), heads = s.heads, width = all / heads;
   Tolerance once = kOnce;
   once.sums = units_of_sum(width);
   std::vector<Operand> operands{
-      laid(input("x", type, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
+      laid(input("x", s.residual ? type : stream, s.x), s.layout), input("weight", type, uniform_values({width}, 5, 0.5, 1.5)),
       laid(output("y", type, {rows, all}, once), s.layout),
       output("inverse", Store::f32, {heads * rows},
              {.roundings = 4, .sums = units_of_sum(width), .reason = "fp32 sum and root"})};
   if (s.residual) {
-    operands.push_back(laid(input("residual", type, normal({rows, all}, 9)), s.layout));
-    operands.push_back(laid(output("h", type, {rows, all}, kAdded), s.layout));
+    operands.push_back(laid(input("residual", stream, normal({rows, all}, 9)), s.layout));
+    operands.push_back(laid(output("h", stream, {rows, all}, kAdded), s.layout));
   }
   double offset = s.offset;
+  const Store stored = stream;
   auto oracle = [=](const Tensors& in) {
     at::Tensor h = in.at("x");
-    if (in.count("residual")) h = as_type(h + in.at("residual"), type);
+    if (in.count("residual")) h = as_type(h + in.at("residual"), stored);
     const at::Tensor each = h.reshape({rows, heads, width});
     at::Tensor y = normalise(each, in.at("weight"), offset).reshape({rows, all});
     return Tensors{{"h", h},
@@ -69,9 +71,10 @@ Case forward_case(Store type, const Setting& s) {
                    {"inverse", (each.square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows})}};
   };
   bool residual = s.residual;
-  return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(type), operands, oracle,
+  return make_case<RmsNormForward>("rms_norm", "forward " + s.name + " " + name_of(types), operands, oracle,
                                    [=](Pointers& p) {
-                                     RmsNormForward a{element(type), rows, width, p["x"], p.stride("x")};
+                                     RmsNormForward a{element(types.type), rows, width, p["x"], p.stride("x")};
+                                     if (!types.one()) a.stream_type = element(types.stream);
                                      a.heads = heads;
                                      if (residual) {
                                        a.residual = p["residual"], a.residual_stride = p.stride("residual");
@@ -85,19 +88,20 @@ Case forward_case(Store type, const Setting& s) {
 }
 
 // d h cancels: its error is relative to the two terms that are subtracted.
-Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_grad, bool with_y = false) {
+Case backward_case(const Streamed& types, const Setting& s, bool accumulate, bool weight_grad, bool with_y = false) {
+  const auto [type, stream] = types;
   const int64_t rows = s.x.size(0), all = s.x.size(1), heads = s.heads, width = all / heads;
   at::Tensor h = s.x,
-             inverse = (as_type(h, type).view({rows, heads, width}).square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows});
+             inverse = (as_type(h, stream).view({rows, heads, width}).square().mean(-1) + kEps).rsqrt().t().reshape({heads * rows});
   Tolerance exact{.roundings = 1.01,
                   .sums = 2 * units_of_sum(width),
                   .reason = "one rounding; two fp32 terms with sums over the row",
                   .between = 2};  // g; the gradient before it is added
   at::Tensor incoming = normal({rows, all}, 12);
   std::vector<Operand> operands{
-      laid(input("d_y", type, normal({rows, all}, 11)), s.layout), laid(input("h", type, h), s.layout),
+      laid(input("d_y", type, normal({rows, all}, 11)), s.layout), laid(input("h", stream, h), s.layout),
       input("weight", type, uniform_values({width}, 5, 0.5, 1.5)), input("inverse", Store::f32, inverse),
-      laid(accumulate ? in_out("d_h", type, incoming, exact) : output("d_h", type, {rows, all}, exact),
+      laid(accumulate ? in_out("d_h", stream, incoming, exact) : output("d_h", stream, {rows, all}, exact),
            s.layout)};
   if (weight_grad)
     operands.push_back(in_out("d_weight", Store::f32, normal({width}, 13),
@@ -131,14 +135,15 @@ Case backward_case(Store type, const Setting& s, bool accumulate, bool weight_gr
   return make_case<RmsNormBackward>(
       "rms_norm",
       "backward " + s.name + (accumulate ? " accumulate" : "") + (with_y ? " y" : "") + (weight_grad ? " weight " : " ") +
-          name_of(type),
+          name_of(types),
       operands, oracle, [=](Pointers& p) {
-        RmsNormBackward a{element(type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
+        RmsNormBackward a{element(types.type), rows, width, p["d_y"], p.stride("d_y"), p["h"], p.stride("h")};
         a.heads = heads;
         a.weight = p["weight"], a.weight_offset = static_cast<float>(offset), a.inverse = p["inverse"];
         a.d_h = p["d_h"], a.d_h_stride = p.stride("d_h"), a.accumulate = accumulate;
         if (weight_grad) a.d_weight = p["d_weight"];
         if (with_y) a.y = p["y"], a.y_stride = p.stride("y");
+        if (!types.one()) a.stream_type = element(types.stream);
         return a;
       });
 }
@@ -150,7 +155,7 @@ at::Tensor with_bad_row(double bad) {
 }
 
 // What may lie over what, what may be null, and each operand apart from the others.
-void add_allowed_cases(Store type, std::vector<Case>& cases) {
+void add_allowed_cases(const Streamed& type, std::vector<Case>& cases) {
   const at::Tensor x = normal({6, 64}, 2);
   const Case alone = forward_case(type, {"6x64", x, false, 1, kDense}),
              added = forward_case(type, {"6x64 residual", x, true, 1, kDense}),
@@ -173,11 +178,19 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
                          normal({rows, heads * width}, 2), false, 0, layout, heads};
       cases.push_back(forward_case(type, each));
       cases.push_back(backward_case(type, each, rows == 9, width != 64, true));
-      if (rows == 5) cases.push_back(over(forward_case(type, each), "y", "x"));
+      if (rows == 5 && type.one()) cases.push_back(over(forward_case(type, each), "y", "x"));
     }
-  cases.push_back(over(alone, "y", "x"));
   cases.push_back(not_wanted(alone, "inverse"));
   cases.push_back(not_wanted(added, "inverse"));
+  if (!type.one()) {
+    cases.push_back(over(added, "h", "residual"));
+    // A stream past fp16's range.
+    const Setting large{"past fp16", x * 0x1p18, false, 1, kDense};
+    cases.push_back(forward_case(type, large));
+    cases.push_back(backward_case(type, large, true, true, true));
+    return;
+  }
+  cases.push_back(over(alone, "y", "x"));
   for (const char* under : {"x", "residual"}) {
     cases.push_back(over(added, "h", under));
     cases.push_back(over(added, "y", under));
@@ -188,14 +201,14 @@ void add_allowed_cases(Store type, std::vector<Case>& cases) {
 }
 
 // Past what a GPU's block holds in registers, in accesses of 16 bytes and of one element.
-void add_long_rows(Store type, std::vector<Case>& cases) {
+void add_long_rows(const Streamed& type, std::vector<Case>& cases) {
   for (auto [width, layout] : {std::pair{int64_t{33000}, kDense}, {5000, kLayouts[2]}, {4100, kLayouts[1]}}) {
     const at::Tensor x = normal({2, width}, 15);
     const std::string name = "2x" + std::to_string(width) + " " + layout.name;
     const Case added = forward_case(type, {name + " residual", x, true, 0, layout});
     cases.push_back(forward_case(type, {name, x, false, 0, layout}));
     cases.push_back(added);
-    cases.push_back(over(added, "h", "x"));
+    cases.push_back(over(added, "h", type.one() ? "x" : "residual"));
     cases.push_back(backward_case(type, {name, x, false, 0, layout}, true, true, true));
     cases.push_back(over(cases.back(), "y", "d_y"));
     cases.push_back(backward_case(type, {name, x, false, 0, layout}, false, false));
@@ -203,8 +216,8 @@ void add_long_rows(Store type, std::vector<Case>& cases) {
 }
 
 // 24 MiB and more: a CPU stores such a result past its caches.
-void add_past_the_caches(Store type, std::vector<Case>& cases) {
-  const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type)));
+void add_past_the_caches(const Streamed& type, std::vector<Case>& cases) {
+  const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type.type)));
   const at::Tensor x = normal({64, width}, 16).repeat({rows / 64, 1});
   Case c = forward_case(type, {std::to_string(rows) + "x1024", x, false, 0, kDense});
   c.only = "cpu/";
@@ -216,7 +229,7 @@ void add_past_the_caches(Store type, std::vector<Case>& cases) {
 void add_rms_norm_cases(std::vector<Case>& cases) {
   const int64_t shapes[][2] = {{1, 1},   {3, 7},    {5, 16}, {2, 33},  {17, 64},
                                {1, 576}, {70, 100}, {0, 12}, {4, 1023}};
-  for (Store type : kFloats) {
+  for (const Streamed& type : kStreamed) {
     for (auto [rows, width] : shapes)
       for (const Layout& layout : kLayouts) {
         std::string name = std::to_string(rows) + "x" + std::to_string(width) + " " + layout.name;

@@ -25,29 +25,31 @@ float sum_of_squares(const T* h, int64_t width) {
 }
 
 // h = x + residual; → Σ h² of what was stored.
-template <class T>
-float add_residual(const T* x, const T* residual, T* h, int64_t width) {
+template <class T, class S>
+float add_residual(const T* x, const S* residual, S* h, int64_t width) {
   Wide total{set(0), set(0)};
   for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA {
-    at.store(h + i, at.load(x + i) + at.load(residual + i));
-    auto v = at.load(h + i);
+    const auto stream = beside<S>(at);
+    stream.store(h + i, at.load(x + i) + stream.load(residual + i));
+    auto v = stream.load(h + i);
     add_product(total, v, v);
   });
   return sum(total);
 }
 
-template <class T>
+// S: the stream's type.
+template <class T, class S>
 void forward(const RmsNormForward& a, int64_t begin, int64_t end) {
   const T* weight = static_cast<const T*>(a.weight);
   const bool in_place = a.y == a.x || a.y == a.residual;
   const int64_t bytes = static_cast<int64_t>(sizeof(T));
   const bool past = !in_place && goes_to_memory(a.y, a.y_stride * bytes, a.rows * a.width * bytes);
   for (int64_t row = begin; row < end; ++row) {
-    const T* h = row_of<T>(a.x, a.x_stride, row);
+    const S* h = row_of<S>(a.x, a.x_stride, row);
     float squares;
     if (a.residual) {
-      T* stored = row_of<T>(a.h, a.h_stride, row);
-      squares = add_residual(h, row_of<T>(a.residual, a.residual_stride, row), stored, a.width);
+      S* stored = row_of<S>(a.h, a.h_stride, row);
+      squares = add_residual(row_of<T>(a.x, a.x_stride, row), row_of<S>(a.residual, a.residual_stride, row), stored, a.width);
       h = stored;
     } else {
       squares = sum_of_squares(h, a.width);
@@ -55,19 +57,20 @@ void forward(const RmsNormForward& a, int64_t begin, int64_t end) {
     float inverse = 1.0f / std::sqrt(squares / static_cast<float>(a.width) + a.eps);
     T* y = row_of<T>(a.y, a.y_stride, row);
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
-      at.store(y + i, at.load(h + i) * set(inverse) * (at.load(weight + i) + set(a.weight_offset)), past);
+      at.store(y + i, beside<S>(at).load(h + i) * set(inverse) * (at.load(weight + i) + set(a.weight_offset)), past);
     });
     if (a.inverse) a.inverse[row] = inverse;
   }
   stream_fence();
 }
 
-template <class T>
+template <class T, class S>
 void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
   const T* weight = static_cast<const T*>(a.weight);
   for (int64_t row = begin; row < end; ++row) {
-    const T *h = row_of<T>(a.h, a.h_stride, row), *d_y = row_of<T>(a.d_y, a.d_y_stride, row);
-    T* d_h = row_of<T>(a.d_h, a.d_h_stride, row);
+    const S* h = row_of<S>(a.h, a.h_stride, row);
+    const T* d_y = row_of<T>(a.d_y, a.d_y_stride, row);
+    S* d_h = row_of<S>(a.d_h, a.d_h_stride, row);
     T* y = a.y ? row_of<T>(a.y, a.y_stride, row) : nullptr;
     F inverse = set(a.inverse[row]);
     auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA {
@@ -75,19 +78,20 @@ void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
     };
     Wide total{set(0), set(0)};
     for_all<T>(a.width, [&](int64_t i, auto at)
-                            FORGE_LAMBDA { add_product(total, weighted(i, at), at.load(h + i) * inverse); });
+                            FORGE_LAMBDA { add_product(total, weighted(i, at), beside<S>(at).load(h + i) * inverse); });
     F mean = set(sum(total) / static_cast<float>(a.width));
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
-      auto d = (weighted(i, at) - at.load(h + i) * inverse * mean) * inverse;
-      at.store(d_h + i, a.accumulate ? d + at.load(d_h + i) : d);
-      if (y) at.store(y + i, at.load(h + i) * inverse * (at.load(weight + i) + set(a.weight_offset)));
+      const auto stream = beside<S>(at);
+      auto d = (weighted(i, at) - stream.load(h + i) * inverse * mean) * inverse;
+      stream.store(d_h + i, a.accumulate ? d + stream.load(d_h + i) : d);
+      if (y) at.store(y + i, stream.load(h + i) * inverse * (at.load(weight + i) + set(a.weight_offset)));
     });
   }
 }
 
 // Columns [begin, end) of the weight gradient. Sums of 32 rows first: the error grows with the root of fewer
 // terms, and no split of the columns changes the order.
-template <class T>
+template <class T, class S>
 void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
     int64_t column = begin + k;
@@ -96,7 +100,7 @@ void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
       F part = set(0);
       for (int64_t row = first; row < std::min(a.rows, first + 32); ++row)
         part = fma(load_n(row_of<T>(a.d_y, a.d_y_stride, row) + column, n),
-                   load_n(row_of<T>(a.h, a.h_stride, row) + column, n) * set(a.inverse[row]), part);
+                   load_n(row_of<S>(a.h, a.h_stride, row) + column, n) * set(a.inverse[row]), part);
       total = total + part;
     }
     store_n(a.d_weight + column, total, n);
@@ -106,13 +110,16 @@ void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
 }  // namespace rms
 
 void rms_norm_forward(const RmsNormForward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { rms::forward<decltype(element)>(a, begin, end); });
+  by_elements(a.type, a.stream_type.value_or(a.type),
+              [&](auto type, auto stream) FORGE_LAMBDA { rms::forward<decltype(type), decltype(stream)>(a, begin, end); });
 }
 void rms_norm_backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { rms::backward<decltype(element)>(a, begin, end); });
+  by_elements(a.type, a.stream_type.value_or(a.type),
+              [&](auto type, auto stream) FORGE_LAMBDA { rms::backward<decltype(type), decltype(stream)>(a, begin, end); });
 }
 void rms_norm_weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { rms::weight_gradient<decltype(element)>(a, begin, end); });
+  by_elements(a.type, a.stream_type.value_or(a.type),
+              [&](auto type, auto stream) FORGE_LAMBDA { rms::weight_gradient<decltype(type), decltype(stream)>(a, begin, end); });
 }
 
 }  // namespace forge::FORGE_ISA
@@ -138,12 +145,12 @@ void advance(Pointer& pointer, int64_t bytes) {
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
   auto rows = FORGE_PICK(level, rms_norm_forward);
-  const int64_t bytes = args.width * bytes_of(args.type);
+  const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormForward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
     parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
-    for (const void** in : {&a.x, &a.residual}) advance(*in, bytes);
-    for (void** out : {&a.h, &a.y}) advance(*out, bytes);
+    advance(a.x, args.residual ? bytes : stream_bytes);
+    advance(a.residual, stream_bytes), advance(a.h, stream_bytes), advance(a.y, bytes);
     advance(a.inverse, 4 * a.rows);
   }
 }
@@ -151,14 +158,13 @@ void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
 void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
   auto columns = FORGE_PICK(level, rms_norm_weight_gradient);
   auto rows = FORGE_PICK(level, rms_norm_backward);
-  const int64_t bytes = args.width * bytes_of(args.type);
+  const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormBackward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
     // The weight's gradient first: the rest may overwrite nothing that it reads.
     if (a.d_weight) parallel_ranges(a.width, 64, [&](int64_t begin, int64_t end) { columns(a, begin, end); });
     parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
-    for (const void** in : {&a.d_y, &a.h}) advance(*in, bytes);
-    for (void** out : {&a.d_h, &a.y}) advance(*out, bytes);
+    advance(a.d_y, bytes), advance(a.h, stream_bytes), advance(a.d_h, stream_bytes), advance(a.y, bytes);
     advance(a.inverse, 4 * a.rows);
   }
 }

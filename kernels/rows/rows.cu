@@ -1,6 +1,7 @@
 #include "kernels/rows/rows.cuh"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/device/dispatch.cuh"
 #include "kernels/rows/rows_cuda.h"
@@ -43,29 +44,45 @@ void copy_rows_cuda(const CopyRows& args, CudaStream stream) {
 
 void add_rows_cuda(const AddRows& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
+  const bool apart = args.to != nullptr;
+  dispatch_narrow(args.x_type.value_or(args.type), args.type, [&](auto narrow, auto type) {
+    using X = typename decltype(narrow)::type;
     using T = typename decltype(type)::type;
-    AddRowsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.rows,
-                     args.width,                    args.x_stride,           args.y_stride};
-    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+    const auto* to = static_cast<const T*>(apart ? args.to : args.y);
+    const int64_t to_stride = apart ? args.to_stride : args.y_stride;
+    AddRowsArgs<X, T> a{static_cast<const X*>(args.x), to,        static_cast<T*>(args.y), args.rows, args.width,
+                        args.x_stride,                 to_stride, args.y_stride};
+    const bool wide = sixteen_byte<T>({args.x, to, args.y}, {args.width, args.x_stride, to_stride, args.y_stride});
     dispatch_width<T>(wide, [&](auto width) {
       constexpr int N = decltype(width)::value;
-      launch("add_rows", add_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+      launch("add_rows", add_rows_kernel<X, T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
 }
 
+namespace {
+
+template <class X, class T>
+void scale_rows(const ScaleRows& args, CudaStream stream) {
+  ScaleRowsArgs<X, T> a{static_cast<const X*>(args.x), static_cast<T*>(args.y), args.rows,   args.width,
+                        args.x_stride,                 args.y_stride,           args.factor, args.accumulate};
+  // As many elements as make 16 bytes of the wider type.
+  using Wider = std::conditional_t<(sizeof(X) > sizeof(T)), X, T>;
+  const bool wide = sixteen_byte<Wider>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+  dispatch_width<Wider>(wide, [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    launch("scale_rows", scale_rows_kernel<X, T, N>, grid_of(args.rows, args.width, N), stream, a);
+  });
+}
+
+}  // namespace
+
 void scale_rows_cuda(const ScaleRows& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
-    ScaleRowsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.rows,   args.width,
-                       args.x_stride,                 args.y_stride,           args.factor, args.accumulate};
-    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
-      launch("scale_rows", scale_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
-    });
+  const Element x_type = args.x_type.value_or(args.type);
+  if (x_type == Element::f32 && args.type == Element::f16) return scale_rows<float, fp16>(args, stream);
+  dispatch_narrow(x_type, args.type, [&](auto narrow, auto type) {
+    scale_rows<typename decltype(narrow)::type, typename decltype(type)::type>(args, stream);
   });
 }
 

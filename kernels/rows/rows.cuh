@@ -25,47 +25,48 @@ __global__ void __launch_bounds__(256) copy_rows_kernel(CopyRowsArgs<T> a) {
   }
 }
 
-template <class T>
+template <class X, class T>
 struct AddRowsArgs {
-  Global<const T> x;
+  Global<const X> x;
+  Global<const T> to;
   Global<T> y;
-  int64_t rows, width, x_stride, y_stride;
+  int64_t rows, width, x_stride, to_stride, y_stride;
 };
 
-template <class T, int N>
-__global__ void __launch_bounds__(256) add_rows_kernel(AddRowsArgs<T> a) {
+template <class X, class T, int N>
+__global__ void __launch_bounds__(256) add_rows_kernel(AddRowsArgs<X, T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (i >= a.width) return;
   for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
-    const Global<T> target = a.y + row * a.y_stride + i;
-    const Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i);
-    Vector<T, N> y = load_vector<N>(target);
+    const Vector<X, N> x = load_vector<N>(a.x + row * a.x_stride + i);
+    Vector<T, N> y = load_vector<N>(a.to + row * a.to_stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(y[k]) + widen(x[k]));
-    store_vector<N>(target, y);
+    store_vector<N>(a.y + row * a.y_stride + i, y);
   }
 }
 
-template <class T>
+template <class X, class T>
 struct ScaleRowsArgs {
-  Global<const T> x;
+  Global<const X> x;
   Global<T> y;
   int64_t rows, width, x_stride, y_stride;
   float factor;
   int accumulate;
 };
 
-template <class T, int N>
-__global__ void __launch_bounds__(256) scale_rows_kernel(ScaleRowsArgs<T> a) {
+template <class X, class T, int N>
+__global__ void __launch_bounds__(256) scale_rows_kernel(ScaleRowsArgs<X, T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (i >= a.width) return;
   for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     const Global<T> target = a.y + row * a.y_stride + i;
-    Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i), y{};
+    const Vector<X, N> x = load_vector<N>(a.x + row * a.x_stride + i);
+    Vector<T, N> y{};
     if (a.accumulate) y = load_vector<N>(target);
 #pragma unroll
-    for (int k = 0; k < N; ++k) x[k] = narrow<T>(widen(x[k]) * a.factor + widen(y[k]));
-    store_vector<N>(target, x);
+    for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(x[k]) * a.factor + widen(y[k]));
+    store_vector<N>(target, y);
   }
 }
 

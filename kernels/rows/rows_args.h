@@ -2,15 +2,16 @@
 // Rows moved, added and summed, on plain memory: what a step does between its products beside norms, attention and gates.
 //
 //   CopyRows         y[to_i] = x[from_i]        gather with `from`, scatter with `to`, a bias to every row with x_stride 0
-//   AddRows          y += x                     fp32 sum, rounded once
-//   ScaleRows        y = c x, or y += c x       fp32, rounded once
+//   AddRows          y += x, or y = to + x      fp32 sum, rounded once
+//   ScaleRows        y = c x, or y += c x       fp32, rounded once; c = 1 between two types is a cast
 //   RegroupHeads     heads of q, k and v between rows where they lie group by group (those of q that share one of k and v, then
 //                    these two) and rows where all of q lie before all of k and all of v
 //   SumColumns       sum_j += Σ_i x_ij          fp32: the gradient of a bias
 //   ConvertElements  y = x in another type      rounded once
 //
-// Strides are elements from row to row. Bytes: copy, scale and regroup 2, add 3, sum 1 pass of rows · width elements.
+// Beside an fp32 stream of rows in fp16, one of the operands is fp16 and the others fp32. Strides are elements from row to row. Bytes: copy, scale and regroup 2, add 3, sum 1 pass of rows · width elements.
 #include <cstdint>
+#include <optional>
 
 #include "kernels/common/element.h"
 
@@ -34,6 +35,9 @@ struct AddRows {
   int64_t x_stride = 0;
   void* y = nullptr;
   int64_t y_stride = 0;
+  std::optional<Element> x_type;  // where it is not `type`: fp16 beside fp32
+  const void* to = nullptr;       // of `type`: what x is added to; null: y
+  int64_t to_stride = 0;
 };
 
 struct ScaleRows {
@@ -45,6 +49,7 @@ struct ScaleRows {
   int64_t y_stride = 0;
   float factor = 1;
   bool accumulate = false;  // adds to y
+  std::optional<Element> x_type;  // where it is not `type`: fp16 beside fp32 or fp32 beside fp16. Then y may not be x
 };
 
 struct RegroupHeads {

@@ -9,6 +9,51 @@ std::string title(const std::string& what, int64_t rows, int64_t width, const La
 }
 
 const Tolerance kCopied{.roundings = 0, .sums = 0, .reason = "a copy"};
+// fp32 beside fp16, as the residual stream's rows are.
+Case add_narrow_case(int64_t rows, int64_t width, const Layout& layout, bool apart) {
+  const Tolerance once{.roundings = 1.01, .sums = 1, .reason = "one sum"};
+  std::vector<Operand> operands{laid(input("x", Store::f16, normal({rows, width}, 1)), layout)};
+  const at::Tensor before = normal({rows, width}, 2, 0x1p18);
+  if (apart) operands.push_back(laid(input("to", Store::f32, before), layout));
+  operands.push_back(laid(apart ? output("y", Store::f32, {rows, width}, once) : in_out("y", Store::f32, before, once), layout));
+  return make_case<AddRows>(
+      "rows", title(apart ? "add fp16, apart" : "add fp16", rows, width, layout, Store::f32), operands,
+      [=](const Tensors& in) { return Tensors{{"y", in.at("x") + in.at(apart ? "to" : "y")}}; },
+      [=](Pointers& p) {
+        AddRows a{Element::f32, rows, width, p["x"], p.stride("x"), p["y"], p.stride("y"), Element::f16};
+        if (apart) a.to = p["to"], a.to_stride = p.stride("to");
+        return a;
+      });
+}
+
+Case add_apart_case(Store type, int64_t rows, int64_t width, const Layout& layout) {
+  return make_case<AddRows>(
+      "rows", title("add, apart", rows, width, layout, type),
+      {laid(input("x", type, normal({rows, width}, 1)), layout), laid(input("to", type, normal({rows, width}, 2)), layout),
+       laid(output("y", type, {rows, width}, {.roundings = 1.01, .sums = 1, .reason = "one sum"}), layout)},
+      [](const Tensors& in) { return Tensors{{"y", in.at("x") + in.at("to")}}; },
+      [=](Pointers& p) {
+        AddRows a{element(type), rows, width, p["x"], p.stride("x"), p["y"], p.stride("y")};
+        a.to = p["to"], a.to_stride = p.stride("to");
+        return a;
+      });
+}
+
+Case cast_case(Store from, Store to, int64_t rows, int64_t width, const Layout& layout, bool accumulate) {
+  const Tolerance once{.roundings = 1.01, .sums = 1, .reason = "one rounding, and one sum"};
+  return make_case<ScaleRows>(
+      "rows", title(accumulate ? "cast and add" : "cast", rows, width, layout, to),
+      {laid(input("x", from, normal({rows, width}, 1)), layout),
+       laid(accumulate ? in_out("y", to, normal({rows, width}, 2), once) : output("y", to, {rows, width}, once), layout)},
+      [=](const Tensors& in) {
+        return Tensors{{"y", accumulate ? in.at("x") + in.at("y") : in.at("x")},
+                       {"y.size", in.at("x").abs() + (accumulate ? in.at("y").abs() : at::zeros_like(in.at("x")))}};
+      },
+      [=](Pointers& p) {
+        return ScaleRows{element(to), rows, width, p["x"], p.stride("x"), p["y"], p.stride("y"), 1, accumulate, element(from)};
+      });
+}
+
 enum class Indexed { neither, from, to };
 
 // Some rows of 2 · rows + 1, none twice, not in order.
@@ -165,6 +210,21 @@ void add_rows_cases(std::vector<Case>& cases) {
     cases.push_back(regroup_case(type, 0, 4, 2, 8, kDense, false));
     cases.push_back(scale_case(type, 0, 5, kDense, false));
   }
+  const int64_t narrow_shapes[][2] = {{1, 1}, {3, 7}, {9, 64}, {20, 33}, {2, 1030}, {0, 5}};
+  for (auto [rows, width] : narrow_shapes)
+    for (const Layout& layout : kLayouts) {
+      for (const bool apart : {false, true}) cases.push_back(add_narrow_case(rows, width, layout, apart));
+      cases.push_back(add_apart_case(Store::f32, rows, width, layout));
+      cases.push_back(cast_case(Store::f32, Store::f16, rows, width, layout, false));
+      for (const bool accumulate : {false, true}) cases.push_back(cast_case(Store::f16, Store::f32, rows, width, layout, accumulate));
+    }
+  for (const bool apart : {false, true}) {
+    add_alone(cases, add_narrow_case(5, 48, kDense, apart));
+    add_alone(cases, cast_case(apart ? Store::f32 : Store::f16, apart ? Store::f16 : Store::f32, 5, 48, kDense, !apart));
+    cases.push_back(add_narrow_case(4, 61, kRagged, apart));
+  }
+  add_alone(cases, add_apart_case(Store::f16, 5, 48, kDense));
+  cases.push_back(over(add_narrow_case(5, 48, kDense, true), "y", "to"));
   // More rows than a grid is high; more elements than the largest grid has threads.
   cases.push_back(copy_case(Store::f32, kPastGrid, 1, kDense, Indexed::from));
   cases.push_back(add_case(Store::f32, kPastGrid, 1, kDense));

@@ -18,14 +18,28 @@ at::Tensor borrowed(const void* data, int64_t rows, int64_t width, int64_t strid
 }
 
 // LibTorch rounds the factor to a 16-bit type where rows are dense, and only there.
-template <class T>
+template <class X, class T>
 void scale_rows(const ScaleRows& a) {
   at::parallel_for(0, a.rows, 64, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+      const X* x = static_cast<const X*>(a.x) + row * a.x_stride;
       T* y = static_cast<T*>(a.y) + row * a.y_stride;
       for (int64_t i = 0; i < a.width; ++i)
         from_float(to_float(x[i]) * a.factor + (a.accumulate ? to_float(y[i]) : 0.0f), y[i]);
+    }
+  });
+}
+
+// Of two types LibTorch would allocate the narrow one once more.
+void add_narrow_rows(const AddRows& a) {
+  const void* to = a.to ? a.to : a.y;
+  const int64_t to_stride = a.to ? a.to_stride : a.y_stride;
+  at::parallel_for(0, a.rows, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const F16* x = row_of<F16>(a.x, row, a.x_stride);
+      const float* before = row_of<float>(to, row, to_stride);
+      float* y = row_of<float>(a.y, row, a.y_stride);
+      for (int64_t i = 0; i < a.width; ++i) y[i] = before[i] + to_float(x[i]);
     }
   });
 }
@@ -45,11 +59,20 @@ void copy_rows_cpu(const CopyRows& a) {
 
 void add_rows_cpu(const AddRows& a) {
   c10::NoGradGuard no_grad;
-  borrowed(a.y, a.rows, a.width, a.y_stride, a.type).add_(borrowed(a.x, a.rows, a.width, a.x_stride, a.type));
+  if (a.x_type.value_or(a.type) != a.type) return add_narrow_rows(a);
+  at::Tensor y = borrowed(a.y, a.rows, a.width, a.y_stride, a.type);
+  const at::Tensor x = borrowed(a.x, a.rows, a.width, a.x_stride, a.type);
+  if (a.to)
+    at::add_out(y, borrowed(a.to, a.rows, a.width, a.to_stride, a.type), x);
+  else
+    y.add_(x);
 }
 
 void scale_rows_cpu(const ScaleRows& a) {
-  of_type(a.type, [&](auto zero) { scale_rows<decltype(zero)>(a); });
+  const Element x_type = a.x_type.value_or(a.type);
+  if (x_type == Element::f32 && a.type == Element::f16) return scale_rows<float, F16>(a);
+  if (x_type == Element::f16 && a.type == Element::f32) return scale_rows<F16, float>(a);
+  of_type(a.type, [&](auto zero) { scale_rows<decltype(zero), decltype(zero)>(a); });
 }
 
 void regroup_heads_cpu(const RegroupHeads& a) {

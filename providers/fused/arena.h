@@ -20,6 +20,7 @@ struct StepMemory {
   int64_t tokens = 0, targets = 0;  // of the micro-batch at hand
   DoraRatios* ratios = nullptr;     // computed once, where weights do not change; null: each time
 
+  Element element(ValueId id) const { return graph.buffer_of(id).type == ValueType::compute ? type : Element::f32; }
   int64_t rows(ValueId id) const { return StepSizes{tokens, targets}.rows(graph.buffer_of(id).rows); }
   int64_t width(ValueId id) const { return graph.value(id).width; }
   int64_t stride(ValueId id) const { return graph.buffer_of(id).width; }

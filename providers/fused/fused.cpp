@@ -31,6 +31,7 @@ class FusedProvider : public StepProvider {
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
+    FORGE_CHECK(options.shape.residual == Residual::compute || training_.type != Element::bf16, "kernels have no fp32 stream beside bf16");
     ask_for(training_, options.training);
     ask_for(evaluation_, options.evaluation);
   }
@@ -154,16 +155,18 @@ class FusedProvider : public StepProvider {
 
   void add_noise(const StepMemory& m, ValueId embedded, const BatchTensors& batch) {
     if (options_.neftune_alpha <= 0 || !batch.training) return;
-    const at::Tensor noise = neftune_noise(batch, m.width(embedded), options_.neftune_alpha).to(model_.type).to(model_.device);
-    device_.run(AddRows{m.type, m.tokens, m.width(embedded), noise.const_data_ptr(), noise.stride(0), m.data(embedded),
+    const at::Tensor noise = neftune_noise(batch, m.width(embedded), options_.neftune_alpha).to(type_of(m, embedded)).to(model_.device);
+    device_.run(AddRows{m.element(embedded), m.tokens, m.width(embedded), noise.const_data_ptr(), noise.stride(0), m.data(embedded),
                         m.stride(embedded)});
   }
 
   at::TensorOptions on_device(c10::ScalarType type) const { return at::TensorOptions(model_.device).dtype(type); }
+  c10::ScalarType type_of(const StepMemory& m, ValueId id) const {
+    return m.graph.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat;
+  }
   // A value as a tensor that borrows its memory. [rows, width]
   at::Tensor tensor(const StepMemory& m, ValueId id) const {
-    const auto type = m.graph.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat;
-    return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, on_device(type));
+    return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, on_device(type_of(m, id)));
   }
 
   const Model& model_;

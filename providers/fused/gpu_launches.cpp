@@ -24,10 +24,13 @@ class Lister {
       case OpKind::embed:
         return one("embedding_forward");
       case OpKind::gather:
-        return add("copy_rows", 2 * e_ * static_cast<double>(sizes_.targets) * width(op_.out[0]));
+        return add("copy_rows", 2 * bytes(op_.out[0]));
       case OpKind::add:
       case OpKind::add_gradient:
-        return add("add_rows", 3 * e_ * elements(op_.out[0]));
+        return one("add_rows");
+      case OpKind::cast:
+      case OpKind::cast_backward:
+        return one("scale_rows");
       case OpKind::scale:
       case OpKind::scale_backward:
         return one("scale_rows");
@@ -85,10 +88,10 @@ class Lister {
       case OpKind::activation_backward:
         return one("activation_backward");
       case OpKind::scatter:
-        add("clear", e_ * elements(op_.out[0]));
-        return add("copy_rows", 2 * e_ * static_cast<double>(sizes_.targets) * width(op_.out[0]));
+        add("clear", bytes(op_.out[0]));
+        return add("copy_rows", 2 * bytes(op_.in[0]));
       case OpKind::embed_backward:
-        return add("embedding_atomic", e_ * elements(op_.in[0]));
+        return add("embedding_atomic", bytes(op_.in[0]));
       case OpKind::gate_rows:
         return one("gate_rows");
       case OpKind::gate_rows_backward:

@@ -12,7 +12,7 @@ namespace {
 
 // ---- rows ----
 
-// The factor as transformers multiplies with it: a number of the type.
+// The factor as transformers multiplies with it: a number of the stream's type.
 float factor_of(double scale, Element type) {
   const auto wide = static_cast<float>(scale);
   if (type == Element::f32) return wide;
@@ -27,7 +27,8 @@ const int64_t* rows_read(const FusedRun& r) {
 }
 
 void embed(const FusedRun& r) {
-  r.device.run(EmbeddingForward{.type = r.type(),
+  const Element type = r.m.element(r.out(0));
+  r.device.run(EmbeddingForward{.type = type,
                                 .tokens = r.m.tokens,
                                 .width = r.m.width(r.out(0)),
                                 .vocab = r.module().rows,
@@ -35,12 +36,13 @@ void embed(const FusedRun& r) {
                                 .table = r.module().weight,
                                 .y = r.m.data(r.out(0)),
                                 .y_stride = r.m.stride(r.out(0)),
-                                .scale = factor_of(r.op.attributes.scale, r.type()),
+                                .scale = factor_of(r.op.attributes.scale, type),
                                 .table_type = r.module().held});
 }
 
 void embed_backward(const FusedRun& r) {
-  r.device.run(EmbeddingBackward{.type = r.type(),
+  const Element type = r.m.element(r.in(0));
+  r.device.run(EmbeddingBackward{.type = type,
                                  .tokens = r.m.tokens,
                                  .width = r.m.width(r.in(0)),
                                  .vocab = r.module().rows,
@@ -48,12 +50,12 @@ void embed_backward(const FusedRun& r) {
                                  .d_y = r.m.data(r.in(0)),
                                  .d_y_stride = r.m.stride(r.in(0)),
                                  .d_table = r.module().d_weight,
-                                 .scale = factor_of(r.op.attributes.scale, r.type()),
+                                 .scale = factor_of(r.op.attributes.scale, type),
                                  .frozen = r.op.attributes.frozen_row});
 }
 
 CopyRows copy_of(const FusedRun& r, ValueId from, ValueId to) {
-  return {.element_bytes = r.bytes(),
+  return {.element_bytes = bytes_of(r.m.element(from)),
           .rows = r.m.targets,
           .width = r.m.width(from),
           .x = r.m.data(from),
@@ -70,17 +72,35 @@ void gather(const FusedRun& r) {
 
 void scatter(const FusedRun& r) {
   FORGE_CHECK(!r.op.attributes.accumulate, "supervised rows of a value that has another gradient");
-  r.device.clear(r.m.data(r.out(0)), r.m.tokens * r.m.stride(r.out(0)) * r.bytes());
+  r.device.clear(r.m.data(r.out(0)), r.m.tokens * r.m.stride(r.out(0)) * bytes_of(r.m.element(r.out(0))));
   CopyRows args = copy_of(r, r.in(0), r.out(0));
   args.to = r.batch.loss_positions;
   r.device.run(args);
 }
 
-// The first output lies in the place of the second input (add) or of the first (add_gradient).
+// The first output lies in the place of the second input (add) or of the first (add_gradient); of two types in its own.
 void add(const FusedRun& r) {
-  const ValueId more = r.op.kind == OpKind::add ? r.in(0) : r.in(1), sum = r.out(0);
-  r.device.run(AddRows{r.type(), r.m.rows(sum), r.m.width(sum), r.m.data(more), r.m.stride(more), r.m.data(sum),
-                       r.m.stride(sum)});
+  const ValueId sum = r.out(0);
+  const bool apart = r.m.graph.buffer_of(r.in(1)).type != r.m.graph.buffer_of(sum).type;
+  const ValueId more = r.op.kind == OpKind::add && !apart ? r.in(0) : r.in(1);
+  AddRows args{r.m.element(sum), r.m.rows(sum), r.m.width(sum), r.m.data(more), r.m.stride(more), r.m.data(sum), r.m.stride(sum)};
+  args.x_type = r.m.element(more);
+  if (apart) args.to = r.m.data(r.in(0)), args.to_stride = r.m.stride(r.in(0));
+  r.device.run(args);
+}
+
+// Between the types of the stream and of what reads it; back added to a gradient, or written.
+void cast(const FusedRun& r) {
+  const ValueId x = r.in(0), y = r.out(0);
+  r.device.run(ScaleRows{.type = r.m.element(y),
+                         .rows = r.m.rows(x),
+                         .width = r.m.width(x),
+                         .x = r.m.data(x),
+                         .x_stride = r.m.stride(x),
+                         .y = r.m.data(y),
+                         .y_stride = r.m.stride(y),
+                         .accumulate = r.op.attributes.accumulate,
+                         .x_type = r.m.element(x)});
 }
 
 // In place, or added to a gradient.
@@ -105,6 +125,7 @@ void norm(const FusedRun& r) {
   const ValueId x = r.in(adds ? 1 : 0), y = r.out(adds ? 1 : 0), inverse = r.out(adds ? 2 : 1);
   const int64_t width = r.op.attributes.head_dim;
   RmsNormForward args{.type = r.type(), .rows = r.m.rows(x), .width = width};
+  args.stream_type = r.m.element(r.in(0));
   args.heads = r.m.width(x) / width;
   args.x = r.m.data(x), args.x_stride = r.m.stride(x);
   if (adds) {
@@ -139,7 +160,8 @@ void norm_backward(const FusedRun& r) {
                                .heads = r.m.width(r.in(0)) / width,
                                .workspace = r.workspace,
                                .y = again ? r.m.data(r.out(1)) : nullptr,
-                               .y_stride = again ? r.m.stride(r.out(1)) : 0});
+                               .y_stride = again ? r.m.stride(r.out(1)) : 0,
+                               .stream_type = r.m.element(r.in(1))});
 }
 
 void layer_norm(const FusedRun& r) {
@@ -153,7 +175,8 @@ void layer_norm(const FusedRun& r) {
                                 .eps = static_cast<float>(r.op.attributes.eps),
                                 .y = r.m.data(r.out(0)),
                                 .y_stride = r.m.stride(r.out(0)),
-                                .statistics = r.m.numbers(r.out(1))});
+                                .statistics = r.m.numbers(r.out(1)),
+                                .x_type = r.m.element(r.in(0))});
 }
 
 void layer_norm_backward(const FusedRun& r) {
@@ -171,7 +194,8 @@ void layer_norm_backward(const FusedRun& r) {
                                  .accumulate = r.op.attributes.accumulate,
                                  .d_weight = r.module().d_weight,
                                  .d_bias = r.module().d_bias,
-                                 .workspace = r.workspace});
+                                 .workspace = r.workspace,
+                                 .x_type = r.m.element(r.in(1))});
 }
 
 // ---- attention ----
@@ -477,6 +501,9 @@ void run_op(const FusedRun& r) {
       return scatter(r);
     case OpKind::add_gradient:
       return add(r);
+    case OpKind::cast:
+    case OpKind::cast_backward:
+      return cast(r);
     case OpKind::scale:
     case OpKind::scale_backward:
       return scale(r);

@@ -107,7 +107,7 @@ class ReferenceProvider : public StepProvider {
     at::Tensor table = module_of(op).weight->grad;
     const int64_t frozen = op.attributes.frozen_row;
     at::Tensor row = frozen < 0 ? at::Tensor() : table[frozen], before = frozen < 0 ? row : row.clone();
-    table.index_add_(0, rows_read(list_, op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, model_.type));
+    table.index_add_(0, rows_read(list_, op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, grad.scalar_type()));
     if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
   }
 
@@ -218,7 +218,7 @@ class ReferenceProvider : public StepProvider {
     c10::NoGradGuard no_grad;
     for (size_t i = 0; i < trained.size(); ++i) add_gradient(*trained[i], grads[i + 1]);
     rows_ = normed_ = at::Tensor();
-    return at::zeros({tokens_, d_rows.size(1)}, d_rows.options())
+    return at::zeros({tokens_, d_rows.size(1)}, grads[0].options())
         .index_copy_(0, batch.loss_positions, grads[0]);
   }
 

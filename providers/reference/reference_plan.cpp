@@ -46,7 +46,8 @@ class Step {
       grad = ops_.pull(std::move(kept[i].nodes), segments_[i].input, segments_[i].output, grad);
       kept[i] = {};
       if (!segments_[i].first()) continue;
-      if (learns(list_.ops[0]) && narrow()) ledger_.hold(Use::layer, 4 * rows_of(segments_[i]) * shape_.spec.hidden_size);
+      if (learns(list_.ops[0]) && element_of(segments_[i].input) < 4)
+        ledger_.hold(Use::layer, 4 * rows_of(segments_[i]) * shape_.spec.hidden_size);
       if (i > 0) grad = ops_.take_source_gradient();
     }
   }
@@ -58,7 +59,7 @@ class Step {
       if (segments_[i].first()) hidden = embedded(segments_[i], hidden, Use::layer);
       hidden = run(i, hidden, Use::layer, nullptr);
     }
-    Held rows = ledger_.hold(Use::head, row_bytes());
+    Held rows = picked();
     Held normed = final_norm(nullptr);
     Held scratch = narrow() ? Held() : logits(4);
     Held result = narrow() ? logits(element() + 4) : Held();
@@ -76,7 +77,11 @@ class Step {
   int64_t element() const { return bytes_of(shape_.precision); }
   bool narrow() const { return element() < 4; }
   int64_t chunk() const { return std::min(kHeadChunk, shape_.supervised_tokens); }
-  int64_t row_bytes() const { return element() * shape_.supervised_tokens * shape_.spec.hidden_size; }
+  int64_t element_of(ValueId value) const { return list_.buffer_of(value).type == ValueType::fp32 ? 4 : element(); }
+  // The stream's rows where something is supervised.
+  Held picked() {
+    return ledger_.hold(Use::head, element_of(final_norm_op().in[0]) * shape_.supervised_tokens * shape_.spec.hidden_size);
+  }
   int64_t rows_of(const Segment& segment) const {
     return list_.buffer_of(segment.input).rows == Rows::source ? shape_.source_tokens : shape_.micro_batch_tokens;
   }
@@ -85,7 +90,7 @@ class Step {
     if (before)
       for (const Segment& segment : segments_)
         if (segment.source != kNoValue) ops_.read_source(segment.source, before);
-    return ledger_.hold(use, element() * rows_of(first) * shape_.spec.hidden_size);
+    return ledger_.hold(use, element_of(first.input) * rows_of(first) * shape_.spec.hidden_size);
   }
   int64_t outputs() const { return list_.module(list_.ops.back()).out; }  // of the head
   Held logits(int64_t element) { return ledger_.hold(Use::head, chunk() * outputs() * element); }
@@ -119,16 +124,16 @@ class Step {
   }
 
   Held final_norm(SavedOp* node) {
-    const bool trained = learns(final_norm_op());
-    return ops_.norm(Use::head, shape_.supervised_tokens, shape_.spec.hidden_size, 1, trained, node);
+    const Op& op = final_norm_op();
+    return ops_.norm(Use::head, op.in[0], shape_.supervised_tokens, 1, learns(op), node);
   }
 
   // core/train/network.cpp and kernels/lm_head.
   Held head_backward() {
     const int64_t rows = shape_.supervised_tokens, e = element(), hidden = shape_.spec.hidden_size;
-    Held picked = ledger_.hold(Use::head, row_bytes());
+    Held rows_held = picked();
     SavedOp node;
-    Held normed = final_norm(&node), d_normed = ledger_.hold(Use::head, row_bytes());
+    Held normed = final_norm(&node), d_normed = ledger_.hold(Use::head, e * rows * hidden);
     {
       Held answers = ledger_.hold(Use::head, answer_line(shape_).bytes);
       Held logits_held = logits(4 + (narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));
@@ -141,9 +146,8 @@ class Step {
       }
     }
     // The engine's own handle of d normed lives on.
-    Held d_rows = ops_.norm_backward(Use::head, rows, hidden, learns(final_norm_op()), node,
-                                     d_normed, false);
-    return ledger_.hold(Use::layer, element() * shape_.micro_batch_tokens * shape_.spec.hidden_size);
+    Held d_rows = ops_.norm_backward(Use::head, final_norm_op().in[0], rows, learns(final_norm_op()), node, d_normed, false);
+    return ledger_.hold(Use::layer, element_of(final_norm_op().in[0]) * shape_.micro_batch_tokens * hidden);
   }
 
   const ActivationShape& shape_;

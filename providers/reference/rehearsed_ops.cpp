@@ -79,9 +79,8 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
   switch (op.kind) {
     case OpKind::norm: {
       const ModuleUse& module = list_.module(op);
-      value(op.out[0]) =
-          norm(use, tokens(), width(op.in[0]), width(op.in[0]) / module.out, module.trained, node);
-      if (node && !narrow()) node->saved.push_back(value(op.in[0]));
+      value(op.out[0]) = norm(use, op.in[0], tokens(), width(op.in[0]) / module.out, module.trained, node);
+      if (node && !narrow(op.in[0])) node->saved.push_back(value(op.in[0]));
       return;
     }
     case OpKind::linear:
@@ -107,9 +106,7 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       return;
     }
     case OpKind::layer_norm:
-      value(op.out[0]) = wide(use, width(op.in[0]));
-      if (node) node->saved = {value(op.in[0]), ledger_.hold(use, 8 * tokens())};
-      return;
+      return layer_norm(op, use, node);
     case OpKind::regroup:
       for (ValueId part : op.parts) value(part) = wide(use, width(part));
       return;
@@ -137,8 +134,8 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       if (node) node->saved = {value(op.in[0]), value(op.in[1]), value(op.in[2])};
       return;
     }
-    default:  // an addition, or a product with a number
-      value(op.out[0]) = wide(use, width(op.out[0]));
+    default:  // an addition, a cast, or a product with a number
+      value(op.out[0]) = whole(use, op.out[0]);
   }
 }
 
@@ -150,18 +147,20 @@ void RehearsedOps::backward(SavedOp& node) {
       const ValueId x = op.in[0];
       const bool again = gradients_.count(x) > 0;
       Held others = again ? gradients_[x].held : Held();
-      Held sum = norm_backward(Use::layer, tokens(), width(x), list_.module(op).trained, node,
-                               take(op.out[0]), again);
+      Held sum = norm_backward(Use::layer, x, tokens(), list_.module(op).trained, node, take(op.out[0]), again);
       gradients_[x] = {sum};
       return;
     }
+    case OpKind::cast:
     case OpKind::layer_norm:
     case OpKind::activation: {
       const ValueId x = op.in[0];
-      Held grad = take(op.out[0]), others = gradients_.count(x) ? take(x) : Held(), own = wide(Use::layer, width(x));
+      Held grad = take(op.out[0]), others = gradients_.count(x) ? take(x) : Held();
+      if (op.kind == OpKind::layer_norm && list_element(x) != list_element(op.out[0])) grad = whole(Use::layer, x);
+      Held own = whole(Use::layer, x);
       grad.reset();
       node.saved.clear();
-      gradients_[x] = {others ? wide(Use::layer, width(x)) : own};
+      gradients_[x] = {others ? whole(Use::layer, x) : own};
       return;
     }
     case OpKind::scale: {
@@ -248,7 +247,11 @@ void RehearsedOps::backward(SavedOp& node) {
     }
     default: {
       const Held grad = take(op.out[0]);
-      for (ValueId in : op.in) gradients_[in] = {grad, true};
+      for (ValueId in : op.in)
+        if (list_element(in) == list_element(op.out[0]))
+          gradients_[in] = {grad, true};
+        else
+          gradients_[in] = {whole(Use::layer, in)};
     }
   }
 }
@@ -278,10 +281,18 @@ void RehearsedOps::clamped_glu_backward(SavedOp& node) {
   gradients_[op.in[0]] = {wide(Use::layer, 2 * inner)};
 }
 
+// kernels/layer_norm: in the type of x, then in its own.
+void RehearsedOps::layer_norm(const Op& op, Use use, SavedOp* node) {
+  const bool converts = list_element(op.in[0]) != list_element(op.out[0]);
+  Held statistics = ledger_.hold(use, 8 * tokens()), normed = converts ? whole(use, op.in[0]) : Held();
+  value(op.out[0]) = whole(use, op.out[0]);
+  if (node) node->saved = {value(op.in[0]), statistics};
+}
+
 // kernels/rms_norm
-Held RehearsedOps::norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, SavedOp* node) {
-  const int64_t fp32 = 4 * rows * width, own = element() * rows * width;
-  Held input = narrow() ? ledger_.hold(use, fp32) : Held();
+Held RehearsedOps::norm(Use use, ValueId x, int64_t rows, int64_t heads, bool trained, SavedOp* node) {
+  const int64_t fp32 = 4 * rows * width(x), own = element() * rows * width(x);
+  Held input = narrow(x) ? ledger_.hold(use, fp32) : Held();
   ledger_.hold(use, fp32);  // the squares
   Held inverse = ledger_.hold(use, 4 * rows * heads);
   Held scaled = ledger_.hold(use, fp32);
@@ -291,9 +302,8 @@ Held RehearsedOps::norm(Use use, int64_t rows, int64_t width, int64_t heads, boo
   return out;
 }
 
-Held RehearsedOps::norm_backward(Use use, int64_t rows, int64_t width, bool trained, SavedOp& node, Held grad,
-                                 bool residual) {
-  const int64_t fp32 = 4 * rows * width, own = element() * rows * width;
+Held RehearsedOps::norm_backward(Use use, ValueId x, int64_t rows, bool trained, SavedOp& node, Held grad, bool residual) {
+  const int64_t fp32 = 4 * rows * width(x), own = element() * rows * width(x);
   Held scaled = ledger_.hold(use, own);
   if (trained) ledger_.hold(use, own);  // before its sum over rows
   grad.reset();
@@ -302,14 +312,14 @@ Held RehearsedOps::norm_backward(Use use, int64_t rows, int64_t width, bool trai
   Held sum = ledger_.hold(use, fp32);
   ledger_.hold(use, fp32);  // grad × input before its sum over the features
   scaled.reset();
-  if (residual && !narrow()) sum = ledger_.hold(use, fp32);
+  if (residual && !narrow(x)) sum = ledger_.hold(use, fp32);
   {
     // d mean, then d square: grad · (2 · input¹), each a tensor.
     Held mean = ledger_.hold(use, fp32), power = ledger_.hold(use, fp32), twice = ledger_.hold(use, fp32);
     ledger_.hold(use, fp32);
   }
   node.saved.clear();
-  if (!narrow()) return sum;
+  if (!narrow(x)) return sum;
   Held out = ledger_.hold(use, own);
   sum.reset();
   return residual ? ledger_.hold(use, own) : out;

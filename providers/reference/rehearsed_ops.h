@@ -45,9 +45,9 @@ class RehearsedOps {
   Held pull(std::vector<SavedOp> nodes, ValueId from, ValueId to, const Held& d_output);
 
   // The final norm, under autograd beside the list. `residual`: the input has another gradient, which is the caller's.
-  Held norm(Use use, int64_t rows, int64_t width, int64_t heads, bool trained, SavedOp* node);
-  Held norm_backward(Use use, int64_t rows, int64_t width, bool trained, SavedOp& node, Held grad,
-                     bool residual);
+  // `x`: what it reads, whose type decides.
+  Held norm(Use use, ValueId x, int64_t rows, int64_t heads, bool trained, SavedOp* node);
+  Held norm_backward(Use use, ValueId x, int64_t rows, bool trained, SavedOp& node, Held grad, bool residual);
   // What LibTorch takes beside the result while it multiplies.
   void multiply(const Product& product);
 
@@ -70,6 +70,10 @@ class RehearsedOps {
   int64_t width(ValueId value) const { return list_.value(value).width; }
   Held& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
   Held wide(Use use, int64_t width) { return ledger_.hold(use, element() * tokens() * width); }
+  // In the value's own type: the stream's may be fp32 where the rest is not.
+  Held whole(Use use, ValueId id) { return ledger_.hold(use, list_element(id) * tokens() * width(id)); }
+  int64_t list_element(ValueId id) const { return list_.buffer_of(id).type == ValueType::fp32 ? 4 : element(); }
+  bool narrow(ValueId id) const { return list_element(id) < 4; }
   Held product(Use use, int64_t in, int64_t out);  // x W: [tokens, in] → [tokens, out]
   Held weight_grad(int64_t in, int64_t out);       // d Yᵀ X, [out, in]
 
@@ -80,6 +84,7 @@ class RehearsedOps {
   void linear(const Op& op, Use use, SavedOp* node);
   Held adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved);
   void linear_backward(SavedOp& node);
+  void layer_norm(const Op& op, Use use, SavedOp* node);
   void clamped_glu(const Op& op, Use use, SavedOp* node);
   void clamped_glu_backward(SavedOp& node);
   void route(const Op& op, Use use, SavedOp* node);

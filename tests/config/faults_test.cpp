@@ -24,7 +24,7 @@ const Case kCases[] = {
     {"train: {learing_rate: 1}\n",
      "job.yaml:4:9: train.learing_rate: unknown key (known here: epochs, max_steps, max_tokens, max_time, "
      "global_batch_size, global_batch_tokens, micro_batch_size, micro_batch_tokens, activation_checkpointing, "
-     "precision, master_weights, max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
+     "precision, residual, master_weights, max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
     {"train: {learning_rate: 1}\n",
      "job.yaml:4:9: train.learning_rate: unknown key (it is optimizer.learning_rate)"},
     {"train: {epoch: 1}\n", "job.yaml:4:9: train.epoch: unknown key (did you mean \"epochs\"?)"},
@@ -186,7 +186,7 @@ const Case kCases[] = {
      "job.yaml:4:8: train: 3, expected keys (known here: epochs, max_steps, max_tokens, max_time, "
      "global_batch_size, "
      "global_batch_tokens, micro_batch_size, micro_batch_tokens, activation_checkpointing, precision, "
-     "master_weights, "
+     "residual, master_weights, "
      "max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
     {"hardware: {device: gpu}\n",
      "job.yaml:4:20: hardware.device: \"gpu\" is not auto, cpu, cuda, cuda:N or cuda:NAME (write cuda)"},

@@ -32,14 +32,14 @@ struct Fixture {
   int64_t planned = 0;  // bytes of the arena
 
   // `variant`: of the tiny model, with weights that are drawn; null: the model itself.
-  Fixture(const AdapterConfig& adapter, Checkpointing checkpointing, const char* variant) {
+  Fixture(const AdapterConfig& adapter, Checkpointing checkpointing, const char* variant, c10::ScalarType type, Residual residual) {
     spec = variant ? model_spec_from_config(variant_config(variant), variant) : read_model_spec(kModel);
     install_counting_allocator();
     at::set_num_threads(2);
     c10::NoGradGuard no_grad;
-    job.adapter = adapter;
-    model = load_model(spec, variant ? *drawn_weights(spec, 1) : *open_model(kModel), at::kFloat, c10::Device(c10::DeviceType::CPU));
-    trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, adapter, Quantization::none)), at::kFloat,
+    job.adapter = adapter, job.train.residual = residual;
+    model = load_model(spec, variant ? *drawn_weights(spec, 1) : *open_model(kModel), type, c10::Device(c10::DeviceType::CPU));
+    trainables = std::make_unique<TrainableSet>(trained_layout(run_parameters(spec, adapter, Quantization::none)), type,
                                                 model.device, true);
     const auto sites = adapter_sites(spec, adapter);
     for (Trainable& item : trainables->items())
@@ -53,12 +53,13 @@ struct Fixture {
     }
     trainables->zero_grad();
     StepOptions options = step_options(spec, job, sites, checkpointing);
-    batch = to_tensors(batch_of(4, 40, spec.vocab_size), spec, at::kFloat, model.device);
+    batch = to_tensors(batch_of(4, 40, spec.vocab_size), spec, type, model.device);
     batch.training = true;
     options.training = {batch.tokens, batch.loss_positions.size(0)};
     provider = make_step_provider("fused", model, *trainables, options);
     planned =
-        lay_out(training_step(options.shape), {batch.tokens, options.training.targets, 4, 2}, fused_workspace)
+        lay_out(training_step(options.shape),
+                {batch.tokens, options.training.targets, static_cast<int64_t>(c10::elementSize(type)), 2}, fused_workspace)
             .bytes;
   }
 
@@ -84,7 +85,7 @@ TEST_CASE("a fused step allocates the planned arena at first and nothing afterwa
   const char* variant =
       GENERATE(static_cast<const char*>(nullptr), "mixtral-balanced", "qwen2-moe", "gpt-oss", "deepseek-v3");
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(0), lora(0.1)}) {
-    Fixture fixture(adapter, checkpointing, variant);
+    Fixture fixture(adapter, checkpointing, variant, at::kFloat, Residual::compute);
     const AllocatorStats before = allocator_stats();
     fixture.step();
     const AllocatorStats after = allocator_stats();

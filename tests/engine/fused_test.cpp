@@ -146,19 +146,32 @@ struct Again {
 // Beside their products; the same, with room for them in the weights, as another model that shares these has it; or in them.
 enum class Adapters { apart, apart_beside_room, folded, folded_norms_kept };
 
+// What decides the residual stream, and how far it goes.
+struct Stream {
+  Residual residual = Residual::compute;
+  double embedding_scale = 0, residual_scale = 0;  // of the model; 0: its own
+  bool rounded = false;                            // weights are numbers of fp16, whatever the type
+};
+
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
-          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart) {
+          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart, const Stream& stream = {}) {
   ModelSpec spec = setting.variant ? model_spec_from_config(variant_config(setting.variant), setting.variant) : read_model_spec(kModel);
   spec.initializer_range = 0.1;  // of weights that are drawn
+  if (stream.embedding_scale > 0) spec.embedding_scale = stream.embedding_scale;
+  if (stream.residual_scale > 0) spec.residual_scale = stream.residual_scale;
   const auto file = setting.variant ? drawn_weights(spec, 1) : open_model(kModel);
   Job job;
   job.adapter = setting.adapter;
+  job.train.residual = stream.residual;
   auto sites = adapter_sites(spec, job.adapter);
   BaseStorage storage;
   if (adapters != Adapters::apart) storage.folded = module_training(spec, job.adapter, sites);
   Model model = load_model(spec, *file, type, c10::Device(c10::DeviceType::CPU), storage);
   std::vector<Parameter> parameters = run_parameters(spec, job.adapter, Quantization::none);
   c10::NoGradGuard no_grad;
+  if (stream.rounded)
+    for (const Parameter& parameter : run_parameters(spec, {}, Quantization::none))
+      if (at::Tensor* weight = find_weight(model, base_name(parameter))) weight->copy_(weight->to(at::kHalf));
   at::manual_seed(5);
   TrainableSet trainables(trained_layout(parameters), type, model.device, true);
   for (Trainable& item : trainables.items()) {
@@ -291,4 +304,97 @@ TEST_CASE("in bf16 the fused provider is no further from fp32 than the reference
     }
   }
   CHECK(fused_sum < 1.05 * reference_sum);
+}
+
+namespace {
+
+// How far a step is from another: its loss, and all gradients together.
+struct Distance {
+  double loss = 0, grads = 0;
+};
+Distance distance(const Step& x, const Step& truth) {
+  double apart = 0, size = 0;
+  for (size_t i = 0; i < x.grads.size(); ++i) {
+    apart += (x.grads[i].second - truth.grads[i].second).square().sum().item<double>();
+    size += truth.grads[i].second.square().sum().item<double>();
+  }
+  return {std::abs(x.loss - truth.loss) / truth.loss, std::sqrt(apart / size)};
+}
+
+bool finite(const Step& x) {
+  bool all = std::isfinite(x.loss);
+  for (const auto& [name, grad] : x.grads) all &= grad.isfinite().all().item<bool>();
+  return all;
+}
+
+}  // namespace
+
+// In fp32 both streams are the same numbers: what differs is the list, with its casts and sums apart.
+TEST_CASE("a list whose stream has a type of its own gives the same") {
+  at::set_num_threads(2);
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  const std::string provider = GENERATE("fused", "reference");
+  std::vector<Setting> all = settings();
+  for (const char* variant : {"qwen3", "gemma2", "granite", "olmo2", "cohere", "gpt-neox", "gpt-neox-sequential", "falcon", "gpt2", "stablelm-parallel",
+                              "glm4", "qwen2-moe", "deepseek-v3"}) {
+    all.push_back({"full", {}, false, variant});
+    all.push_back({"lora", lora(), false, variant});
+  }
+  AdapterConfig dora = lora();  // whose gradients are written in the place of what they are made of
+  dora.use_dora = true;
+  for (const char* variant : {"granite", "cohere", "gpt-neox"}) all.push_back({"dora", dora, false, variant});
+  for (const Setting& setting : all) {
+    INFO(provider << ", " << setting.name << ", recompute " << static_cast<int>(checkpointing) << (setting.variant ? setting.variant : ""));
+    const Step narrow = step(setting, at::kFloat, provider, checkpointing, kLengths);
+    for (const Adapters adapters : {Adapters::apart, Adapters::folded}) {
+      if (adapters == Adapters::folded && (provider == "reference" || setting.adapter.type == AdapterType::none)) continue;
+      const Step wide = step(setting, at::kFloat, provider, checkpointing, kLengths, adapters, {.residual = Residual::fp32});
+      CHECK(wide.loss == Approx(narrow.loss).epsilon(1e-6));
+      for (size_t i = 0; i < kLengths.size(); ++i) CHECK(wide.evaluated[i] == Approx(narrow.evaluated[i]).epsilon(1e-6));
+      for (size_t i = 0; i < wide.grads.size(); ++i) {
+        CAPTURE(wide.grads[i].first);
+        if (narrow.grads[i].second.abs().max().item<double>() > 0) CHECK(error(wide.grads[i].second, narrow.grads[i].second) < 5e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("fp16 beside an fp32 stream is closer to fp32 than fp16 alone") {
+  at::set_num_threads(2);
+  const std::string provider = GENERATE("fused", "reference");
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
+  // Embeddings that are large beside what layers add, as in the models of Gemma and Granite.
+  for (const Setting& setting : {Setting{"full", {}}, {"full", {}, false, "gemma2"}, {"full", {}, false, "gpt-neox"}, {"full", {}, false, "qwen2-moe"}}) {
+    const auto with = [&](c10::ScalarType type, Residual residual) {
+      return step(setting, type, provider, checkpointing, kLengths, Adapters::apart, {residual, 100, 0, true});
+    };
+    const Step truth = with(at::kFloat, Residual::compute), narrow = with(at::kHalf, Residual::compute), wide = with(at::kHalf, Residual::fp32);
+    const Distance of_narrow = distance(narrow, truth), of_wide = distance(wide, truth);
+    INFO(provider << ", " << (setting.variant ? setting.variant : "llama") << ": loss " << of_wide.loss << " and " << of_narrow.loss << ", gradients " << of_wide.grads
+                  << " and " << of_narrow.grads);
+    CHECK(of_wide.loss < 0.5 * of_narrow.loss);
+    CHECK(of_wide.grads < 0.5 * of_narrow.grads);
+  }
+}
+
+TEST_CASE("a stream past fp16's range is finite in fp32 alone") {
+  at::set_num_threads(2);
+  const std::string provider = GENERATE("fused", "reference");
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
+  // Embeddings past 65,504; and sums past it of halves that are each below.
+  for (const Stream& far : {Stream{Residual::compute, 1e7, 0, true}, Stream{Residual::compute, 0, 3e4, true}}) {
+    const Setting setting{"full", {}, false, "granite"};
+    const auto with = [&](c10::ScalarType type, Residual residual) {
+      Stream stream = far;
+      stream.residual = residual;
+      return step(setting, type, provider, checkpointing, kLengths, Adapters::apart, stream);
+    };
+    INFO(provider << ", embeddings by " << far.embedding_scale << ", halves by " << far.residual_scale);
+    const Step truth = with(at::kFloat, Residual::compute), narrow = with(at::kHalf, Residual::compute), wide = with(at::kHalf, Residual::fp32);
+    REQUIRE(finite(truth));
+    CHECK_FALSE(std::isfinite(narrow.loss));
+    REQUIRE(finite(wide));
+    CHECK(distance(wide, truth).loss < 5e-4);  // as fp16's losses on an emulated GPU
+    CHECK(distance(wide, truth).grads < 5e-3);
+  }
 }

@@ -31,10 +31,11 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
   return adapter;
 }
 
-Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false, bool kept_norms = false) {
+Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false, bool kept_norms = false,
+              Residual residual = Residual::compute) {
   const auto sites =
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
-  StepShape shape{spec, module_training(spec, adapter, sites)};
+  StepShape shape{spec, module_training(spec, adapter, sites), {}, residual};
   shape.recompute = recomputed_by(shape, policy);
   shape.folded_adapters = folded, shape.kept_norms = kept_norms;
   return training_step(shape);
@@ -86,8 +87,9 @@ TEST_CASE("a step of every family is sound under every policy") {
       "gpt2", "gpt2-untied", "mixtral", "qwen2-moe", "qwen3-moe", "qwen3-moe-sparse", "gpt-oss",
       "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves");
   const bool folded = GENERATE(false, true);
+  const Residual residual = GENERATE(Residual::compute, Residual::fp32);
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
-    const Graph list = step_of(variant(name), adapter, policy, folded);
+    const Graph list = step_of(variant(name), adapter, policy, folded, false, residual);
     INFO(name << "\n" << print(list));
     if (folded) CHECK(ops_of(list, OpKind::adapter_gradient) == 0);
     CHECK(step_faults(list) == std::vector<std::string>{});
@@ -174,6 +176,68 @@ TEST_CASE("norms whose results are kept are not made again") {
     const Op& op = list.ops[i];
     CHECK((op.kind != OpKind::norm && op.kind != OpKind::add_norm && op.kind != OpKind::layer_norm));
     if (op.kind == OpKind::norm_backward) CHECK(op.out.size() == 1);
+  }
+}
+
+TEST_CASE("a stream in fp32 is so from the embedding to the final norm and back, and nothing else is") {
+  const std::string name = GENERATE("qwen3", "gemma2", "granite", "olmo2", "cohere", "starcoder2", "gpt-neox", "falcon", "gpt2",
+                                    "qwen2-moe", "deepseek-v3");
+  const Graph list = step_of(variant(name), AdapterConfig{}, Checkpointing::full, false, false, Residual::fp32);
+  INFO(name << "\n" << print(list));
+  const auto is_fp32 = [&](ValueId id) { return list.buffer_of(id).type == ValueType::fp32; };
+  size_t additions = 0;
+  for (const Op& op : list.ops) {
+    switch (op.kind) {
+      case OpKind::embed:
+        CHECK(is_fp32(op.out[0]));
+        break;
+      case OpKind::embed_backward:
+        CHECK(is_fp32(op.in[0]));
+        break;
+      case OpKind::gather:
+      case OpKind::scatter:
+        CHECK((is_fp32(op.in[0]) && is_fp32(op.out[0])));
+        break;
+      case OpKind::linear_input_gradient:
+      case OpKind::linear:
+        CHECK_FALSE((is_fp32(op.in[0]) || is_fp32(op.out[0])));
+        break;
+      case OpKind::add_norm:
+      case OpKind::add:
+        additions += is_fp32(op.out[0]) && op.layer >= 0;
+        break;
+      default:
+        break;
+    }
+  }
+  // Two a layer, forward; those inside a layer once more, where all is computed again.
+  CHECK(additions >= static_cast<size_t>(2 * variant(name).num_layers));
+}
+
+TEST_CASE("types that no kernel takes are faults") {
+  Graph list = step_of(tiny(), AdapterConfig{}, Checkpointing::none, false, false, Residual::fp32);
+  REQUIRE(step_faults(list).empty());
+  for (const OpKind kind : {OpKind::add_norm, OpKind::gather, OpKind::scatter, OpKind::cast, OpKind::norm_backward}) {
+    Graph broken = list;
+    const Op& op = *std::find_if(broken.ops.begin(), broken.ops.end(), [&](const Op& o) { return o.kind == kind; });
+    broken.buffers[static_cast<size_t>(broken.value(op.out[0]).buffer)].type = kind == OpKind::cast ? ValueType::fp32 : ValueType::compute;
+    INFO(name_of(kind));
+    REQUIRE_FALSE(step_faults(broken).empty());
+    CHECK_THAT(step_faults(broken)[0], Catch::Contains("no kernel takes the types"));
+  }
+}
+
+TEST_CASE("a sum apart from what it adds to leaves the same to compute again") {
+  for (const auto* name : {"qwen3", "gemma2", "granite", "gpt-neox", "starcoder2"}) {
+    StepShape narrow{variant(name)}, wide{variant(name), {}, {}, Residual::fp32};
+    const auto groups = [](const StepShape& shape) {
+      std::map<std::string, std::set<int64_t>> found = recomputed_by(shape, Checkpointing::full).layers;
+      return found;
+    };
+    INFO(name);
+    CHECK(groups(wide) == groups(narrow));
+    const auto units = recompute_units(forward_list(wide), kSizes, 50, false);
+    CHECK(units.size() == recompute_units(forward_list(narrow), kSizes, 50, false).size());
   }
 }
 

@@ -32,6 +32,14 @@ constexpr Store kFloats[] = {Store::f32, Store::bf16, Store::f16};
 Element element(Store store);
 const char* name_of(Store store);
 
+// The type of an op's operands, and of the residual stream among them.
+struct Streamed {
+  Store type, stream;
+  bool one() const { return type == stream; }
+};
+constexpr Streamed kStreamed[] = {{Store::f32, Store::f32}, {Store::bf16, Store::bf16}, {Store::f16, Store::f16}, {Store::f16, Store::f32}};
+std::string name_of(const Streamed& types);  // "f16", "f16 beside an f32 stream"
+
 // Without roundings and sums: bit for bit. Else |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
 // is half the type's epsilon and size the largest |oracle| of the row, or what the oracle returns as
 // "<name>.size": the sum of the magnitudes of the terms, where they cancel.

@@ -55,13 +55,14 @@ std::vector<at::Tensor> backward(const at::Tensor& y, const std::vector<at::Tens
 }
 
 void rms_norm_forward(const RmsNormForward& a) {
-  at::Tensor h = matrix(a.x, a.rows, a.width, a.x_stride, a.type);
+  const Element stream = a.stream_type.value_or(a.type);
+  at::Tensor h = matrix(a.x, a.rows, a.width, a.x_stride, a.residual ? a.type : stream);
   if (a.residual) {  // the decoder's addition
-    h = h + matrix(a.residual, a.rows, a.width, a.residual_stride, a.type);
-    matrix(a.h, a.rows, a.width, a.h_stride, a.type).copy_(h);
+    h = h + matrix(a.residual, a.rows, a.width, a.residual_stride, stream);
+    matrix(a.h, a.rows, a.width, a.h_stride, stream).copy_(h);
   }
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
-      .copy_(rms_norm(h, vector(a.weight, a.width, scalar_of(a.type)), a.eps, a.weight_offset));
+      .copy_(rms_norm(h, vector(a.weight, a.width, scalar_of(a.type)), a.eps, a.weight_offset, scalar_of(a.type)));
 }
 
 // The contract's backward is given r and no eps: 1/r² − mean h², most exact where the mean is smallest.
@@ -73,13 +74,14 @@ double eps_of(const at::Tensor& h, const at::Tensor& inverse) {
 }
 
 void rms_norm_backward(const RmsNormBackward& a) {
-  at::Tensor h = leaf(matrix(a.h, a.rows, a.width, a.h_stride, a.type));
+  const Element stream = a.stream_type.value_or(a.type);
+  at::Tensor h = leaf(matrix(a.h, a.rows, a.width, a.h_stride, stream));
   at::Tensor weight = leaf(vector(a.weight, a.width, scalar_of(a.type)));
   const double eps = eps_of(h.detach(), vector(a.inverse, a.rows, at::kFloat));
-  const at::Tensor y = rms_norm(h, weight, eps, a.weight_offset);
+  const at::Tensor y = rms_norm(h, weight, eps, a.weight_offset, scalar_of(a.type));
   auto grads = backward(y, {h, weight}, matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
   if (a.y) matrix(a.y, a.rows, a.width, a.y_stride, a.type).copy_(y.detach());
-  at::Tensor d_h = matrix(a.d_h, a.rows, a.width, a.d_h_stride, a.type);
+  at::Tensor d_h = matrix(a.d_h, a.rows, a.width, a.d_h_stride, stream);
   if (a.accumulate)
     d_h.add_(grads[0]);
   else
@@ -90,20 +92,21 @@ void rms_norm_backward(const RmsNormBackward& a) {
 void layer_norm_forward(const LayerNormForward& a) {
   const auto type = scalar_of(a.type);
   matrix(a.y, a.rows, a.width, a.y_stride, a.type)
-      .copy_(layer_norm(matrix(a.x, a.rows, a.width, a.x_stride, a.type), vector(a.weight, a.width, type),
-                        a.bias ? vector(a.bias, a.width, type) : at::Tensor(), a.eps));
+      .copy_(layer_norm(matrix(a.x, a.rows, a.width, a.x_stride, a.x_type.value_or(a.type)), vector(a.weight, a.width, type),
+                        a.bias ? vector(a.bias, a.width, type) : at::Tensor(), a.eps, type));
 }
 
 // The statistics are a column each of the operand; eps is what they say.
 void layer_norm_backward(const LayerNormBackward& a) {
-  at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, a.type));
+  const Element x_type = a.x_type.value_or(a.type);
+  at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, x_type));
   at::Tensor weight = leaf(vector(a.weight, a.width, scalar_of(a.type))), bias = leaf(at::zeros_like(weight));
   const at::Tensor wide = x.detach().to(at::kDouble);
   const double inverse = a.rows > 0 ? a.statistics[1] : 1;
   const double eps = a.rows > 0 ? 1 / (inverse * inverse) - wide[0].var(false).item<double>() : 0;
-  auto grads = backward(layer_norm(x, weight, bias, eps), {x, weight, bias},
+  auto grads = backward(layer_norm(x, weight, bias, eps, scalar_of(a.type)), {x, weight, bias},
                         matrix(a.d_y, a.rows, a.width, a.d_y_stride, a.type));
-  at::Tensor d_x = matrix(a.d_x, a.rows, a.width, a.d_x_stride, a.type);
+  at::Tensor d_x = matrix(a.d_x, a.rows, a.width, a.d_x_stride, x_type);
   d_x.copy_(a.accumulate ? d_x + grads[0] : grads[0]);
   if (a.d_weight) vector(a.d_weight, a.width, at::kFloat).add_(grads[1]);
   if (a.d_bias) vector(a.d_bias, a.width, at::kFloat).add_(grads[2]);

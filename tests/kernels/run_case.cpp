@@ -234,6 +234,10 @@ const char* name_of(Store store) {
   return names[static_cast<int>(store)];
 }
 
+std::string name_of(const Streamed& types) {
+  return std::string(name_of(types.type)) + (types.one() ? "" : std::string(" beside an ") + name_of(types.stream) + " stream");
+}
+
 Operand input(std::string name, Store store, at::Tensor value) {
   return {.name = std::move(name), .store = store, .role = Role::in, .value = std::move(value)};
 }

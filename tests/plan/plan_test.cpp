@@ -168,6 +168,33 @@ TEST_CASE("TinyLlama on an RTX 2080 Ti computes in fp16 with a dynamic loss scal
   CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
 }
 
+TEST_CASE("beside fp16 the residual stream is fp32, as the profile says, or as the job does") {
+  PlanInput in = input("tinyllama-1.1b", card("RTX 2080 Ti"));
+  const Plan plan = make_plan(in);
+  CHECK(plan.job.train.residual == Residual::fp32);
+  CHECK(plan.origins.at("train.residual").source == "profile turing");
+  CHECK_THAT(plan.origins.at("train.residual").reason, Catch::Contains("65,504"));
+  CHECK_THAT(explain(plan), Catch::Contains("train.residual"));
+  CHECK(plan_from_json(to_json(plan)).job.train.residual == Residual::fp32);
+  // Two bytes more an element of what is kept, at the same micro-batch: the stream twice a layer, and its supervised rows.
+  in.job.train.micro_batch_tokens = *plan.job.train.micro_batch_tokens;
+  in.job.train.activation_checkpointing = Checkpointing::none;
+  const auto kept = [&](Residual residual) {
+    in.job.train.residual = residual;
+    for (const MemoryLine& line : make_plan(in).memory)
+      if (line.name == "saved activations") return line.bytes;
+    return int64_t{0};
+  };
+  const BatchRoom batch = make_plan(in).training_batch;
+  CHECK(kept(Residual::fp32) - kept(Residual::compute) ==
+        2 * in.model.hidden_size * (2 * in.model.num_layers * batch.tokens + batch.targets));
+  in = input("tinyllama-1.1b", card("RTX 2080 Ti"));
+  in.job.train.precision = Precision::fp32;
+  CHECK(make_plan(in).job.train.residual == Residual::compute);
+  in.job.train.residual = Residual::fp32;
+  CHECK_THAT(error_of([&] { make_plan(in); }), Catch::Contains("train.residual: fp32 is for runs in fp16; this one computes in fp32"));
+}
+
 TEST_CASE("a processor's own rates decide the precision where the job leaves it open") {
   PlanInput in = input("tinyllama-1.1b", cpu());
   const auto with = [&](double bf16_seconds) {

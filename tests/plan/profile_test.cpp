@@ -41,11 +41,13 @@ TEST_CASE("precision, attention and engine follow the generation") {
   CHECK(pick("RTX 4070").precision.value == Precision::bf16);
   CHECK(pick("RTX 2080 Ti").precision.value == Precision::fp16);
   CHECK(pick("RTX 2080 Ti").loss_scaling.value == "dynamic");
+  CHECK(pick("RTX 2080 Ti").residual.value == Residual::fp32);
   CHECK(pick("RTX 2080 Ti").attention.value == "efficient");
   CHECK(pick("GTX 1080 Ti").precision.value == Precision::fp32);
   CHECK(pick("GTX 1080 Ti").storage.value == Precision::fp16);
   CHECK(pick("GTX 1080 Ti").engine.value == "cuda12");
   CHECK(pick("V100").engine.value == "cuda12");
+  CHECK(pick("V100").residual.value == Residual::fp32);
   CHECK(pick("T4").engine.value == "cuda13");
   CHECK_THAT(pick("GTX 1650").rule, Catch::Contains("compute capability 7.5, its name has \"GTX 16\""));
 }
@@ -76,9 +78,11 @@ TEST_CASE("a profile file is checked strictly, all faults at once") {
   std::string broken = text;
   broken.replace(broken.find("precision:"), 10, "precission:");
   broken.replace(broken.find("value: tiles"), 12, "value: fast!");
+  broken.replace(broken.find("value: compute"), 14, "value: fp64");
   const std::string faults = error_of([&] { parse_profile(broken, "p.yaml"); });
   CHECK_THAT(faults, Catch::Contains("precision: is missing"));
   CHECK_THAT(faults, Catch::Contains("p.yaml:4:1: precission: unknown key"));
+  CHECK_THAT(faults, Catch::Contains("residual.value: \"fp64\" is not one of compute, fp32"));
   CHECK_THAT(faults, Catch::Contains("attention.value: \"fast!\" is not one of tiles, efficient, flash"));
 }
 

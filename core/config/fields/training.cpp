@@ -66,6 +66,12 @@ std::vector<Field> train_fields() {
           "profile.")
           .automatic()
           .role(KeyRole::identity),
+      key("residual", &TrainConfig::residual,
+          "Data type of the residual stream, which every layer adds to, in fp16: compute is fp16 itself, "
+          "which ends at 65,504; fp32 takes two bytes an element more. auto takes that of the hardware profile. "
+          "In bf16 and fp32 the stream has the type of all else.")
+          .automatic()
+          .role(KeyRole::identity),
       key("master_weights", &TrainConfig::master_weights,
           "Keep an fp32 copy of trained weights when they are computed in bf16 or fp16.")
           .role(KeyRole::identity),

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,13 +25,14 @@ from fixtures_path import variants  # noqa: E402
 from tensors import change_error, read_safetensors, write_safetensors  # noqa: E402
 
 ROWS = HERE.parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
-CARD = "cuda:RTX 4070"
+CARD, TURING = "cuda:RTX 4070", "cuda:RTX 2080 Ti"
 
 # Loss and gradient norm of a step, and what training changed, all tensors together. In 16 bits a GPU rounds S, d S and logits to the
 # type where the CPU keeps fp32, and the two sum in other orders: roundings of 2^-9 (bf16), 2^-12 (fp16) that partly average out.
-# fp16 is compared with the CPU's fp32. A model that is trained whole in bf16 is saved in bf16, so its change has their roundings.
+# fp16 is compared with the CPU's fp32. A model that is trained whole in 16 bits is saved in them, so its change has their roundings: of
+# fp16 an eighth of those of bf16.
 TOLERANCES = {"fp32": (1e-6, 1e-6, 1e-5), "bf16": (1e-3, 5e-3, 5e-3), "fp16": (5e-4, 2e-3, 5e-3)}
-SAVED_IN_BF16 = 0.1
+SAVED_IN_BF16, SAVED_IN_FP16 = 0.1, 0.0125
 # A moment that falls on the border of two codes may take either, which moves a weight by a step of the code book.
 CODED_STATE = 1e-4
 
@@ -44,6 +46,10 @@ REPEATED = {"data": {"train": [{"path": str(ROWS), "format": "tokens", "limit": 
 
 def with_adapter(**more):
     return {"adapter": LORA["adapter"] | more}
+
+
+# fp16 with the residual stream in fp32, which the card's profile chooses.
+ON_TURING = {"hardware": {"device": TURING}}
 
 
 CASES = {
@@ -98,7 +104,24 @@ CASES = {
     "dora bf16": ("base", "bf16", with_adapter(use_dora=True)),
     "qlora bf16": ("base", "bf16", LORA | {"model": {"quantization": "nf4", "double_quantization": True}}),
     "full bf16": ("base", "bf16", FULL),
-    "lora fp16": ("base", "fp16", LORA),
+    "lora fp16": ("base", "fp16", LORA | {"train": {"residual": "compute"}}),
+    "turing lora": ("base", "fp16", LORA | ON_TURING),
+    "turing lora recomputed": ("base", "fp16", LORA | ON_TURING | {"train": {"activation_checkpointing": "full"}}),
+    "turing lora packed": ("base", "fp16", LORA | ON_TURING | {"train": {"micro_batch_size": None, "micro_batch_tokens": 64},
+                                                               "data": {"packing": True}}),
+    "turing lora dropout": ("base", "fp16", with_adapter(dropout=0.2) | ON_TURING),
+    "turing lora noise": ("base", "fp16", LORA | ON_TURING | {"train": {"neftune_alpha": 5}}),
+    "turing dora": ("base", "fp16", with_adapter(use_dora=True) | ON_TURING),
+    "turing qlora": ("base", "fp16", LORA | ON_TURING | {"model": {"quantization": "nf4", "double_quantization": True}}),
+    "turing full": ("base", "fp16", FULL | ON_TURING),
+    "turing full tied": ("tied", "fp16", FULL | ON_TURING),
+    "turing gemma2 recomputed": ("gemma2", "fp16", LORA | ON_TURING | {"train": {"activation_checkpointing": "full"}}),
+    "turing granite": ("granite", "fp16", LORA | ON_TURING),
+    "turing gpt-neox": ("gpt-neox", "fp16", LORA | ON_TURING),
+    "turing starcoder2 full": ("starcoder2", "fp16", FULL | ON_TURING),
+    "turing olmo2": ("olmo2", "fp16", LORA | ON_TURING),
+    "turing qwen2-moe": ("qwen2-moe", "fp16", LORA | ON_TURING),
+    "replayed turing lora": ("base", "fp16", LORA | ON_TURING | REPEATED),
     "replayed lora dropout": ("base", "fp32", with_adapter(dropout=0.2) | REPEATED),
     "replayed lora bf16": ("base", "bf16", LORA | REPEATED),
     "replayed qlora bf16": ("base", "bf16", LORA | {"model": {"quantization": "nf4", "double_quantization": True}} | REPEATED),
@@ -120,6 +143,12 @@ def job(name, model, precision, settings, output, device):
     return base
 
 
+def on_cpu(precision, settings):
+    """What a CPU is asked for in the place of that: it has no fp16."""
+    train = {k: v for k, v in settings.get("train", {}).items() if k != "residual"}
+    return "fp32" if precision == "fp16" else precision, {k: v for k, v in settings.items() if k != "hardware"} | {"train": train}
+
+
 def train(forge, job_file, root, engine=None):
     if engine:
         os.environ["FORGE_ENGINE"] = engine
@@ -133,8 +162,7 @@ def compare(case, forge, engine, root):
     """→ faults, and what was seen"""
     variant, precision, settings = CASES[case]
     model, name = root / variant, case.replace(" ", "-")
-    on_cpu = "fp32" if precision == "fp16" else precision
-    want = train(forge, job(name, model, on_cpu, settings, root / "cpu", "cpu"), root)
+    want = train(forge, job(name, model, *on_cpu(precision, settings), root / "cpu", "cpu"), root)
     got = train(forge, job(name, model, precision, settings, root / "emulated", CARD), root, engine)
     start = {n: [0.0] * len(t.values) for n, t in want.tensors().items()}
     losses = forge_run.relative_error(got.losses, want.losses)
@@ -146,6 +174,8 @@ def compare(case, forge, engine, root):
     most = list(TOLERANCES[precision])
     if precision == "bf16" and settings["adapter"]["type"] == "none":
         most[2] = SAVED_IN_BF16
+    if precision == "fp16" and settings["adapter"]["type"] == "none":
+        most[2] = SAVED_IN_FP16
     if settings.get("optimizer", {}).get("type") == "adamw_8bit":
         most[2] = CODED_STATE
     if refused := [text for text in got.notices if "graphs are not used" in text]:
@@ -154,7 +184,7 @@ def compare(case, forge, engine, root):
     return all(value <= limit for _, value, limit in seen), ", ".join(f"{what} {value:.1e} (limit {limit:.0e})" for what, value, limit in seen)
 
 
-def overflows(forge, engine, root):
+def overflows(forge, engine, root, card=CARD):
     """fp16 whose first steps overflow: they are skipped, the scale is halved, and what follows equals fp32."""
     model = variants.write_variant("base", root / "loud")
     tensors = read_safetensors(model / "model.safetensors")
@@ -170,7 +200,7 @@ def overflows(forge, engine, root):
         return train(forge, job("overflow", model, precision, settings, root / f"overflow-{precision}", device), root, engine)
 
     steps = 8
-    got = run("fp16", CARD, steps, engine)
+    got = run("fp16", card, steps, engine)
     skipped = [bool(s.get("skipped")) for s in got.steps]
     count = sum(skipped)
     scales = [s["loss_scale"] for s in got.steps]
@@ -189,6 +219,52 @@ def overflows(forge, engine, root):
             f"{count} skipped, then loss {losses:.1e} (limit {limits[0]:.0e}), change {change:.1e} (limit {limits[2]:.0e})")
 
 
+def overflows_on_turing(forge, engine, root):
+    return overflows(forge, engine, root, TURING)
+
+
+def past_fp16(forge, engine, root):
+    """A residual stream that grows past 65,504: infinite in fp16, and as in fp32 where the stream alone is fp32."""
+    model = variants.write_variant("granite", root / "far")
+    config = json.loads((model / "config.json").read_text())
+    config["residual_multiplier"] = 3e4
+    (model / "config.json").write_text(json.dumps(config))
+    settings = LORA | ON_TURING
+    want = train(forge, job("far", model, *on_cpu("fp16", settings), root / "far-cpu", "cpu"), root)
+    got = train(forge, job("far", model, "fp16", settings, root / "far-fp32", TURING), root, engine)
+    losses = forge_run.relative_error(got.losses, want.losses)
+    try:
+        narrow = train(forge, job("far", model, "fp16", settings | {"train": {"residual": "compute"}}, root / "far-fp16", TURING), root, engine)
+        return False, f"fp16 alone gave losses {narrow.losses}"
+    except forge_run.ForgeFailed as failure:
+        infinite = "not finite" in str(failure)
+    limit = TOLERANCES["fp16"][0]
+    return infinite and losses <= limit, f"loss {losses:.1e} (limit {limit:.0e}); in fp16 alone " + ("not finite" if infinite else "another failure")
+
+
+def closer_with_wide_stream(forge, engine, root):
+    """Losses in fp16 beside those in fp32: nearer with the stream in fp32, which takes the memory that its plan says."""
+    model = variants.write_variant("granite", root / "near")
+    config = json.loads((model / "config.json").read_text())
+    config["embedding_multiplier"] = 1e3  # large beside what layers add
+    (model / "config.json").write_text(json.dumps(config))
+    tensors = read_safetensors(model / "model.safetensors")
+    for tensor in tensors.values():  # weights are numbers of fp16 in all three
+        tensor.values = array("f", [struct.unpack("e", struct.pack("e", v))[0] for v in tensor.values])
+    write_safetensors(model / "model.safetensors", tensors)
+    want = train(forge, job("near", model, *on_cpu("fp16", LORA), root / "near-cpu", "cpu"), root)
+    errors, memory = {}, {}
+    for residual in ("compute", "fp32"):
+        settings = LORA | ON_TURING | {"train": {"residual": residual}}
+        got = train(forge, job("near", model, "fp16", settings, root / f"near-{residual}", TURING), root, engine)
+        errors[residual] = forge_run.relative_error(got.losses, want.losses)
+        memory[residual] = json.loads((got.folder / "report.json").read_text())["memory"]
+    more = {kind: memory["fp32"][kind] - memory["compute"][kind] for kind in ("predicted_peak_bytes", "measured_peak_bytes")}
+    return (errors["fp32"] < 0.5 * errors["compute"] and more["predicted_peak_bytes"] == more["measured_peak_bytes"] > 0,
+            f"losses {errors['fp32']:.1e} with an fp32 stream, {errors['compute']:.1e} without; "
+            f"{more['measured_peak_bytes']} B more, {more['predicted_peak_bytes']} planned")
+
+
 def wait_for_lock(folder):
     """Until an engine whose program was killed has gone too."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -196,15 +272,15 @@ def wait_for_lock(folder):
     os.close(descriptor)
 
 
-def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16"):
+def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD):
     """The bytes of a run that was killed twice and continued are those of one that was not."""
     settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
     name = "killed-" + precision
     final = lambda folder: {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))  # noqa: E731
                             if "checkpoints" not in p.parts}
-    want = train(forge, job(name, root / "base", precision, settings, root / "whole", CARD), root, engine)
+    want = train(forge, job(name, root / "base", precision, settings, root / "whole", card), root, engine)
     job_file = root / f"{name}.json"
-    job_file.write_text(json.dumps(job(name, root / "base", precision, settings, root / "parts", CARD)))
+    job_file.write_text(json.dumps(job(name, root / "base", precision, settings, root / "parts", card)))
     folder, ends = root / "parts" / name, []
     for step in (2, 5):
         process = subprocess.Popen([forge, "run", job_file], env=os.environ | {"FORGE_ENGINE": engine}, start_new_session=True,
@@ -225,7 +301,13 @@ def full_killed_and_resumed(forge, engine, root):
     return killed_and_resumed(forge, engine, root, FULL, "fp32")
 
 
-SPECIAL = {"fp16 overflow": overflows, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed}
+def turing_killed_and_resumed(forge, engine, root):
+    return killed_and_resumed(forge, engine, root, LORA, "fp16", TURING)
+
+
+SPECIAL = {"fp16 overflow": overflows, "turing overflow": overflows_on_turing, "turing past fp16": past_fp16,
+           "turing closer": closer_with_wide_stream, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed,
+           "turing killed": turing_killed_and_resumed}
 
 
 def main():
