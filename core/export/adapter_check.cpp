@@ -216,9 +216,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   const std::string forge_refusal = !whole ? "" : refusal_of([&] {
     const AdapterFile file = read_adapter_config(folder);
     if (!base) return;
-    std::vector<Parameter> trained = run_parameters(spec_for(file, *base), file.config, Quantization::none);
-    std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
-    check_adapter_weights(*open_adapter_weights(folder), folder, trained);
+    check_adapter_weights(*open_adapter_weights(folder), folder, trained_by(file, spec_for(file, *base)));
   });
   if (!base) check.warnings.emplace_back("its base model is not at hand: whether it fits is not known");
   if (!whole || !check.faults.empty()) return check;
