@@ -59,8 +59,11 @@ struct Templates {
 // The template the result is prompted with, and its variant for tools.
 Templates templates_of(const Arguments& args, const ModelChoice& choice) {
   const std::map<std::string, Scalar>& variables = choice.chat_template.variables;
-  if (std::optional<std::string> name = args.text("--template"); name && *name != "auto")
-    return {named_template(ends_with(*name, ".jinja") ? fs::absolute(*name).string() : *name).text, ""};
+  if (std::optional<std::string> name = args.text("--template"); name && *name != "auto") {
+    const TemplateSource source = named_template(ends_with(*name, ".jinja") ? fs::absolute(*name).string() : *name);
+    ChatTemplate::parse(source, {});  // which names the file, and nothing is written yet
+    return {source.text, ""};
+  }
   const auto text = [&](const std::optional<TemplateSource>& source) { return source ? source->text : std::string(); };
   if (choice.adapter && find_chat_template(*choice.adapter, false)) {
     const std::string chat = text(find_chat_template(*choice.adapter, false)), tool = text(find_chat_template(*choice.adapter, true));

@@ -480,6 +480,13 @@ CONVERSATIONS = [
 ]
 
 
+def a_broken_template_is_named_by_its_file(lab: Lab):
+    path = lab.folder / "broken.jinja"
+    path.write_text("{{ bos_token }}\n{% for x in %}")
+    said = lab.call("export", lab.run("m-plain"), "--ollama", "--template", path, "--output", "x", code=5)
+    assert f"{path}:2: " in said and ".tmp-" not in said, said
+
+
 def a_modelfile_keeps_to_ollamas_grammar(lab: Lab):
     run = lab.run("m-plain")
     if not (run / "ollama").exists():
@@ -534,7 +541,9 @@ def adapters_are_told_what_loads_them(lab: Lab):
     check = lab.report("adapter", "check", fresh)
     assert "zero" in check["warnings"][0] and "moved" not in str(check), check
     other = lab.report("adapter", "check", lab.run("m-plain") / "adapter", "--model", lab.model("head-dim"))
-    assert other["loads"]["forge"] is not True, other
+    assert all(loads is not True for loads in other["loads"].values()), other
+    unread = lab.report("adapter", "check", changed_settings(lab, "of-later-peft", use_qalora=True))
+    assert "use_qalora" in unread["loads"]["forge"] and unread["loads"]["PEFT"] is True and unread["loads"]["llama.cpp"] is not True, unread
 
 
 def a_base_in_the_hubs_cache_is_at_hand(lab: Lab):
@@ -583,6 +592,7 @@ CASES = [
     what_a_gguf_cannot_say_is_refused,
     a_lora_gguf_is_read_back_and_compared,
     ollama_gets_the_chat_template_in_its_words,
+    a_broken_template_is_named_by_its_file,
     a_modelfile_keeps_to_ollamas_grammar,
     vllm_reads_what_readmes_say,
     adapters_are_told_what_loads_them,
