@@ -1,6 +1,4 @@
 // forge adapter check: whether an adapter folder is whole, fits its model, and what loads it.
-#include <filesystem>
-
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/model_choice.h"
@@ -12,19 +10,15 @@
 namespace forge {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr Option kOptions[] = {
-    {"--model", "PATH", "its base model (default: what adapter_config.json names, where that is here)"},
+    {"--model", "PATH", "its base model, or org/name in the hub's cache (default: what adapter_config.json names, where that is here)"},
 };
 
 // The base model given on the command line, or else the one the adapter names, if it is on this machine.
 std::optional<ModelSpec> base_of(const Arguments& args, const std::string& folder) {
-  if (std::optional<std::string> model = args.text("--model")) return read_model_spec(*model);
+  if (std::optional<std::string> model = args.text("--model")) return read_model_spec(model_path(*model));
   try {
-    const std::string base = base_model_of(folder);
-    std::error_code error;
-    if (!base.empty() && fs::exists(base, error)) return read_model_spec(base);
+    if (const std::string base = base_model_of(folder); !base.empty()) return read_model_spec(model_path(base));
   } catch (const Error&) {  // the check below reports what is wrong with the folder
   }
   return std::nullopt;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/text.h"
+#include "core/config/names.h"
 #include "core/families/parameters.h"
 
 namespace forge {
@@ -39,11 +40,11 @@ std::vector<std::vector<int32_t>> sample_prompts(const ModelText& text) {
   return prompts;
 }
 
-std::optional<Difference> compare_models(const ModelChoice& original, const std::string& other,
+std::optional<Difference> compare_models(const ModelChoice& original, const ModelChoice& other,
                                          const std::vector<std::vector<int32_t>>& prompts, const Arguments& args,
                                          Progress& progress) {
   if (args.has("--no-check") || prompts.empty()) return std::nullopt;
-  const int64_t needed = std::max(fp32_bytes(original.model), fp32_bytes(other)) * 5 / 4;
+  const int64_t needed = std::max(fp32_bytes(original.model), fp32_bytes(other.model)) * 5 / 4;
   const int64_t available = chosen_device(args).free_bytes();
   if (needed > available) {
     progress.warn("not compared with the original: that takes " + format_bytes(needed) + " of memory, " +
@@ -53,7 +54,11 @@ std::optional<Difference> compare_models(const ModelChoice& original, const std:
   ModelChoice in_fp32 = original;
   in_fp32.precision = Precision::fp32;
   progress.status("comparing logits with the original's");
-  const Json done = compute({{"command", "compare"}, {"prompts", prompts}, {"other", {{"model", other}}}}, in_fp32, args,
+  const Json second{{"model", other.model},
+                    {"adapter", other.adapter ? Json(*other.adapter) : Json()},
+                    {"quantization", name_of(other.quantization)},
+                    {"double_quantization", other.double_quantization}};
+  const Json done = compute({{"command", "compare"}, {"prompts", prompts}, {"other", second}}, in_fp32, args,
                             [&](const Json& event) { progress.show(event); });
   progress.clear();
   return Difference{.positions = done.at("positions"),

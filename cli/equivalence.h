@@ -23,9 +23,9 @@ struct Difference {
 // Some tens of tokens each, as the model's tokenizer has them; with a chat template one is a conversation.
 std::vector<std::vector<int32_t>> sample_prompts(const ModelText& text);
 
-// Between `original` and the model folder or GGUF `other` (with `adapter` on it, if any), both in fp32. Nothing with --no-check
+// Between `original` and `other`, of which the model, its adapter and its quantization count, both in fp32. Nothing with --no-check
 // and, after a line that says so, where two such models have no room in memory one after the other.
-std::optional<Difference> compare_models(const ModelChoice& original, const std::string& other,
+std::optional<Difference> compare_models(const ModelChoice& original, const ModelChoice& other,
                                          const std::vector<std::vector<int32_t>>& prompts, const Arguments& args,
                                          Progress& progress);
 

@@ -5,8 +5,10 @@
 
 #include "cli/console.h"
 #include "cli/merge_source.h"
+#include "cli/scratch_folder.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/export/gguf_lora_adapter.h"
 #include "core/export/gguf_metadata.h"
 #include "core/export/gguf_model.h"
 #include "core/export/modelfile.h"
@@ -57,8 +59,11 @@ struct Templates {
 // The template the result is prompted with, and its variant for tools.
 Templates templates_of(const Arguments& args, const ModelChoice& choice) {
   const std::map<std::string, Scalar>& variables = choice.chat_template.variables;
-  if (std::optional<std::string> name = args.text("--template"); name && *name != "auto")
-    return {named_template(ends_with(*name, ".jinja") ? fs::absolute(*name).string() : *name).text, ""};
+  if (std::optional<std::string> name = args.text("--template"); name && *name != "auto") {
+    const TemplateSource source = named_template(ends_with(*name, ".jinja") ? fs::absolute(*name).string() : *name);
+    ChatTemplate::parse(source, {});  // which names the file, and nothing is written yet
+    return {source.text, ""};
+  }
   const auto text = [&](const std::optional<TemplateSource>& source) { return source ? source->text : std::string(); };
   if (choice.adapter && find_chat_template(*choice.adapter, false)) {
     const std::string chat = text(find_chat_template(*choice.adapter, false)), tool = text(find_chat_template(*choice.adapter, true));
@@ -118,6 +123,17 @@ int finish(const Arguments& args, const std::string& output, const std::string& 
   return 0;
 }
 
+// The adapter with the one that the file at `path` holds, on the same base.
+std::optional<Difference> compare_lora(const ModelChoice& choice, const ModelSpec& spec, const std::string& path, const Arguments& args,
+                                       Progress& progress) {
+  if (args.has("--no-check")) return std::nullopt;
+  const ScratchFolder read_back;
+  write_adapter_of_gguf(path, spec, read_back.path());
+  ModelChoice other = choice;
+  other.adapter = read_back.path();
+  return compare_models(choice, other, sample_prompts(open_model_text(choice.text, choice.chat_template)), args, progress);
+}
+
 int export_lora(const Arguments& args, Progress& progress) {
   const std::string type = args.text("--type").value_or("f32");
   const GgufFormat& format = gguf_format(type);
@@ -127,11 +143,14 @@ int export_lora(const Arguments& args, Progress& progress) {
   if (!source.choice.adapter) throw Error(ErrorKind::usage, "--gguf-lora exports one adapter, and there is none, or more");
   const std::string output = output_of(args, "gguf-lora"), file = "adapter-" + type + ".gguf";
   StagedFolder staged(output, args.has("--fresh"), source.read);
-  write_gguf_lora(read_adapter_config(*source.choice.adapter), read_model_spec(source.choice.model), format.dtype,
-                  model_name(args, source.choice), staged.path() + "/" + file);
+  const std::string path = staged.path() + "/" + file;
+  const ModelSpec spec = read_model_spec(source.choice.model);
+  write_gguf_lora(read_adapter_config(*source.choice.adapter), spec, format.dtype, model_name(args, source.choice), path);
   write_file_durably(staged.path() + "/README.md", gguf_card(source.choice.model, file, type, /*adapter=*/true, ""));
+  const std::optional<Difference> difference = compare_lora(source.choice, spec, path, args, progress);
+  if (difference) refuse_wrong_export(*difference, format);
   staged.commit();
-  return finish(args, output, file, type, std::nullopt, progress);
+  return finish(args, output, file, type, difference, progress);
 }
 
 int export_model(const Arguments& args, const std::string& kind, Progress& progress) {
@@ -146,7 +165,7 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   const int64_t bytes = bytes_of_gguf(*source.model, format);
   const Templates templates = templates_of(args, source.choice);
   StagedFolder staged(output, args.has("--fresh"), source.read);
-  require_free_bytes(staged.path(), bytes);
+  require_free_bytes(output, bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);
   const std::string path = staged.path() + "/" + file;
   write_gguf_model(*source.model,

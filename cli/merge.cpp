@@ -58,7 +58,7 @@ int run(const Arguments& args) {
   const std::string output = output_of(args);
   const int64_t bytes = bytes_of_model(model, options.dtype);
   StagedFolder staged(output, args.has("--fresh"), source.read);
-  require_free_bytes(staged.path(), bytes);
+  require_free_bytes(output, bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);
   write_weights(model, options, staged.path(), [&](double share) {
     progress.status(fmt::format("merging  {:.0f} % of {}", 100 * share, format_bytes(bytes)));

@@ -9,6 +9,7 @@
 #include "core/config/names.h"
 #include "core/export/quantised_base.h"
 #include "core/plan/model_file.h"
+#include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 
 namespace forge {
@@ -60,6 +61,7 @@ Chosen choose(const Arguments& args, Progress& progress) {
   Chosen chosen;
   if (names_run) {
     chosen.choice = choose_named(args.operands()[0], progress);
+    require_whole_weights(chosen.choice.adapter.value_or(chosen.choice.model));
     if (chosen.choice.adapter) chosen.adapters.push_back({*chosen.choice.adapter, 1});
     return chosen;
   }
@@ -133,7 +135,7 @@ std::optional<Difference> compare_with_source(const MergeSource& source, const s
     return std::nullopt;
   }
   const ModelText text = open_model_text(source.choice.text, source.choice.chat_template);
-  return compare_models(source.choice, written, sample_prompts(text), args, progress);
+  return compare_models(source.choice, {.model = written}, sample_prompts(text), args, progress);
 }
 
 void write_text_and_config(const MergeSource& source, const std::string& dtype, const std::string& folder) {

@@ -213,19 +213,20 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   judge_factors(contents, check);
   const bool whole = config_fault.empty() && weights_fault.empty();
   if (whole) judge_settings(folder, config, contents, base, check);
-  const std::string forge_refusal = !whole ? "" : refusal_of([&] {
+  const std::string unread = !whole ? "" : refusal_of([&] { read_adapter_config(folder); });
+  const std::string misfit = !whole || !base || !unread.empty() ? "" : refusal_of([&] {
     const AdapterFile file = read_adapter_config(folder);
-    if (!base) return;
-    std::vector<Parameter> trained = run_parameters(spec_for(file, *base), file.config, Quantization::none);
-    std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
-    check_adapter_weights(*open_adapter_weights(folder), folder, trained);
+    check_adapter_weights(*open_adapter_weights(folder), folder, trained_by(file, spec_for(file, *base)));
   });
   if (!base) check.warnings.emplace_back("its base model is not at hand: whether it fits is not known");
   if (!whole || !check.faults.empty()) return check;
-  check.loaders = {{"forge", forge_refusal},
-                   {"PEFT", ""},
-                   {"vLLM", vllm_refusal(config, check, contents)},
-                   {"llama.cpp", llama_cpp_refusal(config, contents, base)}};
+  // Tried with PEFT 0.21: it refuses targets and shapes that the model has not, and starts tensors anew that the file lacks.
+  const auto unless_misfit = [&](const std::string& refusal) { return misfit.empty() ? refusal : "tensors, settings and model do not fit each other"; };
+  check.loaders = {{"forge", unread + misfit},
+                   {"PEFT", unless_misfit("")},
+                   {"vLLM", unless_misfit(vllm_refusal(config, check, contents))},
+                   {"llama.cpp", unless_misfit(!unread.empty() ? "forge writes the LoRA GGUF, and does not read this adapter"
+                                                               : llama_cpp_refusal(config, contents, base))}};
   return check;
 }
 

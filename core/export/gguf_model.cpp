@@ -255,9 +255,7 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   const std::vector<AdapterSite> sites = sites_of(adapter, spec);
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
-  std::vector<Parameter> trained = run_parameters(spec, adapter.config, Quantization::none);
-  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
-  check_adapter_weights(*weights, adapter.folder, trained);
+  check_adapter_weights(*weights, adapter.folder, trained_by(adapter, spec));
 
   GgufMetadata metadata;
   metadata.text("general.type", "adapter");

@@ -40,12 +40,6 @@ bool finite(const float* values, int64_t count) {
   return sum == 0;
 }
 
-std::vector<Parameter> trained_parameters(const AdapterFile& file, const ModelSpec& spec) {
-  std::vector<Parameter> trained = run_parameters(spec, file.config, Quantization::none);
-  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
-  return trained;
-}
-
 }  // namespace
 
 struct MergedModel::Adapter {
@@ -135,7 +129,7 @@ void MergedModel::add_adapter(size_t number) {
   const TensorFile& weights = *adapter.tensors;
   const std::string& folder = adapter.file.folder;
   ModelSpec original = spec_;  // the module names the adapter was made for
-  check_adapter_weights(weights, folder, trained_parameters(adapter.file, original));
+  check_adapter_weights(weights, folder, trained_by(adapter.file, original));
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
     const std::vector<float> values = whole(weights, i);
     if (!finite(values.data(), static_cast<int64_t>(values.size())))
@@ -144,7 +138,7 @@ void MergedModel::add_adapter(size_t number) {
     weights.release(i);
   }
   const auto index_of = [&](const std::string& name) { return static_cast<size_t>(weights.find(peft_name(name))); };
-  for (const Parameter& parameter : trained_parameters(adapter.file, original)) {
+  for (const Parameter& parameter : trained_by(adapter.file, original)) {
     const std::string name = base_name(parameter);
     if (name.empty()) continue;
     if (name == embedding_name(spec_) || name == head_name(spec_)) untie();
@@ -183,7 +177,7 @@ void MergedModel::add_vocabulary(size_t number, const VocabularySite& site) {
     throw Error(ErrorKind::environment, adapter.file.folder + ": trains rows of single tokens, which have no weight other than 1");
   for (const Source::Rows& other : source.rows)
     for (const int64_t token : other.tokens)
-      if (std::binary_search(site.tokens.begin(), site.tokens.end(), token))
+      if (std::find(site.tokens.begin(), site.tokens.end(), token) != site.tokens.end())
         throw Error(ErrorKind::environment, adapter.file.folder + ": trains the row of token " + std::to_string(token) + ", and so does another adapter");
   source.rows.push_back({site.tokens, number, index_of(site.rows())});
 }
@@ -245,7 +239,7 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
     for (const Source::Rows& own : source.rows) take_rows(own, first, count, values.data());
     if (!finite(values.data(), count * columns))
       throw Error(ErrorKind::environment, tensor.name + ": holds values that are not finite")
-          .hint("the model file is damaged, or its training diverged");
+          .hint("the model file is damaged, its training diverged, or an adapter's alpha or weight is too large");
     take(first, {values.data(), static_cast<size_t>(count * columns)});
     source.file->release(source.index);  // drops pages: later reads come from the file again
   }

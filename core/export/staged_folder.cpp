@@ -40,11 +40,28 @@ std::string precious(const fs::path& target, const std::vector<std::string>& inp
   return is_ours(target) ? "" : "holds files that neither forge merge nor forge export wrote";
 }
 
+// The folder that is written, through links to it.
+std::string written_folder(const std::string& target) {
+  if (target.empty()) throw Error(ErrorKind::usage, "--output: is empty, expected a folder");
+  std::string path = fs::absolute(target).lexically_normal().string();
+  if (path.size() > 1 && ends_with(path, "/")) path.pop_back();
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path folder = fs::canonical(path, error);
+  if (error)
+    throw Error(ErrorKind::usage, target + ": is a link to " + fs::read_symlink(path).string() + ", which is not there").hint("name another --output");
+  return folder.string();
+}
+
+void make_output(const std::string& path, const std::string& target) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw Error(ErrorKind::environment, target + ": cannot be written there: " + error.message()).hint("name another --output");
+}
+
 }  // namespace
 
-StagedFolder::StagedFolder(const std::string& target, bool replace, const std::vector<std::string>& inputs)
-    : target_(fs::absolute(target).lexically_normal().string()) {
-  if (target_.size() > 1 && ends_with(target_, "/")) target_.pop_back();
+StagedFolder::StagedFolder(const std::string& target, bool replace, const std::vector<std::string>& inputs) : target_(written_folder(target)) {
   std::error_code error;
   if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
     const std::string reason = precious(target_, inputs);
@@ -53,10 +70,10 @@ StagedFolder::StagedFolder(const std::string& target, bool replace, const std::v
       throw Error(ErrorKind::usage, target + ": is there already").hint("name another --output, or replace it with --fresh");
   }
   const std::string parent = fs::path(target_).parent_path().string();
-  make_directories(parent);
+  make_output(parent, target);
   remove_abandoned(parent);
   temporary_ = temporary_of(target_);
-  make_directories(temporary_);
+  make_output(temporary_, target);
 }
 
 StagedFolder::~StagedFolder() {

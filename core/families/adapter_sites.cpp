@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
@@ -180,7 +181,9 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
     faults.push_back(
         {"adapter.target_modules",
          "\"" + target + "\" matches no linear layer" +
-             (adapter.target_is_regex ? " (it must match the whole path)" : did_you_mean(target, leaves))});
+             (adapter.target_is_regex                                              ? " (it must match the whole path)"
+              : std::find(leaves.begin(), leaves.end(), target) != leaves.end() ? " of adapter.layers_to_transform"
+                                                                                 : did_you_mean(target, leaves))});
   }
 }
 
@@ -301,12 +304,11 @@ void add_tokens_of(VocabularySite site, const std::string& name, const std::vect
                    std::vector<VocabularySite>& sites, std::vector<KeyFault>& faults) {
   constexpr const char* kKey = "adapter.trainable_token_indices";
   site.tokens = tokens;
-  std::sort(site.tokens.begin(), site.tokens.end());
-  if (std::adjacent_find(site.tokens.begin(), site.tokens.end()) != site.tokens.end())
+  if (std::set<int64_t>(tokens.begin(), tokens.end()).size() < tokens.size())
     faults.push_back({kKey, "a token stands twice in the list of " + site.module});
-  if (!site.tokens.empty() && (site.tokens.front() < 0 || site.tokens.back() >= site.vocabulary))
-    faults.push_back({kKey, "token " + std::to_string(site.tokens.front() < 0 ? site.tokens.front() : site.tokens.back()) +
-                                " does not exist, the model has 0 to " + std::to_string(site.vocabulary - 1)});
+  const auto outside = std::find_if(tokens.begin(), tokens.end(), [&](int64_t token) { return token < 0 || token >= site.vocabulary; });
+  if (outside != tokens.end())
+    faults.push_back({kKey, "token " + std::to_string(*outside) + " does not exist, the model has 0 to " + std::to_string(site.vocabulary - 1)});
   if (kept_whole(adapter, site.module))
     faults.push_back({kKey, site.module + " is trained whole (adapter.modules_to_save)"});
   for (const VocabularySite& other : sites)

@@ -33,7 +33,7 @@ struct VocabularySite {
   int64_t vocabulary = 0, hidden = 0;
   int64_t rank = 0;
   double alpha = 0, scale = 0;
-  std::vector<int64_t> tokens;  // ascending
+  std::vector<int64_t> tokens;  // in the order of the adapter's rows, which is the one of its settings
 
   // As PEFT names them; A is [rank, hidden] of the head and [rank, vocabulary] of the embedding, B the other way round.
   std::string a() const { return module + (embedding ? ".lora_embedding_A" : ".lora_A.weight"); }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
+#include <type_traits>
 
 #include "core/base/file.h"
 #include "core/base/key_error.h"
@@ -17,6 +19,7 @@ namespace forge {
 namespace {
 
 constexpr int64_t kLargestConfig = 1 << 20;
+constexpr int64_t kMostTokens = 1 << 24;
 constexpr const char* kWeights = "/adapter_model.safetensors";
 
 std::string config_path(const std::string& folder) { return folder + "/adapter_config.json"; }
@@ -25,16 +28,25 @@ Error fault(const std::string& path, const std::string& what) {
   return Error(ErrorKind::environment, path + ": " + what);
 }
 
+// Whether a value is of type T; the library would make 4 of 4.5 and 1 of true.
+template <class T>
+bool is_of(const Json& json) {
+  const auto all = [&](const auto& is_member) { return std::all_of(json.begin(), json.end(), is_member); };
+  if constexpr (std::is_same_v<T, bool>) return json.is_boolean();
+  else if constexpr (std::is_integral_v<T>) return json.is_number_integer();
+  else if constexpr (std::is_floating_point_v<T>) return json.is_number();
+  else if constexpr (std::is_same_v<T, std::string>) return json.is_string();
+  else if constexpr (requires { typename T::mapped_type; }) return json.is_object() && all(is_of<typename T::mapped_type>);
+  else return json.is_array() && all(is_of<typename T::value_type>);
+}
+
 // The value of a key, or an error naming the file if it has another type.
 template <class T>
 T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   auto found = json.find(key);
   if (found == json.end() || found->is_null()) return otherwise;
-  try {
-    return found->get<T>();
-  } catch (const Json::exception&) {
-    throw fault(path, std::string(key) + " has the wrong type: " + dump_json(*found).substr(0, 60));
-  }
+  if (!is_of<T>(*found)) throw fault(path, std::string(key) + " has the wrong type: " + dump_json(*found).substr(0, 60));
+  return found->get<T>();
 }
 
 void refuse_other_methods(const Json& json, const std::string& path) {
@@ -250,7 +262,7 @@ namespace {
 int64_t rows_of(const AdapterFile& file, const ModelSpec& spec) {
   int64_t rows = 0;
   for (const auto& [module, tokens] : file.config.trainable_token_indices)
-    for (const int64_t token : tokens) rows = std::max(rows, token + 1);
+    for (const int64_t token : tokens) rows = std::max(rows, std::min(token, INT64_MAX - 1) + 1);
   if (!file_exists(file.folder + kWeights)) return rows;
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(file.folder, Data::optional);
   for (const std::string& name : {embedding_name(spec), logits_head_name(spec)})
@@ -279,6 +291,9 @@ ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
   ModelSpec own = file.scores ? with_score_head(spec) : spec;
   const int64_t rows = rows_of(file, spec);
   if (rows <= own.vocab_size) return own;
+  if (rows > kMostTokens)
+    throw fault(config_path(file.folder), "trains the row of token " + std::to_string(rows - 1) + ", expected ids below " + format_count(kMostTokens))
+        .hint("the file is damaged, or no adapter of a language model");
   own.base_vocab_size = own.vocab_size;
   own.vocab_size = rows;
   for (int64_t id = own.base_vocab_size; id < rows; ++id) own.added_rows.push_back({id, {}});
@@ -291,6 +306,12 @@ std::vector<VocabularySite> vocabulary_sites_of(const AdapterFile& file, const M
 
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
   return fitting(file, [&] { return adapter_sites(spec, file.config); });
+}
+
+std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec) {
+  std::vector<Parameter> trained = fitting(file, [&] { return run_parameters(spec, file.config, Quantization::none); });
+  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+  return trained;
 }
 
 void inherit_adapter(LoadedJob& loaded) {
@@ -333,6 +354,10 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
   if (!file_exists(path) && file_exists(folder + "/adapter_model.bin"))
     throw fault(folder + "/adapter_model.bin", "is a pickle, which forge does not open")
         .hint("load it with PEFT and call save_pretrained(…, safe_serialization=True)");
+  std::error_code error;
+  if (std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::not_found)
+    throw Error(ErrorKind::environment, folder + ": holds no adapter_model.safetensors, expected it beside adapter_config.json")
+        .hint("copy or download the adapter's whole folder");
   require_link_inside(path, folder);
   return open_safetensors(path, data);
 }

@@ -49,7 +49,10 @@ void train_score_head(LoadedJob& loaded);
 // happens without adapter.init_from.
 void check_start_adapter(const Job& job, const ModelSpec& spec, Data data = Data::required);
 
-// adapter_model.safetensors. Throws Error(environment) for pickles, and for links that leave the folder.
+// The parameters that the file holds, of a model that was made for it (spec_for). Throws Error(environment) where it does not fit.
+std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec);
+
+// adapter_model.safetensors. Throws Error(environment) for a folder without it, for pickles, and for links that leave the folder.
 std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data = Data::required);
 
 // Throws Error(environment) naming every tensor that is missing, extra or of another shape than `trained` asks for.

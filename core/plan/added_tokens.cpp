@@ -28,7 +28,6 @@ void train_rows(AdapterConfig& adapter, const std::string& module, const std::ve
   lists.erase(module == last_part(module) ? "" : module);
   for (const int64_t id : ids)
     if (std::find(own.begin(), own.end(), id) == own.end()) own.push_back(id);
-  std::sort(own.begin(), own.end());
 }
 
 void train_added(LoadedJob& loaded, const ModelSpec& spec, const std::vector<int64_t>& ids) {

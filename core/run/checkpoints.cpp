@@ -122,6 +122,20 @@ bool verify_checkpoint(const std::string& path, std::string* fault) {
   }
 }
 
+void require_whole_weights(const std::string& path) {
+  const std::string name = path + "/manifest.json";
+  if (!file_exists(name)) return;
+  Manifest manifest;
+  read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
+  for (const ManifestFile& file : manifest.files) {
+    if (!starts_with(file.name, "adapter_") && !starts_with(file.name, "model") && file.name != "config.json") continue;
+    const std::string full = path + "/" + file.name;
+    if (!safe_file_name(file.name) || !file_exists(full) || file_size(full) != file.bytes || hash_file(full) != file.hash)
+      throw Error(ErrorKind::environment, full + ": is not the file that manifest.json lists: its size or its hash differs")
+          .hint("the disk damaged it, or it was changed: take another checkpoint of the run");
+  }
+}
+
 CheckpointWriter::CheckpointWriter(const std::string& folder, int64_t step) : folder_(folder), step_(step) {
   RunPaths paths{folder};
   make_folder(paths.checkpoints());

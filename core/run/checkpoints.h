@@ -18,6 +18,10 @@ std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std
 // Whether every file of a checkpoint also has its listed hash; `fault` says what is wrong with the first that has not.
 bool verify_checkpoint(const std::string& path, std::string* fault);
 
+// Throws Error(environment) for a file of a checkpoint that holds weights or their settings and has not its listed size and hash: what is
+// read where nothing is continued. Nothing happens for a folder without a manifest, such as a result.
+void require_whole_weights(const std::string& path);
+
 // A checkpoint being written. Files are put under path(); commit() writes the manifest, flushes and renames. Without a
 // commit the destructor removes everything.
 class CheckpointWriter {

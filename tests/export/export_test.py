@@ -33,8 +33,9 @@ class Lab:
     def __init__(self, forge: str, folder: Path):
         self.forge, self.folder = forge, folder
 
-    def call(self, *words, code: int = 0) -> str:
-        done = subprocess.run([self.forge, *map(str, words)], capture_output=True, text=True, timeout=240, cwd=self.folder)
+    def call(self, *words, code: int = 0, environment: dict = {}) -> str:
+        done = subprocess.run([self.forge, *map(str, words)], capture_output=True, text=True, timeout=240, cwd=self.folder,
+                              env=os.environ | environment)
         said = done.stdout + done.stderr
         assert done.returncode == code, f"exit {done.returncode}, expected {code}: {words}\n{said[-2000:]}"
         return said
@@ -203,7 +204,91 @@ def damage_is_refused(lab: Lab):
     write_safetensors(adapter / "adapter_model.safetensors", tensors)
     said = lab.call("merge", "--model", lab.model(), "--adapter", adapter, "--output", "nan", code=5)
     assert "not finite" in said and not (lab.folder / "nan").exists(), said
+    said = lab.call("export", "--model", lab.model(), "--adapter", adapter, "--gguf-lora", "--output", "nan", code=5)
+    assert "not finite" in said and min(tensors) in said and not (lab.folder / "nan").exists(), said
     assert "not finite" in lab.call("adapter", "check", adapter, code=5)
+
+
+def rows_of_tokens_lie_as_the_settings_list_them(lab: Lab):
+    run = lab.run("m-rows", adapter={"trainable_token_indices": [9, 1, 5]})
+    rows = read_safetensors(run / "adapter/adapter_model.safetensors")["base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"]
+    assert json.loads((run / "adapter/adapter_config.json").read_text())["trainable_token_indices"] == [9, 1, 5]
+    lab.call("merge", run, "--dtype", "fp32")
+    base, merged = (read_safetensors(folder / "model.safetensors")["model.embed_tokens.weight"] for folder in (lab.model(), run / "merged"))
+    row = lambda tensor, at: list(tensor.values[at * rows.shape[1]:(at + 1) * rows.shape[1]])  # noqa: E731
+    for place, token in enumerate([9, 1, 5]):
+        got = row(merged, token)
+        assert got == row(rows, place), token
+        assert token == min(range(base.shape[0]), key=lambda other: sum((a - b) ** 2 for a, b in zip(got, row(base, other)))), f"{token} began as another"
+
+
+def changed_settings(lab: Lab, name: str, **settings) -> Path:
+    adapter = lab.folder / name
+    shutil.copytree(lab.run("m-plain") / "adapter", adapter)
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return adapter
+
+
+def settings_of_no_vocabulary_are_refused(lab: Lab):
+    for token in (10 ** 13, 2 ** 63 - 1):
+        adapter = changed_settings(lab, f"rows-{token}", trainable_token_indices={"embed_tokens": [token]})
+        said = lab.call("merge", "--model", lab.model(), "--adapter", adapter, "--output", "x", code=5)
+        assert "adapter_config.json" in said and "below 16,777,216" in said, said
+
+
+def what_an_adapter_cannot_mean_is_refused_by_its_file(lab: Lab):
+    for name, settings, part in (("negative-token", {"trainable_token_indices": {"embed_tokens": [-5]}}, "token -5 does not exist"),
+                                 ("fraction", {"r": 4.5}, "r has the wrong type: 4.5"),
+                                 ("truth", {"rank_pattern": {"q_proj": True}}, "rank_pattern has the wrong type"),
+                                 ("no-layer", {"layers_to_transform": [99]}, "layer 99 does not exist")):
+        adapter = changed_settings(lab, name, **settings)
+        for command in (("merge", "--dtype", "fp32"), ("export", "--gguf-lora")):
+            said = lab.call(*command, "--model", lab.model(), "--adapter", adapter, "--output", "x", code=5)
+            assert f"{name}/adapter_config.json" in said and part in said and "did you mean" not in said, said
+    adapter = changed_settings(lab, "no-weights")
+    (adapter / "adapter_model.safetensors").unlink()
+    said = lab.call("merge", "--model", lab.model(), "--adapter", adapter, "--output", "x", code=5)
+    assert "holds no adapter_model.safetensors" in said and "whole folder" in said, said
+
+
+def logits_that_are_no_numbers_are_not_equal(lab: Lab):
+    adapter = changed_settings(lab, "immense")
+    tensors = read_safetensors(adapter / "adapter_model.safetensors")
+    for module in ("gate_proj", "up_proj"):  # whose products overflow
+        factor = tensors[f"base_model.model.model.layers.1.mlp.{module}.lora_A.weight"].values
+        factor[:] = type(factor)("f", [1e30] * len(factor))
+    write_safetensors(adapter / "adapter_model.safetensors", tensors)
+    for command in (("merge", "--dtype", "fp32"), ("export", "--gguf-lora")):
+        said = lab.call(*command, "--model", lab.model(), "--adapter", adapter, "--output", "immense-out", code=5)
+        assert "logits are not finite" in said and not list(lab.folder.glob("immense-out*")), said
+
+
+def a_damaged_checkpoint_is_not_merged(lab: Lab):
+    run = lab.folder / "damaged-run"
+    shutil.copytree(lab.run("m-plain"), run)
+    weights = run / "checkpoints/step-000002/adapter_model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-2] ^= 0x40
+    weights.write_bytes(content)
+    said = lab.call("merge", weights.parent, "--output", "x", code=5)
+    assert str(weights) in said and "another checkpoint" in said, said
+    (run / "checkpoints/step-000004/optimizer.safetensors").unlink()  # which a merge does not read
+    lab.call("merge", run / "checkpoints/step-000004", "--no-check", "--output", "without-moments")
+
+
+def outputs_are_refused_before_the_work(lab: Lab):
+    run, file, link = lab.run("m-plain"), lab.folder / "a-file", lab.folder / "to-nothing"
+    file.write_text("x")
+    link.symlink_to(lab.folder / "nothing")
+    for output, code, part in (("", 2, "--output: is empty"), (link, 2, "is a link to"), (file / "deep/er", 5, "name another --output"),
+                               ("/proc/out", 5, "/proc/out: cannot be written there")):
+        said = lab.call("merge", run, "--no-check", "--output", output, code=code)
+        assert part in said and ".tmp-" not in said, said
+    (lab.folder / "elsewhere").mkdir()
+    (lab.folder / "by-link").symlink_to(lab.folder / "elsewhere")
+    lab.call("merge", run, "--no-check", "--output", "by-link")
+    assert (lab.folder / "by-link").is_symlink() and (lab.folder / "elsewhere/model.safetensors").exists()
 
 
 def nothing_is_overwritten(lab: Lab):
@@ -368,6 +453,17 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
     assert "q4_k_m" in lab.call("export", run, "--gguf", "--type", "q3", code=2)
 
 
+def a_lora_gguf_is_read_back_and_compared(lab: Lab):
+    # Ranks and scales that differ, and rows that the file has in another order; phi3's and gpt-neox's q, k and v in one.
+    for name, variant, adapter in (("m-plain", "base", {}), ("m-rslora", "base", SHAPES["rslora"]), ("m-patterns", "base", SHAPES["patterns"]),
+                                   ("l-phi3", "phi3", {}), ("l-neox", "gpt-neox", {"use_rslora": True}), ("l-gpt2", "gpt2", {})):
+        run = lab.run(name, variant, adapter=adapter)
+        exact = lab.report("export", run, "--gguf-lora", "--output", f"lora/{name}")["difference"]
+        assert exact["largest_difference"] < 1e-5, (name, exact)
+        assert lab.report("export", run, "--gguf-lora", "--type", "f16", "--output", f"lora/{name}-16")["difference"]["divergence"] < 1e-4, name
+    assert "difference" not in lab.report("export", run, "--gguf-lora", "--no-check", "--output", "lora/unseen")
+
+
 def ollama_gets_the_chat_template_in_its_words(lab: Lab):
     run = lab.run("m-plain")
     lab.call("export", run, "--ollama", "--type", "q8_0")
@@ -382,6 +478,13 @@ CONVERSATIONS = [
     [("user", "Hello"), ("assistant", "Hi."), ("user", "Who are you?")],
     [("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi."), ("user", "Who?"), ("assistant", "A lamp."), ("user", "Since when?")],
 ]
+
+
+def a_broken_template_is_named_by_its_file(lab: Lab):
+    path = lab.folder / "broken.jinja"
+    path.write_text("{{ bos_token }}\n{% for x in %}")
+    said = lab.call("export", lab.run("m-plain"), "--ollama", "--template", path, "--output", "x", code=5)
+    assert f"{path}:2: " in said and ".tmp-" not in said, said
 
 
 def a_modelfile_keeps_to_ollamas_grammar(lab: Lab):
@@ -438,7 +541,23 @@ def adapters_are_told_what_loads_them(lab: Lab):
     check = lab.report("adapter", "check", fresh)
     assert "zero" in check["warnings"][0] and "moved" not in str(check), check
     other = lab.report("adapter", "check", lab.run("m-plain") / "adapter", "--model", lab.model("head-dim"))
-    assert other["loads"]["forge"] is not True, other
+    assert all(loads is not True for loads in other["loads"].values()), other
+    unread = lab.report("adapter", "check", changed_settings(lab, "of-later-peft", use_qalora=True))
+    assert "use_qalora" in unread["loads"]["forge"] and unread["loads"]["PEFT"] is True and unread["loads"]["llama.cpp"] is not True, unread
+
+
+def a_base_in_the_hubs_cache_is_at_hand(lab: Lab):
+    adapter, repository = lab.folder / "of-hub", lab.folder / "hub/models--org--tiny"
+    shutil.copytree(lab.run("m-plain") / "adapter", adapter)
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "org/tiny"}))
+    assert "not at hand" in lab.call("adapter", "check", adapter)
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs/main").write_text("0" * 40)
+    shutil.copytree(lab.model(), repository / "snapshots" / ("0" * 40))
+    for named in ([], ["--model", "org/tiny"]):
+        said = lab.call("adapter", "check", adapter, *named, environment={"HF_HUB_CACHE": str(lab.folder / "hub")})
+        assert "not at hand" not in said and "loads in forge      yes" in said, said
 
 
 def readmes_name_what_they_are_for(lab: Lab):
@@ -455,6 +574,12 @@ CASES = [
     narrower_types_are_the_rounded_ones,
     a_value_past_fp16_is_refused,
     damage_is_refused,
+    rows_of_tokens_lie_as_the_settings_list_them,
+    settings_of_no_vocabulary_are_refused,
+    what_an_adapter_cannot_mean_is_refused_by_its_file,
+    logits_that_are_no_numbers_are_not_equal,
+    a_damaged_checkpoint_is_not_merged,
+    outputs_are_refused_before_the_work,
     nothing_is_overwritten,
     a_killed_merge_leaves_nothing_that_looks_whole,
     several_adapters_are_added_by_weight,
@@ -465,10 +590,13 @@ CASES = [
     a_gguf_of_every_family_reads_back_as_the_model,
     every_type_computes_nearly_the_same,
     what_a_gguf_cannot_say_is_refused,
+    a_lora_gguf_is_read_back_and_compared,
     ollama_gets_the_chat_template_in_its_words,
+    a_broken_template_is_named_by_its_file,
     a_modelfile_keeps_to_ollamas_grammar,
     vllm_reads_what_readmes_say,
     adapters_are_told_what_loads_them,
+    a_base_in_the_hubs_cache_is_at_hand,
     readmes_name_what_they_are_for,
 ]
 

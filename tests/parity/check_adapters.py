@@ -64,6 +64,7 @@ SHAPES = {
     "gaussian": dict(target_modules=QKVO, init_lora_weights="gaussian"),
     "zero-b": dict(target_modules=QKVO + MLP),
     "token-rows": dict(target_modules=QKVO, trainable_token_indices=[1, 9, 380]),
+    "token-rows-unsorted": dict(target_modules=["q_proj"], trainable_token_indices=[380, 1, 9]),
     "token-rows-both": dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": [3, 4], "lm_head": [4, 5, 6]}),
     "token-rows-head": dict(target_modules=["q_proj"], trainable_token_indices={"lm_head": [7]}),
     "token-rows-tied": dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": [3, 4], "lm_head": [3, 4]}),

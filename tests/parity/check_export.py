@@ -69,6 +69,12 @@ SHAPES = {
     "layers": dict(r=4, lora_alpha=8, target_modules=["o_proj", "down_proj"], layers_to_transform=[1, 2]),
     "saved": dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head", "embed_tokens"]),
     "saved-norms": dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["input_layernorm", "norm"]),
+    "biases": dict(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj"], bias="lora_only"),
+    "all-biases": dict(r=4, lora_alpha=8, target_modules=["q_proj"], bias="all"),
+    "token-rows": dict(r=4, lora_alpha=8, target_modules=["q_proj"], trainable_token_indices=[380, 5, 12]),
+    "embedding": dict(r=4, lora_alpha=8, target_modules=["embed_tokens", "q_proj"]),
+    "head": dict(r=4, lora_alpha=8, target_modules=["lm_head", "down_proj"], rank_pattern={"lm_head": 2}, alpha_pattern={"lm_head": 5}),
+    "embedding-head-saved": dict(r=4, lora_alpha=8, target_modules=["embed_tokens"], modules_to_save=["lm_head"], use_rslora=True),
     "wide": dict(r=64, lora_alpha=128, target_modules=ALL),
     "negative": dict(r=4, lora_alpha=-8, target_modules=ALL),
     "all-linear": dict(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=["k_proj"]),
@@ -98,7 +104,7 @@ def make_adapter(model, settings: dict, folder: Path) -> torch.nn.Module:
     adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **settings)).eval()
     with torch.no_grad():
         for name, tensor in adapted.named_parameters():
-            if tensor.requires_grad and "lora_B" in name:
+            if tensor.requires_grad and ("lora_B" in name or "lora_embedding_A" in name):
                 tensor.normal_(0, 0.05)
             elif tensor.requires_grad and "magnitude" in name:
                 tensor.mul_(1 + 0.1 * torch.randn_like(tensor))
@@ -278,7 +284,8 @@ def tiny(folder: Path, library: LlamaCpp) -> None:
     for variant in arguments.variants.split(","):
         model_path = write_variant(variant, folder / "models" / variant)
         model = load(model_path)
-        for shape, settings in SHAPES.items():
+        for shape in arguments.shapes.split(","):
+            settings = SHAPES[shape]
             settings = settings | ({"target_modules": linears_of(model)} if settings["target_modules"] == ALL else {})
             if "merge" in arguments.what and fits(settings, model):
                 check_merge(f"{variant} {shape}", model_path, settings, folder / f"{variant}-{shape}", ids)
@@ -329,6 +336,7 @@ parser.add_argument("--model", type=Path)
 parser.add_argument("--what", default="merge,gguf", help="of the tiny model's variants")
 parser.add_argument("--types", default=",".join(TYPES))
 parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")
+parser.add_argument("--shapes", default=",".join(SHAPES), help="of the adapters that are merged into them")
 parser.add_argument("--train", type=Path, help="of a real model: rows to train the adapter on")
 parser.add_argument("--text", type=Path, help="of a real model: the text whose perplexity the types are compared by; its first 1,024 tokens")
 arguments = parser.parse_args()
