@@ -147,14 +147,14 @@ struct Again {
 enum class Adapters { apart, apart_beside_room, folded, folded_norms_kept };
 
 // What decides the residual stream, and how far it goes.
-struct Stream {
+struct StreamOf {
   Residual residual = Residual::compute;
   double embedding_scale = 0, residual_scale = 0;  // of the model; 0: its own
   bool rounded = false;                            // weights are numbers of fp16, whatever the type
 };
 
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
-          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart, const Stream& stream = {}) {
+          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart, const StreamOf& stream = {}) {
   ModelSpec spec = setting.variant ? model_spec_from_config(variant_config(setting.variant), setting.variant) : read_model_spec(kModel);
   spec.initializer_range = 0.1;  // of weights that are drawn
   if (stream.embedding_scale > 0) spec.embedding_scale = stream.embedding_scale;
@@ -382,10 +382,10 @@ TEST_CASE("a stream past fp16's range is finite in fp32 alone") {
   const std::string provider = GENERATE("fused", "reference");
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
   // Embeddings past 65,504; and sums past it of halves that are each below.
-  for (const Stream& far : {Stream{Residual::compute, 1e7, 0, true}, Stream{Residual::compute, 0, 3e4, true}}) {
+  for (const StreamOf& far : {StreamOf{Residual::compute, 1e7, 0, true}, StreamOf{Residual::compute, 0, 3e4, true}}) {
     const Setting setting{"full", {}, false, "granite"};
     const auto with = [&](c10::ScalarType type, Residual residual) {
-      Stream stream = far;
+      StreamOf stream = far;
       stream.residual = residual;
       return step(setting, type, provider, checkpointing, kLengths, Adapters::apart, stream);
     };
