@@ -89,8 +89,8 @@ void add(const FusedRun& r) {
   r.device.run(args);
 }
 
-// Between the types of the stream and of what reads it; back added to a gradient, or written.
-void cast(const FusedRun& r) {
+// In place, from one type to the other, or added to a gradient.
+void scale(const FusedRun& r) {
   const ValueId x = r.in(0), y = r.out(0);
   r.device.run(ScaleRows{.type = r.m.element(y),
                          .rows = r.m.rows(x),
@@ -99,22 +99,9 @@ void cast(const FusedRun& r) {
                          .x_stride = r.m.stride(x),
                          .y = r.m.data(y),
                          .y_stride = r.m.stride(y),
+                         .factor = static_cast<float>(r.op.attributes.scale),
                          .accumulate = r.op.attributes.accumulate,
                          .x_type = r.m.element(x)});
-}
-
-// In place, or added to a gradient.
-void scale(const FusedRun& r) {
-  const ValueId x = r.in(0), y = r.out(0);
-  r.device.run(ScaleRows{.type = r.type(),
-                         .rows = r.m.rows(x),
-                         .width = r.m.width(x),
-                         .x = r.m.data(x),
-                         .x_stride = r.m.stride(x),
-                         .y = r.m.data(y),
-                         .y_stride = r.m.stride(y),
-                         .factor = static_cast<float>(r.op.attributes.scale),
-                         .accumulate = r.op.attributes.accumulate});
 }
 
 // ---- norm ----
@@ -501,11 +488,10 @@ void run_op(const FusedRun& r) {
       return scatter(r);
     case OpKind::add_gradient:
       return add(r);
-    case OpKind::cast:
-    case OpKind::cast_backward:
-      return cast(r);
     case OpKind::scale:
     case OpKind::scale_backward:
+    case OpKind::cast:
+    case OpKind::cast_backward:
       return scale(r);
     case OpKind::layer_norm:
       return layer_norm(r);
