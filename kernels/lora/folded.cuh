@@ -42,6 +42,8 @@ struct ThinArgs {
 
 // Where the wide operand comes from: memory.
 struct AsStored {
+  template <int kEights>
+  static constexpr int kLoads = 4;  // at once, as far as registers reach
   // N neighbours of a row.
   template <int N, class T>
   static __device__ __forceinline__ Vector<T, N> load(const ThinArgs<T>& a, int64_t row, int64_t column) {
@@ -67,10 +69,10 @@ __device__ __forceinline__ ThinPlace place_of(const ThinArgs<T>& a) {
 }
 
 // [64 tokens, 128 columns], zeros past the ends; N elements at once.
-template <int N, class Source, class T>
+template <int N, int kLoads, class Source, class T>
 __device__ __forceinline__ void load_tile(const ThinArgs<T>& a, const ThinPlace& at, int64_t token, int64_t column, Shared<uint32_t> tile) {
   constexpr int kEach = N == 1 ? 2 : N, kRow = kThinColumns / kEach;
-#pragma unroll(N == 1 ? 1 : 4)
+#pragma unroll(N == 1 ? 1 : kLoads)
   for (int i = threadIdx.x; i < kThinTokens * kRow; i += kThinThreads) {
     const int row = i / kRow, first = i % kRow * kEach;
     Vector<T, kEach> values{};
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinArgs<T> a) {
       const int64_t column = at.begin + c * kThinColumns;
       if (column >= at.end) break;
       __syncthreads();
-      load_tile<N, Source>(a, at, token, column, tile);
+      load_tile<N, Source::template kLoads<kEights>, Source>(a, at, token, column, tile);
       load_factor<kRanks, kBackward>(a, part, at, column, factor);
       if (kBackward && c == 0) load_sums<kRanks>(a, part, at, token, sums);
       __syncthreads();

@@ -22,6 +22,8 @@ namespace forge {
 __device__ __forceinline__ Activated gated(bool gelu, float x) { return gelu ? GeluTanh()(x) : Silu()(x); }
 
 struct Gated {
+  template <int kEights>
+  static constexpr int kLoads = kEights == 4 ? 2 : 4;  // more spill on sm_100
   template <int N, class T>
   static __device__ __forceinline__ Vector<T, N> load(const ThinArgs<T>& a, int64_t row, int64_t column) {
     Vector<T, N> y = load_vector<N>(a.wide + row * a.wide_stride + column);

@@ -50,7 +50,7 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"providers",
      {"core/base", "core/config", "core/graph", "core/families", "core/plan", "core/model", "kernels"}},
     {"core/train",
-     {"core/base", "core/config", "core/io", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
+     {"core/base", "core/config", "core/io", "core/data", "core/graph", "core/families", "core/plan", "core/run", "core/tensor",
       "core/model", "core/adapter", "core/objective", "core/rollout", "core/reinforce", "core/optim", "providers", "kernels"}},
     {"engine",
      {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/tensor",

@@ -164,7 +164,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   job.adapter = setting.adapter;
   job.train.residual = stream.residual;
   auto sites = adapter_sites(spec, job.adapter);
-  BaseStorage storage;
+  BaseStorage storage{.written = stream.rounded};
   if (adapters != Adapters::apart) storage.folded = module_training(spec, job.adapter, sites);
   Model model = load_model(spec, *file, type, c10::Device(c10::DeviceType::CPU), storage);
   std::vector<Parameter> parameters = run_parameters(spec, job.adapter, Quantization::none);
