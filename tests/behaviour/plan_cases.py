@@ -88,7 +88,7 @@ def a_plan_tells_its_time_once_rates_are_measured(lab: Lab):
     ops = [e for e in events if e["name"] != "step"]
     assert all(any(s["ts"] <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] for s in steps) for e in ops)
     assert sum(e["dur"] for e in ops) <= sum(s["dur"] for s in steps)
-    point, = bench("--ops", "--steps", "2", "--seconds", "0")["points"]
+    point, = json.loads(lab.run("--json", "--ops", "--steps", "2", "--seconds", "0", command="bench"))["points"]
     shares = {op["name"]: op for op in point["ops"]}
     assert abs(sum(op["share"] for op in point["ops"]) - 1) < 1e-6, shares
     assert {"linear", "linear d x", "head", "attention", "between ops"} <= shares.keys(), shares

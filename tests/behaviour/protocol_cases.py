@@ -25,7 +25,7 @@ def every_request_and_event_is_documented(lab: Lab):
         newest = lab.folder / "run/checkpoints" / lab.checkpoints()[-1] / "manifest.json"
         newest.write_text(newest.read_text()[:40])  # ignored with a notice
         lab.run("--extend", "--set", "train.max_steps=14", **lab.with_eval(every_steps=4))
-        lab.run("--steps", "1", command="bench")
+        lab.run("--ops", "--steps", "1", command="bench")
         lab.run("--kernels", "--seconds", "1", command="bench")
         lab.evaluate(str(lab.folder / "run"))
         for command in (["generate", str(lab.folder / "run"), "--prompt", "a", "--max-new-tokens", "3"], ["doctor"]):
