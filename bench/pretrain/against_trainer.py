@@ -1,15 +1,18 @@
-"""Pretraining from drawn weights against transformers' Trainer, in turns on the CPU: equal losses, tokens per second, peak memory.
+"""Pretraining from drawn weights against transformers' Trainer, in turns on the CPU: equal losses, tokens per second, peak memory,
+and the perplexity of texts held out.
 
     python3 bench/pretrain/against_trainer.py --forge build/bin/forge --python VENV/bin/python
-        [--rounds 3] [--steps 12] [--write bench/results/pretrain-DATE.md]
+        [--texts '/usr/share/doc/*/copyright'] [--rounds 3] [--steps 12] [--write bench/results/pretrain-DATE.md]
 
-Trains on this repository's own docs, rows of 128 tokens, 16 a step, in fp32. --python has torch, transformers and tokenizers. Each
-contestant is a process of its own, measured from outside (bench/cpu/contestants.py). Exits 1 where a loss differs by more than 1e-4
-or forge is slower.
+Trains on this repository's own docs, or on the files that --texts matches, each text once; every tenth is held out. Rows of 128 tokens,
+16 a step, in fp32. --python has torch, transformers and tokenizers. Each contestant is a process of its own, measured from outside
+(bench/cpu/contestants.py). Exits 1 where a loss, of a step or of the held-out texts, differs by more than 1e-4 or forge is slower.
 """
 import argparse
 import datetime
+import glob
 import json
+import math
 import os
 import platform
 import statistics
@@ -32,8 +35,8 @@ def job(folder: Path, name: str, steps: int, **sections) -> Path:
     whole = {
         "version": 1, "name": name, "seed": 5, "output_dir": str(folder / "runs"), "objective": "pretrain", "adapter": "none",
         "model": {"path": str(MODEL), "init": "random", "architecture": ARCHITECTURE},
-        "data": {"train": [{"path": str(folder / "train.jsonl"), "format": "text"}], "max_length": 128, "join_documents": True,
-                 "shuffle": False},
+        "data": {split: [{"path": str(folder / f"{split}.jsonl"), "format": "text"}] for split in ("train", "eval")}
+        | {"max_length": 128, "join_documents": True, "shuffle": False},
         "train": {"max_steps": steps, "global_batch_size": 16, "precision": "fp32", "threads": os.cpu_count()},
         "optimizer": {"learning_rate": 1e-3, "weight_decay": 0.1}, "schedule": {"type": "constant"}, "eval": {"samples": 0},
     } | sections
@@ -42,9 +45,17 @@ def job(folder: Path, name: str, steps: int, **sections) -> Path:
     return path
 
 
-def write_texts(folder: Path) -> None:
-    texts = [path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))]
-    (folder / "train.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+def write_texts(folder: Path, pattern: str) -> dict[str, int]:
+    """Lays the texts out by split; returns the characters of each."""
+    texts = list(dict.fromkeys(Path(path).read_text(errors="replace") for path in sorted(glob.glob(pattern))))
+    splits = {"eval": texts[9::10], "train": [text for number, text in enumerate(texts) if number % 10 != 9]}
+    for split, chosen in splits.items():
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in chosen))
+    return {split: sum(map(len, chosen)) for split, chosen in splits.items()}
+
+
+def held_out(metrics: Path) -> float:
+    return [event for event in map(json.loads, metrics.read_text().splitlines()) if event["event"] == "eval"][-1]["eval_loss"]
 
 
 def drawn(folder: Path, forge: str) -> Path:
@@ -54,47 +65,54 @@ def drawn(folder: Path, forge: str) -> Path:
     return folder / "runs" / "start" / "model"
 
 
-def turn(who: str, number: int, folder: Path, args, start: Path) -> contestants.Result:
+def turn(who: str, number: int, folder: Path, args, start: Path) -> tuple[contestants.Result, float]:
+    """One run: what was measured, and the mean loss of the texts held out."""
     path, log = job(folder, f"{who}-{number}", args.steps), folder / f"{who}-{number}.log"
-    if who == "forge":
-        return contestants.measure([args.forge, "run", str(path), "--quiet"], folder / "runs" / path.stem / "metrics.jsonl", log)
-    metrics = folder / f"{who}-{number}.jsonl"
-    return contestants.measure([args.python, str(ROOT / "bench" / "pretrain" / "peer.py"), str(path), str(start), str(metrics)], metrics, log)
+    metrics = folder / "runs" / path.stem / "metrics.jsonl" if who == "forge" else folder / f"{who}-{number}.jsonl"
+    command = {"forge": [args.forge, "run", str(path), "--quiet"],
+               "trainer": [args.python, str(ROOT / "bench" / "pretrain" / "peer.py"), str(path), str(start), str(metrics)]}[who]
+    return contestants.measure(command, metrics, log), held_out(metrics)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--forge", required=True)
     parser.add_argument("--python", required=True)
+    parser.add_argument("--texts", default=str(ROOT / "docs" / "*.md"), help="glob pattern of the texts")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
+    told = " ".join(f"'{word}'" if "*" in word else word for word in sys.argv[1:])
     lines = ["# Pretraining from drawn weights against transformers' Trainer, fp32", "",
              f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores. Llama of 6 layers, 256 wide, a vocabulary of 8,192, "
              f"tied; AdamW; 16 rows of 128 tokens a step, {args.steps} steps.", "",
-             "    python3 " + " ".join(["bench/pretrain/against_trainer.py", *sys.argv[1:]]), "",
-             "| round | forge tokens/s | Trainer tokens/s | ratio | forge peak MB | Trainer peak MB | largest difference of a loss |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
+             f"    python3 bench/pretrain/against_trainer.py {told}", "",
+             "| round | forge tokens/s | Trainer tokens/s | ratio | forge peak MB | Trainer peak MB | largest difference of a loss "
+             "| forge's held-out perplexity | Trainer's |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     print("\n".join(lines[-2:]), flush=True)
     ratios, worst = [], 0.0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_texts(folder)
+        characters = write_texts(folder, args.texts)
         start = drawn(folder, args.forge)
         for number in range(args.rounds):
             results = {who: turn(who, number, folder, args, start) for who in (("forge", "trainer") if number % 2 == 0 else ("trainer", "forge"))}
-            own, other = results["forge"], results["trainer"]
+            (own, own_loss), (other, other_loss) = results["forge"], results["trainer"]
             assert len(own.losses) == len(other.losses) == args.steps
-            difference = max(abs(a - b) for a, b in zip(own.losses, other.losses))
+            difference = max(abs(a - b) for a, b in zip([*own.losses, own_loss], [*other.losses, other_loss]))
             worst = max(worst, difference)
             ratios.append(own.tokens_per_second / other.tokens_per_second)
             lines.append(f"| {number + 1} | {own.tokens_per_second:.0f} | {other.tokens_per_second:.0f} | {ratios[-1]:.2f} | "
-                         f"{own.peak_rss_bytes / 1e6:.0f} | {other.peak_rss_bytes / 1e6:.0f} | {difference:.1e} |")
+                         f"{own.peak_rss_bytes / 1e6:.0f} | {other.peak_rss_bytes / 1e6:.0f} | {difference:.1e} | "
+                         f"{math.exp(own_loss):.4f} | {math.exp(other_loss):.4f} |")
             print(lines[-1], flush=True)
     ratio = statistics.median(ratios)
-    lines.append(f"| median | | | {ratio:.2f} | | | |")
-    print(lines[-1], flush=True)
+    lines += [f"| median | | | {ratio:.2f} | | | | | |", "",
+              f"Losses of the last run's first and last steps: {own.losses[0]:.4f} and {own.losses[-1]:.4f}. Trained on texts of "
+              f"{characters['train']:,} characters, {characters['eval']:,} held out."]
+    print("\n".join(lines[-3:]), flush=True)
     if args.write:
         args.write.write_text("\n".join(lines) + "\n")
     return int(worst > TOLERANCE or ratio < 1)

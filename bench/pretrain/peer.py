@@ -32,10 +32,10 @@ class Events(TrainerCallback):
             print(json.dumps(event), file=self.file, flush=True)
 
 
-def rows_of(job: dict, folder: Path, eos: int) -> list[dict]:
+def rows_of(job: dict, split: str, folder: Path, eos: int) -> list[dict]:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     stream = []
-    for line in Path(job["data"]["train"][0]["path"]).read_text().splitlines():
+    for line in Path(job["data"][split][0]["path"]).read_text().splitlines():
         stream += tokenizer.encode(json.loads(line)["text"]).ids + [eos]
     length = job["data"]["max_length"]
     return [{"input_ids": row, "labels": row} for row in (stream[i : i + length] for i in range(0, len(stream) - length, length))]
@@ -51,10 +51,12 @@ def main() -> None:
         max_steps=train["max_steps"], learning_rate=job["optimizer"]["learning_rate"], weight_decay=job["optimizer"]["weight_decay"],
         lr_scheduler_type="constant", max_grad_norm=1.0, optim="adamw_torch", train_sampling_strategy="sequential", report_to=[],
         logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True)
-    rows = rows_of(job, start, model.config.eos_token_id)
+    rows, held_out = (rows_of(job, split, start, model.config.eos_token_id) for split in ("train", "eval"))
     events = Events(sys.argv[3], train["global_batch_size"] * job["data"]["max_length"])
     collate = lambda batch: {key: torch.tensor([row[key] for row in batch]) for key in ("input_ids", "labels")}  # noqa: E731
-    Trainer(model, args=arguments, train_dataset=rows, data_collator=collate, callbacks=[events]).train()
+    trainer = Trainer(model, args=arguments, train_dataset=rows, eval_dataset=held_out, data_collator=collate, callbacks=[events])
+    trainer.train()
+    print(json.dumps({"event": "eval", "step": train["max_steps"], "eval_loss": trainer.evaluate()["eval_loss"]}), file=events.file, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "core/base/error.h"
@@ -85,10 +86,11 @@ std::optional<BlockCoding> stored_coding(const TensorFile& file, int64_t index) 
   return {};
 }
 
-QuantizedWeight load_blocks(const TensorFile& file, int64_t index, BlockCoding coding) {
+// `place`: where its bytes are wanted, or null.
+QuantizedWeight load_blocks(const TensorFile& file, int64_t index, BlockCoding coding, const at::Tensor* place = nullptr) {
   const TensorInfo& tensor = file.tensors()[static_cast<size_t>(index)];
   QuantizedWeight blocks{.rows = tensor.shape[0], .columns = tensor.shape[1], .stored = coding};
-  blocks.codes = at::empty({bytes_of(tensor.dtype, tensor.count())}, at::kByte);
+  blocks.codes = place ? *place : at::empty({bytes_of(tensor.dtype, tensor.count())}, at::kByte);
   file.read_stored(static_cast<size_t>(index), static_cast<char*>(blocks.codes.data_ptr()));
   return blocks;
 }
@@ -152,6 +154,22 @@ struct Place {
   bool filled = false;
 };
 
+// The same of matrices that stay in their file's blocks, all in those of one type; else nothing.
+void add_block_places(const TensorFile& file, const std::vector<std::string>& names, std::map<std::string, Place>& places) {
+  std::vector<int64_t> bytes;
+  std::optional<BlockCoding> coding;
+  for (const std::string& name : names) {
+    const int64_t index = file.find(name);
+    const std::optional<BlockCoding> its = stored_coding(file, index);
+    if (!its || (coding && *coding != *its)) return;
+    coding = its;
+    const TensorInfo& tensor = file.tensors()[static_cast<size_t>(index)];
+    bytes.push_back(bytes_of(tensor.dtype, tensor.count()));
+  }
+  const std::vector<at::Tensor> parts = at::empty({std::accumulate(bytes.begin(), bytes.end(), int64_t{0})}, at::kByte).split_with_sizes(bytes);
+  for (size_t i = 0; i < names.size(); ++i) places[names[i]] = {parts[i], false};
+}
+
 // The places of weights that one product reads together (see Recorder::linear): one matrix behind the other.
 std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const TensorFile& file, const Held& held, c10::ScalarType type,
                                               c10::Device device, const BaseStorage& storage) {
@@ -169,6 +187,7 @@ std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const Tenso
       quantized += static_cast<int64_t>(held.quantized.count(names[i]));
       frozen += static_cast<int64_t>(held.frozen.count(names[i]));
     }
+    if (storage.stored_blocks && quantized == static_cast<int64_t>(op.modules.size())) add_block_places(file, names, places);
     if (quantized > 0 || (frozen > 0 && frozen < static_cast<int64_t>(op.modules.size()))) continue;
     const int64_t in = list.module(op).in;
     const c10::ScalarType wanted = frozen > 0 ? *storage.frozen : type;
@@ -229,7 +248,7 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
   if (index < 0) throw Error(ErrorKind::environment, "the model has no tensor " + parameter.name);
   const auto at = static_cast<size_t>(index);
   if (storage.stored_blocks && held.quantized.count(parameter.name))
-    return {.quantized = load_blocks(file, index, *stored_coding(file, index))};
+    return {.quantized = load_blocks(file, index, *stored_coding(file, index), place)};
   const c10::ScalarType wanted = held.frozen.count(parameter.name) ? *storage.frozen : type;
   if (!held.quantized.count(parameter.name) && held_as_stored(file, index, wanted))
     return {.plain = load_as_stored(file.bytes(at), parameter, wanted, device, storage, place)};
@@ -282,7 +301,7 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
       find_linear(model, name.substr(0, name.rfind('.')))->quantized = loaded[i].quantized;
   }
   if (!model.head.defined()) model.head = model.embedding;
-  const int64_t head = file.find(logits_head_name(spec));
+  const int64_t head = file.find(spec.tie_word_embeddings ? embedding_name(spec) : logits_head_name(spec));
   if (const auto coding = stored_coding(file, head); coding && storage.stored_blocks) model.head_blocks = load_blocks(file, head, *coding);
   return model;
 }

@@ -96,6 +96,33 @@ FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {
   __m256i index = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
   return {_mm256_i32gather_ps(table, index, 4)};
 }
+FORGE_INLINE SixteenCodes two_halves(__m256i low, __m256i high) {
+  const __m256i halves[] = {low, high};
+  SixteenCodes codes;
+  std::memcpy(&codes, halves, sizeof codes);
+  return codes;
+}
+FORGE_INLINE __m128i eight_bytes(const uint8_t* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
+FORGE_INLINE SixteenCodes codes_at(const uint8_t* p) {
+  return two_halves(_mm256_cvtepu8_epi32(eight_bytes(p)), _mm256_cvtepu8_epi32(eight_bytes(p + 8)));
+}
+FORGE_INLINE SixteenCodes signed_at(const uint8_t* p) {
+  return two_halves(_mm256_cvtepi8_epi32(eight_bytes(p)), _mm256_cvtepi8_epi32(eight_bytes(p + 8)));
+}
+// A permutation looks at three bits of a lane, and bit 3 chooses between both halves of the table.
+FORGE_INLINE Sixteen pick(const Sixteen& table, const SixteenCodes& codes) {
+  __m256 half[2], picked[2];
+  __m256i index[2];
+  std::memcpy(half, &table, sizeof half), std::memcpy(index, &codes, sizeof index);
+  for (int i = 0; i < 2; ++i)
+    picked[i] = _mm256_blendv_ps(_mm256_permutevar8x32_ps(half[0], index[i]), _mm256_permutevar8x32_ps(half[1], index[i]),
+                                 _mm256_castsi256_ps(_mm256_slli_epi32(index[i], 28)));
+  Sixteen result;
+  std::memcpy(&result, picked, sizeof result);
+  return result;
+}
+FORGE_INLINE float half(F16 x) { return _cvtsh_ss(x.bits); }
+FORGE_INLINE Sixteen sixteen_times(F16 x) { return Sixteen{} + half(x); }
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
                                 F x, uint8_t* codes) {
   __m256i bits = _mm256_castps_si256(x.v);

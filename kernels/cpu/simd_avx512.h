@@ -131,6 +131,19 @@ FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {
   __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
   return {_mm512_i32gather_ps(index, table, 4)};
 }
+// Sixteen bytes as numbers, and as numbers with a sign.
+FORGE_INLINE SixteenCodes codes_at(const uint8_t* p) {
+  return (SixteenCodes)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+FORGE_INLINE SixteenCodes signed_at(const uint8_t* p) {
+  return (SixteenCodes)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+// table[codes[lane] & 15].
+FORGE_INLINE Sixteen pick(Sixteen table, SixteenCodes codes) {
+  return (Sixteen)_mm512_permutexvar_ps((__m512i)codes, (__m512)table);
+}
+FORGE_INLINE float half(F16 x) { return _cvtsh_ss(x.bits); }
+FORGE_INLINE Sixteen sixteen_times(F16 x) { return (Sixteen)_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<short>(x.bits))); }
 // code[cell] + (x > border[cell]), the cell being max(0, upper half of |x|'s bits − first), for x below zero
 // `negative` further on.
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,

@@ -91,6 +91,19 @@ FORGE_INLINE float max_of(F a) { return std::max(std::max(a.v[0], a.v[2]), std::
 FORGE_INLINE F look_up(const float* table, const uint8_t* codes) {
   return each_lane([&](int i) { return table[codes[i]]; });
 }
+FORGE_INLINE SixteenCodes codes_at(const uint8_t* p) {
+  SixteenCodes codes;
+  for (int i = 0; i < 16; ++i) codes[i] = p[i];
+  return codes;
+}
+FORGE_INLINE SixteenCodes signed_at(const uint8_t* p) { return codes_at(p) << 24 >> 24; }
+FORGE_INLINE Sixteen pick(const Sixteen& table, const SixteenCodes& codes) {
+  Sixteen picked;
+  for (int i = 0; i < 16; ++i) picked[i] = table[codes[i] & 15];
+  return picked;
+}
+FORGE_INLINE float half(F16 x) { return to_float(x); }
+FORGE_INLINE Sixteen sixteen_times(F16 x) { return Sixteen{} + half(x); }
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
                                 F x, uint8_t* codes) {
   for (int i = 0; i < kLanes; ++i) {

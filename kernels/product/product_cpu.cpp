@@ -1,6 +1,6 @@
 // Dot products of rows: a register tile of a few rows of x by four of w, each sum over vectors of k, whose lanes are added at the
 // end. Nothing is packed: for one row w is read as it lies, at the speed of memory; while more rows pass, the next rows of w are
-// asked for.
+// asked for, line by line as they lie.
 #ifdef FORGE_ISA
 
 #include "kernels/quantize/chunks.h"
@@ -39,7 +39,7 @@ struct Factors<Bf16, Bf16> {
 // Places from one row of a tile's sums to the next.
 constexpr int sums_stride(int columns) { return columns > kColumns ? 2 * kColumns : kColumns; }
 
-// sums[r, c] = x_r · w_c; meanwhile `Ask` rows of w from `next` on are asked for.
+// sums[r, c] = x_r · w_c; meanwhile `Ask` rows of w from `next` on are asked for, in the order in which they lie in memory.
 template <int R, int C, int Ask, class X, class W>
 __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const W* next, float* sums) {
   using Row = Factors<X, W>;
@@ -50,7 +50,7 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
     for (F& each : row) each = set(0);
   const auto step = [&](int64_t k, int n) FORGE_LAMBDA {
     if constexpr (std::is_same_v<X, W>)
-      for (int row = 0; row < Ask; ++row) __builtin_prefetch(next + row * t.w_stride + k);
+      for (int line = 0; line < Ask; ++line) __builtin_prefetch(next + Ask * k + line * Row::kStep);
     decltype(Row::of(x, n)) of_x[R];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) of_x[r] = Row::of(x + r * t.x_stride + k, n);
@@ -61,7 +61,15 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
       for (int r = 0; r < R; ++r) total[r][c] = fma(of_x[r], of_w, total[r][c]);
     }
   };
-  for_steps<Row::kStep>(t.k, step);
+  if constexpr (R == 1 && Ask == kColumns && std::is_same_v<X, W>) {
+    // One row of w behind the other, as they lie: what the processor fetches ahead of a single stream is up to twice what it does of four.
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c)
+      for_steps<Row::kStep>(t.k, [&](int64_t k, int n)
+                                     FORGE_LAMBDA { total[0][c] = fma(Row::of(x + k, n), Row::of(w + c * t.w_stride + k, n), total[0][c]); });
+  } else {
+    for_steps<Row::kStep>(t.k, step);
+  }
   // Sixteen at once, which costs what seven cost one by one; whole vectors are stored, so that parts of them are read back at once.
   constexpr int kAtOnce = kColumns * kRows, kStride = sums_stride(C);
 #pragma GCC unroll 2
@@ -76,7 +84,7 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
   }
 }
 
-// The same of one row of x and rows of w in blocks, which are multiplied as they are decoded while the next are asked for.
+// The same of one row of x and rows of w in blocks, which are multiplied as they are decoded while as many behind them are asked for.
 template <class X, class Row>
 __attribute__((noinline)) void dots_of_blocks(int64_t count, const X* x, const Row (&w)[kColumns], float* sums) {
   F total[kRows * kColumns];
@@ -86,11 +94,11 @@ __attribute__((noinline)) void dots_of_blocks(int64_t count, const X* x, const R
     F of_x[32 / kLanes];
 #pragma GCC unroll 8
     for (int i = 0; i < 32; i += kLanes) of_x[i / kLanes] = load(x + k + i);
+    w[0].template ask_all<kColumns>(k / 32);
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; ++c) {
       alignas(64) float of_w[32];
       w[c].read(k / 32, of_w);
-      w[c].ask(k / 32, kColumns);
 #pragma GCC unroll 8
       for (int i = 0; i < 32; i += kLanes) total[c] = fma(of_x[i / kLanes], load(of_w + i), total[c]);
     }
@@ -160,14 +168,15 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
     });
 }
 
-// Columns of w in blocks that are decoded at a time where more rows of x pass: whole tiles, in the first cache.
-constexpr int64_t kDecodedColumns = 12;
+// Columns of w in blocks that are decoded at a time where more rows of x pass: whole tiles, of few rows in the first cache beside x.
+constexpr int64_t kDecodedColumns = 12, kDecodedForFew = 8;
 
 template <class T, class Y>
 void columns_of_blocks(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* decoded, DecodeRows decode) {
   if (rows == 1) return one_of_blocks<T, Y>(a, row, first, count);
-  for (int64_t c = 0; c < count; c += kDecodedColumns) {
-    const int64_t together = std::min(kDecodedColumns, count - c);
+  const int64_t at_once = rows < kManyRows ? kDecodedForFew : kDecodedColumns;
+  for (int64_t c = 0; c < count; c += at_once) {
+    const int64_t together = std::min(at_once, count - c);
     decode(a.blocks, first + c, first + c + together, decoded, a.in);
     block<T, float, Y>(a, row, rows, first + c, together, decoded);
   }

@@ -11,44 +11,19 @@
 // A reader of a row:   Chunks<BlockCoding::q8_0> row(blocks, number);   row.read(k / 32, values);
 namespace forge::FORGE_ISA {
 
-using Sixteen = float __attribute__((vector_size(64)));  // values
-using SixteenCodes = int32_t __attribute__((vector_size(64)));
 using SixteenBytes = uint8_t __attribute__((vector_size(16)));
 
-// Sixteen bytes as numbers, by hand: GCC 12 makes of a conversion to four times the width one value at a time.
-FORGE_INLINE SixteenCodes codes_at(const uint8_t* p) {
-#if defined(__AVX512F__)
-  return (SixteenCodes)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-#elif defined(__AVX2__)
-  const __m256i halves[] = {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
-                            _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
-  SixteenCodes codes;
-  std::memcpy(&codes, halves, sizeof codes);
-  return codes;
-#else
-  SixteenCodes codes;
-  for (int i = 0; i < 16; ++i) codes[i] = p[i];
-  return codes;
-#endif
-}
-FORGE_INLINE SixteenCodes signed_at(const uint8_t* p) {
-#if defined(__AVX512F__)
-  return (SixteenCodes)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-#else
-  return codes_at(p) << 24 >> 24;
-#endif
-}
 FORGE_INLINE Sixteen floats(SixteenCodes codes) { return __builtin_convertvector(codes, Sixteen); }
 
-FORGE_INLINE float half_at(const uint8_t* p) {
-  F16 half;
-  std::memcpy(&half.bits, p, 2);
-#ifdef __AVX2__  // and F16C: kernels/cpu/level.h
-  return _cvtsh_ss(half.bits);
-#else
-  return to_float(half);
-#endif
+FORGE_INLINE F16 bits_at(const uint8_t* p) {
+  F16 bits;
+  std::memcpy(&bits, p, 2);
+  return bits;
 }
+FORGE_INLINE float half_at(const uint8_t* p) { return half(bits_at(p)); }
+
+// Of codes of four bits: the values that they stand for, of which a block's scale makes sixteen others.
+constexpr Sixteen kFromZero{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 // Element i of a chunk has bit i of a little-endian word: sixteen of them, as fifth bits.
 FORGE_INLINE SixteenCodes fifth_bits(const uint8_t* p) {
@@ -72,7 +47,7 @@ template <>
 struct Layout<BlockCoding::q8_0> {
   static constexpr int kBytes = 34, kChunks = 1;
   static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) {
-    const float d = half_at(block);
+    const Sixteen d = sixteen_times(bits_at(block));
     low = floats(signed_at(block + 2)) * d, high = floats(signed_at(block + 18)) * d;
   }
 };
@@ -82,13 +57,16 @@ template <int Bytes, int Bias, bool Minimum, bool Fifth>
 struct Nibbles {
   static constexpr int kBytes = Bytes, kChunks = 1;
   static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) {
-    const float d = half_at(block);
+    const Sixteen d = sixteen_times(bits_at(block)), m = Minimum ? sixteen_times(bits_at(block + 2)) : Sixteen{};
     const uint8_t* fifth = block + (Minimum ? 4 : 2);
     const SixteenCodes codes = codes_at(fifth + (Fifth ? 4 : 0));
-    SixteenCodes a = codes & 15, b = codes >> 4;
-    if (Fifth) a |= fifth_bits(fifth), b |= fifth_bits(fifth + 2);
-    low = floats(a - Bias) * d, high = floats(b - Bias) * d;
-    if (Minimum) low += half_at(block + 2), high += half_at(block + 2);
+    const auto scaled = [&](Sixteen q) FORGE_LAMBDA { return Minimum ? q * d + m : (q - float{Bias}) * d; };
+    if (Fifth) {
+      low = scaled(floats((codes & 15) | fifth_bits(fifth))), high = scaled(floats(codes >> 4 | fifth_bits(fifth + 2)));
+    } else {
+      const Sixteen values = scaled(kFromZero);
+      low = pick(values, codes), high = pick(values, codes >> 4);
+    }
   }
 };
 template <>
@@ -112,10 +90,14 @@ struct Grouped {
     const int minimum = j < 4 ? packed[j + 4] & 63 : (packed[j + 4] >> 4) | (packed[j] >> 6) << 4;
     const float d = half_at(block) * static_cast<float>(scale), m = half_at(block + 2) * static_cast<float>(minimum);
     const uint8_t* nibbles = block + (Fifth ? 48 : 16) + j / 2 * 32;
-    const int shift = j % 2 * 4;
-    SixteenCodes a = codes_at(nibbles) >> shift & 15, b = codes_at(nibbles + 16) >> shift & 15;
-    if (Fifth) a |= (codes_at(block + 16) >> j & 1) << 4, b |= (codes_at(block + 32) >> j & 1) << 4;
-    low = floats(a) * d - m, high = floats(b) * d - m;
+    const SixteenCodes a = codes_at(nibbles) >> j % 2 * 4, b = codes_at(nibbles + 16) >> j % 2 * 4;
+    if (Fifth) {
+      low = floats((a & 15) | (codes_at(block + 16) >> j & 1) << 4) * d - m;
+      high = floats((b & 15) | (codes_at(block + 32) >> j & 1) << 4) * d - m;
+    } else {
+      const Sixteen values = kFromZero * d - m;
+      low = pick(values, a), high = pick(values, b);
+    }
   }
 };
 template <>
@@ -154,6 +136,14 @@ class Chunks {
   }
   // Asks for what a row some rows further on has there.
   FORGE_INLINE void ask(int64_t chunk, int64_t rows) const { __builtin_prefetch(row_ + rows * bytes_ + chunk * (Of::kBytes / Of::kChunks)); }
+  // Asks for a chunk's share of the `Rows` rows behind the first `Rows`, line by line.
+  template <int Rows>
+  FORGE_INLINE void ask_all(int64_t chunk) const {
+    constexpr int kShare = Rows * Of::kBytes / Of::kChunks, kLine = 64;
+    const uint8_t* next = row_ + Rows * bytes_ + chunk * kShare;
+#pragma GCC unroll 4
+    for (int at = 0; at < kShare; at += kLine) __builtin_prefetch(next + at);
+  }
 
  private:
   int64_t bytes_;
@@ -167,6 +157,10 @@ class BookChunks {
   FORGE_INLINE void ask(int64_t chunk, int64_t rows) const {
     const int64_t at = first_ + rows * a_->columns + 32 * chunk;
     __builtin_prefetch(a_->codes + (a_->coding == BlockCoding::four_bits ? at / 2 : at));
+  }
+  template <int Rows>
+  FORGE_INLINE void ask_all(int64_t chunk) const {
+    for (int row = 0; row < Rows; ++row) ask(chunk, Rows + row);
   }
 
  protected:
@@ -186,15 +180,19 @@ class Chunks<BlockCoding::four_bits> : public BookChunks {
   FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row) : BookChunks(blocks, row) { std::memcpy(&book_, blocks.book, sizeof book_); }
   FORGE_INLINE void read(int64_t chunk, float (&values)[32]) const {
     const uint8_t* codes = a_->codes + (first_ + 32 * chunk) / 2;
-    const float scale = absmax(chunk);
-    put(eight_bytes(codes) * scale, eight_bytes(codes + 8) * scale, values);
+    const Sixteen scaled = book_ * absmax(chunk);
+    put(of_eight(scaled, codes), of_eight(scaled, codes + 8), values);
   }
 
  private:
-  FORGE_INLINE Sixteen eight_bytes(const uint8_t* p) const {
+  // The high half of a byte comes first.
+  static FORGE_INLINE Sixteen of_eight(const Sixteen& values, const uint8_t* p) {
+    constexpr SixteenBytes kTwice{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
     constexpr SixteenCodes kShift{4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0};
-    const SixteenBytes bytes{p[0], p[0], p[1], p[1], p[2], p[2], p[3], p[3], p[4], p[4], p[5], p[5], p[6], p[6], p[7], p[7]};
-    return __builtin_shuffle(book_, codes_at(reinterpret_cast<const uint8_t*>(&bytes)) >> kShift & 15);
+    SixteenBytes bytes{};
+    std::memcpy(&bytes, p, 8);
+    bytes = __builtin_shuffle(bytes, kTwice);
+    return pick(values, codes_at(reinterpret_cast<const uint8_t*>(&bytes)) >> kShift);
   }
 
   Sixteen book_;

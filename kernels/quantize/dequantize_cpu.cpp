@@ -6,19 +6,21 @@
 
 namespace forge::FORGE_ISA {
 
+// Meanwhile as many rows behind them are asked for: who decodes some rows at a time multiplies between.
 void decode_rows(const DequantizeBlocks& a, int64_t begin, int64_t end, void* out, int64_t stride) {
-  by_coding(a.coding, [&](auto coding) FORGE_LAMBDA {
-    for (int64_t row = begin; row < end; ++row) {
-      const Chunks<decltype(coding)::value> chunks(a, row);
-      for (int64_t chunk = 0; chunk < a.columns / 32; ++chunk) {
-        alignas(64) float values[32];
-        chunks.read(chunk, values);
-        by_element(a.type, [&](auto element) FORGE_LAMBDA {
-          auto* to = static_cast<decltype(element)*>(out) + (row - begin) * stride + 32 * chunk;
+  by_element(a.type, [&](auto element) FORGE_LAMBDA {
+    by_coding(a.coding, [&](auto coding) FORGE_LAMBDA {
+      for (int64_t row = begin; row < end; ++row) {
+        const Chunks<decltype(coding)::value> chunks(a, row);
+        auto* to = static_cast<decltype(element)*>(out) + (row - begin) * stride;
+        for (int64_t chunk = 0; chunk < a.columns / 32; ++chunk, to += 32) {
+          alignas(64) float values[32];
+          chunks.read(chunk, values);
+          chunks.ask(chunk, end - begin);
           for (int i = 0; i < 32; i += kLanes) store(to + i, load(values + i));
-        });
+        }
       }
-    }
+    });
   });
 }
 

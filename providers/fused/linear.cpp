@@ -8,14 +8,19 @@
 namespace forge::fused {
 namespace {
 
-// Of all the op's modules, if theirs lie one behind the other; else without data.
+// Of all the op's modules, if theirs lie one behind the other; else without data and blocks.
 Weight base_together(const FusedRun& r) {
-  Weight all{r.module().weight, 0, r.module().stride};
-  const char* next = static_cast<const char*>(all.data);
+  const FusedModule& first = r.module();
+  const bool in_blocks = stays_in_blocks(r, 0) && first.stored_bytes > 0;
+  const void* next = in_blocks ? first.blocks.codes : first.weight;
+  Weight all{first.weight, 0, in_blocks ? r.use(0).in : first.stride};
+  if (in_blocks) all.blocks = &first.blocks;
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const FusedModule& module = r.module(i);
-    if (r.modules.converts(module) || module.weight != next || module.stride != all.stride) return {};
-    next += r.use(i).out * all.stride * r.bytes();
+    const bool follows = in_blocks ? module.blocks.codes == next && module.blocks.coding == first.blocks.coding
+                                   : !r.modules.converts(module) && module.weight == next && module.stride == all.stride;
+    if (!next || !follows) return {};
+    next = static_cast<const char*>(next) + (in_blocks ? module.stored_bytes : r.use(i).out * all.stride * r.bytes());
     all.rows += r.use(i).out;
   }
   return all;
@@ -60,7 +65,7 @@ void linear(const FusedRun& r) {
     return module.magnitude ? nullptr : module.bias;
   };
   for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i) != nullptr;
-  if (all.data && !biased)
+  if (all.rows > 0 && !biased)
     product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr);
   else
     for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i));

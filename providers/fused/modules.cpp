@@ -47,6 +47,7 @@ FusedModule read(const BoundModule& b, const float* books) {
     m.blocks = blocks_of(linear.quantized);
     m.blocks.book = book_of(books, linear.quantized.format);
     m.blocks.absmax_book = books + 2 * kFourBits;
+    m.stored_bytes = linear.quantized.stored ? linear.quantized.codes.numel() : 0;
     m.rows = linear.quantized.rows;
   }
   m.bias = data_of(linear.bias), m.a = data_of(linear.lora_a), m.b = data_of(linear.lora_b);

@@ -16,6 +16,7 @@ struct FusedModule {
   Element held = Element::f32;
   int64_t stride = 0;  // elements between the rows of a matrix; more than its width where adapters have room beside it
   DequantizeBlocks blocks;
+  int64_t stored_bytes = 0;  // of blocks that a GGUF has so
   int64_t rows = 0;
   const void *bias = nullptr, *a = nullptr, *b = nullptr, *magnitude = nullptr;  // of the compute type; null: none
   float scale = 0;

@@ -29,10 +29,14 @@ bool row_by_row(const FusedRun& r) {
 
 }  // namespace
 
-Weight multiplied(const FusedRun& r, size_t i) {
+bool stays_in_blocks(const FusedRun& r, size_t i) {
   const FusedModule& module = r.module(i);
-  if (r.use().experts > 0 || module.weight || !row_by_row(r) || !rows_are_blocks(module.blocks)) return base(r, i);
-  return {.rows = r.use(i).out, .stride = r.use(i).in, .blocks = &module.blocks};
+  return r.use().experts == 0 && !module.weight && row_by_row(r) && rows_are_blocks(module.blocks);
+}
+
+Weight multiplied(const FusedRun& r, size_t i) {
+  if (!stays_in_blocks(r, i)) return base(r, i);
+  return {.rows = r.use(i).out, .stride = r.use(i).in, .blocks = &r.module(i).blocks};
 }
 
 namespace {
@@ -92,7 +96,7 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
     RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
     args.across = weight.across;
     args.y = y.data, args.y_stride = y.stride;
-    if (weight.blocks) args.blocks = *weight.blocks, args.blocks.type = Element::f32;
+    if (weight.blocks) args.blocks = *weight.blocks, args.blocks.type = Element::f32, args.blocks.rows = weight.rows;
     return row_product(r.device, args, *r.batch.cache->scratch);
   }
   put_bias(r, rows, y, bias);

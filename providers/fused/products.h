@@ -14,6 +14,8 @@ struct Weight {
 
 // That of one of the op's modules, or of an expert of its one module. Valid until the next one, where it is converted.
 Weight base(const FusedRun& r, size_t module);
+// Whether product() multiplies with its blocks: where rows are multiplied one by one.
+bool stays_in_blocks(const FusedRun& r, size_t module);
 // The same for product(): where rows are multiplied one by one, a weight in blocks stays in them.
 Weight multiplied(const FusedRun& r, size_t module);
 // y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and

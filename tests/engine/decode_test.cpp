@@ -28,8 +28,9 @@ struct Loaded {
   StepOptions options;
 
   explicit Loaded(c10::ScalarType type) : Loaded(type, *open_model(kModel), {}) {}
-  Loaded(c10::ScalarType type, const TensorFile& file, const BaseStorage& storage) {
-    const ModelSpec spec = read_model_spec(kModel);
+  Loaded(c10::ScalarType type, const TensorFile& file, const BaseStorage& storage, bool tied = false) {
+    ModelSpec spec = read_model_spec(kModel);
+    spec.tie_word_embeddings = tied;
     Job job;
     job.adapter.type = AdapterType::lora;
     job.adapter.rank = 5;
@@ -111,13 +112,14 @@ TEST_CASE("in fp32 a sequence's logits have the same bits in whatever company") 
 
 namespace {
 
-// The tiny model with its matrices in a block type of GGUF, where they are as wide as whole blocks.
+// The tiny model with its matrices in a block type of GGUF, where they are as wide as whole blocks; `tied`: without a head of its own.
 class EncodedFile : public TensorFile {
  public:
-  explicit EncodedFile(DType dtype) {
+  explicit EncodedFile(DType dtype, bool tied = false) {
     const auto file = open_model(kModel);
     for (size_t i = 0; i < file->tensors().size(); ++i) {
       TensorInfo tensor = file->tensors()[i];
+      if (tied && tensor.name == "lm_head.weight") continue;
       std::vector<float> values(static_cast<size_t>(tensor.count()));
       file->read_f32(i, values.data());
       tensor.dtype = tensor.shape.size() == 2 && tensor.shape[1] % block_elements(dtype) == 0 ? dtype : DType::f32;
@@ -179,6 +181,23 @@ TEST_CASE("a model in its file's blocks decodes as with its weights decoded on l
     CAPTURE(of_blocks, of_weights);
     CHECK(of_blocks < 1.2 * of_weights);  // products in fp32 beside products in bf16: rounding of what lies between them dominates
   }
+}
+
+TEST_CASE("blocks that are read together lie one behind the other, and a tied head is the embedding's blocks") {
+  at::set_num_threads(2);
+  const EncodedFile file(DType::q4_0, true);
+  const Loaded weights(at::kFloat, file, {}, true),
+      blocks(at::kFloat, file, {.parameters = base_parameters(weights.model.spec), .stored_blocks = true}, true);
+  CHECK(blocks.model.head_blocks.defined());
+  const auto codes = [&](const char* name) {
+    return blocks.model.linears.at(std::string("model.layers.1.self_attn.") + name).quantized.codes;
+  };
+  CHECK(codes("k_proj").const_data_ptr<uint8_t>() == codes("q_proj").const_data_ptr<uint8_t>() + codes("q_proj").numel());
+  CHECK(codes("v_proj").const_data_ptr<uint8_t>() == codes("k_proj").const_data_ptr<uint8_t>() + codes("k_proj").numel());
+  const auto decoder = weights.decoder("fused"), in_blocks = blocks.decoder("fused");
+  for (const std::vector<int32_t>& prompt : prompts(5, weights.model.spec.vocab_size))
+    CHECK(at::equal(in_blocks->next_logits({{static_cast<int64_t>(prompt.size()), prompt}}),
+                    decoder->next_logits({{static_cast<int64_t>(prompt.size()), prompt}})));
 }
 
 TEST_CASE("fused decodes to the reference's logits, in bf16 no further from fp32 than it") {
