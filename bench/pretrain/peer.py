@@ -49,7 +49,7 @@ def main() -> None:
     arguments = TrainingArguments(
         output_dir=str(Path(sys.argv[3]).parent / "trainer"), per_device_train_batch_size=train["global_batch_size"],
         max_steps=train["max_steps"], learning_rate=job["optimizer"]["learning_rate"], weight_decay=job["optimizer"]["weight_decay"],
-        lr_scheduler_type="constant", max_grad_norm=1.0, optim="adamw_torch", train_sampling_strategy="sequential", report_to=[],
+        lr_scheduler_type="constant_with_warmup", warmup_steps=job["schedule"]["warmup_steps"], max_grad_norm=1.0, optim="adamw_torch", train_sampling_strategy="sequential", report_to=[],
         logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True)
     rows, held_out = (rows_of(job, split, start, model.config.eos_token_id) for split in ("train", "eval"))
     events = Events(sys.argv[3], train["global_batch_size"] * job["data"]["max_length"])

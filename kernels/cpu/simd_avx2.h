@@ -122,7 +122,11 @@ FORGE_INLINE Sixteen pick(const Sixteen& table, const SixteenCodes& codes) {
   return result;
 }
 FORGE_INLINE float half(F16 x) { return _cvtsh_ss(x.bits); }
-FORGE_INLINE Sixteen sixteen_times(F16 x) { return Sixteen{} + half(x); }
+FORGE_INLINE Sixteen sixteen_times(float x) { return Sixteen{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+FORGE_INLINE Sixteen sixteen_times(F16 x) { return sixteen_times(half(x)); }
+FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
+  _mm_storeu_ps(to, _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(bits))));
+}
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
                                 F x, uint8_t* codes) {
   __m256i bits = _mm256_castps_si256(x.v);

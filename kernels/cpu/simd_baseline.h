@@ -103,7 +103,11 @@ FORGE_INLINE Sixteen pick(const Sixteen& table, const SixteenCodes& codes) {
   return picked;
 }
 FORGE_INLINE float half(F16 x) { return to_float(x); }
-FORGE_INLINE Sixteen sixteen_times(F16 x) { return Sixteen{} + half(x); }
+FORGE_INLINE Sixteen sixteen_times(float x) { return Sixteen{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+FORGE_INLINE Sixteen sixteen_times(F16 x) { return sixteen_times(half(x)); }
+FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
+  for (int i = 0; i < 4; ++i) to[i] = to_float(F16{static_cast<uint16_t>(bits >> 16 * i)});
+}
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
                                 F x, uint8_t* codes) {
   for (int i = 0; i < kLanes; ++i) {

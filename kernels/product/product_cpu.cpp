@@ -95,10 +95,16 @@ __attribute__((noinline)) void dots_of_blocks(int64_t count, const X* x, const R
 #pragma GCC unroll 8
     for (int i = 0; i < 32; i += kLanes) of_x[i / kLanes] = load(x + k + i);
     w[0].template ask_all<kColumns>(k / 32);
+    float scales[kColumns];
+    if constexpr (Row::kOneScale)
+      four_halves(w[0].scale(k / 32) | w[1].scale(k / 32) << 16 | w[2].scale(k / 32) << 32 | w[3].scale(k / 32) << 48, scales);
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; ++c) {
       alignas(64) float of_w[32];
-      w[c].read(k / 32, of_w);
+      if constexpr (Row::kOneScale)
+        w[c].read(k / 32, scales[c], of_w);
+      else
+        w[c].read(k / 32, of_w);
 #pragma GCC unroll 8
       for (int i = 0; i < 32; i += kLanes) total[c] = fma(of_x[i / kLanes], load(of_w + i), total[c]);
     }

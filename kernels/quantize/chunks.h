@@ -39,15 +39,16 @@ FORGE_INLINE void put(const Sixteen& low, const Sixteen& high, float (&values)[3
   std::memcpy(values, &low, sizeof low), std::memcpy(values + 16, &high, sizeof high);
 }
 
-// What a coding's blocks are, and its `read`. Scales of chunks are scalars; there is one for 16 values or 32.
+// What a coding's blocks are, and its `read`: of a chunk of a block, or, where the block has one scale at its beginning, with that.
 template <BlockCoding Coding>
 struct Layout;
 
 template <>
 struct Layout<BlockCoding::q8_0> {
   static constexpr int kBytes = 34, kChunks = 1;
-  static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) {
-    const Sixteen d = sixteen_times(bits_at(block));
+  static constexpr bool kOneScale = true;
+  static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) { read(block, sixteen_times(bits_at(block)), low, high); }
+  static FORGE_INLINE void read(const uint8_t* block, Sixteen d, Sixteen& low, Sixteen& high) {
     low = floats(signed_at(block + 2)) * d, high = floats(signed_at(block + 18)) * d;
   }
 };
@@ -56,8 +57,10 @@ struct Layout<BlockCoding::q8_0> {
 template <int Bytes, int Bias, bool Minimum, bool Fifth>
 struct Nibbles {
   static constexpr int kBytes = Bytes, kChunks = 1;
-  static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) {
-    const Sixteen d = sixteen_times(bits_at(block)), m = Minimum ? sixteen_times(bits_at(block + 2)) : Sixteen{};
+  static constexpr bool kOneScale = true;
+  static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) { read(block, sixteen_times(bits_at(block)), low, high); }
+  static FORGE_INLINE void read(const uint8_t* block, Sixteen d, Sixteen& low, Sixteen& high) {
+    const Sixteen m = Minimum ? sixteen_times(bits_at(block + 2)) : Sixteen{};
     const uint8_t* fifth = block + (Minimum ? 4 : 2);
     const SixteenCodes codes = codes_at(fifth + (Fifth ? 4 : 0));
     const auto scaled = [&](Sixteen q) FORGE_LAMBDA { return Minimum ? q * d + m : (q - float{Bias}) * d; };
@@ -84,6 +87,7 @@ struct Layout<BlockCoding::q5_1> : Nibbles<24, 0, true, true> {};
 template <int Bytes, bool Fifth>
 struct Grouped {
   static constexpr int kBytes = Bytes, kChunks = 8;
+  static constexpr bool kOneScale = false;
   static FORGE_INLINE void read(const uint8_t* block, int j, Sixteen& low, Sixteen& high) {
     const uint8_t* packed = block + 4;
     const int scale = j < 4 ? packed[j] & 63 : (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
@@ -110,6 +114,7 @@ struct Layout<BlockCoding::q5_k> : Grouped<176, true> {};
 template <>
 struct Layout<BlockCoding::q6_k> {
   static constexpr int kBytes = 210, kChunks = 8;
+  static constexpr bool kOneScale = false;
   static FORGE_INLINE void read(const uint8_t* block, int j, Sixteen& low, Sixteen& high) {
     const int p = j % 4;
     const uint8_t *nibbles = block + j / 4 * 64 + p % 2 * 32, *pairs = block + 128 + j / 4 * 32;
@@ -127,11 +132,20 @@ class Chunks {
   using Of = Layout<Coding>;
 
  public:
+  static constexpr bool kOneScale = Of::kOneScale;
+
   FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row)
       : bytes_(blocks.columns / (32 * Of::kChunks) * Of::kBytes), row_(blocks.codes + row * bytes_) {}
   FORGE_INLINE void read(int64_t chunk, float (&values)[32]) const {
     Sixteen low, high;
     Of::read(row_ + chunk / Of::kChunks * Of::kBytes, static_cast<int>(chunk % Of::kChunks), low, high);
+    put(low, high, values);
+  }
+  // The same in two steps, so that scales of several rows are widened together.
+  FORGE_INLINE uint64_t scale(int64_t chunk) const { return bits_at(row_ + chunk * Of::kBytes).bits; }
+  FORGE_INLINE void read(int64_t chunk, float scale, float (&values)[32]) const {
+    Sixteen low, high;
+    Of::read(row_ + chunk * Of::kBytes, sixteen_times(scale), low, high);
     put(low, high, values);
   }
   // Asks for what a row some rows further on has there.
@@ -153,6 +167,8 @@ class Chunks {
 // By book, where rows_are_blocks().
 class BookChunks {
  public:
+  static constexpr bool kOneScale = false;
+
   FORGE_INLINE BookChunks(const DequantizeBlocks& blocks, int64_t row) : a_(&blocks), first_(row * blocks.columns) {}
   FORGE_INLINE void ask(int64_t chunk, int64_t rows) const {
     const int64_t at = first_ + rows * a_->columns + 32 * chunk;
