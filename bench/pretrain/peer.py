@@ -1,8 +1,9 @@
 """The other side: transformers' Trainer on the same rows from the same weights.
 
-    python bench/pretrain/peer.py JOB.json START METRICS.jsonl    # START: the model folder that forge drew
+    python bench/pretrain/peer.py JOB.json START METRICS.jsonl [NUDGE]    # START: the model folder that forge drew
 
-JOB is a forge job with the few keys that against_trainer.py writes. Rows are made as forge makes them: documents joined by eos and cut.
+JOB is a forge job with the few keys that against_trainer.py writes. Rows are made as forge makes them: documents joined by eos and cut. NUDGE: each
+weight is moved by about that share of itself first.
 """
 import json
 import sys
@@ -46,6 +47,11 @@ def main() -> None:
     train, start = job["train"], Path(sys.argv[2])
     torch.set_num_threads(train["threads"])
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
+    if len(sys.argv) > 4:
+        torch.manual_seed(1)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(1 + float(sys.argv[4]) * torch.randn_like(weight))
     arguments = TrainingArguments(
         output_dir=str(Path(sys.argv[3]).parent / "trainer"), per_device_train_batch_size=train["global_batch_size"],
         max_steps=train["max_steps"], learning_rate=job["optimizer"]["learning_rate"], weight_decay=job["optimizer"]["weight_decay"],
