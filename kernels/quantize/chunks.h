@@ -13,7 +13,7 @@ namespace forge::FORGE_ISA {
 
 using SixteenBytes = uint8_t __attribute__((vector_size(16)));
 
-FORGE_INLINE Sixteen floats(SixteenCodes codes) { return __builtin_convertvector(codes, Sixteen); }
+FORGE_INLINE Sixteen floats(const SixteenCodes& codes) { return __builtin_convertvector(codes, Sixteen); }
 
 FORGE_INLINE F16 bits_at(const uint8_t* p) {
   F16 bits;
@@ -48,7 +48,7 @@ struct Layout<BlockCoding::q8_0> {
   static constexpr int kBytes = 34, kChunks = 1;
   static constexpr bool kOneScale = true;
   static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) { read(block, sixteen_times(bits_at(block)), low, high); }
-  static FORGE_INLINE void read(const uint8_t* block, Sixteen d, Sixteen& low, Sixteen& high) {
+  static FORGE_INLINE void read(const uint8_t* block, const Sixteen& d, Sixteen& low, Sixteen& high) {
     low = floats(signed_at(block + 2)) * d, high = floats(signed_at(block + 18)) * d;
   }
 };
@@ -59,11 +59,11 @@ struct Nibbles {
   static constexpr int kBytes = Bytes, kChunks = 1;
   static constexpr bool kOneScale = true;
   static FORGE_INLINE void read(const uint8_t* block, int, Sixteen& low, Sixteen& high) { read(block, sixteen_times(bits_at(block)), low, high); }
-  static FORGE_INLINE void read(const uint8_t* block, Sixteen d, Sixteen& low, Sixteen& high) {
+  static FORGE_INLINE void read(const uint8_t* block, const Sixteen& d, Sixteen& low, Sixteen& high) {
     const Sixteen m = Minimum ? sixteen_times(bits_at(block + 2)) : Sixteen{};
     const uint8_t* fifth = block + (Minimum ? 4 : 2);
     const SixteenCodes codes = codes_at(fifth + (Fifth ? 4 : 0));
-    const auto scaled = [&](Sixteen q) FORGE_LAMBDA { return Minimum ? q * d + m : (q - float{Bias}) * d; };
+    const auto scaled = [&](const Sixteen& q) FORGE_LAMBDA { return Minimum ? q * d + m : (q - float{Bias}) * d; };
     if (Fifth) {
       low = scaled(floats((codes & 15) | fifth_bits(fifth))), high = scaled(floats(codes >> 4 | fifth_bits(fifth + 2)));
     } else {
