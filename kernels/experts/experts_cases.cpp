@@ -331,6 +331,9 @@ void add_route_cases(Store type, std::vector<Case>& cases) {
     }
     cases.push_back(route_case(type, router, normal({0, 8}, 1), "0x8", kDense));
     cases.push_back(route_case(type, router, normal({70, 8}, 1), "70x8", kDense));
+    // More experts than a warp has lanes.
+    cases.push_back(route_case(type, router, normal({5, 72}, 1), "5x72", kDense));
+    cases.push_back(route_backward_case(type, router, 5, 72, false, kDense));
     // Equal scores.
     if (!router.correction)
       cases.push_back(route_case(type, router, at::zeros({3, 8}, at::kDouble), "equal 3x8", kDense));
@@ -351,6 +354,12 @@ void add_route_cases(Store type, std::vector<Case>& cases) {
 }  // namespace
 
 void add_experts_cases(std::vector<Case>& cases) {
+  // More tokens than a grid has blocks.
+  const Sizes past_grid{65540, 2, 1, 1};
+  cases.push_back(dispatch_case(Store::f32, past_grid, kDense));
+  cases.push_back(gather_case(Store::f32, past_grid, kDense, false));
+  cases.push_back(combine_case(Store::f32, past_grid, kDense));
+  cases.push_back(gate_case(Store::f32, past_grid.tokens, 1, kDense));
   const Sizes sizes[] = {
       {1, 1, 1, 1}, {5, 4, 2, 7}, {9, 3, 3, 64}, {20, 16, 2, 33, Spread::one}, {20, 8, 3, 33, Spread::half},
       {0, 4, 2, 5}};

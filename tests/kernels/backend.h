@@ -31,7 +31,8 @@ struct Region {
 class Memory {
  public:
   virtual ~Memory();
-  virtual void* allocate(int64_t bytes);  // aligned to 256 bytes
+  // Aligned to 256 bytes. Of an operand the last `guard` bytes are not its own: who brings its own memory may forbid them (expose).
+  virtual void* allocate(int64_t bytes, int64_t guard);
   virtual void write(void* to, const void* host, int64_t bytes);
   virtual void read(void* host, const void* from, int64_t bytes);
   virtual void expose(const Region&) {}  // before the run, once for each operand and the workspace
@@ -40,6 +41,10 @@ class Memory {
  private:
   std::vector<void*> blocks_;
 };
+
+// Host memory in which reading or writing behind an operand's end is a crash: a page begins there that may not be touched. Operands lie
+// where that puts them, aligned to their elements alone; workspaces as in plain memory.
+std::shared_ptr<Memory> fenced_memory();
 
 // Where a backend does less than an op's contract. Both show: in the counts that are printed, and in memory
 // that must stay untouched.

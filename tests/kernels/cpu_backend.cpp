@@ -42,7 +42,7 @@ void quantize_cpu(const QuantizeBlocks& a) {
 }
 
 Backend cpu_backend(CpuLevel level) {
-  Backend cpu(std::string("cpu/") + name_of(level));
+  Backend cpu(std::string("cpu/") + name_of(level), fenced_memory());
   cpu.add<RowProduct>([=](const RowProduct& a) { row_product_cpu(a, level); }, row_product_cpu_workspace);
   // All other loops of this level run as those of the next.
   if (level == CpuLevel::avx512 && cpu_level() == CpuLevel::avx512_bf16) return cpu;

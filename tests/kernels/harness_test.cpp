@@ -1,5 +1,7 @@
 // The harness itself: a right kernel passes, and each way of being wrong is caught.
 #include <ATen/ATen.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <limits>
 
@@ -87,6 +89,30 @@ TEST_CASE("planted faults are caught and named") {
   }
   CHECK(
       has(fault_of([](const DoubleArgs& a) { a.y[a.width] = 0; }, kLayouts[1]), "row 0, column 7"));  // a gap
+}
+
+TEST_CASE("in fenced memory a kernel passes, and dies where it reads or writes past an operand's end") {
+  // The signal that a kernel ends with which does `wrong` after the right thing; 0 when it passes.
+  const auto signal_of = [](const Layout& layout, std::function<void(const DoubleArgs&)> wrong) {
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGSEGV, SIG_DFL);  // Catch2 has one of its own
+      Backend backend("fenced", fenced_memory());
+      backend.add<DoubleArgs>([=](const DoubleArgs& a) { right(a), wrong(a); });
+      const Case c = double_case(layout, normal({4, 7}, 3));
+      _exit(run_case(c, backend, expected_outputs(c)).empty() ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) == 0 ? 0 : -1;
+  };
+  for (const Layout& layout : kLayouts) {
+    INFO(layout.name);
+    [[maybe_unused]] static volatile float read = 0;
+    CHECK(signal_of(layout, [](const DoubleArgs&) {}) == 0);
+    CHECK(signal_of(layout, [](const DoubleArgs& a) { read = a.x[(a.rows - 1) * a.x_stride + a.width]; }) == SIGSEGV);
+    CHECK(signal_of(layout, [](const DoubleArgs& a) { a.y[(a.rows - 1) * a.y_stride + a.width] = 0; }) == SIGSEGV);
+  }
 }
 
 TEST_CASE("an output that nobody writes is caught") {

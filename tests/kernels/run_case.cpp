@@ -307,9 +307,9 @@ struct Execution {
   std::string fault;  // what the backend threw
 };
 
-void place(Image& image, Memory& memory) {
+void place(Image& image, Memory& memory, bool fenced) {
   int64_t bytes = static_cast<int64_t>(image.bytes.size());
-  image.device = static_cast<unsigned char*>(memory.allocate(bytes));
+  image.device = static_cast<unsigned char*>(memory.allocate(bytes, fenced ? kGuard : 0));
   memory.write(image.device, image.bytes.data(), bytes);
   memory.expose({image.operand->name, image.device + image.begin, image.span, image.operand->role != Role::in,
                  image.element_bytes});
@@ -324,7 +324,7 @@ void execute(const Case& c, const Backend& backend, Execution& execution) {
   Pointers pointers;
   for (const Operand& operand : c.operands) execution.images.push_back(make_image(operand));
   for (Image& image : execution.images) {
-    place(image, memory);
+    place(image, memory, true);
     pointers.placed[image.operand->name] = {image.device + image.begin, image.stride};
   }
   place_over(c, pointers);
@@ -333,7 +333,7 @@ void execute(const Case& c, const Backend& backend, Execution& execution) {
     if (bytes == 0) return nullptr;
     execution.scratch.value = at::empty({bytes}, at::kLong);
     workspace = make_image(execution.scratch);
-    place(workspace, memory);
+    place(workspace, memory, false);
     return workspace.device + workspace.begin;
   };
   try {
