@@ -334,6 +334,7 @@ void add_route_cases(Store type, std::vector<Case>& cases) {
     // More experts than a warp has lanes.
     cases.push_back(route_case(type, router, normal({5, 72}, 1), "5x72", kDense));
     cases.push_back(route_backward_case(type, router, 5, 72, false, kDense));
+    cases.push_back(route_case(type, router, normal({2, 1000}, 1), "2x1000", kDense));
     // Equal scores.
     if (!router.correction)
       cases.push_back(route_case(type, router, at::zeros({3, 8}, at::kDouble), "equal 3x8", kDense));
@@ -345,6 +346,13 @@ void add_route_cases(Store type, std::vector<Case>& cases) {
     for (int64_t tokens : {0, 1, 70})
       cases.push_back(route_backward_case(type, router, tokens, 8, true, kDense));
   }
+  // More slots than a block has threads, more of a token and more groups than a warp has lanes.
+  cases.push_back(route_case(type, routers()[0], normal({300, 8}, 1), "300x8", kDense));
+  const Router many{"many", {.per_token = 40, .normalise = true}}, groups{"many groups", {.per_token = 2, .groups = 36, .groups_per_token = 3}};
+  for (const Router& router : {many, groups}) {
+    cases.push_back(route_case(type, router, normal({5, 72}, 1), "5x72", kDense));
+    cases.push_back(route_backward_case(type, router, 5, 72, true, kDense));
+  }
   const Router alone{"alone", {.per_token = 1}}, all{"all", {.per_token = 5}};
   cases.push_back(route_case(type, alone, normal({4, 1}, 1), "4x1", kDense));
   cases.push_back(route_case(type, all, normal({4, 5}, 1), "4x5", kDense));
@@ -354,12 +362,13 @@ void add_route_cases(Store type, std::vector<Case>& cases) {
 }  // namespace
 
 void add_experts_cases(std::vector<Case>& cases) {
-  // More tokens than a grid has blocks.
-  const Sizes past_grid{65540, 2, 1, 1};
-  cases.push_back(dispatch_case(Store::f32, past_grid, kDense));
-  cases.push_back(gather_case(Store::f32, past_grid, kDense, false));
-  cases.push_back(combine_case(Store::f32, past_grid, kDense));
-  cases.push_back(gate_case(Store::f32, past_grid.tokens, 1, kDense));
+  // More tokens than a grid has blocks, and more blocks of columns than a byte counts.
+  for (const Sizes& s : {Sizes{kPastGrid, 2, 1, 1}, {1, 2, 1, 33001}}) {
+    cases.push_back(dispatch_case(Store::f32, s, kDense));
+    cases.push_back(gather_case(Store::f32, s, kDense, false));
+    cases.push_back(combine_case(Store::f32, s, kDense));
+    cases.push_back(gate_case(Store::f32, s.tokens, s.width, kDense));
+  }
   const Sizes sizes[] = {
       {1, 1, 1, 1}, {5, 4, 2, 7}, {9, 3, 3, 64}, {20, 16, 2, 33, Spread::one}, {20, 8, 3, 33, Spread::half},
       {0, 4, 2, 5}};

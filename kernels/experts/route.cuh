@@ -46,7 +46,7 @@ __device__ __forceinline__ int32_t take_best(Shared<float> values, int64_t count
   return best.number;
 }
 
-// values = softmax(values).
+// values = softmax(values). Each lane reads and writes values of its own, here and in load_scores.
 __device__ __forceinline__ void softmax_of_warp(Shared<float> values, int64_t count) {
   float largest = no_score(), sum = 0;
   for (int64_t e = threadIdx.x; e < count; e += kWarp) largest = Maximum()(largest, values[e]);
@@ -57,7 +57,6 @@ __device__ __forceinline__ void softmax_of_warp(Shared<float> values, int64_t co
   }
   const float total = reduce_warp(sum, Sum());
   for (int64_t e = threadIdx.x; e < count; e += kWarp) values[e] = values[e] / total;
-  __syncwarp();
 }
 
 template <class T>
@@ -67,7 +66,6 @@ __device__ __forceinline__ void load_scores(LogitsOf<T> logits, RouterRule::Scor
     const float logit = logits.at(token, e);
     to[e] = scores == RouterRule::Scores::sigmoid ? 1.0f / (1.0f + expf(-logit)) : logit;
   }
-  __syncwarp();
   if (scores == RouterRule::Scores::softmax) softmax_of_warp(to, experts);
 }
 
@@ -110,7 +108,6 @@ __device__ __forceinline__ void keep_groups(const RouterRule& rule, int64_t expe
     }
     worth[group] = sum, kept[group] = 0;
   }
-  __syncwarp();
   for (int64_t i = 0; i < rule.groups_per_token; ++i) {
     const int32_t best = take_best(worth, rule.groups);
     if (threadIdx.x == 0) kept[best] = 1;
@@ -118,7 +115,6 @@ __device__ __forceinline__ void keep_groups(const RouterRule& rule, int64_t expe
   }
   for (int64_t e = threadIdx.x; e < experts; e += kWarp)
     if (kept[e / size] == 0) ranked[e] = no_score();
-  __syncwarp();
 }
 
 // Shared memory: scores and their ranking [experts], worth and kept [groups], what was chosen [per_token].

@@ -38,18 +38,19 @@ LatentHeads args_of(Store type, const Sizes& s, bool back, Pointers& p) {
           p.stride("kv"), p["key"], p.stride("key"), p["all"],      p.stride("all")};
 }
 
-Case heads_case(Store type, const Sizes& s, const Layout& layout) {
+Case heads_case(Store type, const Sizes& s, const Layout& layout, const Layout& of_key) {
   return make_case<LatentHeads>(
       "latent", s.title("heads", layout, type),
       {laid(input("q", type, normal({s.rows, s.width()}, 1)), layout),
        laid(input("kv", type, normal({s.rows, s.heads * (s.still() + s.value_dim)}, 2)), layout),
-       laid(input("key", type, normal({s.rows, s.rope_dim}, 3)), layout),
+       laid(input("key", type, normal({s.rows, s.rope_dim}, 3)), of_key),
        laid(output("all", type, {s.rows, 3 * s.width()}, kCopied), layout)},
       [=](const Tensors& in) {
         return Tensors{{"all", put_together(in, s)}};
       },
       [=](Pointers& p) { return args_of(type, s, false, p); });
 }
+Case heads_case(Store type, const Sizes& s, const Layout& layout) { return heads_case(type, s, layout, layout); }
 
 Case back_case(Store type, const Sizes& s, const Layout& layout) {
   const int64_t kv = s.heads * (s.still() + s.value_dim);
@@ -109,11 +110,23 @@ void add_latent_cases(std::vector<Case>& cases) {
         cases.push_back(back_case(type, s, layout));
         for (const bool back : {false, true}) cases.push_back(trim_case(type, s, layout, back));
       }
+    // Heads or their values that are no whole vectors, in rows that are.
+    for (const Sizes& s : {Sizes{3, 4, 6, 4, 4}, {3, 4, 8, 4, 6}, {3, 2, 12, 8, 8}, {3, 4, 16, 8, 12}}) {
+      cases.push_back(heads_case(type, s, kDense));
+      cases.push_back(back_case(type, s, kDense));
+      for (const bool back : {false, true}) cases.push_back(trim_case(type, s, kDense, back));
+    }
+    cases.push_back(heads_case(type, {3, 4, 16, 14, 8}, kDense, {"", 2, 0}));  // a key with a gap behind it
     add_alone(cases, heads_case(type, {5, 2, 48, 16, 32}, kDense));
     add_alone(cases, back_case(type, {5, 2, 48, 16, 32}, kDense));
     add_alone(cases, trim_case(type, {5, 2, 48, 16, 32}, kDense, false));
     add_alone(cases, trim_case(type, {5, 2, 48, 16, 32}, kDense, true));
   }
+  // More blocks of columns than a byte counts.
+  const Sizes wide{1, 1, 17001, 2, 1};
+  cases.push_back(heads_case(Store::f32, wide, kDense));
+  cases.push_back(back_case(Store::f32, wide, kDense));
+  cases.push_back(trim_case(Store::f32, {1, 1, 33001, 1, 33000}, kDense, false));
   cases.push_back(trim_case(Store::f32, {kPastGrid, 1, 2, 1, 1}, kDense, false));
   cases.push_back(heads_case(Store::f32, {kPastGrid, 1, 3, 2, 1}, kDense));
   cases.push_back(back_case(Store::f32, {kPastGrid, 1, 3, 2, 1}, kDense));

@@ -23,8 +23,8 @@ class Mutation:
         return text[: self.begin] + self.replacement + text[self.end :]
 
     def name(self):
-        again = f" #{self.number}" if self.number > 1 else ""
-        return f"{self.path} | {self.kind} | {self.line} | {self.becomes}{again}"
+        again = f"#{self.number}" if self.number > 1 else ""
+        return f"{self.path} | {self.kind} | {self.line} | " + " ".join(filter(None, [self.becomes, again]))
 
 
 SIZES = r"(?:a\.|args\.|s\.|row\.|l\.)?(?:width|count|vocab|rows|tokens|columns|features|positions|end|last|half|length|blocks)\b"
