@@ -119,6 +119,9 @@ void add_folded_cases(std::vector<Case>& cases) {
     add_alone(cases, sums_case(type, aligned, kDense));
     add_alone(cases, gradient_case(type, aligned, kDense));
     cases.push_back(sums_case(type, {"width that ends in a vector", 3, 133, {{1, 17, 2}}}, kRagged));
+    // Members that begin within a vector, in rows that are whole ones.
+    cases.push_back(gradient_case(type, {"the only one within a vector", 19, 64, {{4, 0}, {28, 5, 0.5f}}}, kDense));
+    cases.push_back(gradient_case(type, {"the last within a vector", 19, 64, {{16, 4, 2}, {4, 5, 0.5f}, {12, 3, 1}}}, kDense));
     const Setting chunks{"several chunks of ranks", 66, 140, {{150, 150, 0.5f}}, false};
     cases.push_back(sums_case(type, chunks, kDense));
     cases.push_back(gradient_case(type, chunks, kDense));

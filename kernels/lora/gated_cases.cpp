@@ -10,6 +10,7 @@ struct Setting {
   int64_t gate_rank, up_rank;
   int64_t planned = 0;
   bool kept = true;
+  double size = 1;  // of d y
 };
 
 constexpr double kScales[] = {1.5, 2, 0.25};  // of the one that reads y, of gate's, of up's
@@ -72,7 +73,7 @@ std::string of_side(const char* name, int side) { return std::string(name) + "_"
 
 Case gradients_case(Store type, GateFunction function, const Setting& s, const Layout& layout) {
   const int64_t ranks[] = {s.gate_rank, s.up_rank};
-  std::vector<Operand> operands{laid(input("d_y", type, normal({s.tokens, s.width}, 4)), layout),
+  std::vector<Operand> operands{laid(input("d_y", type, normal({s.tokens, s.width}, 4, s.size)), layout),
                                 laid(in_out("gate", type, normal({s.tokens, s.width}, 1, 3), elementwise(function)), layout),
                                 laid(in_out("up", type, normal({s.tokens, s.width}, 2), elementwise(function)), layout), counters()};
   const auto tokens = static_cast<double>(s.tokens), width = static_cast<double>(s.width);
@@ -145,6 +146,8 @@ void add_gated_cases(std::vector<Case>& cases) {
     // Two blocks along the columns; one or many along the tokens.
     both({"many blocks", 70, 520, 5, 16, 8}, kDense);
     both({"several tiles", 70, 520, 5, 16, 8, 70'000}, kDense);
+    if (type == Store::bf16)  // past what fp16 holds
+      cases.push_back(gradients_case(type, GateFunction::silu, {"large gradients", 18, 72, 4, 4, 3, 0, true, 1e6}, kDense));
     cases.push_back(sums_case(type, GateFunction::gelu_tanh, {"ranks past 32", 66, 140, 50, 0, 0}, kDense));
     for (const Setting& some : {Setting{"without one that reads y", 19, 72, 0, 6, 3}, {"of gate alone", 19, 72, 7, 4, 0}, {"of up alone", 19, 72, 0, 0, 4},
                                 {"of neither", 19, 72, 7, 0, 0}})
