@@ -199,6 +199,7 @@ void add_pairs_cases(std::vector<Case>& cases) {
     cases.push_back(over(pairs_backward_case(type, 5, 48, kDense, true), "y", "d_y"));
   }
   cases.push_back(pairs_case(Store::f32, kPastGrid, 1, kDense));
+  cases.push_back(pairs_backward_case(Store::f32, kPastGrid, 1, kDense, true));
 }
 
 }  // namespace
