@@ -6,9 +6,8 @@ and the perplexity of texts held out.
 
 Trains on this repository's own docs, or on the files that --texts matches, each text once; every tenth is held out. Rows of 128 tokens,
 16 a step, in fp32, a tenth of the steps warm-up. --python has torch, transformers and tokenizers. Each contestant is a process of its own,
-measured from outside (bench/cpu/contestants.py). The table says how many of the first
-steps have losses within 1e-4, and the same of the Trainer beside itself from weights moved by 1e-7 of themselves.
-Exits 1 where forge has fewer than 8 such steps, or is slower.
+measured from outside (bench/cpu/contestants.py). The table says how many of the first steps have losses within 1e-4, and the same of the
+Trainer beside itself from weights moved by 1e-7 of themselves. Exits 1 where forge has fewer than 8 such steps, or is slower.
 """
 import argparse
 import datetime

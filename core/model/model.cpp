@@ -154,7 +154,7 @@ struct Place {
   bool filled = false;
 };
 
-// The same of matrices that stay in their file's blocks, all in those of one type; else nothing.
+// Adjoining places of matrices that stay in their file's blocks, where all have those of one type; else none.
 void add_block_places(const TensorFile& file, const std::vector<std::string>& names, std::map<std::string, Place>& places) {
   std::vector<int64_t> bytes;
   std::optional<BlockCoding> coding;
