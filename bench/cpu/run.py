@@ -2,6 +2,7 @@
 
     python bench/cpu/run.py --gguf SmolLM2-135M-Instruct.gguf --forge build/bin/forge [--precision fp32 bf16]
         [--steps 8] [--rounds 3] [--provider auto] [--quantization nf4] [--dictd /usr/share/dictd] [--write bench/results]
+        [--before OLDER/bin/forge]    # an older forge in the place of transformers + peft
 
 SmolLM2-135M-Instruct dequantised to fp32 safetensors, LoRA r16 all-linear, batch 8, no activation checkpointing.
     equal            rows of 128 tokens: no padding anywhere, so arithmetic against arithmetic
@@ -34,6 +35,7 @@ import smollm2  # noqa: E402
 BATCH = 8
 # Setting -> (rows, contestants). "forge" never packs, "forge packed" does.
 GROUPS = {"equal": ["peer", "forge"], "natural": ["peer", "forge", "forge packed"]}
+OF_BOTH = {"equal": ["before", "forge"], "natural": ["before", "forge", "before packed", "forge packed"]}
 
 
 @dataclass
@@ -81,7 +83,7 @@ def write_start(args, folder: Path) -> Path:
 
 def run_contestant(args, contestant: str, rows: Path, precision: str, folder: Path, number: int) -> Result:
     name = f"{contestant.replace(' ', '-')}-{rows.stem}-{precision}-{number}"
-    job = make_job(args, name, rows, precision, contestant == "forge packed", folder)
+    job = make_job(args, name, rows, precision, contestant.endswith(" packed"), folder)
     path = folder / f"{name}.json"
     path.write_text(json.dumps(job, indent=1))
     if contestant == "peer":
@@ -89,7 +91,7 @@ def run_contestant(args, contestant: str, rows: Path, precision: str, folder: Pa
         command = [sys.executable, str(HERE / "peer.py"), str(path), str(metrics)]
     else:
         metrics = folder / "runs" / name / "metrics.jsonl"
-        command = [args.forge, "run", str(path)]
+        command = [args.before if contestant.startswith("before") else args.forge, "run", str(path)]
     result = measure(command, metrics, folder / f"{name}.log")
     print(f"{precision} {rows.stem} {contestant}: {result.tokens_per_second:.1f} tokens/s, start "
           f"{result.start_up_seconds:.1f} s, peak {result.peak_rss_bytes / 2**20:.0f} MiB, "
@@ -102,18 +104,23 @@ def spread(values: list[float], digits: int = 2) -> str:
     return f"{middle:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
 
 
-def rows_of_table(table: Table) -> list[str]:
-    columns = ["precision", "rows", "contestant", "tokens/s", "ratio to peer", "peak RSS, MiB", "ratio", "start-up, s",
+def measured_against(args, contestant: str) -> str:
+    return contestant.replace("forge", "before") if args.before else "peer"
+
+
+def rows_of_table(args, table: Table) -> list[str]:
+    columns = ["precision", "rows", "contestant", "tokens/s", "ratio to older forge" if args.before else "ratio to peer", "peak RSS, MiB", "ratio", "start-up, s",
                "ratio", "first loss", "last loss"]
     measures = (("tokens_per_second", 1, 1), ("peak_rss_bytes", 2**-20, 0), ("start_up_seconds", 1, 2))
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for (precision, rows, contestant), results in table.results.items():
-        peers = table.results[(precision, rows, "peer")]
+        against = measured_against(args, contestant)
+        peers = table.results[(precision, rows, against)]
         cell = [precision, rows, "transformers + peft" if contestant == "peer" else contestant]
         for key, scale, digits in measures:
             cell.append(spread([getattr(r, key) * scale for r in results], digits))
             ratios = [getattr(a, key) / getattr(b, key) for a, b in zip(results, peers)]
-            cell.append("" if contestant == "peer" else spread(ratios))
+            cell.append("" if contestant == against else spread(ratios))
         cell += [f"{results[0].losses[0]:.4f}", f"{results[0].losses[-1]:.4f}"]
         lines.append("| " + " | ".join(cell) + " |")
     return lines
@@ -153,13 +160,14 @@ def report(args, table: Table) -> str:
         "    python bench/cpu/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]).replace(str(Path.home()), "~"),
         "",
     ]
-    return "\n".join(lines + rows_of_table(table)) + "\n"
+    return "\n".join(lines + rows_of_table(args, table)) + "\n"
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gguf", type=Path, required=True)
     parser.add_argument("--forge", help="the program; without it only the peer runs")
+    parser.add_argument("--before", help="an older build of the program, in the place of the peer")
     parser.add_argument("--provider", default="auto")
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"] if has_bf16() else ["fp32"])
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
@@ -192,7 +200,7 @@ def main() -> None:
         args.start = write_start(args, folder)
         for precision in args.precision:
             for group in args.groups:
-                names = [c for c in GROUPS[group] if args.forge or c == "peer"]
+                names = OF_BOTH[group] if args.before else [c for c in GROUPS[group] if args.forge or c == "peer"]
                 for number in range(args.rounds):
                     for contestant in names:
                         result = run_contestant(args, contestant, files[group], precision, folder, number)
@@ -200,7 +208,7 @@ def main() -> None:
     text = report(args, table)
     print(text)
     if args.write:
-        stem = args.write / f"cpu-{args.quantization + '-' if args.quantization else ''}{datetime.date.today()}"
+        stem = args.write / f"cpu-{'older-' if args.before else ''}{args.quantization + '-' if args.quantization else ''}{datetime.date.today()}"
         stem.with_suffix(".md").write_text(text)
         raw = [{"precision": p, "rows": r, "contestant": c, "rounds": [asdict(x) for x in results]}
                for (p, r, c), results in table.results.items()]

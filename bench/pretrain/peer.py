@@ -1,12 +1,13 @@
 """The other side: transformers' Trainer on the same rows from the same weights.
 
-    python bench/pretrain/peer.py JOB.json START METRICS.jsonl [NUDGE]    # START: the model folder that forge drew
+    python bench/pretrain/peer.py JOB.json START METRICS.jsonl [--nudge SHARE] [--exact-norm]    # START: the model folder that forge drew
 
-JOB is a forge job with the few keys that against_trainer.py writes. Rows are made as forge makes them: documents joined by eos and cut. NUDGE: each
-weight is moved by about that share of itself first.
+JOB is a forge job with the few keys that against_trainer.py writes. Rows are made as forge makes them: documents joined by eos and cut.
+--nudge: each weight is moved by about that share of itself first. --exact-norm: gradients are clipped by a norm summed in fp64; LibTorch's
+on a CPU sums millions of squares in fp32 and is short by some 2e-4 of it here, by another share in each step.
 """
+import argparse
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -39,30 +40,58 @@ def rows_of(job: dict, split: str, folder: Path, eos: int) -> list[dict]:
     for line in Path(job["data"][split][0]["path"]).read_text().splitlines():
         stream += tokenizer.encode(json.loads(line)["text"]).ids + [eos]
     length = job["data"]["max_length"]
-    return [{"input_ids": row, "labels": row} for row in (stream[i : i + length] for i in range(0, len(stream) - length, length))]
+    return [stream[i : i + length] for i in range(0, len(stream), length)]
+
+
+@torch.no_grad()
+def mean_loss(model, rows: list[list[int]]) -> float:
+    """The mean over all predicted tokens, the shorter last row's too."""
+    model.eval()
+    batches = [rows[:-1][i : i + 16] for i in range(0, len(rows) - 1, 16)] + [rows[-1:]]
+    losses = [(model(input_ids=torch.tensor(batch), labels=torch.tensor(batch)).loss.item(), len(batch) * (len(batch[0]) - 1))
+              for batch in batches if len(batch[0]) > 1]
+    return sum(loss * count for loss, count in losses) / sum(count for _, count in losses)
+
+
+def clip_by_exact_norm(parameters, max_norm: float, **_) -> torch.Tensor:
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = torch.stack([gradient.double().square().sum() for gradient in gradients]).sum().sqrt()
+    for gradient in gradients:
+        gradient.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+    return norm
 
 
 def main() -> None:
-    job = json.loads(Path(sys.argv[1]).read_text())
-    train, start = job["train"], Path(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", type=Path)
+    parser.add_argument("start", type=Path)
+    parser.add_argument("metrics", type=Path)
+    parser.add_argument("--nudge", type=float, default=0)
+    parser.add_argument("--exact-norm", action="store_true")
+    args = parser.parse_args()
+    job = json.loads(args.job.read_text())
+    train, start = job["train"], args.start
+    if args.exact_norm:
+        torch.nn.utils.clip_grad_norm_ = clip_by_exact_norm
     torch.set_num_threads(train["threads"])
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
-    if len(sys.argv) > 4:
+    if args.nudge:
         torch.manual_seed(1)
         with torch.no_grad():
             for weight in model.parameters():
-                weight.mul_(1 + float(sys.argv[4]) * torch.randn_like(weight))
+                weight.mul_(1 + args.nudge * torch.randn_like(weight))
     arguments = TrainingArguments(
-        output_dir=str(Path(sys.argv[3]).parent / "trainer"), per_device_train_batch_size=train["global_batch_size"],
+        output_dir=str(args.metrics.parent / "trainer"), per_device_train_batch_size=train["global_batch_size"],
         max_steps=train["max_steps"], learning_rate=job["optimizer"]["learning_rate"], weight_decay=job["optimizer"]["weight_decay"],
         lr_scheduler_type="constant_with_warmup", warmup_steps=job["schedule"]["warmup_steps"], max_grad_norm=1.0, optim="adamw_torch", train_sampling_strategy="sequential", report_to=[],
         logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True)
     rows, held_out = (rows_of(job, split, start, model.config.eos_token_id) for split in ("train", "eval"))
-    events = Events(sys.argv[3], train["global_batch_size"] * job["data"]["max_length"])
+    events = Events(str(args.metrics), train["global_batch_size"] * job["data"]["max_length"])
     collate = lambda batch: {key: torch.tensor([row[key] for row in batch]) for key in ("input_ids", "labels")}  # noqa: E731
-    trainer = Trainer(model, args=arguments, train_dataset=rows, eval_dataset=held_out, data_collator=collate, callbacks=[events])
+    training = [{"input_ids": row, "labels": row} for row in rows[:-1]]
+    trainer = Trainer(model, args=arguments, train_dataset=training, data_collator=collate, callbacks=[events])
     trainer.train()
-    print(json.dumps({"event": "eval", "step": train["max_steps"], "eval_loss": trainer.evaluate()["eval_loss"]}), file=events.file, flush=True)
+    print(json.dumps({"event": "eval", "step": train["max_steps"], "eval_loss": mean_loss(model, held_out)}), file=events.file, flush=True)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ InstructionSet processor_instructions() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return InstructionSet::avx2;
-  if (!__builtin_cpu_supports("avx512bf16")) return InstructionSet::avx512;
+  if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vnni")) return InstructionSet::avx512;
   return __builtin_cpu_supports("amx-bf16") ? InstructionSet::amx_bf16 : InstructionSet::avx512_bf16;
 #else
   return InstructionSet::baseline;

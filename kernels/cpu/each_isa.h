@@ -33,6 +33,7 @@ namespace forge {
 // Sixteen numbers at once, whatever the vectors' width: GCC makes several of one that is too wide. Decoding blocks uses them.
 using Sixteen = float __attribute__((vector_size(64)));
 using SixteenCodes = int32_t __attribute__((vector_size(64)));
+using Words = int16_t __attribute__((vector_size(64)));
 
 }  // namespace forge
 
@@ -74,7 +75,7 @@ using SixteenCodes = int32_t __attribute__((vector_size(64)));
 
 #ifdef FORGE_PRODUCTS_OF_PAIRS
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prefer-vector-width=512")
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,prefer-vector-width=512")
 #define FORGE_ISA isa_avx512_bf16
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/simd_math.h"

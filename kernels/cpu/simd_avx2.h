@@ -124,6 +124,22 @@ FORGE_INLINE Sixteen pick(const Sixteen& table, const SixteenCodes& codes) {
 FORGE_INLINE float half(F16 x) { return _cvtsh_ss(x.bits); }
 FORGE_INLINE Sixteen sixteen_times(float x) { return Sixteen{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 FORGE_INLINE Sixteen sixteen_times(F16 x) { return sixteen_times(half(x)); }
+FORGE_INLINE Sixteen sixteen_halves(const uint8_t* p) {
+  const __m256 halves[] = {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+                           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16)))};
+  Sixteen result;
+  std::memcpy(&result, halves, sizeof result);
+  return result;
+}
+FORGE_INLINE Words words_at(const uint8_t* p) {
+  return (Words)two_halves(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+                           _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16))));
+}
+FORGE_INLINE SixteenCodes dots_of_pairs(const Words& a, const Words& b) {
+  __m256i of_a[2], of_b[2];
+  std::memcpy(of_a, &a, sizeof of_a), std::memcpy(of_b, &b, sizeof of_b);
+  return two_halves(_mm256_madd_epi16(of_a[0], of_b[0]), _mm256_madd_epi16(of_a[1], of_b[1]));
+}
 FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
   _mm_storeu_ps(to, _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(bits))));
 }

@@ -145,6 +145,15 @@ FORGE_INLINE Sixteen pick(Sixteen table, SixteenCodes codes) {
 FORGE_INLINE float half(F16 x) { return _cvtsh_ss(x.bits); }
 FORGE_INLINE Sixteen sixteen_times(float x) { return (Sixteen)_mm512_set1_ps(x); }
 FORGE_INLINE Sixteen sixteen_times(F16 x) { return (Sixteen)_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<short>(x.bits))); }
+FORGE_INLINE Sixteen sixteen_halves(const uint8_t* p) {
+  return (Sixteen)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+// Thirty-two bytes with a sign.
+FORGE_INLINE Words words_at(const uint8_t* p) {
+  return (Words)_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+// Of each two neighbours: a·b of one and the other, added.
+FORGE_INLINE SixteenCodes dots_of_pairs(const Words& a, const Words& b) { return (SixteenCodes)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
 // Four halves, the first in the lowest bits. In memory, from where a load spreads one over a vector: a shuffle fewer than from a register.
 FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
   _mm_storeu_ps(to, _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(bits))));

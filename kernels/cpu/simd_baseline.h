@@ -105,6 +105,21 @@ FORGE_INLINE Sixteen pick(const Sixteen& table, const SixteenCodes& codes) {
 FORGE_INLINE float half(F16 x) { return to_float(x); }
 FORGE_INLINE Sixteen sixteen_times(float x) { return Sixteen{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 FORGE_INLINE Sixteen sixteen_times(F16 x) { return sixteen_times(half(x)); }
+FORGE_INLINE Sixteen sixteen_halves(const uint8_t* p) {
+  Sixteen halves;
+  for (int i = 0; i < 16; ++i) halves[i] = to_float(F16{static_cast<uint16_t>(p[2 * i] | p[2 * i + 1] << 8)});
+  return halves;
+}
+FORGE_INLINE Words words_at(const uint8_t* p) {
+  Words words;
+  for (int i = 0; i < 32; ++i) words[i] = static_cast<int8_t>(p[i]);
+  return words;
+}
+FORGE_INLINE SixteenCodes dots_of_pairs(const Words& a, const Words& b) {
+  SixteenCodes sums;
+  for (int i = 0; i < 16; ++i) sums[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+  return sums;
+}
 FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
   for (int i = 0; i < 4; ++i) to[i] = to_float(F16{static_cast<uint16_t>(bits >> 16 * i)});
 }

@@ -7,7 +7,7 @@
 // comes, and on any number of threads. Decoding stands on that: a sequence's tokens do not depend on its neighbours.
 // Sums in fp32, rounded once. w passes once through memory for every few hundred rows; bf16 is multiplied as it is where the processor
 // can, any other 16-bit w is widened once for all rows of a block. A w in blocks is decoded to fp32 as it passes and
-// multiplied as that, also where the type has 16 bits. Operations: 2 · rows · in · out.
+// multiplied as that, also where the type has 16 bits; with sixteen of its rows side by side see words_product.h. Operations: 2 · rows · in · out.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -60,6 +60,41 @@ Case product_of_blocks_case(Store type, const GgufType& gguf, int64_t rows, int6
                                });
 }
 
+// What words_product.h makes of x: of each 32 whole numbers under a power of two.
+at::Tensor in_words(const at::Tensor& x) {
+  const at::Tensor by_32 = x.reshape({x.size(0), x.size(1) / 32, 32}), most = by_32.abs().amax(-1, true);
+  const at::Tensor power = at::pow(2.0, at::log2(most.clamp_min(0x1p-100)).floor() - 14);
+  return ((by_32 / power).round() * power).reshape(x.sizes());
+}
+
+// With w in blocks of sixteen rows side by side. Of each 32 of x some are far smaller than the largest, and some 32 are zeros.
+Case product_by_16_case(Store type, const GgufType& gguf, int64_t rows, int64_t in, int64_t out, bool biased, bool wide) {
+  const Store result = wide ? Store::f32 : type;
+  const at::Tensor bytes = gguf_bytes(gguf, out, in, 2), sizes = at::pow(4.0, uniform_values({rows, in}, 4, -5, 4).floor());
+  const at::Tensor kept = uniform_values({rows, in / 32, 1}, 5, 0, 8).floor().clamp_max(1).expand({rows, in / 32, 32}).reshape({rows, in});
+  auto oracle = [=](const Tensors& v) {
+    const at::Tensor w = gguf_values(gguf, bytes, out, in), x = type == Store::f32 ? v.at("x") : in_words(v.at("x"));
+    const at::Tensor y = at::mm(x, w.t());
+    return Tensors{{"y", biased ? y + v.at("bias") : y}, {"y.size", at::mm(x.abs(), w.t().abs())}};
+  };
+  const BlockCoding coding = *coding_by_16(gguf.coding, out);
+  std::vector<Operand> operands{laid(input("x", type, normal({rows, in}, 1) * sizes * kept), kLayouts[1]),
+                                input("codes", Store::u8, laid_by_16(coding, bytes, out, in)),
+                                laid(output("y", result, {rows, out}, {.roundings = 1, .sums = 8, .reason = "a sum of blocks in fp32"}), kLayouts[1])};
+  if (biased) operands.push_back(input("bias", type, normal({out}, 3)));
+  return make_case<RowProduct>("product",
+                               std::string(name_of(gguf.dtype)) + " by 16 " + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) +
+                                   (biased ? " bias " : " ") + name_of(type) + (wide ? " to fp32" : ""),
+                               operands, oracle, [=](Pointers& p) {
+                                 RowProduct a{element(type), element(result), rows, in, out};
+                                 a.x = p["x"], a.x_stride = p.stride("x");
+                                 if (biased) a.bias = p["bias"];
+                                 a.blocks = {.type = Element::f32, .coding = coding, .rows = out, .columns = in, .codes = p["codes"]};
+                                 a.y = p["y"], a.y_stride = p.stride("y");
+                                 return a;
+                               });
+}
+
 // The same in blocks by book, as a quantised base has them.
 Case product_of_books_case(Store type, QuantizeOptions options, int64_t rows, int64_t in, int64_t out) {
   const QuantizedWeight weight = quantize(normal({out, in}, 4).to(at::kFloat), options);
@@ -112,6 +147,12 @@ void add_product_cases(std::vector<Case>& cases) {
       for (const int64_t rows : {1, 2, 3, 4, 7})
         for (const int64_t in : {32, 768})
           if (in % block_elements(gguf.dtype) == 0) cases.push_back(product_of_blocks_case(type, gguf, rows, in, rows == 7 ? 21 : 5, rows % 2 == 0));
+  // Tiles of eight, four, two rows and one; more rows of x than are words at a time; more columns than a task has.
+  const int64_t by_16[][3] = {{1, 32, 16}, {2, 96, 48}, {4, 64, 16}, {7, 768, 160}, {8, 96, 32}, {15, 2048, 64}, {43, 8192, 16}, {0, 32, 16}, {3, 64, 0}};
+  for (Store type : kFloats)
+    for (const GgufType& gguf : gguf_types())
+      for (const auto& [rows, in, out] : by_16)
+        if (coding_by_16(gguf.coding, out)) cases.push_back(product_by_16_case(type, gguf, rows, in, out, rows % 2 == 1, rows % 4 == 0));
 }
 
 }  // namespace forge::kernel_test

@@ -252,7 +252,7 @@ void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t
 #else
 
 #include "kernels/cpu/parallel.h"
-#include "kernels/product/product_args.h"
+#include "kernels/product/words_product.h"
 #define FORGE_PRODUCTS_OF_PAIRS
 #define FORGE_KERNEL_FILE "kernels/product/product_cpu.cpp"
 #include "kernels/cpu/each_isa.h"
@@ -261,7 +261,7 @@ namespace forge {
 namespace {
 
 // Blocks of x and of w lie in the second cache together; those of w are small enough that threads get equal shares.
-constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10;
+constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10, kTaskBytes = 96 << 10;
 
 int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
   return std::clamp<int64_t>(bytes / (4 * std::max<int64_t>(1, in)) / 4 * 4, 4, most);
@@ -277,6 +277,7 @@ int64_t row_product_cpu_scratch(const RowProduct& a) {
 }  // namespace
 
 int64_t row_product_cpu_workspace(const RowProduct& args) {
+  if (takes_words(args)) return words_product_cpu_workspace(args);
   const int64_t scratch = row_product_cpu_scratch(args);
   return scratch == 0 ? 0 : 64 + task_threads() * scratch * 4;
 }
@@ -295,17 +296,20 @@ void across(const RowProduct& args, CpuLevel level) {
 
 void row_product_cpu(const RowProduct& args, CpuLevel level) {
   if (args.across) return across(args, level);
+  if (takes_words(args)) return words_product_cpu(args, level);
   auto columns = FORGE_PICK_PAIRS(level, row_product_columns);
   const DecodeRows decode = decode_rows_of(level);
   if (args.out == 0) return;
   const int64_t rows = at_once(kRowBytes, args.in, kBlockRows), wide = columns_at_once(args),
                 blocks = (args.out + wide - 1) / wide;
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
+  const int64_t bytes = wide * args.in * (args.w ? bytes_of(args.type) : 1), share = (blocks + task_threads() - 1) / task_threads();
+  const int64_t together = args.rows > 4 ? 1 : std::clamp<int64_t>(kTaskBytes / std::max<int64_t>(1, bytes), 1, std::max<int64_t>(1, share));
   for (int64_t row = 0; row < args.rows; row += rows)
     parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
       columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),
               base + thread * row_product_cpu_scratch(args), decode);
-    });
+    }, together);
 }
 
 }  // namespace forge

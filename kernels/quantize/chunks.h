@@ -164,6 +164,48 @@ class Chunks {
   const uint8_t* row_;
 };
 
+// One of sixteen rows side by side (by_16.h): where a product does not take all of them.
+template <int Bytes>
+class ChunksBy16 {
+ public:
+  static constexpr bool kOneScale = false;
+
+  FORGE_INLINE ChunksBy16(const DequantizeBlocks& blocks, int64_t row)
+      : blocks_(blocks.codes + row / 16 * (blocks.columns / 32) * Bytes), row_(row % 16) {}
+  FORGE_INLINE void read(int64_t chunk, float (&values)[32]) const {
+    const uint8_t* block = blocks_ + chunk * Bytes;
+    const float d = half_at(block + 2 * row_);
+    const auto word = [&](int64_t place) FORGE_LAMBDA {
+      uint16_t bits;
+      std::memcpy(&bits, block + 32 + 2 * place, 2);
+      return static_cast<int>(bits);
+    };
+    for (int64_t k = 0; k < 32; ++k) {
+      const int code = Bytes == 288 ? word(k / 8 * 32 + 2 * row_ + k % 2) >> k / 2 % 4 * 4 & 15 : word(k / 2 * 16 + row_) >> k % 2 * 8 & 255;
+      constexpr int kBits = Bytes == 288 ? 4 : 8;
+      values[k] = static_cast<float>(code - (code >> (kBits - 1) << kBits)) * d;
+    }
+  }
+  FORGE_INLINE void ask(int64_t, int64_t) const {}
+  template <int Rows>
+  FORGE_INLINE void ask_all(int64_t) const {}
+
+ private:
+  const uint8_t* blocks_;
+  int64_t row_;
+};
+
+template <>
+class Chunks<BlockCoding::q8_0_by_16> : public ChunksBy16<544> {
+ public:
+  FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row) : ChunksBy16(blocks, row) {}
+};
+template <>
+class Chunks<BlockCoding::q4_0_by_16> : public ChunksBy16<288> {
+ public:
+  FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row) : ChunksBy16(blocks, row) {}
+};
+
 // By book, where rows_are_blocks().
 class BookChunks {
  public:
@@ -241,6 +283,8 @@ FORGE_INLINE void by_coding(BlockCoding coding, Visit visit) {
     FORGE_CODING(q4_k);
     FORGE_CODING(q5_k);
     FORGE_CODING(q6_k);
+    FORGE_CODING(q8_0_by_16);
+    FORGE_CODING(q4_0_by_16);
 #undef FORGE_CODING
   }
 }

@@ -13,8 +13,9 @@
 namespace forge {
 
 // How a weight's bytes lie. By book: codes and absmax apart, of which `four_bits` has two codes a byte, the first in the high half.
-// The others are GGUF's block types as a file has them (ggml-common.h of llama.cpp; chunks.h): a row is whole blocks.
-enum class BlockCoding { four_bits, eight_bits, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
+// The others are GGUF's block types as a file has them (ggml-common.h of llama.cpp; chunks.h): a row is whole blocks. `_by_16`: of sixteen
+// rows side by side (by_16.h).
+enum class BlockCoding { four_bits, eight_bits, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q8_0_by_16, q4_0_by_16 };
 
 inline bool by_book(BlockCoding coding) { return coding <= BlockCoding::eight_bits; }
 

@@ -193,6 +193,23 @@ Case gguf_case(Store type, const GgufType& gguf, int64_t rows, int64_t columns, 
       });
 }
 
+// Sixteen rows side by side are the values that they are one by one.
+Case by_16_case(Store type, const GgufType& gguf, int64_t rows, int64_t columns) {
+  const at::Tensor bytes = gguf_bytes(gguf, rows, columns, 7);
+  const BlockCoding coding = *coding_by_16(gguf.coding, rows);
+  auto oracle = [=](const Tensors&) {
+    const auto to = type == Store::bf16 ? at::kBFloat16 : type == Store::f16 ? at::kHalf : at::kFloat;
+    return Tensors{{"out", gguf_values(gguf, bytes, rows, columns).to(to).to(at::kDouble)}};
+  };
+  return make_case<DequantizeBlocks>(
+      "quantize", std::string("back ") + name_of(gguf.dtype) + " by 16 " + std::to_string(rows) + "x" + std::to_string(columns) + " " + name_of(type),
+      {input("codes", Store::u8, laid_by_16(coding, bytes, rows, columns)), output("out", type, {rows, columns}, kExact)}, oracle, [=](Pointers& p) {
+        DequantizeBlocks a{.type = element(type), .coding = coding, .rows = rows, .columns = columns, .codes = p["codes"]};
+        a.out = p["out"], a.out_stride = columns;
+        return a;
+      });
+}
+
 }  // namespace
 
 void add_quantize_cases(std::vector<Case>& cases) {
@@ -219,8 +236,11 @@ void add_quantize_cases(std::vector<Case>& cases) {
     add_alone(cases, dequantize_case(Store::bf16, format, true, {5, 64, kDense}));
   }
   for (Store type : kFloats)
-    for (const GgufType& gguf : gguf_types())
+    for (const GgufType& gguf : gguf_types()) {
+      if (coding_by_16(gguf.coding, 16))
+        for (const int64_t rows : {16, 48}) cases.push_back(by_16_case(type, gguf, rows, 96));
       for (const Layout& layout : {kDense, spare}) cases.push_back(gguf_case(type, gguf, 5, 512, layout));
+    }
   // More rows than a grid is high.
   cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }

@@ -11,6 +11,7 @@
 #include "core/io/model_file.h"
 #include "core/model/generate.h"
 #include "core/model/lookup.h"
+#include "kernels/quantize/by_16.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/kv_cache.h"
 #include "tests/test.h"
@@ -150,6 +151,9 @@ TEST_CASE("a model in its file's blocks decodes as with its weights decoded on l
     const BaseStorage in_blocks{.parameters = base_parameters(read_model_spec(kModel)), .stored_blocks = true};
     const Loaded exact(at::kFloat, file, {}), narrow(at::kBFloat16, file, {});
     const Loaded exact_blocks(at::kFloat, file, in_blocks), narrow_blocks(at::kBFloat16, file, in_blocks);
+    const auto coding = [](const Loaded& in) { return *in.model.linears.at("model.layers.0.self_attn.q_proj").quantized.stored; };
+    CHECK_FALSE(by_16(coding(exact_blocks)));
+    CHECK(by_16(coding(narrow_blocks)) == (dtype != DType::q5_1));
     for (const Loaded* blocks : {&exact_blocks, &narrow_blocks}) {
       CHECK(blocks->model.head_blocks.defined());
       CHECK(blocks->model.linears.at("model.layers.0.self_attn.q_proj").quantized.stored);

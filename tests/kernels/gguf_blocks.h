@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "core/io/tensor_file.h"
-#include "kernels/quantize/quantize_args.h"
+#include "kernels/quantize/by_16.h"
 #include "tests/kernels/case.h"
 
 namespace forge::kernel_test {
@@ -32,6 +32,14 @@ inline at::Tensor gguf_bytes(const GgufType& type, int64_t rows, int64_t columns
     high.copy_(high.remainder(16) + 32 + high.bitwise_and(128));
   }
   return all.flatten();
+}
+
+// The same with sixteen rows side by side.
+inline at::Tensor laid_by_16(BlockCoding coding, const at::Tensor& bytes, int64_t rows, int64_t columns) {
+  const at::Tensor stored = bytes.to(at::kByte).contiguous();
+  at::Tensor laid = at::empty_like(stored);
+  lay_by_16(coding, rows, columns, stored.const_data_ptr<uint8_t>(), laid.data_ptr<uint8_t>());
+  return laid.to(at::kLong);
 }
 
 // float64 [rows, columns]

@@ -4,6 +4,7 @@
 #include "kernels/product/gemm_tiles.h"
 #include "kernels/product/product_args.h"
 #include "tests/kernels/case.h"
+#include "tests/kernels/gguf_blocks.h"
 #include "tests/test.h"
 
 namespace forge::kernel_test {
@@ -49,6 +50,37 @@ TEST_CASE("a row of a product has the same bits in whatever company it comes") {
       row_product_cpu(args, level);
     });
   }
+}
+
+TEST_CASE("a row of a product in whole numbers has the same bits in any company, on any processor; what is not finite becomes NaN in its own row") {
+  constexpr int64_t kWide = 192, kColumns = 48, kMany = 21;
+  const GgufType type = gguf_types()[1];
+  REQUIRE(type.dtype == DType::q4_0);
+  const BlockCoding coding = *coding_by_16(type.coding, kColumns);
+  const at::Tensor codes = laid_by_16(coding, gguf_bytes(type, kColumns, kWide, 1), kColumns, kWide).to(at::kByte);
+  at::Tensor x = normal({kMany, kWide}, 2).to(at::kBFloat16);
+  x[3][40] = std::numeric_limits<float>::quiet_NaN(), x[10][191] = std::numeric_limits<float>::infinity(), x[12][0] = -std::numeric_limits<float>::infinity();
+  const auto rows = [&](CpuLevel level, int64_t first, int64_t count) {
+    RowProduct args{Element::bf16, Element::f32, count, kWide, kColumns, x.const_data_ptr<c10::BFloat16>() + first * kWide, kWide};
+    args.blocks = {.type = Element::f32, .coding = coding, .rows = kColumns, .columns = kWide, .codes = codes.const_data_ptr<uint8_t>()};
+    at::Tensor y = at::empty({count, kColumns}, at::kFloat);
+    std::vector<char> workspace(static_cast<size_t>(row_product_cpu_workspace(args)));
+    args.y = y.data_ptr(), args.y_stride = kColumns, args.workspace = workspace.data();
+    row_product_cpu(args, level);
+    return y;
+  };
+  const at::Tensor all = rows(CpuLevel::baseline, 0, kMany);
+  for (int64_t row = 0; row < kMany; ++row) {
+    INFO("row " << row);
+    const bool finite = row != 3 && row != 10 && row != 12;
+    CHECK(all[row].isnan().sum().item<int64_t>() == (finite ? 0 : kColumns));
+  }
+  for (CpuLevel level : cpu_levels())
+    for (int64_t first : {0, 2, 4, 13})
+      for (int64_t count : {1, 2, 3, 6, 8}) {
+        INFO(name_of(level) << ", " << count << " rows from " << first << " on");
+        CHECK(rows(level, first, count).view(at::kInt).equal(all.narrow(0, first, count).view(at::kInt)));
+      }
 }
 
 TEST_CASE("products of a group have the bits that each has alone") {
