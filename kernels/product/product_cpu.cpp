@@ -261,7 +261,7 @@ namespace forge {
 namespace {
 
 // Blocks of x and of w lie in the second cache together; those of w are small enough that threads get equal shares.
-constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10, kTaskBytes = 96 << 10;
+constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10;
 
 int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
   return std::clamp<int64_t>(bytes / (4 * std::max<int64_t>(1, in)) / 4 * 4, 4, most);
@@ -303,8 +303,7 @@ void row_product_cpu(const RowProduct& args, CpuLevel level) {
   const int64_t rows = at_once(kRowBytes, args.in, kBlockRows), wide = columns_at_once(args),
                 blocks = (args.out + wide - 1) / wide;
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
-  const int64_t bytes = wide * args.in * (args.w ? bytes_of(args.type) : 1), share = (blocks + task_threads() - 1) / task_threads();
-  const int64_t together = args.rows > 4 ? 1 : std::clamp<int64_t>(kTaskBytes / std::max<int64_t>(1, bytes), 1, std::max<int64_t>(1, share));
+  const int64_t bytes = wide * args.in * (args.w ? bytes_of(args.type) : 1), together = args.rows > 4 ? 1 : tasks_in_a_piece(blocks, bytes);
   for (int64_t row = 0; row < args.rows; row += rows)
     parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
       columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),

@@ -3,8 +3,6 @@
 // of each 32 columns a row of x becomes words q under a power of two, x ≈ q · 2^(e − 14) with 2^e ≤ max |x| < 2^(e + 1), the products with
 // codes are added up exactly, and 2^(e − 14) · d of the block is multiplied once. bf16 within 2⁻⁷ of the largest beside it is exact, smaller is
 // off by 2⁻¹⁵ of that at most. Results have the same bits on every processor. A row with a value that is not finite becomes NaN.
-#include <string>
-
 #include "kernels/product/product_args.h"
 #include "kernels/quantize/by_16.h"
 

@@ -1,6 +1,7 @@
 // Sixteen rows of w by up to eight of x at a time: codes become words in registers, and two columns of a row of x are spread over a vector.
 #ifdef FORGE_ISA
 
+#include "kernels/quantize/by_16.h"
 #include "kernels/quantize/chunks.h"
 
 namespace forge::FORGE_ISA {
@@ -48,7 +49,7 @@ struct Codes;
 
 template <>
 struct Codes<BlockCoding::q4_0_by_16> {
-  static constexpr int kBytes = 288;
+  static constexpr int64_t kBytes = bytes_by_16(BlockCoding::q4_0_by_16);
   template <class Visit>
   static FORGE_INLINE void each_pair(const uint8_t* codes, Visit visit) {
 #pragma GCC unroll 4
@@ -61,7 +62,7 @@ struct Codes<BlockCoding::q4_0_by_16> {
 };
 template <>
 struct Codes<BlockCoding::q8_0_by_16> {
-  static constexpr int kBytes = 544;
+  static constexpr int64_t kBytes = bytes_by_16(BlockCoding::q8_0_by_16);
   template <class Visit>
   static FORGE_INLINE void each_pair(const uint8_t* codes, Visit visit) {
 #pragma GCC unroll 16
@@ -175,9 +176,8 @@ void words_product_columns(const RowProduct& a, const int16_t* x, const float* p
 namespace forge {
 namespace {
 
-// Words of x stay in the second cache while w passes. A task's part of w lies in one piece: with pieces of 24 KiB, each of which memory is
-// slow to begin with, one row of x took a quarter longer.
-constexpr int64_t kWordBytes = 512 << 10, kTaskBytes = 96 << 10, kRowsPerTask = 4;
+// Words of x stay in the second cache while w passes.
+constexpr int64_t kWordBytes = 512 << 10, kRowsPerTask = 4;
 // Less is not worth calling threads together for.
 constexpr int64_t kAlone = 1 << 14;
 
@@ -192,8 +192,7 @@ void words_product_cpu(const RowProduct& a, CpuLevel level) {
   const auto multiply = FORGE_PICK_PAIRS(level, words_product_columns);
   auto* words = reinterpret_cast<int16_t*>((reinterpret_cast<uintptr_t>(a.workspace) + 63) / 64 * 64);
   auto* powers = reinterpret_cast<float*>(words + rows_at_once(a) * a.in);
-  const int64_t groups = a.out / kRowsSideBySide, bytes = a.in / 32 * (a.blocks.coding == BlockCoding::q4_0_by_16 ? 288 : 544);
-  const int64_t share = (groups + task_threads() - 1) / task_threads(), together = std::clamp<int64_t>(kTaskBytes / std::max<int64_t>(1, bytes), 1, std::max<int64_t>(1, share));
+  const int64_t groups = a.out / kRowsSideBySide, together = tasks_in_a_piece(groups, a.in / 32 * bytes_by_16(a.blocks.coding));
   for (int64_t row = 0; row < a.rows; row += rows_at_once(a)) {
     const int64_t rows = std::min(rows_at_once(a), a.rows - row);
     const TaskPhase of_x{(rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int64_t) {

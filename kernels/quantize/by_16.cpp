@@ -39,7 +39,7 @@ std::optional<BlockCoding> coding_by_16(BlockCoding stored, int64_t rows) {
 
 void lay_by_16(BlockCoding coding, int64_t rows, int64_t columns, const uint8_t* from, uint8_t* to) {
   const bool bytes = coding == BlockCoding::q8_0_by_16;
-  const int64_t block = bytes ? 34 : 18, stride = columns / 32 * block;
+  const int64_t block = bytes_by_16(coding) / kRowsSideBySide, stride = columns / 32 * block;
   for (int64_t row = 0; row < rows; row += kRowsSideBySide)
     for (int64_t k = 0; k < columns; k += 32) {
       const uint8_t* blocks = from + row * stride + k / 32 * block;

@@ -16,6 +16,9 @@ namespace forge {
 
 constexpr int64_t kRowsSideBySide = 16;
 
+// Of a block of sixteen rows.
+constexpr int64_t bytes_by_16(BlockCoding coding) { return kRowsSideBySide * (coding == BlockCoding::q8_0_by_16 ? 34 : 18); }
+
 inline bool by_16(BlockCoding coding) { return coding >= BlockCoding::q8_0_by_16; }
 
 // How a weight of that coding lies side by side; nothing where it cannot.
