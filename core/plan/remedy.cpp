@@ -34,7 +34,7 @@ bool narrow(Plan& plan, Search& search) {
   free_all(plan, search);
   if (*plan.job.train.precision != Precision::fp32 || plan.storage != Precision::fp32) return false;
   const bool cuda = plan.device.cuda;
-  if (cuda ? plan.device.gpu.compute_capability < 80 : plan.profile != "cpu_bf16") return false;
+  if (cuda ? plan.device.gpu.compute_capability < 80 : instructions_of(plan.device.cpu) < InstructionSet::avx512_bf16) return false;
   plan.job.train.precision = plan.storage = Precision::bf16;
   resolve_head(plan);
   resolve_adapters(plan);

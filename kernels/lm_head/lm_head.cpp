@@ -1,6 +1,7 @@
 #include "kernels/lm_head/lm_head.h"
 
 #include "kernels/common/add_narrow.h"
+#include "kernels/lm_head/logits_args.h"
 #include "kernels/lm_head/row_statistics.h"
 #include "kernels/product/multiply.h"
 
@@ -14,40 +15,41 @@ namespace {
 
 // The memory of a chunk's logits, in fp32 and, where that is another, in the type of the product.
 struct ChunkMemory {
-  at::Tensor wide, narrow;  // [chunk, vocab]
+  at::Tensor wide, narrow;  // [chunk, vocab]; of 16 bits on a CPU narrow alone
   at::Tensor capped;        // fp32 [kCapRows or fewer, vocab]; undefined without a cap
 };
 
 ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, const HeadMemory& memory) {
-  const int64_t rows = std::min(memory.chunk, hidden.size(0)), vocab = weight.size(0);
+  const int64_t chunk_rows = std::min(memory.chunk, hidden.size(0)), vocab = weight.size(0);
   const bool narrow = hidden.scalar_type() != at::kFloat;
-  const int64_t cap_rows = memory.softcap != 0 ? std::min(kCapRows, rows) : 0;
+  const HeadRowCounts rows = head_rows(chunk_rows, narrow, memory.softcap != 0, hidden.is_cuda());
   const auto wide = hidden.options().dtype(at::kFloat).requires_grad(false), own = hidden.options().requires_grad(false);
+  char* next = memory.scratch.defined() ? static_cast<char*>(memory.scratch.data_ptr()) : nullptr;
+  const auto take = [&](int64_t count, const at::TensorOptions& options) {
+    if (count == 0) return at::Tensor();
+    if (!next) return at::empty({count, vocab}, options);
+    at::Tensor part = at::from_blob(next, {count, vocab}, options);
+    next += part.nbytes();
+    return part;
+  };
   ChunkMemory chunk;
-  if (!memory.scratch.defined()) {
-    chunk.wide = at::empty({rows, vocab}, wide);
-    if (narrow) chunk.narrow = at::empty({rows, vocab}, own);
-    if (cap_rows > 0) chunk.capped = at::empty({cap_rows, vocab}, wide);
-    return chunk;
-  }
-  char* bytes = static_cast<char*>(memory.scratch.data_ptr());
-  chunk.wide = at::from_blob(bytes, {rows, vocab}, wide);
-  if (cap_rows > 0) chunk.capped = at::from_blob(bytes + 4 * rows * vocab, {cap_rows, vocab}, wide);
-  if (narrow) chunk.narrow = at::from_blob(bytes + 4 * (rows + cap_rows) * vocab, {rows, vocab}, own);
+  chunk.wide = take(rows.wide, wide);
+  chunk.capped = take(rows.capped, wide);
+  chunk.narrow = take(rows.narrow, own);
   return chunk;
 }
 
-// fp32 logits of one chunk. [positions, vocab]
-at::Tensor chunk_logits(const at::Tensor& hidden, const at::Tensor& weight, double temperature, double softcap,
-                        const ChunkMemory& memory) {
-  at::Tensor logits = memory.wide.narrow(0, 0, hidden.size(0));
-  if (memory.narrow.defined()) {
-    at::Tensor product = memory.narrow.narrow(0, 0, hidden.size(0));
-    multiply(product, hidden, weight.t());
-    logits.copy_(product);
-  } else {
-    multiply(logits, hidden, weight.t());
-  }
+// What a product gives of one chunk. [positions, vocab]
+at::Tensor chunk_product(const at::Tensor& hidden, const at::Tensor& weight, const ChunkMemory& memory) {
+  at::Tensor product = (memory.narrow.defined() ? memory.narrow : memory.wide).narrow(0, 0, hidden.size(0));
+  multiply(product, hidden, weight.t());
+  return product;
+}
+
+// fp32 logits of one chunk.
+at::Tensor chunk_logits(const at::Tensor& product, double temperature, double softcap, const ChunkMemory& memory) {
+  at::Tensor logits = product;
+  if (memory.narrow.defined()) logits = memory.wide.narrow(0, 0, product.size(0)).copy_(product);
   cap_logits(logits, softcap);
   if (temperature != 1) logits.div_(temperature);
   return logits;
@@ -71,6 +73,43 @@ void add_statistics(const at::Tensor& log_probabilities, const at::Tensor& logp,
   }
   if (needs.entropy) outputs.entropy = entropy;
   if (needs.top1) outputs.top1 = logp.ge(largest).to(at::kFloat);
+}
+
+// In 16 bits on a CPU a kernel of forge's reduces the logits where the product left them, and turns them into their gradient there.
+LogitsChunk kernel_args(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs, double softcap) {
+  LogitsChunk args{logits.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f16, logits.size(0), logits.size(1), logits.data_ptr(),
+                   logits.stride(0), targets.const_data_ptr<int64_t>()};
+  args.temperature = static_cast<float>(needs.temperature), args.softcap = static_cast<float>(softcap);
+  return args;
+}
+
+TokenOutputs reduce_in_place(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs, double softcap) {
+  LogitsChunk args = kernel_args(logits, targets, needs, softcap);
+  TokenOutputs outputs;
+  const auto wanted = [&](bool want, at::Tensor& number, float*& to) {
+    if (!want) return;
+    number = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+    to = number.data_ptr<float>();
+  };
+  wanted(needs.logp, outputs.logp, args.logp);
+  wanted(true, outputs.logsumexp, args.logsumexp);
+  wanted(needs.mean_logit, outputs.mean_logit, args.mean_logit);
+  wanted(needs.entropy, outputs.entropy, args.entropy);
+  logits_cpu(args);
+  // A cap and a temperature keep the order.
+  if (needs.top1) outputs.top1 = logits.gather(1, targets.unsqueeze(1)).squeeze(1).ge(logits.amax(1)).to(at::kFloat);
+  return outputs;
+}
+
+void turn_in_place(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs, double softcap, const TokenGrads& grads) {
+  LogitsChunk args = kernel_args(logits, targets, needs, softcap);
+  args.gradient = true;
+  const auto given = [](const at::Tensor& grad) { return grad.defined() ? grad.contiguous() : grad; };
+  const TokenGrads g{given(grads.logp), given(grads.logsumexp), given(grads.mean_logit), given(grads.entropy)};
+  const auto numbers = [](const at::Tensor& grad) { return grad.defined() ? grad.const_data_ptr<float>() : nullptr; };
+  args.g_logp = numbers(g.logp), args.g_logsumexp = numbers(g.logsumexp);
+  args.g_mean_logit = numbers(g.mean_logit), args.g_entropy = numbers(g.entropy);
+  logits_cpu(args);
 }
 
 // Consumes the logits. LibTorch's fused log-softmax runs in place: nothing else as large exists, its four passes are
@@ -158,10 +197,11 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
   const ChunkMemory scratch = chunk_memory(hidden, weight, memory);
   const int64_t chunk = memory.chunk;
   for (int64_t begin = 0; begin < total; begin += chunk) {
-    int64_t count = std::min(chunk, total - begin);
-    at::Tensor logits =
-        chunk_logits(hidden.narrow(0, begin, count), weight, needs.temperature, memory.softcap, scratch);
-    TokenOutputs part = reduce(std::move(logits), targets.narrow(0, begin, count), needs).outputs;
+    const int64_t count = std::min(chunk, total - begin);
+    const at::Tensor y = targets.narrow(0, begin, count), product = chunk_product(hidden.narrow(0, begin, count), weight, scratch);
+    const TokenOutputs part = scratch.wide.defined()
+                                  ? reduce(chunk_logits(product, needs.temperature, memory.softcap, scratch), y, needs).outputs
+                                  : reduce_in_place(product, y, needs, memory.softcap);
     append(whole.logp, begin, total, part.logp);
     append(whole.logsumexp, begin, total, part.logsumexp);
     append(whole.mean_logit, begin, total, part.mean_logit);
@@ -183,14 +223,17 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
     at::Tensor rows = hidden.narrow(0, begin, count), y = targets.narrow(0, begin, count);
-    at::Tensor logits = chunk_logits(rows, weight, needs.temperature, memory.softcap, scratch);
-    Reduced reduced = reduce(std::move(logits), y, needs);
-    const TokenGrads grads = cotangents(begin, reduced.outputs);
-    at::Tensor dz = memory.softcap == 0 ? logits_grad(reduced, y, grads)
-                                        : capped_logits_grad(reduced, y, grads, memory.softcap, needs.temperature,
-                                                             scratch.capped);
-    if (needs.temperature != 1) dz.div_(needs.temperature);
-    if (scratch.narrow.defined()) dz = scratch.narrow.narrow(0, 0, count).copy_(dz);
+    at::Tensor dz = chunk_product(rows, weight, scratch);
+    if (scratch.wide.defined()) {
+      Reduced reduced = reduce(chunk_logits(dz, needs.temperature, memory.softcap, scratch), y, needs);
+      const TokenGrads grads = cotangents(begin, reduced.outputs);
+      dz = memory.softcap == 0 ? logits_grad(reduced, y, grads)
+                               : capped_logits_grad(reduced, y, grads, memory.softcap, needs.temperature, scratch.capped);
+      if (needs.temperature != 1) dz.div_(needs.temperature);
+      if (scratch.narrow.defined()) dz = scratch.narrow.narrow(0, 0, count).copy_(dz);
+    } else {
+      turn_in_place(dz, y, needs, memory.softcap, cotangents(begin, reduce_in_place(dz, y, needs, memory.softcap)));
+    }
     at::Tensor slice = d_hidden.narrow(0, begin, count);
     multiply(slice, dz, weight);
     if (!weight_grad.defined()) continue;

@@ -10,6 +10,7 @@
 // No sum depends on how positions are split into blocks, so threads change nothing.
 #ifdef FORGE_ISA
 #include "kernels/cpu/gemm.h"
+#include "kernels/lm_head/logit_rules.h"
 
 namespace forge::FORGE_ISA {
 namespace head {
@@ -40,17 +41,6 @@ void load_rows(const void* from, int64_t stride, int64_t first, int64_t count, i
     const T* row = static_cast<const T*>(from) + (first + v) * stride;
     for_lanes(width, [&](int64_t i, int n) FORGE_LAMBDA { store(to + v * ld + i, load_n(row + i, n)); });
   }
-}
-
-FORGE_INLINE F capped(const LmHead& a, F z) {
-  if (a.softcap != 0) z = set(a.softcap) * tanh(z / set(a.softcap));
-  return a.temperature == 1 ? z : z / set(a.temperature);
-}
-// d z / d (h · w) · temperature
-FORGE_INLINE F slope(const LmHead& a, F z) {
-  if (a.softcap == 0) return set(1);
-  F t = z * set(a.temperature / a.softcap);
-  return set(1) - t * t;
 }
 
 // Z = tile · X with cap and temperature.
@@ -106,39 +96,15 @@ void add_columns(Block& b, int64_t rows) {
       store(b.s.columns + i, load(b.s.columns + i) + load(b.s.tile + v * b.space.ldw + i));
 }
 
-void put(float* to, int64_t row, float value) {
-  if (to) to[row] = value;
-}
-
 void finish_statistics(Block& b) {
   const LmHead& a = b.a;
   for (int64_t t = 0; t < b.count; ++t) {
     int64_t row = b.rows[t];
-    float lse = b.s.largest[t] + std::log(b.s.total[t]), logp = b.s.target[t] - lse;
-    float expected = b.s.weighted[t] / b.s.total[t], mean = b.s.plain[t] / static_cast<float>(a.vocab);
-    put(a.logp, row, logp);
-    put(a.logsumexp, row, lse);
-    put(a.mean_logit, row, mean);
-    put(a.entropy, row, lse - expected);
-    put(a.loss, row,
-        a.label_smoothing * (lse - mean) - (1 - a.label_smoothing) * logp + a.z_loss * lse * lse);
+    const float lse = b.s.largest[t] + std::log(b.s.total[t]), expected = b.s.weighted[t] / b.s.total[t];
+    put_numbers(a, row, b.s.target[t], lse, b.s.plain[t] / static_cast<float>(a.vocab), expected);
     b.space.lse[row] = lse;
     b.space.expected[row] = expected;
   }
-}
-
-struct Cotangents {
-  float target, probability, each, entropy;  // of one-hot, p, every logit, −p (z − Σ p z)
-};
-
-FORGE_INLINE float at(const float* values, int64_t row) { return values ? values[row] : 0.0f; }
-
-Cotangents cotangents(const LmHead& a, int64_t row, float lse) {
-  float weight = at(a.loss_weight, row);
-  float logp = at(a.g_logp, row) - weight * (1 - a.label_smoothing);
-  float sum = at(a.g_logsumexp, row) + weight * (a.label_smoothing + 2 * a.z_loss * lse);
-  float mean = at(a.g_mean_logit, row) - weight * a.label_smoothing;
-  return {logp, sum - logp, mean / static_cast<float>(a.vocab), at(a.g_entropy, row)};
 }
 
 // d_hidden of the block from A, the target's row and the column sums.

@@ -8,11 +8,19 @@ namespace forge {
 // Positions whose capped logits are kept at once while their gradient takes their place.
 constexpr int64_t kCapRows = 32;
 
-// Logits of `rows` positions in fp32, and in a narrower compute type as the product takes and gives them.
-inline int64_t head_scratch_bytes(int64_t rows, int64_t vocab, int64_t element_bytes, bool capped) {
-  const int64_t narrow = element_bytes < 4 ? element_bytes : 0,
-                cap_rows = capped ? std::min(kCapRows, rows) : 0;
-  return vocab * (4 * (rows + cap_rows) + narrow * rows);
+// Rows of logits that lie in memory at once for a chunk of positions: in fp32, with their caps, and in a narrower compute type as the
+// product takes and gives them. A CPU's kernel (logits_args.h) works on the narrow ones where they lie.
+struct HeadRowCounts {
+  int64_t wide = 0, capped = 0, narrow = 0;
+};
+inline HeadRowCounts head_rows(int64_t chunk, bool narrow, bool capped, bool gpu) {
+  if (narrow && !gpu) return {.narrow = chunk};
+  return {chunk, capped ? std::min(kCapRows, chunk) : 0, narrow ? chunk : 0};
+}
+
+inline int64_t head_scratch_bytes(int64_t chunk, int64_t vocab, int64_t element_bytes, bool capped, bool gpu) {
+  const HeadRowCounts rows = head_rows(chunk, element_bytes < 4, capped, gpu);
+  return vocab * (4 * (rows.wide + rows.capped) + element_bytes * rows.narrow);
 }
 
 }  // namespace forge

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
 
 namespace forge {
 
@@ -37,5 +38,7 @@ struct LogitsChunk {
   const float *loss_weight = nullptr, *g_logp = nullptr, *g_logsumexp = nullptr, *g_mean_logit = nullptr,
               *g_entropy = nullptr;
 };
+
+void logits_cpu(const LogitsChunk& args, CpuLevel level = cpu_level());
 
 }  // namespace forge

@@ -76,7 +76,7 @@ int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
     return bytes + 64 + 8 * sizes.targets;
   }
   return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
-                            op.attributes.softcap != 0);
+                            op.attributes.softcap != 0, sizes.gpu);
 }
 
 int64_t most_inputs(const Graph& graph, const Op& op) {

@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/families/step.h"
+#include "kernels/lm_head/lm_head_scratch.h"
 #include "providers/reference/rehearsed_ops.h"
 #include "providers/reference/segments.h"
 
@@ -61,8 +62,7 @@ class Step {
     }
     Held rows = picked();
     Held normed = final_norm(nullptr);
-    Held scratch = narrow() ? Held() : logits(4);
-    Held result = narrow() ? logits(element() + 4) : Held();
+    Held scratch = logits(false);
     ops_.multiply({chunk(), shape_.spec.hidden_size, outputs()});
   }
 
@@ -93,7 +93,11 @@ class Step {
     return ledger_.hold(use, element_of(first.input) * rows_of(first) * shape_.spec.hidden_size);
   }
   int64_t outputs() const { return list_.module(list_.ops.back()).out; }  // of the head
-  Held logits(int64_t element) { return ledger_.hold(Use::head, chunk() * outputs() * element); }
+  // Of a chunk. LibTorch's gradient of an entropy takes two more matrices in fp32, the kernel's none.
+  Held logits(bool entropy) {
+    const HeadRowCounts rows = head_rows(chunk(), narrow(), false, shape_.cuda);
+    return ledger_.hold(Use::head, outputs() * (rows.wide * (entropy ? 12 : 4) + element() * rows.narrow));
+  }
   bool learns(const Op& op) const { return list_.module(op).trained; }
 
   // Ids, angles, and ids, positions and weights of what is supervised.
@@ -136,7 +140,7 @@ class Step {
     Held normed = final_norm(&node), d_normed = ledger_.hold(Use::head, e * rows * hidden);
     {
       Held answers = ledger_.hold(Use::head, answer_line(shape_).bytes);
-      Held logits_held = logits(4 + (narrow() ? e : 0) + (shape_.needs_entropy ? 8 : 0));
+      Held logits_held = logits(shape_.needs_entropy);
       ops_.multiply({chunk(), hidden, outputs()});
       ops_.multiply({chunk(), outputs(), hidden});
       // In fp32 the head's gradient is added where it belongs; else it is a matrix of its own first.

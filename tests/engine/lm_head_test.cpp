@@ -61,3 +61,47 @@ TEST_CASE("logits of a thousand do not overflow the head") {
   TokenOutputs out = head_forward(hidden, weight.contiguous(), targets, {.logp = true}, {.chunk = 8});
   CHECK(out.logp[0].item<float>() == Approx(-2000).epsilon(1e-5));
 }
+
+TEST_CASE("a head of 16 bits works on the logits where the product left them") {
+  at::manual_seed(2);
+  const at::ScalarType type = GENERATE(at::kBFloat16, at::kHalf);
+  const double softcap = GENERATE(0.0, 3.0);
+  constexpr int64_t kPositions = 21, kVocab = 300, kWidth = 16, kChunk = 8;
+  const at::Tensor hidden = at::randn({kPositions, kWidth}).to(type), weight = at::randn({kVocab, kWidth}).to(type);
+  at::Tensor targets = at::randint(kVocab, {kPositions}, at::kLong);
+  targets[0] = at::mm(hidden, weight.t())[0].argmax();
+  const TokenNeeds needs{.logp = true, .logsumexp = true, .mean_logit = true, .entropy = true, .top1 = true, .temperature = 0.7};
+  const TokenGrads grads{at::randn({kPositions}), at::randn({kPositions}), at::randn({kPositions}), at::randn({kPositions})};
+
+  // fp64 from the logits as they are rounded.
+  at::Tensor x = at::mm(hidden, weight.t()).to(at::kDouble).requires_grad_(true);
+  at::Tensor z = (softcap == 0 ? x : softcap * (x / softcap).tanh()) / needs.temperature;
+  at::Tensor lse = at::logsumexp(z, {1}), logp = z.gather(1, targets.unsqueeze(1)).squeeze(1) - lse;
+  at::Tensor entropy = lse - (at::softmax(z, 1) * z).sum(1), mean = z.mean(1);
+  at::Tensor total = (logp * grads.logp + lse * grads.logsumexp + mean * grads.mean_logit + entropy * grads.entropy).sum();
+  const at::Tensor d_x = torch::autograd::grad({total}, {x})[0].to(type).to(at::kDouble);
+
+  constexpr int64_t kPast = 64;
+  const int64_t bytes = head_scratch_bytes(kChunk, kVocab, 2, softcap != 0, false);
+  CHECK(bytes == kChunk * kVocab * 2);
+  at::Tensor scratch = at::full({bytes + kPast}, 77, at::kByte);
+  const HeadMemory memory{.chunk = kChunk, .scratch = scratch.narrow(0, 0, bytes), .softcap = softcap};
+  const TokenOutputs outputs = head_forward(hidden, weight, targets, needs, memory);
+  CHECK(worst(outputs.logp, logp.detach()) < 1e-5);
+  CHECK(worst(outputs.logsumexp, lse.detach()) < 1e-5);
+  CHECK(worst(outputs.mean_logit, mean.detach()) < 1e-4);
+  CHECK(worst(outputs.entropy, entropy.detach()) < 1e-4);
+  CHECK(at::equal(outputs.top1, logp.ge((z - lse.unsqueeze(1)).amax(1)).to(at::kFloat)));
+  CHECK(outputs.top1[0].item<float>() == 1);
+
+  at::Tensor weight_grad = at::zeros({kVocab, kWidth});
+  const auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) {
+    const auto part = [&](const at::Tensor& g) { return g.narrow(0, begin, chunk.logsumexp.size(0)); };
+    return TokenGrads{part(grads.logp), part(grads.logsumexp), part(grads.mean_logit), part(grads.entropy)};
+  };
+  const at::Tensor d_hidden = head_forward_backward(hidden, weight, targets, needs, cotangents, memory, weight_grad);
+  const double rounding = type == at::kHalf ? 1e-3 : 8e-3;
+  CHECK(worst(d_hidden, d_x.mm(weight.to(at::kDouble))) < rounding);
+  CHECK(worst(weight_grad, d_x.t().mm(hidden.to(at::kDouble))) < 2 * rounding);  // of each chunk
+  CHECK(scratch.narrow(0, bytes, kPast).eq(77).all().item<bool>());
+}

@@ -8,6 +8,7 @@
 #include "kernels/latent/latent_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lm_head/logits_args.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/gemm_tiles.h"
@@ -22,13 +23,6 @@
 
 namespace forge::kernel_test {
 namespace {
-
-void logits_cpu(const LogitsChunk& a, CpuLevel level) {
-  LogitsAsHead as(a);
-  std::vector<unsigned char> workspace(static_cast<size_t>(lm_head_cpu_workspace(as.head)));
-  as.head.workspace = workspace.data();
-  lm_head_cpu(as.head, level);
-}
 
 const FourBitBook& book_of(bool nf4) { return nf4 ? nf4_book() : fp4_book(); }
 
@@ -61,8 +55,7 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<CachedAttention>([=](const CachedAttention& a) { cached_attention_cpu(a, level); },
                            cached_attention_cpu_workspace);
   cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
-  cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); }, {}, false,
-                       {.refusal = LogitsAsHead::refusal});
+  cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); });
   cpu.add<QuantizeBlocks>(quantize_cpu);
   cpu.add<DequantizeBlocks>([=](const DequantizeBlocks& a) { dequantize_blocks_cpu(a, level); }, {}, false, {.refusal = dequantize_blocks_cpu_refusal});
   cpu.add<FlatNorm>([=](const FlatNorm& a) { gradient_norm_cpu(a, level); }, gradient_norm_cpu_workspace);

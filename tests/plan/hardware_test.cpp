@@ -15,7 +15,7 @@ struct Machine {
   SystemRoot root{folder.path("proc"), folder.path("cgroup"), 8};
   Machine() {
     folder.write("proc/cpuinfo",
-                 "processor\t: 0\nmodel name\t: Test CPU 3000\nflags\t\t: fpu sse2 avx2 fma avx512f "
+                 "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Test CPU 3000\nflags\t\t: fpu sse2 avx2 fma avx512f "
                  "avx512_bf16 amx_bf16\n\nprocessor\t: 1\nmodel name\t: Other\n");
     folder.write("proc/meminfo",
                  "MemTotal:       16777216 kB\nMemFree:  100 kB\nMemAvailable:   12582912 kB\n");
@@ -40,6 +40,18 @@ TEST_CASE("a processor without limits") {
   CHECK(cpu.memory_bytes == 16 * kGib);
   CHECK(cpu.available_bytes == 12 * kGib);
   CHECK(cpu.isa == std::vector<std::string>{"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"});
+}
+
+TEST_CASE("pairs of bf16 are fast where Intel has not made the processor") {
+  Machine machine;
+  const auto flags = [&](const std::string& vendor, const std::string& flags) {
+    machine.folder.write("proc/cpuinfo", "vendor_id\t: " + vendor + "\nflags\t\t: fpu " + flags + "\n");
+    return probe_cpu(machine.root);
+  };
+  CHECK(flags("AuthenticAMD", "avx512_bf16").isa == std::vector<std::string>{"avx512_bf16", "fast_avx512_bf16"});
+  CHECK(flags("GenuineIntel", "avx512_bf16").isa == std::vector<std::string>{"avx512_bf16"});
+  CHECK_FALSE(flags("AuthenticAMD", "avx512f").has("fast_avx512_bf16"));
+  CHECK(as_stated(flags("GenuineIntel", "avx512_bf16"), {InstructionSet::avx512_bf16, "FORGE_CPU=avx512_bf16"}).has("fast_avx512_bf16"));
 }
 
 TEST_CASE("a processor can be stated, held down or not in this machine") {

@@ -16,7 +16,7 @@ constexpr int64_t kGib = int64_t{1} << 30;
 
 Device cpu(int64_t free_bytes = 16 * kGib) {
   Device device;
-  device.cpu = {"Test CPU", 2, 32 * kGib, free_bytes, {"avx2", "avx512_bf16"}};
+  device.cpu = {"Test CPU", 2, 32 * kGib, free_bytes, {"avx2", "avx512_bf16", "fast_avx512_bf16"}};
   return device;
 }
 

@@ -54,7 +54,8 @@ TEST_CASE("precision, attention and engine follow the generation") {
 
 TEST_CASE("a processor takes bf16 only where it multiplies it") {
   CHECK(pick_profile(cpu_with({"avx2"}), {}).precision.value == Precision::fp32);
-  CHECK(pick_profile(cpu_with({"avx2", "avx512_bf16"}), {}).precision.value == Precision::bf16);
+  CHECK(pick_profile(cpu_with({"avx2", "avx512_bf16"}), {}).precision.value == Precision::fp32);
+  CHECK(pick_profile(cpu_with({"avx2", "avx512_bf16", "fast_avx512_bf16"}), {}).precision.value == Precision::bf16);
   CHECK(pick_profile(cpu_with({"amx_bf16"}), {}).rule == "the device is the CPU, it has amx_bf16");
 }
 

@@ -1,0 +1,111 @@
+// A row is read for its maximum, for its sums and for its gradient; of 16 bits it lies in the second-level cache meanwhile.
+#ifdef FORGE_ISA
+#include "kernels/lm_head/logit_rules.h"
+
+namespace forge::FORGE_ISA {
+namespace logits {
+
+// What a row of logits comes to: log Σ exp z, Σ p z, Σ z / V and z of the target.
+struct Reduced {
+  float lse, expected, mean, target;
+};
+
+// A logit of −∞ has a probability of nothing, and no part in a sum: 0 · ∞ would be NaN.
+FORGE_INLINE F finite_below(F z) { return max(set(-1e30f), z); }
+
+template <class T>
+F largest_of(const T* x, int64_t vocab) {
+  F most = set(-3e38f);
+  for_lanes(vocab, [&](int64_t i, int n) FORGE_LAMBDA {
+    most = max(most, n == kLanes ? load_n(x + i, n) : keep_first(load_n(x + i, n), n, most));
+  });
+  float lanes[kLanes];
+  store(lanes, most);
+  return set(*std::max_element(lanes, lanes + kLanes));
+}
+
+template <class T>
+Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
+  const F largest = head::capped(a, largest_of(x, a.vocab));
+  double total = 0, below = 0, plain = 0;
+  // Sums of a thousand terms are fp32's, their sum is not.
+  constexpr int64_t kPiece = 1024;
+  for (int64_t piece = 0; piece < a.vocab; piece += kPiece) {
+    F sums = set(0), of_below = set(0), of_plain = set(0);
+    for_lanes(std::min(kPiece, a.vocab - piece), [&](int64_t i, int n) FORGE_LAMBDA {
+      const F z = head::capped(a, load_n(x + piece + i, n)), step = finite_below(z - largest);
+      const F e = n == kLanes ? exp(step) : keep_first(exp(step), n, set(0));
+      sums = sums + e;
+      of_below = fma(e, step, of_below);
+      of_plain = of_plain + (n == kLanes ? z : keep_first(z, n, set(0)));
+    });
+    total += static_cast<double>(sum(sums));
+    below += static_cast<double>(sum(of_below));
+    plain += static_cast<double>(sum(of_plain));
+  }
+  float most[kLanes], z[kLanes];
+  store(most, largest);
+  store(z, head::capped(a, set(to_float(x[target]))));
+  const auto base = static_cast<double>(most[0]);
+  return {static_cast<float>(base + std::log(total)), static_cast<float>(base + below / total),
+          static_cast<float>(plain / static_cast<double>(a.vocab)), z[0]};
+}
+
+// d x of some logits, but for the target's part.
+FORGE_INLINE F gradient_of(const LogitsChunk& a, const head::Cotangents& g, const Reduced& row, F x) {
+  const F z = head::capped(a, x), p = exp(z - set(row.lse));
+  F d = set(g.probability);
+  if (g.entropy != 0) d = d - set(g.entropy) * (finite_below(z) - set(row.expected));
+  d = fma(p, d, set(g.each)) * head::slope(a, z);
+  return a.temperature == 1 ? d : d / set(a.temperature);
+}
+
+template <class T>
+void turn(const LogitsChunk& a, const head::Cotangents& g, const Reduced& row, T* x, int64_t target) {
+  const F there = set(to_float(x[target])), z = head::capped(a, there);
+  const F of_target = set(g.target / a.temperature) * head::slope(a, z) + gradient_of(a, g, row, there);
+  for_lanes(a.vocab, [&](int64_t i, int n) FORGE_LAMBDA { store_n(x + i, gradient_of(a, g, row, load_n(x + i, n)), n); });
+  store_n(x + target, of_target, 1);
+}
+
+template <class T>
+void rows(const LogitsChunk& a, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    T* x = static_cast<T*>(a.logits) + row * a.stride;
+    const int64_t target = a.targets[row];
+    if (target < 0) {
+      for (float* out : {a.logp, a.logsumexp, a.mean_logit, a.entropy, a.loss}) head::put(out, row, 0);
+      if (a.gradient) std::memset(static_cast<void*>(x), 0, static_cast<size_t>(a.vocab) * sizeof(T));
+      continue;
+    }
+    const Reduced reduced = reduce(a, x, target);
+    head::put_numbers(a, row, reduced.target, reduced.lse, reduced.mean, reduced.expected);
+    if (a.gradient) turn(a, head::cotangents(a, row, reduced.lse), reduced, x, target);
+  }
+}
+
+}  // namespace logits
+
+void logits_rows(const LogitsChunk& a, int64_t begin, int64_t end) {
+  by_element(a.type, [&](auto element) FORGE_LAMBDA { logits::rows<decltype(element)>(a, begin, end); });
+}
+
+}  // namespace forge::FORGE_ISA
+
+#else
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/lm_head/logits_args.h"
+#define FORGE_KERNEL_FILE "kernels/lm_head/logits_cpu.cpp"
+#include "kernels/cpu/each_isa.h"
+
+namespace forge {
+
+void logits_cpu(const LogitsChunk& args, CpuLevel level) {
+  const auto rows = FORGE_PICK(level, logits_rows);
+  parallel_ranges(args.positions, 1, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+}
+
+}  // namespace forge
+
+#endif
