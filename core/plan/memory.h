@@ -43,10 +43,6 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
 std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
                                       Precision precision, bool tied_head, int64_t threads);
 
-// Positions of the head taken at once. Products of 256 rows have 91 to 98 % of the rate of 512 (576 by 49,152, two threads of an Intel Xeon, fp32 and bf16),
-// 64 rows 60 to 90 %, and logits of a vocabulary of 49,152 take 48 MiB in fp32.
-constexpr int64_t kHeadChunk = 256;
-
 // One side of the groups of texts that attention pads (text_groups.h).
 struct PaddedSide {
   int64_t slots = 0;                   // tokens with padding

@@ -80,7 +80,7 @@ PolicyRows Network::policy_rows(const BatchTensors& batch, double temperature) {
   const HeadRows head = provider_.forward(batch, false);
   const TokenOutputs outputs = head_forward(head.rows, head_weight(model_), batch.loss_targets,
                                             {.logp = true, .entropy = true, .temperature = temperature},
-                                            {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap});
+                                            {.scratch = head.scratch, .softcap = model_.spec.logit_softcap});
   return {host_doubles(outputs.logp), host_doubles(outputs.entropy)};
 }
 
@@ -147,7 +147,7 @@ at::Tensor Network::token_head_backward(const HeadRows& head, const BatchTensors
   }
   return head_forward_backward(head.rows, head_weight(model_).detach(), batch.loss_targets,
                                                   likelihood_needs(job_.objective), cotangents,
-                                                  {.chunk = kHeadChunk, .scratch = head.scratch, .d_hidden = head.d_rows, .softcap = model_.spec.logit_softcap},
+                                                  {.scratch = head.scratch, .d_hidden = head.d_rows, .softcap = model_.spec.logit_softcap},
                                                   head_ ? head_->grad : at::Tensor());
 }
 
@@ -156,7 +156,7 @@ at::Tensor Network::token_logps(const BatchTensors& batch) {
   const HeadRows head = provider_.forward(batch, false);
   if (runs_fused(head)) return fused_head_logp(fused_head(), head);
   return head_forward(head.rows, head_weight(model_), batch.loss_targets, {.logp = true},
-                                 {.chunk = kHeadChunk, .scratch = head.scratch, .softcap = model_.spec.logit_softcap})
+                                 {.scratch = head.scratch, .softcap = model_.spec.logit_softcap})
       .logp;
 }
 

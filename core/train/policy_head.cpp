@@ -38,7 +38,7 @@ at::Tensor policy_head_backward(const SequenceHead& head, const BatchTensors& ba
                                 PolicyRows& rows) {
   c10::NoGradGuard no_grad;
   const at::Tensor& hidden = head.rows.rows;
-  const HeadMemory memory{.chunk = kHeadChunk, .scratch = head.rows.scratch, .d_hidden = head.rows.d_rows, .softcap = head.softcap};
+  const HeadMemory memory{.scratch = head.rows.scratch, .d_hidden = head.rows.d_rows, .softcap = head.softcap};
   const TokenNeeds needs{.logp = true, .entropy = true, .temperature = task.temperature};
   Kept kept(hidden);
   const auto fill = [&] {

@@ -71,7 +71,7 @@ SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConf
 at::Tensor sequence_head_backward(const SequenceHead& head, const BatchTensors& batch, const ObjectiveConfig& objective,
                                   const StepScale& scale, const std::vector<double>& reference, BatchLoss* loss) {
   c10::NoGradGuard no_grad;
-  const HeadMemory memory{.chunk = kHeadChunk, .scratch = head.rows.scratch, .d_hidden = head.rows.d_rows, .softcap = head.softcap};
+  const HeadMemory memory{.scratch = head.rows.scratch, .d_hidden = head.rows.d_rows, .softcap = head.softcap};
   const TokenNeeds needs{.logp = true, .entropy = true, .top1 = true};
   at::Tensor logp, d_rows;
   if (head.weight_grad.defined()) {
