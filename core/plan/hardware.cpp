@@ -206,6 +206,8 @@ CpuInfo probe_cpu(const SystemRoot& root) {
   return cpu;
 }
 
+bool fast_pairs(const CpuInfo& cpu) { return cpu.has("amx_bf16") || cpu.has(kFastPairs); }
+
 InstructionSet instructions_of(const CpuInfo& cpu) {
   if (cpu.has("amx_bf16")) return InstructionSet::amx_bf16;
   if (cpu.has("avx512_bf16")) return InstructionSet::avx512_bf16;

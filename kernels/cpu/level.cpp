@@ -41,6 +41,24 @@ CpuLevel cpu_level() {
   return level;
 }
 
+bool made_by_intel() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+bool fast_pairs() {
+  static const bool fast = [] {
+    const auto stated = stated_instructions();
+    const InstructionSet set = stated ? std::min(stated->set, processor_instructions()) : processor_instructions();
+    if (set != InstructionSet::avx512_bf16) return set > InstructionSet::avx512_bf16;
+    return !made_by_intel() || (stated && states_processor(*stated));
+  }();
+  return fast;
+}
+
 std::vector<CpuLevel> cpu_levels() {
   std::vector<CpuLevel> levels;
   for (CpuLevel level : {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16})

@@ -1,11 +1,12 @@
 #pragma once
-// fp32 products of matrices on register tiles of our own, where nobody else's are as fast:
+// Products of matrices in fp32 on register tiles of our own, where nobody else's are as fast:
 //
 //   out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0)
 //
 // Blocks of the result are taken by threads as they come. What a block needs of b is laid out panel by panel on the thread's stack, of a
-// only where that is read across its rows, so nothing is allocated. The sum of an element is taken in the order of k, whatever the
-// threads: a row has the same bits in whatever company it comes. Operations: 2 · m · n · k.
+// only where that is read across its rows, so nothing is allocated. Operands of 16 bits are widened as they are laid out, and their sums rounded
+// once. The sum of an element is taken in the order of k, whatever the threads: a row has the same bits in whatever company it comes.
+// Operations: 2 · m · n · k.
 #include "kernels/cpu/level.h"
 #include "kernels/device/gemm.h"
 
@@ -16,9 +17,10 @@ constexpr int64_t kGemmRows = 480, kGemmColumns = 64;
 
 // Whether they are faster than products row by row.
 bool gemm_tiles_work(Element type, CpuLevel level = cpu_level());
-// Whether every product is theirs on this processor: MKL gives its AVX-512 tiles to processors of its own maker alone.
+// Whether every product is theirs on this processor. In fp32: MKL gives its AVX-512 tiles to processors of its own maker alone. In bf16: where pairs
+// are not multiplied at more than fp32's rate (fast_pairs).
 bool gemm_tiles_pay(Element type, CpuLevel level = cpu_level());
-// type and out_type are f32, batch is 1.
+// batch is 1.
 void gemm_tiles_cpu(const Gemm& args, CpuLevel level = cpu_level());
 
 // Whether a group's products can be theirs and gain by it: where every product is anyway, or where each alone is too small for threads.

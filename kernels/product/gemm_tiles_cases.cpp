@@ -16,7 +16,8 @@ constexpr Way kWays[] = {
 
 at::Tensor stored(const at::Tensor& x, bool transposed) { return transposed ? x.t().contiguous() : x; }
 
-Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layout& layout) {
+// Operands of `type`, a result of `result`: the same or fp32.
+Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layout& layout, Store type = Store::f32, Store result = Store::f32) {
   auto oracle = [=](const Tensors& in) {
     const auto operand = [&](const char* name, bool transposed) {
       return transposed ? in.at(name).t() : in.at(name);
@@ -26,21 +27,23 @@ Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layo
     if (add) out = out + in.at("out"), size = size + in.at("out").abs();
     return Tensors{{"out", out}, {"out.size", size}};
   };
-  const Tolerance tolerance{.roundings = 1, .sums = 8, .reason = "a sum of products in fp32"};
+  const Tolerance tolerance{.roundings = result == Store::f32 ? 1 : 1.01, .sums = 8, .reason = "a sum of products in fp32, rounded once"};
   std::vector<Operand> operands{
-      laid(input("a", Store::f32, stored(normal({s.m, s.k}, 1), way.a_transposed)), layout),
-      laid(input("b", Store::f32, stored(normal({s.k, s.n}, 2), way.b_transposed)), layout),
-      laid(add ? in_out("out", Store::f32, normal({s.m, s.n}, 3), tolerance)
-               : output("out", Store::f32, {s.m, s.n}, tolerance),
+      laid(input("a", type, stored(normal({s.m, s.k}, 1), way.a_transposed)), layout),
+      laid(input("b", type, stored(normal({s.k, s.n}, 2), way.b_transposed)), layout),
+      laid(add ? in_out("out", result, normal({s.m, s.n}, 3), tolerance)
+               : output("out", result, {s.m, s.n}, tolerance),
            layout)};
   const std::string name = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
-                           way.name + (add ? " added" : "") + (alpha == 1 ? " " : " scaled ") + layout.name;
+                           way.name + (add ? " added" : "") + (alpha == 1 ? " " : " scaled ") + layout.name + " " + name_of(type) + " to " + name_of(result);
   return make_case<Gemm>("gemm tiles", name, operands, oracle, [=](Pointers& p) {
-    return Gemm{.m = s.m,
+    return Gemm{.type = element(type),
+                .m = s.m,
                 .n = s.n,
                 .k = s.k,
                 .a = {p["a"], p.stride("a"), way.a_transposed},
                 .b = {p["b"], p.stride("b"), way.b_transposed},
+                .out_type = element(result),
                 .out = p["out"],
                 .out_stride = p.stride("out"),
                 .alpha = alpha,
@@ -50,7 +53,7 @@ Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layo
 
 }  // namespace
 
-// A block has 480 rows, 64 columns and 128 of the depth; a tile 6 rows (4 without FMA) and vectors of 4, 8 or 16; squares of 4 and 16
+// A block has 480 rows, 64 columns and 96 of the depth; a tile 6 rows (4 without FMA) and vectors of 4, 8 or 16; squares of 4 and 16
 // are transposed at once.
 void add_gemm_tiles_cases(std::vector<Case>& cases) {
   const Shape shapes[] = {{1, 1, 1},    {6, 64, 128},   {5, 3, 7},      {13, 70, 129},
@@ -65,9 +68,19 @@ void add_gemm_tiles_cases(std::vector<Case>& cases) {
     cases.push_back(gemm_case({19, 33, 150}, way, true, -0.7f, kDense));
     cases.push_back(gemm_case({19, 64, 150}, way, false, 2.5f, kDense));
   }
+  for (Store type : {Store::bf16, Store::f16})
+    for (Store result : {type, Store::f32})
+      for (const Way& way : kWays) {
+        for (const Shape& s : {Shape{1, 1, 1}, {13, 70, 129}, {481, 65, 130}, {7, 200, 300}})
+          for (const Layout& layout : kLayouts) cases.push_back(gemm_case(s, way, layout.row_gap > 0, 1, layout, type, result));
+        cases.push_back(gemm_case({19, 64, 150}, way, true, -0.7f, kDense, type, result));
+      }
   add_alone(cases, gemm_case({31, 72, 140}, kWays[1], true, 1, kDense));
   for (const Shape& s : {Shape{0, 5, 5}, {5, 0, 5}, {5, 7, 0}})
-    for (bool add : {false, true}) cases.push_back(gemm_case(s, kWays[0], add, 1, kDense));
+    for (bool add : {false, true}) {
+      cases.push_back(gemm_case(s, kWays[0], add, 1, kDense));
+      cases.push_back(gemm_case(s, kWays[0], add, 1, kDense, Store::bf16, Store::bf16));
+    }
 }
 
 }  // namespace forge::kernel_test

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "kernels/device/cpu_product.h"
+#include "kernels/product/gemm_tiles.h"
 
 namespace forge {
 namespace {
@@ -15,16 +16,19 @@ GemmOperand operand(const at::Tensor& x) {
 }  // namespace
 
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
-  if (!out.is_cpu() || out.scalar_type() != at::kFloat) {
+  const Element type = out.scalar_type() == at::kFloat ? Element::f32 : out.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f16;
+  if (!out.is_cpu() || (type != Element::f32 && !gemm_tiles_pay(type))) {
     at::Tensor to = out;
     at::addmm_out(to, to, a, b, add ? 1 : 0, 1);
     return;
   }
-  product_cpu({.m = a.size(0),
+  product_cpu({.type = type,
+               .m = a.size(0),
                .n = b.size(1),
                .k = a.size(1),
                .a = operand(a),
                .b = operand(b),
+               .out_type = type,
                .out = out.data_ptr(),
                .out_stride = out.stride(0),
                .add = add});

@@ -188,7 +188,7 @@ int64_t attention_bytes(const ActivationShape& shape) {
 // The most that LibTorch takes beside a product, past the head's gradient: both lie beside the arena, each at its time.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
   if (shape.cuda) return kCublasWorkspace;
-  if (shape.precision == Precision::fp32) return 0;
+  if (shape.precision == Precision::fp32 || !shape.fast_pairs) return 0;
   const int64_t gradient = head_gradient_bytes(graph, sizes);
   ProductScratch scratch(shape.instructions, shape.threads);
   int64_t most = 0;
