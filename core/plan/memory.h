@@ -61,7 +61,7 @@ struct ActivationShape : StepChoice {
   bool cuda = false;
   int64_t capability = 0;  // of the GPU: 86 is 8.6
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
-  bool fast_pairs = true;  // the CPU multiplies pairs of bf16 at more than fp32's rate; else fused's products in bf16 are forge's own tiles
+  bool bf16_tiles = false;  // a CPU's products in bf16 are forge's own tiles (kernels/product/gemm_tiles.h), but for the reference's layers
   bool trains_base = false;                                // adapter.type none
   int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch; of an encoder-decoder, of answers
   int64_t longest_sequence = 0;                            // tokens

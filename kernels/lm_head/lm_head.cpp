@@ -242,7 +242,7 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     multiply(slice, dz, weight);
     if (!weight_grad.defined()) continue;
     at::Tensor grad = weight_grad;
-    if (hidden.scalar_type() == at::kFloat)
+    if (sums_in_fp32(hidden))
       multiply(grad, dz.t(), rows, /*add=*/true);
     else
       add_narrow(grad, at::mm(dz.t(), rows));

@@ -4,7 +4,9 @@
 
 namespace forge {
 
-// out = a · b, or out += a · b. [m, n], [m, k], [k, n] of one type; rows or columns of each lie without gaps.
+// out = a · b, or out += a · b. [m, n], [m, k], [k, n] of one type, or `out` in fp32 where sums_in_fp32; rows or columns of each lie without gaps.
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add = false);
+// Whether sums of products of x may go into fp32 without a matrix of x's type between.
+bool sums_in_fp32(const at::Tensor& x);
 
 }  // namespace forge

@@ -140,12 +140,13 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
   return products;
 }
 
-// The gradient of a trained head in 16 bits: a matrix of its own before it is added up.
-int64_t head_gradient_bytes(const Graph& graph, const StepSizes& sizes) {
-  if (sizes.compute_bytes == 4) return 0;
+// The gradient of a trained head in 16 bits: a matrix of its own before it is added up, but on forge's tiles.
+int64_t head_gradient_bytes(const ActivationShape& shape, const Graph& graph) {
+  const int64_t element = bytes_of(shape.precision);
+  if (element == 4 || shape.bf16_tiles) return 0;
   for (const Op& op : graph.ops)
     if (op.kind == OpKind::head && !op.attributes.fused_head && graph.module(op).trained)
-      return sizes.compute_bytes * graph.module(op).in * graph.module(op).out;
+      return element * graph.module(op).in * graph.module(op).out;
   return 0;
 }
 
@@ -188,8 +189,8 @@ int64_t attention_bytes(const ActivationShape& shape) {
 // The most that LibTorch takes beside a product, past the head's gradient: both lie beside the arena, each at its time.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
   if (shape.cuda) return kCublasWorkspace;
-  if (shape.precision == Precision::fp32 || !shape.fast_pairs) return 0;
-  const int64_t gradient = head_gradient_bytes(graph, sizes);
+  if (shape.precision == Precision::fp32 || shape.bf16_tiles) return 0;
+  const int64_t gradient = head_gradient_bytes(shape, graph);
   ProductScratch scratch(shape.instructions, shape.threads);
   int64_t most = 0;
   for (const Op& op : graph.ops)
@@ -400,7 +401,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
       tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");
   for (MemoryLine& line : lines) line.held = true;
-  add("head gradient", head_gradient_bytes(graph, sizes_of(shape)), "before it is added up");
+  add("head gradient", head_gradient_bytes(shape, graph), "before it is added up");
   add("products", product_bytes(shape, graph, sizes_of(shape)),
       shape.cuda ? "cuBLAS's workspace" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)

@@ -94,7 +94,8 @@ class ReferenceProvider : public StepProvider {
       if (!segment.first()) continue;
       for (size_t op = segment.begin - segment.stem; trains_embeddings_ && op < segment.begin; ++op)
         if (list_.ops[op].kind == OpKind::embed && module_of(list_.ops[op]).weight) embed_backward(list_.ops[op], grad, batch);
-      grad = std::exchange(d_source_, at::Tensor());  // below it lies the encoder
+      grad = std::exchange(d_source_, at::Tensor());  // below it lies the encoder, whose result nobody reads again
+      source_ = at::Tensor();
     }
     source_ = at::Tensor();
   }

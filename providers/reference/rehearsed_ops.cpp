@@ -28,9 +28,9 @@ Held RehearsedOps::weight_grad(int64_t in, int64_t out) {
   return result;
 }
 
-void RehearsedOps::multiply(const Product& product) {
-  if (narrow() && !shape_.cuda) ledger_.hold(Use::products, products_.bytes(product));
-}
+void RehearsedOps::multiply(const Product& product) { ledger_.hold(Use::products, product_scratch(product)); }
+
+int64_t RehearsedOps::product_scratch(const Product& product) { return narrow() && !shape_.cuda ? products_.bytes(product) : 0; }
 
 Held RehearsedOps::run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
                        std::vector<SavedOp>* nodes) {
@@ -519,14 +519,16 @@ RehearsedOps::Lengths RehearsedOps::longest(const Op& attention) const {
           sight == Sight::causal ? shape_.longest_sequence : shape_.longest_source};
 }
 
-int64_t RehearsedOps::forward_scratch(const Op& op) const {
+int64_t RehearsedOps::forward_scratch(const Op& op) {
   const int64_t rows = query_block(longest(op).queries), keys = std::min(kKeyBlock, longest(op).keys);
-  return shape_.threads * rows * (4 * (keys + 2 + op.attributes.head_dim) + (narrow() ? element() * keys : 0));
+  const int64_t product = std::max(product_scratch({rows, op.attributes.head_dim, keys}), product_scratch({rows, keys, op.attributes.head_dim}));
+  return shape_.threads * (rows * (4 * (keys + 2 + op.attributes.head_dim) + (narrow() ? element() * keys : 0)) + product);
 }
 
-int64_t RehearsedOps::backward_scratch(const Op& op) const {
+int64_t RehearsedOps::backward_scratch(const Op& op) {
   const int64_t rows = query_block(longest(op).queries), keys = std::min(kKeyBlock, longest(op).keys);
-  return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element() : 0)) + 4 * rows);
+  const int64_t product = product_scratch({keys, rows, op.attributes.head_dim, true});  // d k and d v, the largest
+  return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element() : 0)) + 4 * rows + product);
 }
 
 // LibTorch's attention has as many key heads as query heads; of several sequences each is called for.

@@ -112,8 +112,10 @@ class RehearsedOps {
     int64_t queries = 0, keys = 0;
   };
   Lengths longest(const Op& attention) const;
-  int64_t forward_scratch(const Op& op) const;
-  int64_t backward_scratch(const Op& op) const;
+  int64_t product_scratch(const Product& product);
+  // Of LibTorch's attention: each thread takes a block, and its products their own.
+  int64_t forward_scratch(const Op& op);
+  int64_t backward_scratch(const Op& op);
 
   const ActivationShape& shape_;
   int64_t rows_ = 0;  // of the op at hand
