@@ -14,7 +14,7 @@ namespace {
 
 // For small tensors and LibTorch's own buffers, by measurement: over the cells of bench/memory/run.py the lines above are short by
 // at most 52 KiB, of models with 35 MB and more, and 32 KiB of smaller ones.
-constexpr double kUnrehearsedShare = 0.006;
+constexpr double kUnrehearsedShare = 0.0075;
 constexpr int64_t kUnrehearsedBytes = 32768;
 
 // A step as reference.cpp takes it, with what lies around the layers as core/train/network.cpp and kernels/ do.
