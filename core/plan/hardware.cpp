@@ -118,8 +118,8 @@ void ask_for_memory(CpuInfo& cpu) {
   cpu.available_bytes = static_cast<int64_t>(info.freeram + info.bufferram) * info.mem_unit;
 }
 
-// Not a flag of the kernel's: products of pairs in bf16 at twice the rate of fp32's. Intel's processors multiply pairs in one of the two
-// units that multiply fp32, so that avx512_bf16 without amx_bf16 gains nothing there (docs/decisions.md).
+// Not a flag of the kernel's: products of pairs in bf16 at more than fp32's rate. On the Intel Xeon that was measured without AMX they had about half of it
+// (docs/decisions.md), and other processors of that maker are taken to be like it.
 constexpr const char* kFastPairs = "fast_avx512_bf16";
 
 // A CPU flag that affects forge's choices, under the kernel's name (x86 `flags`, ARM `Features`), with the set it

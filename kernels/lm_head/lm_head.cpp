@@ -81,8 +81,7 @@ void add_statistics(const at::Tensor& log_probabilities, const at::Tensor& logp,
 
 // In 16 bits on a CPU a kernel of forge's reduces the logits where the product left them, and turns them into their gradient there.
 LogitsChunk kernel_args(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs, double softcap) {
-  LogitsChunk args{logits.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f16, logits.size(0), logits.size(1), logits.data_ptr(),
-                   logits.stride(0), targets.const_data_ptr<int64_t>()};
+  LogitsChunk args{element_of(logits), logits.size(0), logits.size(1), logits.data_ptr(), logits.stride(0), targets.const_data_ptr<int64_t>()};
   args.temperature = static_cast<float>(needs.temperature), args.softcap = static_cast<float>(softcap);
   return args;
 }

@@ -13,11 +13,11 @@ GemmOperand operand(const at::Tensor& x) {
   return {x.const_data_ptr(), x.stride(across ? 1 : 0), across};
 }
 
+}  // namespace
+
 Element element_of(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat ? Element::f32 : x.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f16;
 }
-
-}  // namespace
 
 bool sums_in_fp32(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat || (x.is_cpu() && gemm_tiles_pay(element_of(x)));
