@@ -30,6 +30,8 @@ struct RopeSpec {
   std::vector<double> short_factors, long_factors;   // longrope: [rotary_dim / 2], within the original context and past it
   double partial_rotary_factor = 1;
   bool interleaved = false;  // features 2i and 2i + 1 are a pair, not the halves' i-th
+
+  bool operator==(const RopeSpec&) const = default;
 };
 
 inline int64_t rotary_dim_of(int64_t head_dim, double partial_rotary_factor) {
@@ -40,9 +42,13 @@ inline int64_t rotary_dim_of(int64_t head_dim, double partial_rotary_factor) {
 struct AddedRow {
   int64_t id = 0;
   std::vector<int64_t> from;
+
+  bool operator==(const AddedRow&) const = default;
 };
 
 struct ModelSpec {
+  bool operator==(const ModelSpec&) const = default;
+
   std::string family;        // a row of families.cpp: "llama"
   std::string architecture;  // as the file says: "LlamaForCausalLM", or a GGUF's "llama"
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;

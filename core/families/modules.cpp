@@ -1,6 +1,7 @@
 #include "core/families/modules.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
@@ -31,9 +32,7 @@ Role role_of(ModuleKind kind) {
 // "model.embed_tokens" → "embed_tokens"
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-}  // namespace
-
-std::vector<Module> modules_of(const ModelSpec& spec) {
+std::vector<Module> recorded_modules(const ModelSpec& spec) {
   std::vector<Module> modules;
   for (const ModuleUse& use : forward_list({spec}).modules)
     modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias, use.use, use.experts, use.constant});
@@ -41,6 +40,18 @@ std::vector<Module> modules_of(const ModelSpec& spec) {
   std::stable_sort(modules.begin(), modules.end(), [](const Module& a, const Module& b) {
     return a.layer >= 0 && a.layer == b.layer && a.role == Role::linear && b.role == Role::norm;
   });
+  return modules;
+}
+
+}  // namespace
+
+std::vector<Module> modules_of(const ModelSpec& spec) {
+  // A plan asks some twenty times, and recording a large model's list takes a millisecond.
+  static std::mutex guard;
+  static ModelSpec last;
+  static std::vector<Module> modules;
+  const std::lock_guard lock(guard);
+  if (modules.empty() || !(spec == last)) modules = recorded_modules(spec), last = spec;
   return modules;
 }
 

@@ -488,19 +488,21 @@ void repeat_behind(std::vector<Op>& ops, size_t at) {
   const size_t backward = backward_of(ops, at);
   if (backward == 0) return;
   const ValueId again = ops[at].out[0];
-  std::vector<Op> before, readers;
+  std::vector<size_t> before, readers;
   for (size_t i = at + 1; i < ops.size() && ops[i].layer == ops[at].layer; ++i) {
     const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient ||
                             ops[i].kind == OpKind::expert_weight_gradient;
     const bool reader = reads(ops[i], again);
     if (reader && (!of_weights || i > backward)) return;
     if (ops[at].out.size() > 1 && reads(ops[i], ops[at].out[1])) return;
-    if (i <= backward) (reader ? readers : before).push_back(ops[i]);
+    if (i <= backward) (reader ? readers : before).push_back(i);
   }
-  before.back().out.push_back(again);
+  ops[before.back()].out.push_back(again);
   before.insert(before.end(), readers.begin(), readers.end());
+  std::vector<Op> moved;
+  for (size_t i : before) moved.push_back(std::move(ops[i]));
+  std::move(moved.begin(), moved.end(), ops.begin() + static_cast<std::ptrdiff_t>(at) + 1);
   ops[at] = Op{.kind = ops[at].kind, .layer = ops[at].layer};
-  std::move(before.begin(), before.end(), ops.begin() + static_cast<std::ptrdiff_t>(at) + 1);
 }
 
 bool emptied(const Op& op) { return op.out.empty() && (op.kind == OpKind::norm || op.kind == OpKind::glu); }

@@ -14,21 +14,24 @@ bool alone(const Graph& graph, ValueId id) {
 
 class Folding {
  public:
-  explicit Folding(Graph& graph) : graph_(graph), before_(graph) {
-    for (const Op& op : graph.ops)
-      if (op.kind == OpKind::linear && folds(graph, op)) ++readers_[graph.value(op.in[0]).buffer];
-    for (size_t i = 0; i < before_.ops.size(); ++i)
-      if (before_.ops[i].kind == OpKind::adapter_gradient) gradients_.try_emplace(before_.ops[i].in[2], i);
+  explicit Folding(Graph& graph) : graph_(graph), before_(std::move(graph.ops)), folds_(before_.size()), buffers_(graph.buffers) {
+    for (size_t i = 0; i < before_.size(); ++i) {
+      const Op& op = before_[i];
+      folds_[i] = op.kind == OpKind::linear && folds(graph, op);
+      if (folds_[i]) ++readers_[graph.value(op.in[0]).buffer];
+      if (op.kind == OpKind::adapter_gradient) gradients_.try_emplace(op.in[2], i);
+    }
   }
 
   void fold() {
     graph_.ops.clear();
+    graph_.ops.reserve(2 * before_.size());
     size_t forward = 0;
-    for (size_t i = 0; i < before_.ops.size(); ++i) {
-      Op op = before_.ops[i];
+    for (size_t i = 0; i < before_.size(); ++i) {
+      Op op = std::move(before_[i]);
       for (auto* values : {&op.in, &op.out, &op.parts}) rename(*values);
       visit(i, std::move(op));
-      if (i + 1 == before_.forward_ops) forward = graph_.ops.size();
+      if (i + 1 == graph_.forward_ops) forward = graph_.ops.size();
     }
     graph_.forward_ops = forward;
     for (Value& value : graph_.values) rename(value.of);
@@ -41,9 +44,9 @@ class Folding {
   }
 
   void visit(size_t at, Op op) {
-    if (op.kind == OpKind::linear && folds(before_, op)) return linear(std::move(op));
+    if (folds_[at]) return linear(std::move(op));
     if (op.kind == OpKind::linear_input_gradient)
-      if (const Op* adapter = gradient_behind(at)) return input_gradient(std::move(op), *adapter);
+      if (const Op* adapter = gradient_behind(at, op)) return input_gradient(std::move(op), *adapter);
     if (op.kind == OpKind::adapter_gradient && sums_.count(op.in[2])) return adapter_gradient(std::move(op));
     graph_.ops.push_back(std::move(op));
   }
@@ -58,7 +61,7 @@ class Folding {
   // Columns behind a value that ends its buffer. Others may use the same ones before and after.
   ValueId behind(ValueId id, int64_t ranks) {
     const Value value = graph_.value(id);
-    FORGE_CHECK(value.column == 0 && value.width == before_.buffers[static_cast<size_t>(value.buffer)].width,
+    FORGE_CHECK(value.column == 0 && value.width == buffers_[static_cast<size_t>(value.buffer)].width,
                 value.name << " has no room behind it");
     int64_t& width = graph_.buffers[static_cast<size_t>(value.buffer)].width;
     width = std::max(width, value.width + spare_columns(ranks));
@@ -66,7 +69,7 @@ class Folding {
   }
 
   void linear(Op op) {
-    const int64_t ranks = ranks_of(before_, op);
+    const int64_t ranks = ranks_of(graph_, op);
     const ValueId x = op.in[0], s = behind(x, ranks);
     std::vector<ValueId> made{s};
     if (const Op* gradient = reader_of(op.out[1])) {
@@ -83,14 +86,13 @@ class Folding {
   }
   const Op* reader_of(ValueId sums) const {
     auto found = gradients_.find(sums);
-    return found == gradients_.end() ? nullptr : &before_.ops[found->second];
+    return found == gradients_.end() ? nullptr : &before_[found->second];
   }
 
   // The gradient of the adapters of an input's gradient that is folded: within the same linear's.
-  const Op* gradient_behind(size_t at) const {
-    const Op& op = before_.ops[at];
-    for (size_t i = at + 1; i < before_.ops.size() && before_.ops[i].kind != OpKind::linear_input_gradient; ++i) {
-      const Op& other = before_.ops[i];
+  const Op* gradient_behind(size_t at, const Op& op) const {
+    for (size_t i = at + 1; i < before_.size() && before_[i].kind != OpKind::linear_input_gradient; ++i) {
+      const Op& other = before_[i];
       if (other.kind == OpKind::adapter_gradient && other.modules == op.modules && sums_.count(other.in[2])) return &other;
     }
     return nullptr;
@@ -100,7 +102,7 @@ class Folding {
     const ValueId d_y = adapter.in[0];
     auto [d_s, is_new] = d_sums_.try_emplace(adapter.in[2], kNoValue);
     if (is_new) {
-      d_s->second = behind(d_y, ranks_of(before_, adapter));
+      d_s->second = behind(d_y, ranks_of(graph_, adapter));
       push(OpKind::adapter_sums_gradient, adapter, {d_y, sums_.at(adapter.in[2])}, {d_s->second});
       graph_.ops.back().attributes.accumulate = false;
     }
@@ -118,7 +120,9 @@ class Folding {
   }
 
   Graph& graph_;
-  const Graph before_;
+  std::vector<Op> before_;  // those that were visited have moved on
+  std::vector<bool> folds_;            // of those, by their index
+  const std::vector<Buffer> buffers_;  // as they were
   std::map<ValueId, size_t> gradients_;                 // ops that make those of adapters, by the sums they read
   std::map<int32_t, int64_t> readers_;                  // folded linears, by their input's buffer
   std::map<ValueId, ValueId> sums_, d_sums_, renamed_;  // by the first s of the linear as it was

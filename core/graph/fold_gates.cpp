@@ -70,11 +70,12 @@ const Op* makers_behind(const Graph& graph, const std::vector<Op>& ops, size_t a
 }  // namespace
 
 void fold_gates(Graph& graph) {
-  const std::vector<Op> ops = std::move(graph.ops);
+  std::vector<Op> ops = std::move(graph.ops);
   graph.ops.clear();
+  graph.ops.reserve(ops.size());
   const size_t forward = graph.forward_ops;
   for (size_t i = 0; i < ops.size(); ++i) {
-    Op op = ops[i];
+    Op& op = ops[i];
     if (i == forward) graph.forward_ops = graph.ops.size();
     if (const Op* sums = sums_behind(graph, ops, i); sums && i + 1 != forward) {
       op.kind = OpKind::glu_sums;

@@ -39,37 +39,78 @@ std::vector<Item> items_of(const Graph& graph, const StepSizes& sizes, const Wor
   return items;
 }
 
-// The lowest offset at which `item` meets nothing that is placed. `placed` is sorted by offset.
-int64_t lowest_gap(const Item& item, const std::vector<Item>& placed) {
-  int64_t offset = 0;
-  for (const Item& other : placed) {
-    if (!item.meets(other)) continue;
-    if (offset + item.bytes <= other.offset) return offset;
-    offset = std::max(offset, other.offset + other.bytes);
+// Bytes that are taken, as ranges that do not touch, in order.
+class Taken {
+ public:
+  void add(int64_t begin, int64_t end) {
+    const auto first = std::lower_bound(ranges_.begin(), ranges_.end(), begin, [](const Range& r, int64_t at) { return r.end < at; });
+    auto last = first;
+    for (; last != ranges_.end() && last->begin <= end; ++last) begin = std::min(begin, last->begin), end = std::max(end, last->end);
+    if (first == last) {
+      ranges_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      ranges_.erase(first + 1, last);
+    }
   }
-  return offset;
-}
+  // The lowest place for so many bytes from `offset` on.
+  int64_t free_from(int64_t offset, int64_t bytes) const {
+    auto range = std::upper_bound(ranges_.begin(), ranges_.end(), offset, [](int64_t at, const Range& r) { return at < r.end; });
+    for (; range != ranges_.end() && range->begin < offset + bytes; ++range) offset = range->end;
+    return offset;
+  }
 
-void insert(const Item& item, std::vector<Item>& placed) {
-  placed.insert(std::upper_bound(placed.begin(), placed.end(), item, [](const Item& a, const Item& b) { return a.offset < b.offset; }), item);
-}
+ private:
+  struct Range {
+    int64_t begin, end;
+  };
+  std::vector<Range> ranges_;
+};
+
+constexpr int32_t kStretch = 64;  // ops
+
+// What is placed at so many ops, one behind the other. A large model has thousands of items, of which most are gone after a few ops
+// and the others live through many stretches as a whole.
+struct Stretch {
+  Taken at_any, at_all;    // by what lives at any of the ops, and at all of them
+  std::vector<Item> some;  // what begins or ends among them, by offset
+
+  void add(const Item& item, bool whole) {
+    const int64_t end = item.offset + item.bytes;
+    at_any.add(item.offset, end);
+    if (whole) return at_all.add(item.offset, end);
+    some.insert(std::upper_bound(some.begin(), some.end(), item, [](const Item& a, const Item& b) { return a.offset < b.offset; }), item);
+  }
+  // The lowest place from `offset` on where nothing lies that lives with the item; `whole`: it lives at all of the ops.
+  int64_t free_from(int64_t offset, const Item& item, bool whole) const {
+    if (whole) return at_any.free_from(offset, item.bytes);
+    offset = at_all.free_from(offset, item.bytes);
+    for (const Item& other : some) {
+      if (offset + item.bytes <= other.offset) break;
+      if (item.meets(other)) offset = std::max(offset, other.offset + other.bytes);
+    }
+    return offset;
+  }
+};
 
 void place(std::vector<Item>& items, size_t ops) {
   std::vector<size_t> order(items.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return items[a].bytes > items[b].bytes; });
-  // All that is placed, and what of it lives during some of so many ops: most items are gone after a few, and a large model has thousands.
-  constexpr int32_t kStretch = 64;
-  std::vector<Item> all;
-  std::vector<std::vector<Item>> stretches(ops / kStretch + 1);
+  std::vector<Stretch> stretches(ops / kStretch + 1);
   for (size_t index : order) {
     Item& item = items[index];
     if (item.last < 0 || item.bytes == 0) continue;
     const auto first = static_cast<size_t>(item.first / kStretch), last = static_cast<size_t>(item.last / kStretch);
-    item.offset = lowest_gap(item, first == last ? stretches[first] : all);
-    insert(item, all);
-    for (size_t i = first; i <= last; ++i) insert(item, stretches[i]);
+    const auto whole = [&](size_t i) { return i > first && i < last; };
+    // Each stretch may move it up; where none does, it is free in all.
+    int64_t before = -1;
+    for (item.offset = 0; item.offset != before;) {
+      before = item.offset;
+      for (size_t i = first; i <= last; ++i) item.offset = stretches[i].free_from(item.offset, item, whole(i));
+    }
+    for (size_t i = first; i <= last; ++i) stretches[i].add(item, whole(i));
   }
 }
 
