@@ -208,6 +208,8 @@ CpuInfo probe_cpu(const SystemRoot& root) {
 
 bool fast_pairs(const CpuInfo& cpu) { return cpu.has("amx_bf16") || cpu.has(kFastPairs); }
 
+bool bf16_tiles(const CpuInfo& cpu) { return instructions_of(cpu) >= InstructionSet::avx2 && !fast_pairs(cpu); }
+
 InstructionSet instructions_of(const CpuInfo& cpu) {
   if (cpu.has("amx_bf16")) return InstructionSet::amx_bf16;
   if (cpu.has("avx512_bf16")) return InstructionSet::avx512_bf16;

@@ -50,6 +50,8 @@ struct SystemRoot {
 CpuInfo probe_cpu(const SystemRoot& root = {});
 // Whether products of bf16 pairs have more than fp32's rate, as kernels/cpu/level.h says of the processor at hand.
 bool fast_pairs(const CpuInfo& cpu);
+// Whether products in bf16 are forge's own tiles, as kernels/product/gemm_tiles.h says of the processor at hand.
+bool bf16_tiles(const CpuInfo& cpu);
 // CUDA_VISIBLE_DEVICES is honoured, as the driver does. `note` says why the list is empty.
 std::vector<GpuInfo> probe_gpus(std::string* note);
 // With what the environment states of the processor (core/base/instruction_set.h).

@@ -24,7 +24,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.cuda = plan.device.cuda;
   shape.capability = plan.device.gpu.compute_capability;
   shape.instructions = instructions_of(plan.device.cpu);
-  shape.bf16_tiles = !plan.device.cuda && shape.precision == Precision::bf16 && shape.instructions >= InstructionSet::avx2 && !fast_pairs(plan.device.cpu);
+  shape.bf16_tiles = !plan.device.cuda && shape.precision == Precision::bf16 && bf16_tiles(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
   shape.micro_batch_tokens = fullest.tokens;
   shape.longest_sequence = fullest.longest;

@@ -5,7 +5,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "core/plan/hardware.h"
 #include "core/tensor/counting_allocator.h"
+#include "kernels/product/gemm_tiles.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -55,6 +57,10 @@ TEST_CASE("products take what the plan says", "[products]") {
         }
   }
   at::set_num_threads(threads_before);
+}
+
+TEST_CASE("the plan and the kernels choose the same products for bf16", "[products]") {
+  CHECK(bf16_tiles(probe_hardware().cpu) == gemm_tiles_pay(Element::bf16));
 }
 
 }  // namespace forge
