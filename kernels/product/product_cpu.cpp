@@ -19,6 +19,18 @@ struct Tile {
   int64_t k, x_stride, w_stride;
 };
 
+// Rows of memory that are asked for while tiles are multiplied: of w itself those behind a tile's own, or those that will be widened next.
+template <class T>
+struct Ahead {
+  const T* rows;
+  int64_t stride, count;
+  bool of_w;
+
+  const char* at(int64_t row, int64_t width, int64_t asks) const {
+    return reinterpret_cast<const char*>(rows + std::max<int64_t>(0, std::min(row + (of_w ? width : 0), count - asks)) * stride);
+  }
+};
+
 // What a step along k takes of a row, and how many elements that is.
 template <class X, class W>
 struct Factors {
@@ -36,12 +48,29 @@ struct Factors<Bf16, Bf16> {
 };
 #endif
 
+// A row in fp32, with zeros behind it. Of pairs first the second elements, vector by vector, and then the first: products of two such rows
+// are added up as the instruction adds those of pairs, to the same bits.
+template <class T>
+FORGE_INLINE void widen(const T* row, int64_t k, float* to) {
+  using Row = Factors<T, T>;
+  for_steps<Row::kStep>(k, [&](int64_t i, int n) FORGE_LAMBDA {
+    if constexpr (Row::kStep == kLanes) {
+      store(to + i, Row::of(row + i, n));
+    } else {
+      const auto pairs = Row::of(row + i, n);
+      store(to + i, second_of(pairs));
+      store(to + i + kLanes, first_of(pairs));
+    }
+  });
+}
+
 // Places from one row of a tile's sums to the next.
 constexpr int sums_stride(int columns) { return columns > kColumns ? 2 * kColumns : kColumns; }
 
-// sums[r, c] = x_r · w_c; meanwhile `Ask` rows of w from `next` on are asked for, in the order in which they lie in memory.
+// sums[r, c] = x_r · w_c; meanwhile `Ask` rows from `next` on, of elements of so many bytes, are asked for, in the order in which they lie in
+// memory.
 template <int R, int C, int Ask, class X, class W>
-__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const W* next, float* sums) {
+__attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const char* next, int64_t bytes, float* sums) {
   using Row = Factors<X, W>;
   F total[R][C];
 #pragma GCC unroll 4
@@ -50,7 +79,7 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
     for (F& each : row) each = set(0);
   const auto step = [&](int64_t k, int n) FORGE_LAMBDA {
     if constexpr (std::is_same_v<X, W>)
-      for (int line = 0; line < Ask; ++line) __builtin_prefetch(next + Ask * k + line * Row::kStep);
+      for (int line = 0; line < Ask; ++line) __builtin_prefetch(next + (Ask * k + line * Row::kStep) * bytes);
     decltype(Row::of(x, n)) of_x[R];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) of_x[r] = Row::of(x + r * t.x_stride + k, n);
@@ -135,19 +164,16 @@ void one_of_blocks(const RowProduct& a, int64_t row, int64_t first, int64_t colu
   });
 }
 
-// `columns` rows of w from `first` on, against `rows` rows of x from `row` on.
-template <class T, class W, class Y>
-void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t columns, const W* w) {
-  const Tile t{a.in, a.x_stride, a.in};
-  const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+// `columns` rows of w from `first` on, against `rows` rows of x, which are those of the result from `row` on.
+template <class T, class Y, class X, class W>
+void block(const RowProduct& a, const Tile& t, const Ahead<T>& ahead, int64_t row, int64_t rows, int64_t first, int64_t columns, const X* x, const W* w) {
   alignas(64) float sums[kRows * 2 * kColumns];
   alignas(64) float y[kBlockRows * kBlockStride];
-  // Each tile of these columns asks for one row of the next four; where there are two tiles alone for two, and one asks for all.
+  // Each tile of these columns asks for one row of those ahead of them; where there are two tiles alone for two, and one asks for all.
   const int64_t asks = columns < kColumns || rows > 2 * kRows ? 1 : rows > kRows ? 2 : kColumns;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
-    const int64_t later = std::min(c + width + r / kRows * asks % width, columns - asks);
-    const auto sum = asks == kColumns ? dots<height, width, kColumns, T, W> : asks == 2 ? dots<height, width, 2, T, W> : dots<height, width, 1, T, W>;
-    sum(t, x + r * a.x_stride, w + c * a.in, w + std::max<int64_t>(0, later) * a.in, sums);
+    const auto sum = asks == kColumns ? dots<height, width, kColumns, X, W> : asks == 2 ? dots<height, width, 2, X, W> : dots<height, width, 1, X, W>;
+    sum(t, x + r * t.x_stride, w + c * t.w_stride, ahead.at(c + r / kRows * asks % width, width, asks), sizeof(T), sums);
     for (int i = 0; i < height; ++i) {
       constexpr int kStride = sums_stride(width);  // what stands behind `width` sums is overwritten by the next columns
       std::memcpy(y + (r + i) * kBlockStride + c, sums + i * kStride, kStride * sizeof(float));
@@ -174,35 +200,36 @@ void block(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_
     });
 }
 
-// Columns of w in blocks that are decoded at a time where more rows of x pass: whole tiles, of few rows in the first cache beside x.
-constexpr int64_t kDecodedColumns = 12, kDecodedForFew = 8;
+// Columns of w that are decoded or widened at a time where more rows of x pass: whole tiles, of few rows in the first cache beside x.
+constexpr int64_t kDecodedForFew = 8;
 
 template <class T, class Y>
 void columns_of_blocks(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* decoded, DecodeRows decode) {
   if (rows == 1) return one_of_blocks<T, Y>(a, row, first, count);
+  const Tile t{a.in, a.x_stride, a.in};
+  const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+  const Ahead<T> nothing{x, 0, 0, false};
   const int64_t at_once = rows < kManyRows ? kDecodedForFew : kDecodedColumns;
   for (int64_t c = 0; c < count; c += at_once) {
     const int64_t together = std::min(at_once, count - c);
     decode(a.blocks, first + c, first + c + together, decoded, a.in);
-    block<T, float, Y>(a, row, rows, first + c, together, decoded);
+    block<T, Y>(a, t, nothing, row, rows, first + c, together, x, decoded);
   }
 }
 
-// A block of w that stays in cache while all rows of x pass; in 16 bits it is widened first where it serves more than one tile and
-// no instruction multiplies it as it is.
+// A block of w that stays in cache while all rows of x pass. In 16 bits some of its columns at a time are widened first where x is, while the next ones
+// are asked for.
 template <class T, class Y>
-void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide, DecodeRows decode) {
+void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, const float* wide_x, float* wide, DecodeRows decode) {
   if (!a.w) return columns_of_blocks<T, Y>(a, row, rows, first, count, wide, decode);
-  const T* w = static_cast<const T*>(a.w) + first * a.in;
-  if constexpr (!std::is_same_v<T, float> && Factors<T, T>::kStep == kLanes) {
-    if (rows > kRows) {
-      for (int64_t i = 0; i < count; ++i)
-        for_lanes(a.in, [&](int64_t k, int n)
-                            FORGE_LAMBDA { store_n(wide + i * a.in + k, load_n(w + i * a.in + k, n), n); });
-      return block<T, float, Y>(a, row, rows, first, count, wide);
-    }
+  const T *x = static_cast<const T*>(a.x) + row * a.x_stride, *w = static_cast<const T*>(a.w) + first * a.in;
+  if (!wide_x) return block<T, Y>(a, {a.in, a.x_stride, a.in}, {w, a.in, count, true}, row, rows, first, count, x, w);
+  const int64_t stride = widened_stride(a.in), k = Factors<T, T>::kStep > kLanes ? stride : a.in, at_once = rows < kManyRows ? kDecodedForFew : kDecodedColumns;
+  for (int64_t c = 0; c < count; c += at_once) {
+    const int64_t together = std::min(at_once, count - c), next = c + together;
+    for (int64_t i = 0; i < together; ++i) widen(w + (c + i) * a.in, a.in, wide + i * stride);
+    block<T, Y>(a, {k, stride, stride}, {w + next * a.in, a.in, std::min(at_once, a.out - first - next), false}, row, rows, first + c, together, wide_x, wide);
   }
-  block<T, T, Y>(a, row, rows, first, count, w);
 }
 
 // The same of a w that lies [in, out]: sums over vectors of its columns, k by k. Rows of x share what is read of w.
@@ -239,11 +266,20 @@ void row_product_across(const RowProduct& a, int64_t row, int64_t rows, int64_t 
   });
 }
 
-void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, float* wide, DecodeRows decode) {
+// `wide_x`: rows of x from `row` on, widened; null: they are read as they are.
+void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, const float* wide_x, float* wide,
+                         DecodeRows decode) {
   by_element(a.type, [&](auto element) FORGE_LAMBDA {
     using T = decltype(element);
-    a.result == Element::f32 ? rowwise::columns<T, float>(a, row, rows, first, count, wide, decode)
-                             : rowwise::columns<T, T>(a, row, rows, first, count, wide, decode);
+    a.result == Element::f32 ? rowwise::columns<T, float>(a, row, rows, first, count, wide_x, wide, decode)
+                             : rowwise::columns<T, T>(a, row, rows, first, count, wide_x, wide, decode);
+  });
+}
+
+void row_product_widen(const RowProduct& a, int64_t row, float* to) {
+  by_element(a.type, [&](auto element) FORGE_LAMBDA {
+    using T = decltype(element);
+    rowwise::widen(static_cast<const T*>(a.x) + row * a.x_stride, a.in, to);
   });
 }
 
@@ -266,12 +302,26 @@ constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10;
 int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
   return std::clamp<int64_t>(bytes / (4 * std::max<int64_t>(1, in)) / 4 * 4, 4, most);
 }
-int64_t columns_at_once(const RowProduct& a) { return std::min(at_once(kColumnBytes, a.in, kBlockColumns), a.out); }
+int64_t columns_at_once(const RowProduct& a, bool wide) {
+  const int64_t columns = at_once(kColumnBytes, a.in, kBlockColumns);
+  return std::min(wide ? std::max(kDecodedColumns, columns / kDecodedColumns * kDecodedColumns) : columns, a.out);
+}
+
+int64_t rows_at_once(const RowProduct& a) { return at_once(kRowBytes, a.in, kBlockRows); }
+
+// Rows of x from which on it is widened, and w block by block, where no instruction multiplies pairs, and where one does so slowly.
+constexpr int64_t kWidenedRows = 5, kSplitRows = 17;
+
+bool widens(const RowProduct& a, CpuLevel level, bool split) {
+  if (a.type == Element::f32 || !a.w) return false;
+  const bool multiplied = a.type == Element::bf16 && level == CpuLevel::avx512_bf16;
+  return multiplied ? split && a.rows >= kSplitRows : a.rows >= kWidenedRows;
+}
 
 // fp32 of a thread's part: what is widened of w in 16 bits, or decoded of w in blocks, at a time.
 int64_t row_product_cpu_scratch(const RowProduct& a) {
-  if (!a.w) return std::min<int64_t>(12, a.out) * a.in;
-  return a.type == Element::f32 || a.across ? 0 : columns_at_once(a) * a.in;
+  if (a.w && (a.type == Element::f32 || a.across)) return 0;
+  return std::min(kDecodedColumns, a.out) * widened_stride(a.in);
 }
 
 }  // namespace
@@ -279,7 +329,8 @@ int64_t row_product_cpu_scratch(const RowProduct& a) {
 int64_t row_product_cpu_workspace(const RowProduct& args) {
   if (takes_words(args)) return words_product_cpu_workspace(args);
   const int64_t scratch = row_product_cpu_scratch(args);
-  return scratch == 0 ? 0 : 64 + task_threads() * scratch * 4;
+  const int64_t x = args.w && scratch > 0 ? std::min(args.rows, rows_at_once(args)) * widened_stride(args.in) : 0;
+  return scratch == 0 ? 0 : 64 + (x + task_threads() * scratch) * 4;
 }
 
 namespace {
@@ -292,24 +343,32 @@ void across(const RowProduct& args, CpuLevel level) {
   });
 }
 
-}  // namespace
-
-void row_product_cpu(const RowProduct& args, CpuLevel level) {
+void row_product_cpu(const RowProduct& args, CpuLevel level, bool split) {
   if (args.across) return across(args, level);
   if (takes_words(args)) return words_product_cpu(args, level);
   auto columns = FORGE_PICK_PAIRS(level, row_product_columns);
   const DecodeRows decode = decode_rows_of(level);
   if (args.out == 0) return;
-  const int64_t rows = at_once(kRowBytes, args.in, kBlockRows), wide = columns_at_once(args),
-                blocks = (args.out + wide - 1) / wide;
+  const int64_t rows = rows_at_once(args), wide = columns_at_once(args, widens(args, level, split)), blocks = (args.out + wide - 1) / wide;
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
-  const int64_t bytes = wide * args.in * (args.w ? bytes_of(args.type) : 1), together = args.rows > 4 ? 1 : tasks_in_a_piece(blocks, bytes);
-  for (int64_t row = 0; row < args.rows; row += rows)
+  auto widen = FORGE_PICK_PAIRS(level, row_product_widen);
+  const int64_t stride = widened_stride(args.in);
+  float* wide_x = nullptr;
+  if (widens(args, level, split)) wide_x = base, base += std::min(args.rows, rows) * stride;
+  const int64_t bytes = wide * args.in * (args.w ? bytes_of(args.type) : 1), together = wide_x ? 2 : args.rows > 4 ? 1 : tasks_in_a_piece(blocks, bytes);
+  for (int64_t row = 0; row < args.rows; row += rows) {
+    const int64_t some = std::min(rows, args.rows - row);
+    for (int64_t r = 0; wide_x && r < some; ++r) widen(args, row + r, wide_x + r * stride);
     parallel_tasks(blocks, [&](int64_t block, int64_t thread) {
-      columns(args, row, std::min(rows, args.rows - row), block * wide, std::min(wide, args.out - block * wide),
-              base + thread * row_product_cpu_scratch(args), decode);
+      columns(args, row, some, block * wide, std::min(wide, args.out - block * wide), wide_x, base + thread * row_product_cpu_scratch(args), decode);
     }, together);
+  }
 }
+
+}  // namespace
+
+void row_product_cpu(const RowProduct& args, CpuLevel level) { row_product_cpu(args, level, !fast_pairs()); }
+void row_product_split_cpu(const RowProduct& args, CpuLevel level) { row_product_cpu(args, level, true); }
 
 }  // namespace forge
 

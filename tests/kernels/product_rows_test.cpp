@@ -52,6 +52,28 @@ TEST_CASE("a row of a product has the same bits in whatever company it comes") {
   }
 }
 
+TEST_CASE("pairs of bf16 that are split give the bits of the instruction that multiplies them") {
+  if (cpu_level() < CpuLevel::avx512_bf16 || !made_by_intel()) return;  // others split none
+  constexpr int64_t kOuts = 149;  // more columns than a task, in no whole tiles
+  for (const int64_t in : {1, 31, 300, 1200}) {
+    const at::Tensor x = normal({kRows, in}, 1).to(at::kBFloat16), w = normal({kOuts, in}, 2).to(at::kBFloat16);
+    for (const int64_t count : {17, 32, 61, 505}) {
+      INFO(count << " rows of " << in);
+      RowProduct args{Element::bf16, Element::f32, count, in, kOuts, x.const_data_ptr(), in, w.const_data_ptr()};
+      std::vector<char> workspace(static_cast<size_t>(row_product_cpu_workspace(args)));
+      std::vector<float> split(static_cast<size_t>(count * kOuts)), alone(split.size());
+      args.workspace = workspace.data(), args.y = split.data(), args.y_stride = kOuts;
+      row_product_split_cpu(args, CpuLevel::avx512_bf16);
+      args.rows = 1;  // as the instruction multiplies them
+      for (int64_t row = 0; row < count; ++row) {
+        args.x = x.const_data_ptr<c10::BFloat16>() + row * in, args.y = alone.data() + row * kOuts;
+        row_product_cpu(args, CpuLevel::avx512_bf16);
+      }
+      CHECK(split == alone);
+    }
+  }
+}
+
 TEST_CASE("a row of a product in whole numbers has the same bits in any company, on any processor; what is not finite becomes NaN in its own row") {
   constexpr int64_t kWide = 192, kColumns = 48, kMany = 21;
   const GgufType type = gguf_types()[1];
