@@ -132,20 +132,21 @@ TEST_CASE("a divergence off the reward moves advantages, by its sum over the com
   CHECK(rollout.completions[1].advantage == Approx(0.375));
 }
 
-TEST_CASE("gepo divides by its group's expectation") {
-  Rollout rollout = rollout_of({{3, 1}}, {{1, -1}});
-  rollout.completions[0].old_logps = {-1.2F, -0.5F, -1.7F}, rollout.completions[1].old_logps = {-0.1F};
+TEST_CASE("gepo divides by its own group's expectation") {
+  Rollout rollout = rollout_of({{1, 1}, {3, 1}}, {{1, -1}, {1, -1}});
+  rollout.completions[0].old_logps = {-3}, rollout.completions[1].old_logps = {-2};
+  rollout.completions[2].old_logps = {-1.2F, -0.5F, -1.7F}, rollout.completions[3].old_logps = {-0.1F};
   const ObjectiveConfig objective = objective_with("{type: gepo, advantage: {scale: none}}");
   CHECK(needs_old_logps(objective));
   give_advantages(objective, rollout);
   const PolicyStep step = policy_step(objective, 8, rollout, 0);
-  const PolicyTokens first = policy_tokens(objective, step, rollout.completions[0], {-1, -0.5, -2});
-  const PolicyTokens second = policy_tokens(objective, step, rollout.completions[1], {-0.3});
+  const PolicyTokens first = policy_tokens(objective, step, rollout.completions[2], {-1, -0.5, -2});
+  const PolicyTokens second = policy_tokens(objective, step, rollout.completions[3], {-0.3});
   CHECK(first.metrics.at("ratio").sum / 3 == Approx(0.414172975).margin(1e-7));
   CHECK(first.ratio_most == Approx(0.414172975).margin(1e-7));
   CHECK(second.metrics.at("ratio").sum == Approx(0.985304141).margin(1e-7));
   CHECK(first.metrics.at("kl_old").sum == Approx(0.1).margin(1e-6));  // the policy of before is still the one of before
-  CHECK(sum_of(first.cotangents) == Approx(-0.414172975 / 2).margin(1e-7));  // A = 1, over two sequences
+  CHECK(sum_of(first.cotangents) == Approx(-0.414172975 / 4).margin(1e-7));  // A = 1, over four sequences
 }
 
 TEST_CASE("tokens of older weights weigh what the weights of before say of them, up to a limit") {
