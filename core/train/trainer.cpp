@@ -12,14 +12,12 @@
 #include "core/base/text.h"
 #include "core/config/secrets.h"
 #include "core/data/batch/order.h"
-#include "core/model/generate.h"
 #include "core/objective/objective.h"
 #include "core/rollout/rollout_metrics.h"
 #include "core/run/checkpoints.h"
 #include "core/run/environment.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"
-#include "core/run/samples.h"
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
 #include "core/train/data_start.h"
@@ -27,8 +25,8 @@
 #include "core/train/reference.h"
 #include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
+#include "core/train/sample_answers.h"
 #include "kernels/device/device_of.h"
-#include "providers/engine_providers.h"
 
 namespace forge {
 namespace {
@@ -70,7 +68,8 @@ class Trainer {
     if (draws_completions(job().objective.type)) open_rollouts();
     if (!resume_step_ && starts_from_data(job().adapter)) look_at_data();
     stop_.watched = true;  // from here on a stop ends with a checkpoint
-    if (!resume_step_) answer_before();
+    // Rollouts are samples themselves.
+    if (!resume_step_ && !rollouts_) answer_samples(*session_, has_eval() ? eval_data_ : train_data_, request_.run_folder, stop_);
     try {
       take_reference();
       // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
@@ -434,52 +433,6 @@ class Trainer {
     retain_checkpoints(request_.run_folder, job().checkpoint.keep_last, keep);
   }
 
-  // Together, as far as a micro-batch of training has room for their prompts. None is longer than the longest example.
-  std::vector<std::vector<int32_t>> answers(const std::vector<std::vector<int32_t>>& prompts) {
-    const Session& s = *session_;
-    const auto decoder = make_decoder(s.plan.provider_name(), s.model, *s.trainables,
-                                      step_options(s.plan.model, s.job, s.sites, Checkpointing::none));
-    const SamplingConfig greedy{.max_new_tokens = kSampleTokens, .stop_ids = sample_stop_ids(request_.plan)};
-    std::vector<std::vector<int32_t>> ids(prompts.size());
-    const auto room = [&](size_t i) { return request_.plan.train.longest - static_cast<int64_t>(prompts[i].size()); };
-    const auto token = [&](int64_t prompt, int32_t id, float) {
-      const auto i = static_cast<size_t>(prompt);
-      ids[i].push_back(id);
-      return stop_.requested == 0 && static_cast<int64_t>(ids[i].size()) < room(i);
-    };
-    generate(*decoder, prompts, greedy, {.prompt_tokens = s.plan.training_batch.tokens},
-             {.token = token, .end = [](int64_t, const GenerationEnd&) {}});
-    return ids;
-  }
-
-  // Samples are worth seconds, never a run: without the memory for them there are none.
-  void answer_before() {
-    if (job().eval.samples == 0 || rollouts_) return;  // rollouts are samples themselves
-    std::vector<Sample> samples;
-    try {
-      const auto prompts =
-          sample_prompts(has_eval() ? eval_data_ : train_data_, job().eval.samples, request_.plan.train.longest);
-      const auto before = answers(prompts);
-      for (size_t i = 0; i < prompts.size(); ++i) samples.push_back({prompts[i], before[i]});
-    } catch (const c10::OutOfMemoryError&) {
-      return;
-    }
-    write_samples(request_.run_folder, samples);
-  }
-
-  Json answer_after() {
-    const std::vector<Sample> samples = read_samples(request_.run_folder, session_->plan.model.vocab_size);
-    if (samples.empty() || job().eval.samples == 0) return Json::array();
-    std::vector<std::vector<int32_t>> prompts, after;
-    for (const Sample& sample : samples) prompts.push_back(sample.prompt);
-    try {
-      after = answers(prompts);
-    } catch (const c10::OutOfMemoryError&) {
-      return Json::array();
-    }
-    return samples_json(samples, after, request_.plan);
-  }
-
   // The loop's last turn has evaluated and saved already.
   void finish() {
     require_folder();
@@ -497,7 +450,7 @@ class Trainer {
     RunFacts facts{.seconds = run_seconds(),
                    .measured_peak_bytes = device_memory(session_->device).peak_bytes,
                    .environment = environment_of(session_->plan.device, TORCH_VERSION)};
-    facts.samples = rollouts_ ? rollout_samples(request_.run_folder, rollouts_->drawn(state_)) : answer_after();
+    facts.samples = rollouts_ ? rollout_samples(request_.run_folder, rollouts_->drawn(state_)) : answer_samples_again(*session_, request_.run_folder, stop_);
     for (const Amendment& amendment : read_amendments(paths_.amendments()))
       facts.amendments.push_back(to_json(amendment));
     std::string fault;

@@ -2,13 +2,14 @@
 // Included by the FORGE_ISA part of an <op>_cpu.cpp.
 //
 // A register tile of kTileRows × kTileVectors · kLanes sums; each step of k loads one row of B's panel and
-// multiplies it by kTileRows broadcast values of A. What n leaves over is a narrower tile, of one vector twice
-// as high: eight sums and more hide the latency of an addition. Panels of kPanelDepth rows of B stay in the
+// multiplies it by kTileRows broadcast values of A. What n leaves over is a narrower tile, of one vector
+// kNarrowTileRows high: eight sums and more hide the latency of an addition. Panels of kPanelDepth rows of B stay in the
 // first-level cache while all rows of A pass. A may be read transposed (a_row, a_k are its strides); B and C
 // are row-major, n a multiple of kLanes: callers pad.
 namespace forge::FORGE_ISA {
 
-// What becomes of a sum of products before it is stored: finish(sum, row of C, first column of C).
+// What becomes of a sum of products before it is stored: finish(sum, row of C, first column of C). One that returns nothing has put it away
+// itself; if it has ahead(row, column), that asks memory for what the tile below will be put away to.
 struct AsItIs {
   FORGE_INLINE F operator()(F sum, int64_t, int64_t) const { return sum; }
 };
@@ -26,14 +27,17 @@ struct GemmShape {
 template <int R, int V, class Finish>
 __attribute__((noinline)) void gemm_tile(const GemmShape& s, const float* a, const float* b, float* c,
                                          int64_t row, int64_t column, const Finish& finish) {
+  if constexpr (requires { finish.ahead(row, column); })
+    for (int r = 0; r < R; ++r)
+      for (int v = 0; v < V; ++v) finish.ahead(row + R + r, column + v * kLanes);
   // Registers, so every loop over them is unrolled.
   F total[R][V];
-#pragma GCC unroll 12
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) total[r][v] = set(0);
   if (s.add)
-#pragma GCC unroll 12
+#pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) total[r][v] = load(c + r * s.ldc + v * kLanes);
@@ -51,11 +55,15 @@ __attribute__((noinline)) void gemm_tile(const GemmShape& s, const float* a, con
     }
     for (int p = 0; p < kParts; ++p) parts[p] += a_k;
   }
-#pragma GCC unroll 12
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v)
-      store(c + r * s.ldc + v * kLanes, finish(total[r][v], row + r, column + v * kLanes));
+    for (int v = 0; v < V; ++v) {
+      if constexpr (std::is_void_v<decltype(finish(total[r][v], row, column))>)
+        finish(total[r][v], row + r, column + v * kLanes);
+      else
+        store(c + r * s.ldc + v * kLanes, finish(total[r][v], row + r, column + v * kLanes));
+    }
 }
 
 template <int V, class Finish>
@@ -67,7 +75,7 @@ FORGE_INLINE void gemm_rows(const GemmShape& s, int64_t m, const float* a, const
     for (; row + kRows <= m; row += kRows)
       gemm_tile<kRows, V>(s, a + row * s.a_row, b, c + row * s.ldc, row, column, finish);
   };
-  if constexpr (V == 1) down(std::integral_constant<int, 2 * kTileRows>{});
+  if constexpr (V == 1) down(std::integral_constant<int, kNarrowTileRows>{});
   down(std::integral_constant<int, kTileRows>{});
   down(std::integral_constant<int, 2>{});
   down(std::integral_constant<int, 1>{});

@@ -3,6 +3,7 @@ namespace forge::FORGE_ISA {
 
 constexpr int kLanes = 8;
 constexpr int kTileRows = 6, kTileVectors = 2;
+constexpr int kNarrowTileRows = 12;
 constexpr int kSquare = 4;
 
 struct F {

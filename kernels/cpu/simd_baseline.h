@@ -3,6 +3,7 @@ namespace forge::FORGE_ISA {
 
 constexpr int kLanes = 4;
 constexpr int kTileRows = 4, kTileVectors = 2;
+constexpr int kNarrowTileRows = 8;
 constexpr int kSquare = 4;
 
 struct F {

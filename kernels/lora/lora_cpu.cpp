@@ -41,17 +41,29 @@ void multiply(float* tile, const float* mask, int64_t rows, int64_t columns) {
       store(tile + i, load(tile + i) * load(mask + i));
 }
 
-// out += factor · product, in the type.
+// out += factor · mask · sum, in the type, for the `columns` of a tile at `out`; without a mask, factor · sum.
 template <class T>
-void add_tile(const float* product, float factor, int64_t rows, int64_t columns, void* out, int64_t stride,
-              int64_t row, int64_t column) {
-  for (int64_t r = 0; r < rows; ++r) {
-    T* target = static_cast<T*>(out) + (row + r) * stride + column;
-    for_lanes(columns, [&](int64_t i, int n) FORGE_LAMBDA {
-      store_n(target + i, fma(load_n(product + r * kLoraStride + i, n), set(factor), load_n(target + i, n)),
-              n);
-    });
+struct AddTo {
+  T* out;
+  int64_t stride, columns;
+  float factor;
+  const float* mask = nullptr;
+
+  FORGE_INLINE void operator()(F sum, int64_t row, int64_t column) const {
+    const F scale = mask ? set(factor) * load(mask + row * kLoraStride + column) : set(factor);
+    const auto n = static_cast<int>(std::min<int64_t>(kLanes, columns - column));
+    T* to = out + row * stride + column;
+    if (n == kLanes)
+      store(to, fma(sum, scale, load(to)));
+    else if (n > 0)
+      store_n(to, fma(sum, scale, load_n(to, n)), n);
   }
+  FORGE_INLINE void ahead(int64_t row, int64_t column) const { __builtin_prefetch(out + row * stride + column, 1); }
+};
+
+template <class T>
+AddTo<T> add_to(void* out, int64_t stride, int64_t row, int64_t column, int64_t columns, float factor, const float* mask = nullptr) {
+  return {static_cast<T*>(out) + row * stride + column, stride, columns, factor, mask};
 }
 
 // drop(x) of one tile.
@@ -92,8 +104,8 @@ void add_result(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s
   const LoraMember& m = g.member[member];
   const int64_t columns = columns_at(column, m.out), ranks = g.members * g.rank;
   gemm(rows, round16(columns), g.rank, static_cast<const float*>(g.s) + row * ranks + member * g.rank, ranks, 1,
-       space.b[member] + column, round16(m.out), s.product, kLoraStride, false);
-  add_tile<T>(s.product, g.scale, rows, columns, m.y, m.y_stride, row, column);
+       space.b[member] + column, round16(m.out), s.product, kLoraStride, false,
+       add_to<T>(m.y, m.y_stride, row, column, columns, g.scale));
 }
 
 // One tile of tokens of the backward; weight gradients go to `partial`.
@@ -128,9 +140,8 @@ void backward(const LoraBackward& args, const LoraSpace& space, const LoraScratc
          partial + column, space.width16, true);
     if (!args.d_x) continue;
     gemm(rows, round16(columns), space.ranks16, s.d_s, space.ranks16, 1, space.a + column, space.width16,
-         s.product, kLoraStride, false);
-    if (g.dropout.probability > 0) multiply(s.product, s.mask, rows, columns);
-    add_tile<T>(s.product, 1.0f, rows, columns, args.d_x, args.d_x_stride, row, column);
+         s.product, kLoraStride, false,
+         add_to<T>(args.d_x, args.d_x_stride, row, column, columns, 1, g.dropout.probability > 0 ? s.mask : nullptr));
   }
 }
 
@@ -260,6 +271,8 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
   const auto sums = FORGE_PICK(level, lora_sums);
   const auto add = FORGE_PICK(level, lora_add_result);
   const int64_t rows = std::clamp<int64_t>(parts(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
+  // Of many rows a thread takes whole ones: memory brings what lies side by side.
+  const int64_t shares = parts(g.tokens, kLoraRows) >= 4 * task_threads() ? 1 : columns, each = parts(columns, shares);
   parallel_phases(
       TaskPhase{blocks(g, true), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
                   factors(g, space, false, member, first, count);
@@ -267,11 +280,12 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
       TaskPhase{parts(g.tokens, rows), [&](int64_t task, int64_t thread) {
                   sums(g, space, space.scratch(thread), task * rows, std::min(rows, g.tokens - task * rows));
                 }},
-      TaskPhase{parts(g.tokens, kLoraRows) * columns, [&](int64_t task, int64_t thread) {
-                  const int64_t row = task / columns * kLoraRows;
-                  each_block(g, false, [&](int64_t member, int64_t column, int64_t) {
-                    add(g, space, space.scratch(thread), member, row, std::min(kLoraRows, g.tokens - row), column);
-                  })(task % columns);
+      TaskPhase{parts(g.tokens, kLoraRows) * shares, [&](int64_t task, int64_t thread) {
+                  const int64_t row = task / shares * kLoraRows, first = task % shares * each;
+                  for (int64_t column = first; column < std::min(first + each, columns); ++column)
+                    each_block(g, false, [&](int64_t member, int64_t at, int64_t) {
+                      add(g, space, space.scratch(thread), member, row, std::min(kLoraRows, g.tokens - row), at);
+                    })(column);
                 }});
 }
 

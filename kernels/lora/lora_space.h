@@ -7,7 +7,7 @@
 
 namespace forge {
 
-constexpr int64_t kLoraRows = 64;      // tokens of a tile
+constexpr int64_t kLoraRows = 32;      // tokens of a tile
 constexpr int64_t kLoraColumns = 128;  // features of a tile
 constexpr int64_t kLoraStride = kLoraColumns + 16;
 

@@ -11,7 +11,9 @@
 #include "kernels/attention/attention_args.h"
 #include "kernels/lm_head/lm_head.h"
 #include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lora/lora_args.h"
 #include "kernels/optimizer/optimizer_args.h"
+#include "kernels/product/multiply.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #include "kernels/rope/rope.h"
@@ -339,16 +341,43 @@ void merged_products(const Bench& bench, const Type& type) {
       std::vector<at::Tensor> parts, cotangents;
       for (const int64_t width : group.widths) parts.push_back(at::empty({rows, width}, x.options()));
       for (const at::Tensor& part : d_y.split_with_sizes(group.widths, 1)) cotangents.push_back(part.contiguous());
-      add("forward", [=]() mutable { at::mm_out(y, x, weight.t()); },
-          [=]() mutable {
-            for (size_t i = 0; i < parts.size(); ++i) at::mm_out(parts[i], x, weights[i].t());
+      add("forward", [=] { multiply(y, x, weight.t(), false); },
+          [=] {
+            for (size_t i = 0; i < parts.size(); ++i) multiply(parts[i], x, weights[i].t(), false);
           });
-      add("backward", [=]() mutable { at::mm_out(d_x, d_y, weight); },
-          [=]() mutable {
-            at::mm_out(d_x, cotangents[0], weights[0]);
-            for (size_t i = 1; i < cotangents.size(); ++i) d_x.addmm_(cotangents[i], weights[i]);
+      add("backward", [=] { multiply(d_x, d_y, weight, false); },
+          [=] {
+            for (size_t i = 0; i < cotangents.size(); ++i) multiply(d_x, cotangents[i], weights[i], i > 0);
           });
     }
+  }
+}
+
+// Adapters of rank 16 beside products of SmolLM2's shapes.
+void adapters(const Bench& bench, const Type& type) {
+  if (!bench.wants("adapter")) return;
+  constexpr int64_t kTokens = 1024, kRank = 16;
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{576, 192}, {576, 576}, {576, 1536}, {1536, 576}}) {
+    const at::Tensor x = at::randn({kTokens, in}).to(type.scalar), y = at::randn({kTokens, out}).to(type.scalar);
+    const at::Tensor a = at::randn({kRank, in}).to(type.scalar), b = at::randn({out, kRank}).to(type.scalar);
+    const at::Tensor s = at::empty({kTokens, kRank}), d_x = at::zeros_like(x), d_a = at::zeros({kRank, in}), d_b = at::zeros({out, kRank});
+    LoraGroup group{.type = type.element, .tokens = kTokens, .width = in, .rank = kRank, .members = 1, .scale = 2};
+    group.x = pointer(x), group.x_stride = in, group.a = pointer(a), group.s = pointer(s);
+    group.member[0] = {.out = out, .b = pointer(b), .y = pointer(y), .y_stride = out, .d_b = d_b.data_ptr<float>()};
+    const auto space = [](int64_t bytes) { return at::empty({bytes}, at::kByte); };
+    const LoraForward forward{group};
+    const LoraBackward backward{group, d_a.data_ptr<float>(), pointer(d_x), in};
+    const at::Tensor first = space(lora_forward_cpu_workspace(forward)), second = space(lora_backward_cpu_workspace(backward));
+    const double operations = 2.0 * kTokens * kRank * static_cast<double>(in + out);
+    bench.add({fmt::format("adapter forward {} to {}{}", in, out, type.name), {.operations = operations}, at::kFloat,
+               [=, args = forward]() mutable { args.workspace = pointer(first), lora_forward_cpu(args); },
+               [=]() mutable { y.addmm_(at::mm(x, a.t()), b.t(), 1, 2); }});
+    bench.add({fmt::format("adapter backward {} to {}{}", in, out, type.name), {.operations = 2 * operations}, at::kFloat,
+               [=, args = backward]() mutable { args.workspace = pointer(second), lora_backward_cpu(args); },
+               [=]() mutable {
+                 const at::Tensor d_s = at::mm(y, b).mul_(2), kept = at::mm(x, a.t());
+                 d_b.add_(at::mm(y.t(), kept), 2), d_a.add_(at::mm(d_s.t(), x)), d_x.addmm_(d_s, a);
+               }});
   }
 }
 
@@ -368,7 +397,7 @@ void run_entries(const std::string& filter, int rounds) {
     heads(bench, type);
   }
   packed_products(bench);
-  for (const Type& type : kTypes) merged_products(bench, type);
+  for (const Type& type : kTypes) merged_products(bench, type), adapters(bench, type);
 }
 
 }  // namespace forge::kernel_bench
