@@ -284,7 +284,8 @@ void add_attention_cases(std::vector<Case>& cases) {
                               {"sinks", {5, 1, 12}, 6, 2, 16, 1, 0, 0, true},
                               {"sinks on heads of 100", {3, 37}, 2, 1, 100, 2, 0, 0, true},
                               {"sinks and a window", {300, 12}, 4, 2, 24, 2, 50, 0, true},
-                              {"sinks and a window of 4", {20, 3}, 4, 2, 12, 1, 4, 0, true}};
+                              {"sinks and a window of 4", {20, 3}, 4, 2, 12, 1, 4, 0, true},
+                              {"sinks of a hundred texts", std::vector<int64_t>(100, 3), 1, 1, 8, 1, 0, 0, true}};
   // As parts of a fused row lie: with gaps, and every row at 16 bytes.
   std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
   layouts.push_back({"aligned gaps", 16, 0});

@@ -2,7 +2,6 @@
 
 #include "kernels/common/add_narrow.h"
 #include "kernels/lm_head/logits_args.h"
-#include "kernels/lm_head/row_statistics.h"
 #include "kernels/product/multiply.h"
 
 #include <ATen/ATen.h>
@@ -13,10 +12,10 @@
 namespace forge {
 namespace {
 
-// The memory of a chunk's logits, in fp32 and, where that is another, in the type of the product.
+// The memory of a chunk's logits (head_rows).
 struct ChunkMemory {
-  at::Tensor wide, narrow;  // [chunk, vocab]; of 16 bits on a CPU narrow alone
-  at::Tensor capped;        // fp32 [kCapRows or fewer, vocab]; undefined without a cap
+  at::Tensor product, wide;  // [chunk, vocab]; wide is undefined where the product is fp32 or is worked on where it lies
+  at::Tensor capped;         // fp32 [kCapRows or fewer, vocab]; undefined without a cap
 };
 
 int64_t chunk_of(const at::Tensor& hidden, const HeadMemory& memory) {
@@ -39,13 +38,13 @@ ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, con
   ChunkMemory chunk;
   chunk.wide = take(rows.wide, wide);
   chunk.capped = take(rows.capped, wide);
-  chunk.narrow = take(rows.narrow, own);
+  chunk.product = take(rows.product, own);
   return chunk;
 }
 
 // What a product gives of one chunk. [positions, vocab]
 at::Tensor chunk_product(const at::Tensor& hidden, const at::Tensor& weight, const ChunkMemory& memory) {
-  at::Tensor product = (memory.narrow.defined() ? memory.narrow : memory.wide).narrow(0, 0, hidden.size(0));
+  at::Tensor product = memory.product.narrow(0, 0, hidden.size(0));
   multiply(product, hidden, weight.t());
   return product;
 }
@@ -53,7 +52,7 @@ at::Tensor chunk_product(const at::Tensor& hidden, const at::Tensor& weight, con
 // fp32 logits of one chunk.
 at::Tensor chunk_logits(const at::Tensor& product, double temperature, double softcap, const ChunkMemory& memory) {
   at::Tensor logits = product;
-  if (memory.narrow.defined()) logits = memory.wide.narrow(0, 0, product.size(0)).copy_(product);
+  if (memory.wide.defined()) logits = memory.wide.narrow(0, 0, product.size(0)).copy_(product);
   cap_logits(logits, softcap);
   if (temperature != 1) logits.div_(temperature);
   return logits;
@@ -67,19 +66,11 @@ struct Reduced {
 
 // Of log-probabilities [positions, vocab], of which `logp` are the targets'.
 void add_statistics(const at::Tensor& log_probabilities, const at::Tensor& logp, const TokenNeeds& needs, TokenOutputs& outputs) {
-  at::Tensor entropy = at::empty_like(logp), largest = at::empty_like(logp);
-  if (logp.is_cpu()) {
-    row_statistics_cpu(log_probabilities.const_data_ptr<float>(), logp.size(0), log_probabilities.size(1),
-                       entropy.data_ptr<float>(), largest.data_ptr<float>());
-  } else {
-    largest = log_probabilities.amax(1);
-    if (needs.entropy) entropy = (log_probabilities.exp() * log_probabilities).sum(1).neg();
-  }
-  if (needs.entropy) outputs.entropy = entropy;
-  if (needs.top1) outputs.top1 = logp.ge(largest).to(at::kFloat);
+  if (needs.entropy) outputs.entropy = (log_probabilities.exp() * log_probabilities).sum(1).neg();
+  if (needs.top1) outputs.top1 = logp.ge(log_probabilities.amax(1)).to(at::kFloat);
 }
 
-// In 16 bits on a CPU a kernel of forge's reduces the logits where the product left them, and turns them into their gradient there.
+// On a CPU a kernel of forge's reduces the logits where the product left them, and turns them into their gradient there.
 LogitsChunk kernel_args(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs, double softcap) {
   LogitsChunk args{element_of(logits), logits.size(0), logits.size(1), logits.data_ptr(), logits.stride(0), targets.const_data_ptr<int64_t>()};
   args.temperature = static_cast<float>(needs.temperature), args.softcap = static_cast<float>(softcap);
@@ -115,8 +106,7 @@ void turn_in_place(const at::Tensor& logits, const at::Tensor& targets, const To
   logits_cpu(args);
 }
 
-// Consumes the logits. LibTorch's fused log-softmax runs in place: nothing else as large exists, its four passes are
-// one, and its rounding (a fast exp) is what transformers trains with.
+// On a GPU. Consumes the logits: LibTorch's fused log-softmax runs in place, so that nothing else as large exists.
 Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& needs) {
   Reduced result;
   at::Tensor index = targets.unsqueeze(1);
@@ -202,7 +192,7 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
   for (int64_t begin = 0; begin < total; begin += chunk) {
     const int64_t count = std::min(chunk, total - begin);
     const at::Tensor y = targets.narrow(0, begin, count), product = chunk_product(hidden.narrow(0, begin, count), weight, scratch);
-    const TokenOutputs part = scratch.wide.defined()
+    const TokenOutputs part = hidden.is_cuda()
                                   ? reduce(chunk_logits(product, needs.temperature, memory.softcap, scratch), y, needs).outputs
                                   : reduce_in_place(product, y, needs, memory.softcap);
     append(whole.logp, begin, total, part.logp);
@@ -227,13 +217,13 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
     int64_t count = std::min(chunk, total - begin);
     at::Tensor rows = hidden.narrow(0, begin, count), y = targets.narrow(0, begin, count);
     at::Tensor dz = chunk_product(rows, weight, scratch);
-    if (scratch.wide.defined()) {
+    if (hidden.is_cuda()) {
       Reduced reduced = reduce(chunk_logits(dz, needs.temperature, memory.softcap, scratch), y, needs);
       const TokenGrads grads = cotangents(begin, reduced.outputs);
       dz = memory.softcap == 0 ? logits_grad(reduced, y, grads)
                                : capped_logits_grad(reduced, y, grads, memory.softcap, needs.temperature, scratch.capped);
       if (needs.temperature != 1) dz.div_(needs.temperature);
-      if (scratch.narrow.defined()) dz = scratch.narrow.narrow(0, 0, count).copy_(dz);
+      if (scratch.wide.defined()) dz = scratch.product.narrow(0, 0, count).copy_(dz);
     } else {
       turn_in_place(dz, y, needs, memory.softcap, cotangents(begin, reduce_in_place(dz, y, needs, memory.softcap)));
     }

@@ -101,7 +101,7 @@ void finish_statistics(Block& b) {
   for (int64_t t = 0; t < b.count; ++t) {
     int64_t row = b.rows[t];
     const float lse = b.s.largest[t] + std::log(b.s.total[t]), expected = b.s.weighted[t] / b.s.total[t];
-    put_numbers(a, row, b.s.target[t], lse, b.s.plain[t] / static_cast<float>(a.vocab), expected);
+    put_numbers(a, row, b.s.target[t] - lse, lse, b.s.plain[t] / static_cast<float>(a.vocab), expected);
     b.space.lse[row] = lse;
     b.space.expected[row] = expected;
   }

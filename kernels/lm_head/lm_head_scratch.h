@@ -12,19 +12,19 @@ inline int64_t head_chunk(int64_t element_bytes) { return element_bytes < 4 ? 25
 // Positions whose capped logits are kept at once while their gradient takes their place.
 constexpr int64_t kCapRows = 32;
 
-// Rows of logits that lie in memory at once for a chunk of positions: in fp32, with their caps, and in a narrower compute type as the
-// product takes and gives them. A CPU's kernel (logits_args.h) works on the narrow ones where they lie.
+// Rows of logits that lie in memory at once for a chunk of positions: in the compute type as the product takes and gives them, which is
+// all that a CPU's kernel (logits_args.h) works on; for LibTorch in fp32 where that is another, and with their caps.
 struct HeadRowCounts {
-  int64_t wide = 0, capped = 0, narrow = 0;
+  int64_t product = 0, wide = 0, capped = 0;
 };
 inline HeadRowCounts head_rows(int64_t chunk, bool narrow, bool capped, bool gpu) {
-  if (narrow && !gpu) return {.narrow = chunk};
-  return {chunk, capped ? std::min(kCapRows, chunk) : 0, narrow ? chunk : 0};
+  if (!gpu) return {.product = chunk};
+  return {chunk, narrow ? chunk : 0, capped ? std::min(kCapRows, chunk) : 0};
 }
 
 inline int64_t head_scratch_bytes(int64_t chunk, int64_t vocab, int64_t element_bytes, bool capped, bool gpu) {
   const HeadRowCounts rows = head_rows(chunk, element_bytes < 4, capped, gpu);
-  return vocab * (4 * (rows.wide + rows.capped) + element_bytes * rows.narrow);
+  return vocab * (4 * (rows.wide + rows.capped) + element_bytes * rows.product);
 }
 
 }  // namespace forge

@@ -37,8 +37,7 @@ FORGE_INLINE void put(float* to, int64_t row, float value) {
 
 // The wanted numbers of a position from those that its logits were reduced to.
 template <class Args>
-void put_numbers(const Args& a, int64_t row, float target, float lse, float mean, float expected) {
-  const float logp = target - lse;
+void put_numbers(const Args& a, int64_t row, float logp, float lse, float mean, float expected) {
   put(a.logp, row, logp);
   put(a.logsumexp, row, lse);
   put(a.mean_logit, row, mean);

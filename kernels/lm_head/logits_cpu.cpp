@@ -5,9 +5,10 @@
 namespace forge::FORGE_ISA {
 namespace logits {
 
-// What a row of logits comes to: log Σ exp z, Σ p z, Σ z / V and z of the target.
+// What a row of logits comes to: its largest z, log Σ exp (z − most), Σ p z, Σ z / V and z of the target.
 struct Reduced {
-  float lse, expected, mean, target;
+  float most, log_sum, expected, mean, target;
+  float lse() const { return most + log_sum; }
 };
 
 // A logit of −∞ has a probability of nothing, and no part in a sum: 0 · ∞ would be NaN.
@@ -28,10 +29,13 @@ template <class T>
 Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
   const F largest = head::capped(a, largest_of(x, a.vocab));
   double total = 0, below = 0, plain = 0;
-  // Sums of a thousand terms are fp32's, their sum is not.
+  // Sums of a thousand terms are fp32's, their sum is not; but in fp32 probabilities have the rounding of one sum of the whole row, as LibTorch
+  // adds it up: transformers trains with it.
   constexpr int64_t kPiece = 1024;
+  constexpr bool kOneSum = std::is_same_v<T, float>;
+  F sums = set(0);
   for (int64_t piece = 0; piece < a.vocab; piece += kPiece) {
-    F sums = set(0), of_below = set(0), of_plain = set(0);
+    F of_below = set(0), of_plain = set(0);
     for_lanes(std::min(kPiece, a.vocab - piece), [&](int64_t i, int n) FORGE_LAMBDA {
       const F z = head::capped(a, load_n(x + piece + i, n)), step = finite_below(z - largest);
       const F e = n == kLanes ? exp(step) : keep_first(exp(step), n, set(0));
@@ -39,7 +43,7 @@ Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
       of_below = fma(e, step, of_below);
       of_plain = of_plain + (n == kLanes ? z : keep_first(z, n, set(0)));
     });
-    total += static_cast<double>(sum(sums));
+    if (!kOneSum || piece + kPiece >= a.vocab) total += static_cast<double>(sum(sums)), sums = set(0);
     below += static_cast<double>(sum(of_below));
     plain += static_cast<double>(sum(of_plain));
   }
@@ -47,13 +51,13 @@ Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
   store(most, largest);
   store(z, head::capped(a, set(to_float(x[target]))));
   const auto base = static_cast<double>(most[0]);
-  return {static_cast<float>(base + std::log(total)), static_cast<float>(base + below / total),
+  return {most[0], static_cast<float>(std::log(total)), static_cast<float>(base + below / total),
           static_cast<float>(plain / static_cast<double>(a.vocab)), z[0]};
 }
 
 // d x of some logits, but for the target's part.
 FORGE_INLINE F gradient_of(const LogitsChunk& a, const head::Cotangents& g, const Reduced& row, F x) {
-  const F z = head::capped(a, x), p = exp(z - set(row.lse));
+  const F z = head::capped(a, x), p = exp(z - set(row.most) - set(row.log_sum));
   F d = set(g.probability);
   if (g.entropy != 0) d = d - set(g.entropy) * (finite_below(z) - set(row.expected));
   d = fma(p, d, set(g.each)) * head::slope(a, z);
@@ -79,8 +83,8 @@ void rows(const LogitsChunk& a, int64_t begin, int64_t end) {
       continue;
     }
     const Reduced reduced = reduce(a, x, target);
-    head::put_numbers(a, row, reduced.target, reduced.lse, reduced.mean, reduced.expected);
-    if (a.gradient) turn(a, head::cotangents(a, row, reduced.lse), reduced, x, target);
+    head::put_numbers(a, row, reduced.target - reduced.most - reduced.log_sum, reduced.lse(), reduced.mean, reduced.expected);
+    if (a.gradient) turn(a, head::cotangents(a, row, reduced.lse()), reduced, x, target);
   }
 }
 

@@ -96,7 +96,7 @@ class Step {
   // Of a chunk. LibTorch's gradient of an entropy takes two more matrices in fp32, the kernel's none.
   Held logits(bool entropy) {
     const HeadRowCounts rows = head_rows(chunk(), narrow(), false, shape_.cuda);
-    return ledger_.hold(Use::head, outputs() * (rows.wide * (entropy ? 12 : 4) + element() * rows.narrow));
+    return ledger_.hold(Use::head, outputs() * (4 * rows.wide + (shape_.cuda && entropy ? 8 : 0) * rows.product + element() * rows.product));
   }
   // Tiles allocate nothing.
   void multiply_head(const Product& product) {

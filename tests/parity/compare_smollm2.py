@@ -107,7 +107,7 @@ def main() -> int:
     name = run_name(args.run)
     golden = json.loads((GOLDENS / "smollm2.json").read_text())[name]
     steps = forge_run.read_run(args.run).steps
-    checks = Checks()
+    checks = Checks(each=True)
     for key, field, limit in (("losses", "loss", LOSS), ("grad_norms", "grad_norm", GRAD_NORM),
                               ("learning_rates", "learning_rate", 1e-9)):
         checks.limit(f"{name} {field}", forge_run.relative_error([s[field] for s in steps], golden[key]), limit)
