@@ -18,12 +18,12 @@ struct ChunkMemory {
   at::Tensor capped;         // fp32 [kCapRows or fewer, vocab]; undefined without a cap
 };
 
-int64_t chunk_of(const at::Tensor& hidden, const HeadMemory& memory) {
-  return memory.chunk > 0 ? memory.chunk : head_chunk(hidden.element_size());
+int64_t chunk_of(const HeadMemory& memory) {
+  return memory.chunk > 0 ? memory.chunk : kHeadChunk;
 }
 
 ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, const HeadMemory& memory) {
-  const int64_t chunk_rows = std::min(chunk_of(hidden, memory), hidden.size(0)), vocab = weight.size(0);
+  const int64_t chunk_rows = std::min(chunk_of(memory), hidden.size(0)), vocab = weight.size(0);
   const bool narrow = hidden.scalar_type() != at::kFloat;
   const HeadRowCounts rows = head_rows(chunk_rows, narrow, memory.softcap != 0, hidden.is_cuda());
   const auto wide = hidden.options().dtype(at::kFloat).requires_grad(false), own = hidden.options().requires_grad(false);
@@ -188,7 +188,7 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
   TokenOutputs whole;
   if (total == 0) return {};
   const ChunkMemory scratch = chunk_memory(hidden, weight, memory);
-  const int64_t chunk = chunk_of(hidden, memory);
+  const int64_t chunk = chunk_of(memory);
   for (int64_t begin = 0; begin < total; begin += chunk) {
     const int64_t count = std::min(chunk, total - begin);
     const at::Tensor y = targets.narrow(0, begin, count), product = chunk_product(hidden.narrow(0, begin, count), weight, scratch);
@@ -212,7 +212,7 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
   at::Tensor d_hidden = memory.d_hidden.defined() ? memory.d_hidden : at::empty_like(hidden);
   if (total == 0) return d_hidden;
   const ChunkMemory scratch = chunk_memory(hidden, weight, memory);
-  const int64_t chunk = chunk_of(hidden, memory);
+  const int64_t chunk = chunk_of(memory);
   for (int64_t begin = 0; begin < total; begin += chunk) {
     int64_t count = std::min(chunk, total - begin);
     at::Tensor rows = hidden.narrow(0, begin, count), y = targets.narrow(0, begin, count);

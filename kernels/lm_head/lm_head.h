@@ -41,7 +41,7 @@ struct TokenGrads {
 
 // How the head is computed.
 struct HeadMemory {
-  int64_t chunk = 0;    // positions at once; 0: head_chunk()
+  int64_t chunk = 0;    // positions at once; 0: kHeadChunk
   at::Tensor scratch;   // head_scratch_bytes(); or undefined
   at::Tensor d_hidden;  // where the gradient goes, like hidden; or undefined
   double softcap = 0;   // of the logits; 0: none

@@ -75,7 +75,7 @@ int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
     // 64 B to align them, and the loss and weight of each position.
     return bytes + 64 + 8 * sizes.targets;
   }
-  return head_scratch_bytes(std::min(head_chunk(sizes.compute_bytes), sizes.targets), graph.module(op).out, sizes.compute_bytes,
+  return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
                             op.attributes.softcap != 0, sizes.gpu);
 }
 
@@ -116,7 +116,7 @@ int64_t batch_bytes(const ActivationShape& shape) {
 
 // The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
 std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  const int64_t chunk = std::min(head_chunk(sizes.compute_bytes), sizes.targets);
+  const int64_t chunk = std::min(kHeadChunk, sizes.targets);
   std::vector<Product> products;
   int64_t in = 0, outs = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
@@ -413,7 +413,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   if (shape.fused_head)
     add("objective", shape.training ? 0 : 4 * shape.supervised_tokens, "4 B for each position");
   else
-    add("objective", 48 * std::min(head_chunk(bytes_of(shape.precision)), shape.supervised_tokens), "48 B for each position of a chunk of the head");
+    add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
   if (const MemoryLine answers = answer_line(shape); answers.bytes > 0) lines.push_back(answers);
   add("weight conversion", scratch_weight_bytes(shape, graph) + converted_head_bytes(shape, graph),
       "the largest weight in " + name_of(shape.precision) + (decodes_ahead(graph, shape.cuda) ? " while it is used, and the next one" : " while it is used"));

@@ -76,7 +76,7 @@ class Step {
 
   int64_t element() const { return bytes_of(shape_.precision); }
   bool narrow() const { return element() < 4; }
-  int64_t chunk() const { return std::min(head_chunk(element()), shape_.supervised_tokens); }
+  int64_t chunk() const { return std::min(kHeadChunk, shape_.supervised_tokens); }
   int64_t element_of(ValueId value) const { return list_.buffer_of(value).type == ValueType::fp32 ? 4 : element(); }
   // The stream's rows where something is supervised.
   Held picked() {
@@ -192,7 +192,7 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
       tokens + " in " + name_of(shape.precision) +
           ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute));
   add("logits chunk", peak[Use::head],
-      format_count(std::min(head_chunk(bytes_of(shape.precision)), shape.supervised_tokens)) + " positions × " +
+      format_count(std::min(kHeadChunk, shape.supervised_tokens)) + " positions × " +
           format_count(step.list().module(step.list().ops.back()).out) + " logits, " + format_count(shape.supervised_tokens) +
           " supervised rows");
   add("layer workspace", peak[Use::layer], tokens + ": gradients and recomputed tensors of one layer");

@@ -151,8 +151,8 @@ TEST_CASE("the logits chunk is bounded") {
   record_modules(shape, adapter_sites(shape.spec, shape.adapter));
   shape.supervised_tokens = shape.micro_batch_tokens = 2000;
   const int64_t chunk = line(reference_activation_lines(shape), "logits chunk");
-  CHECK(chunk > head_chunk(4) * 4 * (1 << 20));
-  CHECK(chunk < head_chunk(4) * 4 * (1 << 20) * 1.01);
+  CHECK(chunk > kHeadChunk * 4 * (1 << 20));
+  CHECK(chunk < kHeadChunk * 4 * (1 << 20) * 1.01);
 }
 
 TEST_CASE("a trained copy of an untied module takes the place of its original") {
