@@ -153,7 +153,7 @@ void resolve_head(Plan& plan) {
                     (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
 }
 
-// Where products are a library's, a pass over y and one over d x are saved. A CPU's own kernel keeps both in cache; what is decoded
+// On a GPU a pass over y and one over d x are saved. On a CPU that gains too little for its memory (docs/decisions.md); what is decoded
 // or converted before each product has no place for the adapter; dropout's mask lies between x and A but not between x and W.
 void resolve_adapters(Plan& plan) {
   const AdapterConfig& adapter = plan.job.adapter;
