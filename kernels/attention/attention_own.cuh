@@ -52,7 +52,6 @@ __device__ __forceinline__ Score score_of(const AttentionNumbers& n, float produ
   return {n.softcap * t, n.scale * (1.0f - t * t)};
 }
 
-// Whether a query sees a key. One of the sequence sees none past its end; what a row past the end would see is stored nowhere.
 __device__ __forceinline__ bool sees(const AttentionNumbers& n, int64_t query, int64_t key) {
   return key <= query && (n.window == 0 || query - key < n.window);
 }
@@ -152,7 +151,7 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp)
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const float value = score_of(n, product<kFeatures>(own, r, tile, n.head_dim)).value;
-      s[r] = sees(n, mine + r, key + lane) ? value : nothing();
+      s[r] = key + lane < length && sees(n, mine + r, key + lane) ? value : nothing();
     }
     __syncthreads();
     load_tile<kFeatures>(tile, a.v, begin, length, key, kv_head, n.head_dim);
@@ -231,7 +230,8 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_q_kernel(A
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const Score s = score_of(n, product<kFeatures>(own_q, r, tile, n.head_dim));
-      p[r] = sees(n, mine + r, key + lane) ? expf(s.value - lse[r]) : 0.0f;
+      const bool seen = mine + r < length && key + lane < length && sees(n, mine + r, key + lane);
+      p[r] = seen ? expf(s.value - lse[r]) : 0.0f;
       slope[r] = s.slope;
     }
     __syncthreads();
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_kv_kernel(
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         const Score s = score_of(n, product<kFeatures>(own_k, r, tile, n.head_dim));
-        p[r] = there && sees(n, query + lane, mine + r) ? expf(s.value - lse) : 0.0f;
+        p[r] = there && mine + r < length && sees(n, query + lane, mine + r) ? expf(s.value - lse) : 0.0f;
         slope[r] = s.slope;
       }
       __syncthreads();
