@@ -172,7 +172,7 @@ void add_allowed_cases(const Streamed& type, std::vector<Case>& cases) {
   cases.push_back(forward_case(type, {"4x61", ragged, true, 0, kRagged}));
   cases.push_back(backward_case(type, {"4x61", ragged, false, 0, kRagged}, true, true));
   // Norms of q and k: every head by itself.
-  for (auto [rows, heads, width] : {std::array<int64_t, 3>{5, 3, 16}, {9, 2, 7}, {1, 4, 64}})
+  for (auto [rows, heads, width] : {std::array<int64_t, 3>{5, 3, 16}, {9, 2, 7}, {1, 4, 64}, {1, 130, 4}})
     for (const Layout& layout : kLayouts) {
       const Setting each{std::to_string(rows) + "x" + std::to_string(heads) + "x" + std::to_string(width) + " " + layout.name,
                          normal({rows, heads * width}, 2), false, 0, layout, heads};
