@@ -3,7 +3,7 @@ namespace forge::FORGE_ISA {
 
 constexpr int kLanes = 16;
 constexpr int kTileRows = 6, kTileVectors = 4;  // a GEMM tile: 24 sums, 4 of B and 1 of A in 32 registers
-constexpr int kNarrowTileRows = 16;  // of a tile one vector wide
+constexpr int kNarrowTileRows = 16;             // of a tile one vector wide
 constexpr int kSquare = 16;                     // what is transposed in registers at once
 
 struct F {

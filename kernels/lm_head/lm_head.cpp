@@ -18,9 +18,7 @@ struct ChunkMemory {
   at::Tensor capped;         // fp32 [kCapRows or fewer, vocab]; undefined without a cap
 };
 
-int64_t chunk_of(const HeadMemory& memory) {
-  return memory.chunk > 0 ? memory.chunk : kHeadChunk;
-}
+int64_t chunk_of(const HeadMemory& memory) { return memory.chunk > 0 ? memory.chunk : kHeadChunk; }
 
 ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, const HeadMemory& memory) {
   const int64_t chunk_rows = std::min(chunk_of(memory), hidden.size(0)), vocab = weight.size(0);

@@ -1,4 +1,4 @@
-// Tiles of 64 tokens × 128 features pass through the cache once: each is multiplied with the small factors
+// Tiles of 32 tokens × 128 features pass through the cache once: each is multiplied with the small factors
 // that all tasks share. Weight gradients are summed per chunk of tokens and then chunk by chunk, so threads
 // change nothing.
 #ifdef FORGE_ISA
