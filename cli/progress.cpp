@@ -41,21 +41,6 @@ std::string eval_text(const Json& event) {
   return text;
 }
 
-std::string rollout_text(const Json& event) {
-  const auto count = [&](const char* key) { return static_cast<int64_t>(number(event, key)); };
-  std::string text = "rollout " + format_count(count("rollout") + 1) + "  reward " +
-                     short_number(number(event, "reward", std::nan(""))) + " ± " +
-                     short_number(number(event, "reward_std", std::nan("")));
-  text += "  flat " + format_count(count("flat_groups")) + "/" + format_count(count("groups")) + "  cut " +
-          short_number(std::round(1000 * number(event, "truncated_share")) / 10) + " %  " +
-          short_number(number(event.value("completion_tokens", Json::object()), "mean")) + " tokens";
-  if (event.contains("sampler_gap") && event["sampler_gap"].is_number())
-    text += "  gap " + fmt::format("{:.1g}", number(event, "sampler_gap"));
-  if (number(event, "staleness") > 0) text += "  " + format_count(count("staleness")) + " stale";
-  return text + "  drawn in " + format_seconds(number(event, "sample_seconds")) + ", scored in " +
-         format_seconds(number(event, "score_seconds"));
-}
-
 std::string checkpoint_text(const Json& event) {
   std::string text = "checkpoint at step " + format_count(static_cast<int64_t>(number(event, "step")));
   if (event.contains("bytes")) text += ": " + format_bytes(static_cast<int64_t>(number(event, "bytes")));
@@ -85,6 +70,21 @@ std::string step_text(const Json& step, double seconds_left) {
     text += "  " + format_bytes(static_cast<int64_t>(number(step, "peak_memory_bytes")));
   if (seconds_left > 0) text += "  " + format_seconds(seconds_left) + " left";
   return text;
+}
+
+std::string rollout_text(const Json& event) {
+  const auto count = [&](const char* key) { return static_cast<int64_t>(number(event, key)); };
+  std::string text = "rollout " + format_count(count("rollout") + 1) + "  reward " +
+                     short_number(number(event, "reward", std::nan(""))) + " ± " +
+                     short_number(number(event, "reward_std", std::nan("")));
+  text += "  flat " + format_count(count("flat_groups")) + "/" + format_count(count("groups")) + "  cut " +
+          short_number(std::round(1000 * number(event, "truncated_share")) / 10) + " %  " +
+          short_number(number(event.value("completion_tokens", Json::object()), "mean")) + " tokens";
+  if (event.contains("sampler_gap") && event["sampler_gap"].is_number())
+    text += "  gap " + fmt::format("{:.1g}", number(event, "sampler_gap"));
+  if (number(event, "staleness") > 0) text += "  " + format_count(count("staleness")) + " stale";
+  return text + "  drawn in " + format_seconds(number(event, "sample_seconds")) + ", scored in " +
+         format_seconds(number(event, "score_seconds"));
 }
 
 Progress::Progress(bool json, bool quiet) {

@@ -71,6 +71,8 @@ class Progress {
 // The pieces, for tests.
 // "step 120/339  loss 2.314  lr 0.0002  1,024 tok/s  1.2 GiB  12 min left"
 std::string step_text(const Json& step, double seconds_left);
+// "rollout 3  reward 0.7 ± 0.2  flat 1/4  cut 8.3 %  120 tokens  gap 3e-07  1 stale  drawn in 2.1 s, scored in 0.3 s"
+std::string rollout_text(const Json& rollout);
 // "━━━━━───────" of `width` columns.
 std::string bar(double share, int width);
 

@@ -132,7 +132,7 @@ def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
         # Evaluations between a rollout's steps need a place for an adapter of their own.
         with Server(MODEL, most_adapters=staleness + 2) as server:
             name = f"stale-{staleness}"
-            heard = lab.run(name=name, **stale(lab, server, staleness, eval={"every_steps": 2, "at_start": True}))
+            lab.run(name=name, **stale(lab, server, staleness, eval={"every_steps": 2, "at_start": True}))
             asked = [e for e in server.asked if e["temperature"] > 0]
             assert len(asked) == 60 and len({e["seed"] for e in asked}) == 60
             wanted = [3 * max(0, rollout - staleness) for rollout in range(5)]
@@ -146,7 +146,6 @@ def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
             assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
             assert rollouts[0]["correction"] == 1 or abs(rollouts[0]["correction"] - 1) < 1e-4, rollouts[0]
             assert max(abs(e["correction"] - 1) for e in rollouts[1:]) > 1e-3, rollouts
-            assert f"{staleness} stale" in heard, heard
             assert server.adapters == {}, server.adapters.keys()
             report = json.loads((lab.folder / name / "report.json").read_text())
             assert "Staleness" in (lab.folder / name / "report.html").read_text(), report.keys()

@@ -11,6 +11,14 @@ TEST_CASE("A step is one line") {
   CHECK(step_text({{"step", 1}, {"loss", nullptr}}, 0) == "step 1  loss nan  lr 0  0 tok/s");
 }
 
+TEST_CASE("A rollout is one line, which says how old the weights were that drew it") {
+  Json rollout{{"rollout", 2}, {"reward", 0.7333}, {"reward_std", 0.1573}, {"flat_groups", 1}, {"groups", 4}, {"truncated_share", 0.0833},
+               {"completion_tokens", {{"mean", 120}}}, {"sample_seconds", 2.1}, {"score_seconds", 0.3}};
+  CHECK(rollout_text(rollout) == "rollout 3  reward 0.7333 ± 0.1573  flat 1/4  cut 8.3 %  120 tokens  drawn in 2.1 s, scored in 0.3 s");
+  rollout.update({{"sampler_gap", 3e-7}, {"staleness", 2}});
+  CHECK(rollout_text(rollout) == "rollout 3  reward 0.7333 ± 0.1573  flat 1/4  cut 8.3 %  120 tokens  gap 3e-07  2 stale  drawn in 2.1 s, scored in 0.3 s");
+}
+
 TEST_CASE("A bar fills from the left and never overflows") {
   CHECK(bar(0, 4) == "────");
   CHECK(bar(0.5, 4) == "━━──");
