@@ -6,9 +6,10 @@
   scripts/kernel_table.py --nvrtc FOLDER                    NVRTC 12's targets 60 61 70; FOLDER holds the unpacked wheel
                                                             nvidia-cuda-nvrtc-cu12 (scripts/setup.sh --cuda12)
 
-Prints a Markdown table: registers (most), static shared memory (most), spills, seconds, cubin bytes.
+Prints a Markdown table: registers (most), static shared memory (most), spills, seconds, cubin bytes. What a compiler said of sources that are
+the same, byte for byte, is kept in ~/.cache/forge/kernel_table (or $FORGE_CACHE) and not asked again; --fresh asks.
 """
-import argparse, ctypes, glob, itertools, pathlib, re, resource, shutil, subprocess, sys, tempfile, time
+import argparse, ctypes, glob, hashlib, itertools, json, os, pathlib, re, resource, shutil, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NVCC_TARGETS, NVRTC_TARGETS = [75, 80, 86, 89, 90, 100, 120], [60, 61, 70]
@@ -74,12 +75,45 @@ def parse_ptxas(text):
 def compile_nvcc(nvcc, op, arch, cubin):
     command = [nvcc, "-std=c++20", "-O3", f"-arch=sm_{arch}", "-cubin", "-o", cubin, "-I", ROOT, "-I",
                ROOT / "kernels/device/cuda", "--Werror", "all-warnings", "-Xptxas", "-v", ROOT / f"kernels/{op}.cu"]
+    start = child_seconds()
     done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
+    seconds = child_seconds() - start
+    return [done.returncode, done.stdout + done.stderr, seconds, 0 if done.returncode else cubin.stat().st_size]
+
+
+def sources_digest(op, *more):
+    """Of all that a compilation reads of forge's own, and `more`."""
+    listed = subprocess.run(["g++", "-MM", "-std=c++20", "-x", "c++", "-I", ROOT, "-I", ROOT / "kernels/device/cuda", ROOT / f"kernels/{op}.cu"],
+                            capture_output=True, text=True, check=True).stdout
+    paths = {pathlib.Path(word).resolve() for word in listed.partition(":")[2].replace("\\\n", " ").split()}
+    paths |= {p for p in (ROOT / "kernels/device").rglob("*") if p.is_file()}  # some are included under nvcc alone
+    digest = hashlib.sha256(pathlib.Path(__file__).read_bytes())
+    for text in [*more, *(str(p.relative_to(ROOT)) for p in sorted(paths))]:
+        digest.update(f"{text}\0".encode())
+    for path in sorted(paths):
+        content = path.read_bytes()
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def remembered(key, fresh, make):
+    """What make() said when it was last asked for `key`; its first element is a fault, which is not kept."""
+    path = pathlib.Path(os.environ.get("FORGE_CACHE") or pathlib.Path.home() / ".cache/forge") / "kernel_table" / key
+    if not fresh and path.exists():
+        return json.loads(path.read_text())
+    made = make()
+    if made[0]:
+        return made
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(made))
+    part.replace(path)
+    return made
 
 
 def compile_nvrtc(library, op, kernels, arch):
-    """→ (error or None, cubin bytes). Only the .cuh: NVRTC has no host code."""
+    """→ [error or None, cubin bytes, seconds]. Only the .cuh: NVRTC has no host code."""
+    start = time.time()
     check = lambda status: status and sys.exit(f"NVRTC call failed with status {status}")
     program, headers = ctypes.c_void_p(), [f"kernels/{op}.cuh"]
     headers += [f"kernels/{p}" for p in EXTRA_HEADERS.get(op, [])]
@@ -100,7 +134,7 @@ def compile_nvrtc(library, op, kernels, arch):
     library.nvrtcDestroyProgram(ctypes.byref(program))
     # NVRTC 12 reports each of these targets as deprecated.
     warnings = [l for l in text.splitlines() if "warning" in l and "are deprecated" not in l]
-    return (text if status or warnings else None), size.value
+    return [text if status or warnings else None, size.value, time.time() - start]
 
 
 EXTRA_HEADERS = {"optimizer/optimizer": ["optimizer/adamw_8bit.cuh"]}
@@ -121,14 +155,12 @@ def row(op, arch, kernels, registers, shared, spills, seconds, size):
     print(f"| {op} | sm_{arch} | {kernels} | {registers} | {shared} | {spills} | {seconds:.1f} | {size} |", flush=True)
 
 
-def nvcc_table(ops, archs, nvcc):
-    faults = []
+def nvcc_table(ops, archs, nvcc, fresh):
+    faults, version = [], subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
     with tempfile.TemporaryDirectory() as folder:
         cubin = pathlib.Path(folder) / "out.cubin"
         for arch, (op, entry) in itertools.product(archs, ops.items()):
-            start = child_seconds()
-            code, text = compile_nvcc(nvcc, op, arch, cubin)
-            seconds = child_seconds() - start
+            code, text, seconds, size = remembered(sources_digest(op, version, arch), fresh, lambda: compile_nvcc(nvcc, op, arch, cubin))
             place = f"{op} sm_{arch}"
             if code:
                 faults.append(f"{place}: nvcc failed\n{text}")
@@ -139,7 +171,6 @@ def nvcc_table(ops, archs, nvcc):
             faults += [f"{place}: {k} of kernels/instantiations.txt is in no launcher" for k in set(entry["kernels"]) - names.keys()]
             faults += [f"{place}: {k} spills {v[2]} bytes" for k, v in names.items() if v[2]]
             most = [max((v[i] for v in found.values()), default=0) for i in range(3)]
-            size = cubin.stat().st_size
             if most[0] > entry["registers"]:
                 faults.append(f"{place}: {most[0]} registers, budget {entry['registers']}")
             if size > entry["kilobytes"] * 1024:
@@ -150,18 +181,18 @@ def nvcc_table(ops, archs, nvcc):
     return faults
 
 
-def nvrtc_table(ops, archs, folder):
+def nvrtc_table(ops, archs, folder, fresh):
     paths = glob.glob(f"{folder}/**/libnvrtc.so.12", recursive=True)
     if not paths:
         sys.exit(f"no libnvrtc.so.12 under {folder}: scripts/setup.sh --cuda12")
     library, faults = ctypes.CDLL(paths[0]), []
     for arch, (op, entry) in itertools.product(archs, ops.items()):
-        start = time.time()
-        error, size = compile_nvrtc(library, op, entry["kernels"], arch)
+        key = sources_digest(op, paths[0], pathlib.Path(paths[0]).stat().st_size, arch, *entry["kernels"])
+        error, size, seconds = remembered(key, fresh, lambda: compile_nvrtc(library, op, entry["kernels"], arch))
         if error:
             faults.append(f"{op} sm_{arch}: {error}")
         else:
-            row(op, arch, len(entry["kernels"]), "-", "-", "-", time.time() - start, size)
+            row(op, arch, len(entry["kernels"]), "-", "-", "-", seconds, size)
     return faults
 
 
@@ -171,14 +202,15 @@ def main():
     parser.add_argument("--op", action="append")
     parser.add_argument("--nvrtc", metavar="FOLDER")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
+    parser.add_argument("--fresh", action="store_true", help="compile all anew")
     args = parser.parse_args()
     ops = {k: v for k, v in read_table().items() if not args.op or k in args.op}
     print("| op | target | kernels | registers | shared bytes | spilled bytes | seconds | cubin bytes |")
     print("|---|---|---|---|---|---|---|---|")
     if args.nvrtc:
-        faults = nvrtc_table(ops, args.arch or NVRTC_TARGETS, args.nvrtc)
+        faults = nvrtc_table(ops, args.arch or NVRTC_TARGETS, args.nvrtc, args.fresh)
     else:
-        faults = nvcc_table(ops, args.arch or NVCC_TARGETS, args.nvcc)
+        faults = nvcc_table(ops, args.arch or NVCC_TARGETS, args.nvcc, args.fresh)
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     sys.exit(1 if faults else 0)

@@ -1,5 +1,9 @@
-"""Single-digit sums: a random Llama over the characters of "3+4=7" is first trained on sums of which half have a wrong answer, then by
-reinforcement on the sums that are not held out, with `exact` as the only reward. 20 sums are held out, so that one is 5 %."""
+"""Single-digit sums: a random Llama over the characters of "3+4=7" first learns them from labels that forget the carry in seven of ten
+cases, so that about half of its greedy answers are right, and then by reinforcement on the sums that are not held out, with `exact` as
+the only reward. 20 sums are held out, so that one is 5 %.
+
+Labels that are wrong by chance left the outcome to chance as well: what then has to be unlearned differs from sum to sum, so that rewards
+of 80 sums say little about the other 20, and half of fourteen seeds reached the mark."""
 import random
 from pathlib import Path
 
@@ -17,11 +21,7 @@ def write_data(folder: Path, seed: int) -> None:
     rows = [{"prompt": f"{a}+{b}=", "answer": str(a + b)} for a, b in sums]
     tiny.write_rows(folder / "held_out.jsonl", rows[:20])
     tiny.write_rows(folder / "train.jsonl", rows[20:])
-    noisy = []
-    for _ in range(12):
-        for row in rows:
-            wrong = draw.random() < 0.5
-            noisy.append({"prompt": row["prompt"], "completion": str(draw.randrange(19)) if wrong else row["answer"]})
+    noisy = [{"prompt": row["prompt"], "completion": row["answer"][-1] if draw.random() < 0.7 else row["answer"]} for _ in range(12) for row in rows]
     draw.shuffle(noisy)
     tiny.write_rows(folder / "noisy.jsonl", noisy)
 

@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kProbability = 0.3;
 constexpr uint64_t kSeed = 99;
-constexpr int64_t kStep = 12;
+constexpr int64_t kStep = (int64_t{3} << 33) + 12;
 
-// Of rows with large numbers: the counter's words must not lose bits.
+// A step and rows with large numbers: the counter's words must not lose bits.
 RowKeys row_keys(int64_t count) {
   RowKeys keys{
       .seed = kSeed, .step = kStep, .example = {5, int64_t{1} << 40, 0}, .position = {0, 7, 2000000000}};

@@ -363,7 +363,7 @@ void add_route_cases(Store type, std::vector<Case>& cases) {
 
 void add_experts_cases(std::vector<Case>& cases) {
   // More tokens than a grid has blocks, and more blocks of columns than a byte counts.
-  for (const Sizes& s : {Sizes{kPastGrid, 2, 1, 1}, {1, 2, 1, 33001}}) {
+  for (const Sizes& s : {Sizes{kPastGrid, 2, 1, 1}, {1, 2, 1, kPastBlocks}}) {
     cases.push_back(dispatch_case(Store::f32, s, kDense));
     cases.push_back(gather_case(Store::f32, s, kDense, false));
     cases.push_back(combine_case(Store::f32, s, kDense));

@@ -197,9 +197,13 @@ void add_pairs_cases(std::vector<Case>& cases) {
     add_alone(cases, pairs_case(type, 5, 48, kDense));
     add_alone(cases, pairs_backward_case(type, 5, 48, kDense, true));
     cases.push_back(over(pairs_backward_case(type, 5, 48, kDense, true), "y", "d_y"));
+    cases.push_back(pairs_case(type, 4, 61, kRagged));
+    cases.push_back(pairs_backward_case(type, 4, 61, kRagged, true));
   }
   cases.push_back(pairs_case(Store::f32, kPastGrid, 1, kDense));
   cases.push_back(pairs_backward_case(Store::f32, kPastGrid, 1, kDense, true));
+  cases.push_back(pairs_case(Store::f32, 1, kPastBlocks, kDense));
+  cases.push_back(pairs_backward_case(Store::f32, 1, kPastBlocks, kDense, true));
 }
 
 }  // namespace
@@ -229,7 +233,7 @@ void add_swiglu_cases(std::vector<Case>& cases) {
       if (function == GateFunction::silu) add_past_the_caches(type, function, cases);
     }
   // More columns than a few blocks hold.
-  const at::Tensor wide = normal({1, 33001}, 3);
+  const at::Tensor wide = normal({1, kPastBlocks}, 3);
   cases.push_back(forward_case(Store::f32, GateFunction::silu, "wide", wide, kDense));
   cases.push_back(backward_case(Store::f32, GateFunction::silu, "wide", wide, kDense, true));
   // More rows than a grid is high.

@@ -1,52 +1,48 @@
 #!/usr/bin/env python3
 """What a run does when things go wrong or settings change, with the real engine on the tiny model.
 
-    python3 tests/behaviour/behaviour_test.py build/bin/forge [--only NAME]
+    python3 tests/behaviour/behaviour_test.py build/bin/forge [GROUP …] [--only NAME]
 
-A case is a function of a lab alone in one of the modules below. Standard library only; prints "N passed, N failed".
+A case is a function of a lab alone in GROUP_cases.py. Standard library only; prints each case's seconds and "N passed, N failed".
 """
 import argparse
+import importlib
 import inspect
 import os
 import sys
 import tempfile
+import time
 import traceback
 from pathlib import Path
 
-import adapter_cases
-import chat_cases
-import judge_cases
-import machine_cases
-import plan_cases
-import policy_cases
-import protocol_cases
-import resume_cases
-import server_cases
-import source_cases
-import tool_cases
-import training_cases
 from lab import Lab
 
-MODULES = (training_cases, resume_cases, machine_cases, adapter_cases, plan_cases, policy_cases, judge_cases, server_cases, source_cases, tool_cases,
-           protocol_cases, chat_cases)
-CASES = [function for module in MODULES for _, function in inspect.getmembers(module, inspect.isfunction)
-         if function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == ["lab"]]
+GROUPS = ("training", "resume", "machine", "adapter", "plan", "policy", "judge", "server", "source", "tool", "protocol", "chat")
+
+
+def cases_of(group: str) -> list:
+    module = importlib.import_module(f"{group}_cases")
+    return [function for _, function in inspect.getmembers(module, inspect.isfunction)
+            if function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == ["lab"]]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("forge")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--only", default="")
     args = parser.parse_args()
+    cases = [case for group in args.groups or GROUPS for case in cases_of(group) if args.only in case.__name__] if set(args.groups) <= set(GROUPS) else []
+    if not cases:
+        parser.error(f"no case; groups are {', '.join(GROUPS)}")
     passed = failed = 0
-    for case in CASES:
-        if args.only not in case.__name__:
-            continue
+    for case in cases:
+        began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
                 case(Lab(os.path.abspath(args.forge), Path(folder)))
                 passed += 1
-                print(f"ok   {case.__name__}", flush=True)
+                print(f"ok   {case.__name__}  {time.monotonic() - began:.1f} s", flush=True)
             except Exception:
                 failed += 1
                 print(f"FAIL {case.__name__}\n{traceback.format_exc(limit=3)}", flush=True)

@@ -78,6 +78,7 @@ constexpr Layout kDense = kLayouts[0];
 // Of rows of 61: each begins at 16 bytes and none ends there.
 constexpr Layout kRagged{"ragged in aligned rows", 3, 0};
 constexpr int64_t kPastGrid = 65535 + 3;  // rows: one more pass over a grid as high as it can be
+constexpr int64_t kPastBlocks = 33001;     // columns: more blocks of 256 than a byte counts, and no whole vectors
 constexpr int64_t kWideGap = 8;           // elements that are a multiple of 16 bytes in every float type
 Operand laid(Operand operand, const Layout& layout);
 
