@@ -44,7 +44,7 @@ def main() -> int:
                 results.append({"task": name, "objective": objective, "seed": seed, "settings": args.set, **result})
                 print(f"  {objective} seed {seed}: {'reached' if result['reached'] else 'MISSED'}; {result['said']}; {result['seconds']} s", flush=True)
                 if args.out:
-                    Path(args.out).write_text(json.dumps(results, indent=1) + "\n")
+                    Path(args.out).write_text("[\n" + ",\n".join(map(json.dumps, results)) + "\n]\n")
     missed = sum(not result["reached"] for result in results)
     print(f"{len(results) - missed} of {len(results)} reached their mark")
     if not args.keep:

@@ -41,7 +41,7 @@ def learn(forge: str, folder: Path, objective: str, seed: int, settings: list) -
         "train": {"max_steps": STEPS, "precision": "fp32", "threads": 1}, "optimizer": {"learning_rate": 2e-4, "weight_decay": 0.1},
         "schedule": {"type": "constant"}, "eval": {"at_start": True, "every_steps": 20, "prompts": 20}, "checkpoint": {"keep_best": 0}}, settings))
     rollouts, evals = tiny.events(policy, "rollout"), tiny.events(policy, "eval")
-    held_out = [[e["step"], e["eval_reward"]] for e in evals]
+    held_out = [[e["step"], round(e["eval_reward"], 4)] for e in evals]
     reward = [[e["step"], round(e["reward"], 4)] for e in rollouts if e["reward"] is not None]  # null: no group was kept
     best = max(value for _, value in held_out)
     return {"reached": best >= MARK, "held_out": held_out, "reward": reward,

@@ -241,6 +241,7 @@ void add_quantize_cases(std::vector<Case>& cases) {
         for (const int64_t rows : {16, 48}) cases.push_back(by_16_case(type, gguf, rows, 96));
       for (const Layout& layout : {kDense, spare}) cases.push_back(gguf_case(type, gguf, 5, 512, layout));
     }
+  for (const Shape& none : {Shape{0, 64, kDense}, Shape{3, 0, kDense}}) cases.push_back(dequantize_case(Store::f32, formats[0], true, none));
   // More rows than a grid is high.
   cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }
