@@ -90,7 +90,7 @@ LoraGroup group_of(Store type, const Setting& s, Pointers& p) {
               static_cast<float>(kScale)};
   g.x = p["x"], g.x_stride = p.stride("x"), g.a = p["a"], g.s = p["s"];
   if (s.narrow) g.s_type = g.type;
-  g.dropout = {s.dropout, kSeed, stream_of("group"), p["step"], p["example"], p["position"]};
+  if (s.dropout > 0) g.dropout = {s.dropout, kSeed, stream_of("group"), p["step"], p["example"], p["position"]};
   for (size_t i = 0; i < s.outs.size(); ++i) {
     std::string y = numbered("y", i);
     g.member[i] = {s.outs[i], p[numbered("b", i)], p[y], p.stride(y)};

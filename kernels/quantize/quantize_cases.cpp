@@ -46,6 +46,12 @@ at::Tensor limits_below(const at::Tensor& unit, const at::Tensor& limits) {
   return unit.unsqueeze(-1).gt(limits).sum(-1);
 }
 
+// What bitsandbytes documents: a sign, two bits of exponent and one of mantissa.
+at::Tensor fp4_values() {
+  const at::Tensor positive = at::tensor({0.0, 0.0052083333, 0.6666666667, 1.0, 0.3333333333, 0.5, 0.1666666667, 0.25}, at::kDouble);
+  return at::cat({positive, -positive});
+}
+
 Tensors four_bit_oracle(const Tensors& in) {
   at::Tensor x = in.at("values").to(at::kFloat), rows = in_blocks(x, kBlock);
   at::Tensor absmax = rows.abs().amax(1), guarded = absmax.clamp_min(1e-38f).unsqueeze(1);
@@ -213,6 +219,7 @@ Case by_16_case(Store type, const GgufType& gguf, int64_t rows, int64_t columns)
 }  // namespace
 
 void add_quantize_cases(std::vector<Case>& cases) {
+  FORGE_CHECK(at::allclose(tensor_of(fp4_book()), fp4_values(), 1e-7, 0), "fp4's sixteen values");
   for (int64_t count : {0, 1, 2, 63, 64, 65, 129, 448, 1000, 4097}) {
     cases.push_back(four_bit_case("nf4", nf4_book(), count));
     cases.push_back(four_bit_case("fp4", fp4_book(), count));
@@ -241,7 +248,7 @@ void add_quantize_cases(std::vector<Case>& cases) {
         for (const int64_t rows : {16, 48}) cases.push_back(by_16_case(type, gguf, rows, 96));
       for (const Layout& layout : {kDense, spare}) cases.push_back(gguf_case(type, gguf, 5, 512, layout));
     }
-  for (const Shape& none : {Shape{0, 64, kDense}, Shape{3, 0, kDense}}) cases.push_back(dequantize_case(Store::f32, formats[0], true, none));
+  for (const Shape& shape : {Shape{0, 64, kDense}, Shape{3, 0, kDense}, Shape{1, kPastBlocks, kDense}}) cases.push_back(dequantize_case(Store::f32, formats[0], true, shape));
   // More rows than a grid is high.
   cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }

@@ -98,11 +98,16 @@ void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cas
 // 24 MiB and more: a CPU stores such a result past its caches.
 void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& cases) {
   const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type)));
-  Case c = forward_case(type, function, std::to_string(rows) + "x1024",
-                        normal({64, width}, 8, 3).repeat({rows / 64, 1}), kDense);
-  c.only = "cpu/";
-  cases.push_back(c);
+  const auto of_rows = [&](int64_t count) {
+    const at::Tensor gate = normal({64, width}, 8, 3).repeat({count / 64 + 1, 1}).narrow(0, 0, count);
+    Case c = forward_case(type, function, std::to_string(count) + "x1024", gate, kDense);
+    c.only = "cpu/";
+    return c;
+  };
+  cases.push_back(of_rows(rows));
   if (type != Store::f32) return;
+  // An operand ends where a page does: it begins on a line of the cache where what lies between is whole lines.
+  Case c = of_rows(rows + 1);
   c.name += ", rows off a line of the cache";
   for (Operand& operand : c.operands) operand.row_gap = 5;
   cases.push_back(c);
@@ -197,8 +202,11 @@ void add_pairs_cases(std::vector<Case>& cases) {
     add_alone(cases, pairs_case(type, 5, 48, kDense));
     add_alone(cases, pairs_backward_case(type, 5, 48, kDense, true));
     cases.push_back(over(pairs_backward_case(type, 5, 48, kDense, true), "y", "d_y"));
-    cases.push_back(pairs_case(type, 4, 61, kRagged));
-    cases.push_back(pairs_backward_case(type, 4, 61, kRagged, true));
+    for (Case ragged : {pairs_case(type, 4, 61, kRagged), pairs_backward_case(type, 4, 61, kRagged, true)}) {
+      for (Operand& operand : ragged.operands)
+        if (operand.name == "pairs") operand.row_gap *= 2;
+      cases.push_back(ragged);
+    }
   }
   cases.push_back(pairs_case(Store::f32, kPastGrid, 1, kDense));
   cases.push_back(pairs_backward_case(Store::f32, kPastGrid, 1, kDense, true));

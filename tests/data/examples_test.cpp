@@ -458,6 +458,8 @@ TEST_CASE("cuts of a source and of an answer leave what the tokenizer's template
   const auto all = [](int64_t length) {
     return [=](Job& job) { job.data.max_length = length; };
   };
+  CHECK(sourced(row, all(15)).cuts.tokens == 0);
+  CHECK(sourced(row, all(14)).cuts.tokens == 1);
   CHECK(sourced(row, all(12)).examples[0].ids == Ids{0, 2, 3, 4, 1, 27, 0, 8, 9, 10, 11, 1});
   CHECK(sourced(row, all(8)).examples[0].ids == Ids{0, 2, 1, 27, 0, 8, 9, 1});
   CHECK(sourced(row, [](Job& job) { job.data.max_length = 12, job.data.truncation_side = TruncationSide::left; }).examples[0].ids ==

@@ -1,67 +1,12 @@
-#include "core/config/names.h"
 #include "core/plan/plan.h"
 
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/config/names.h"
 #include "core/plan/explain.h"
 #include "core/plan/fit.h"
-#include "core/plan/gpu_database.h"
-#include "providers/providers.h"
+#include "tests/plan/plan_inputs.h"
 #include "tests/test.h"
 
 namespace forge {
-namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
-
-Device cpu(int64_t free_bytes = 16 * kGib) {
-  Device device;
-  device.cpu = {"Test CPU", 2, 32 * kGib, free_bytes, {"avx2", "avx512_bf16", "fast_avx512_bf16"}};
-  return device;
-}
-
-Device card(const std::string& name) {
-  Hardware hardware;
-  hardware.cpu = cpu().cpu;
-  return device_by_name(hardware, name);
-}
-
-DataSummary data(int64_t examples, int64_t mean, int64_t longest) {
-  DataSummary summary;
-  summary.content_hash = "abc";
-  summary.format = "messages";
-  summary.rows = summary.examples = examples;
-  summary.tokens = examples * mean;
-  summary.supervised_tokens = summary.tokens / 2;
-  summary.longest = longest;
-  return summary;
-}
-
-PlanInput input(const std::string& model, Device device) {
-  PlanInput input;
-  input.providers = providers();
-  input.job.name = "test";
-  input.job.model.path = "/models/" + model;
-  input.job.data.train = {{"/data/train.jsonl"}};
-  input.job.adapter.type = AdapterType::lora;
-  input.job.adapter.target_modules = {"all-linear"};
-  input.device = std::move(device);
-  input.profile = pick_profile(input.device, input.job.hardware);
-  input.model = read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/" + model);
-  input.model_hash = "header";
-  input.model_bytes = 1000;
-  input.train = data(1000, 200, 1024);
-  return input;
-}
-
-PlanInput qlora(const std::string& model, Device device) {
-  PlanInput result = input(model, std::move(device));
-  result.job.model.quantization = Quantization::nf4;
-  result.job.model.double_quantization = true;
-  return result;
-}
-
-}  // namespace
 
 TEST_CASE("a small model on a processor: every open value is settled, with a reason") {
   const Plan plan = make_plan(input("smollm2-135m", cpu()));
@@ -121,6 +66,7 @@ TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
   CHECK(plan.job.train.activation_checkpointing != Checkpointing::none);
   CHECK(*plan.job.train.micro_batch_tokens >= 1024);
   CHECK_THAT(explain(plan), Catch::Contains("not in this machine") && Catch::Contains("quantised weights"));
+  CHECK_THAT(explain(plan), Catch::Contains("weights in nf4 with double quantisation, 4.127 bits each"));
 }
 
 TEST_CASE("adapters run in the products of their weights on a GPU, where nothing lies between") {
@@ -425,160 +371,25 @@ TEST_CASE("contradictions with model, device and data are found together") {
   CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("no example is left"));
 }
 
-TEST_CASE("plan.json is an exact round trip") {
-  for (PlanInput asked : {input("smollm2-135m", cpu()), qlora("llama-3.1-8b", card("RTX 4070"))}) {
-    asked.eval = data(10, 100, 300);
-    asked.origins["seed"] = {OriginKind::given, "job.yaml:3:7", ""};
-    const Plan plan = make_plan(asked);
-    const Json json = to_json(plan);
-    const Plan read = plan_from_json(parse_json(json.dump(2), "plan.json", ErrorKind::environment));
-    CHECK(to_json(read) == json);
-    CHECK(read.identity == plan.identity);
-    CHECK(json["parameters"]["trainable"] == plan.parameters.trainable);
-    CHECK(json["memory"]["lines"][0]["formula"].is_string());
-  }
-  CHECK_THAT(error_of([] {
-               plan_from_json(Json{{"version", 2}});
-             }),
-             Catch::Contains("plan.json: not a plan of this forge"));
-  CHECK_THAT(error_of([] {
-               plan_from_json(Json{{"version", 1}});
-             }),
-             Catch::Contains("not a plan of this forge"));
-}
-
-TEST_CASE("rates and ranks that cannot be meant are warned of") {
-  const auto warnings = [](auto change) {
-    PlanInput given = input("smollm2-135m", cpu());
-    change(given.job);
-    return join(make_plan(given).warnings, "\n");
+TEST_CASE("what is drawn lies on the disk too") {
+  const auto disk = [](int64_t tokens) {
+    PlanInput asked = input("smollm2-135m", cpu());
+    asked.job.objective.type = ObjectiveType::grpo;
+    asked.job.rewards.resize(1);
+    asked.job.rollout.max_new_tokens = tokens;
+    return make_plan(asked).disk_bytes;
   };
-  CHECK(warnings([](Job& job) { job.optimizer.learning_rate = 1e-3; }).empty());
-  CHECK_THAT(
-      warnings([](Job& job) { job.optimizer.learning_rate = 1; }),
-      Catch::Contains(
-          "optimizer.learning_rate 1 is far above what adamw trains with (1e-5 to 1e-3 for an adapter)"));
-  CHECK(warnings([](Job& job) {
-          job.optimizer.learning_rate = 1, job.optimizer.type = OptimizerType::sgd;
-        }).empty());
-  CHECK(warnings([](Job& job) { job.adapter.rank = 192; }).empty());
-  CHECK_THAT(warnings([](Job& job) { job.adapter.rank = 600; }),
-             Catch::Contains("adapter.rank 600 is above the width of model.layers.0.self_attn.k_proj (576 × "
-                             "192): ranks past 192"));
+  const Job job;
+  const int64_t drawn = job.rollout.prompts_per_step * job.rollout.samples_per_prompt;
+  CHECK(disk(101) - disk(100) >= 36 * drawn);
+  CHECK((disk(101) - disk(100)) % (36 * drawn) == 0);
 }
 
-TEST_CASE("settings that stop or drown training are warned of, and usual ones are not") {
-  const auto warnings = [](auto change) {
-    PlanInput given = input("smollm2-135m", cpu());
-    change(given);
-    return join(make_plan(given).warnings, "\n");
-  };
-  using Catch::Contains;
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.schedule.warmup_steps = 10000; }),
-             Contains("schedule.warmup_steps 10,000 are not over in the run's 32 steps"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.train.max_grad_norm = 1e-9; }),
-             Contains("train.max_grad_norm 1e-09 cuts"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.train.neftune_alpha = 1e9; }),
-             Contains("drowns the embeddings"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 1e5; }),
-             Contains("multiplies the adapter by 6250"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 0; }), Contains("nothing is learned"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = -16; }),
-             Contains("turns the adapter's sign"));
-  const auto batch = [](OriginKind kind) {
-    return [kind](PlanInput& given) {
-      given.job.train.global_batch_size = 100000;
-      given.origins["train.global_batch_size"] = {kind, "job.yaml:1:1", ""};
-    };
-  };
-  CHECK_THAT(warnings(batch(OriginKind::given)), Contains("is more than the 1,000 training examples"));
-  const auto sources = [](PlanInput& given) -> std::vector<DataSource>& { return given.job.data.train; };
-  CHECK_THAT(warnings([&](PlanInput& given) { sources(given).push_back({"/data/../data/train.jsonl"}); }),
-             Contains("twice"));
-  const auto held_out = [](int64_t skip) {
-    return [skip](PlanInput& given) {
-      given.job.data.train[0].limit = 100;
-      given.job.data.eval = {{"/data/train.jsonl"}};
-      given.job.data.eval[0].skip = skip;
-      given.eval = data(100, 200, 1024);
-      given.eval.content_hash = "def";
-    };
-  };
-  CHECK_THAT(warnings(held_out(99)), Contains("data.eval names rows of data.train"));
-  CHECK(warnings(held_out(100)).empty());
-  CHECK_THAT(warnings([](PlanInput& given) { given.train.cuts.unsaid_tools = 3; }),
-             Contains("does not write the tools of 3 rows"));
-  CHECK_THAT(warnings([](PlanInput& given) { given.train.pairs.other_prompts = 3; }),
-             Contains("3 of 1,000 pairs have another prompt"));
-  CHECK(warnings([](PlanInput& given) {
-          given.job.schedule.warmup_steps = 31, given.job.train.neftune_alpha = 15,
-          given.job.train.max_grad_norm = 0.1;
-          given.job.adapter.alpha = 64;
-        }).empty());
-}
-
-TEST_CASE("plan.schema.json needs no other file") {
-  const std::string schema = dump_json(plan_schema());
-  CHECK(schema.find("\"$ref\":\"#/") != std::string::npos);
-  CHECK(schema.find(".schema.json") == std::string::npos);
-  CHECK(plan_schema()["$defs"]["job"]["properties"].contains("model"));
-}
-
-// To renew: forge schema plan > schemas/plan.schema.json
-TEST_CASE("schemas/plan.schema.json is what the members say") {
-  const std::string file = FORGE_SOURCE_DIR "/schemas/plan.schema.json";
-  CHECK((read_file(file, 1 << 20, ErrorKind::environment) == plan_schema().dump(2) + "\n"));
-}
-
-TEST_CASE("identity names what makes another job") {
+TEST_CASE("rows that were cut are counted where the data are told of") {
   PlanInput asked = input("smollm2-135m", cpu());
-  const Plan plan = make_plan(asked);
-  asked.job.log.every_steps = 7;
-  asked.job.checkpoint.every_steps = 5;
-  asked.job.train.micro_batch_tokens = 1024;
-  CHECK(identity_differences(plan, make_plan(asked)).empty());
-  CHECK(plan.execution != make_plan(asked).execution);
-  asked.job.optimizer.learning_rate = 1e-3;
-  asked.job.adapter.rank = 8;
-  asked.train.content_hash = "other";
-  CHECK(identity_differences(plan, make_plan(asked)) ==
-        std::vector<std::string>{"adapter.rank", "data.train", "optimizer.learning_rate"});
-}
-
-TEST_CASE("a key that an older plan lacks counts as its default") {
-  PlanInput asked = input("smollm2-135m", cpu());
-  asked.job.rewards.resize(2);
-  Plan old_plan = make_plan(asked);
-  const auto forget_in_items = [&](const char* list, const char* member) {
-    Json items = Json::parse(old_plan.identity.at(list));
-    for (Json& item : items) REQUIRE(item.erase(member) == 1);
-    old_plan.identity[list] = dump_json(items);
-  };
-  for (const char* key : {"optimizer.betas", "adapter.use_dora", "train.max_steps"}) {
-    REQUIRE(old_plan.identity.erase(key) == 1);
-  }
-  REQUIRE(old_plan.execution.erase("train.activation_checkpointing") == 1);
-  forget_in_items("rewards", "weight");
-  CHECK(identity_differences(old_plan, make_plan(asked)).empty());
-  CHECK(differing_keys(old_plan.execution, make_plan(asked).execution).empty());
-  asked.job.optimizer.betas = std::vector<double>{0.8, 0.9};
-  asked.job.rewards[1].weight = 0.5;
-  CHECK(identity_differences(old_plan, make_plan(asked)) == std::vector<std::string>{"optimizer.betas", "rewards"});
-}
-
-TEST_CASE("another content of the files that a run starts from is another job, a chat template's is not") {
-  PlanInput asked = input("smollm2-135m", cpu());
-  asked.start_files = {{"model/model.safetensors", 9, "w1", true},
-                       {"model/chat_template.jinja", 3, "t1", false}};
-  const Plan plan = make_plan(asked);
-  asked.model_hash = "another header";
-  asked.start_files[0].hash = "w2";
-  asked.start_files[1].hash = "t2";
-  CHECK(identity_differences(plan, make_plan(asked)) == std::vector<std::string>{"model/model.safetensors"});
-  asked.start_files.erase(asked.start_files.begin());
-  CHECK(identity_differences(plan, make_plan(asked)) == std::vector<std::string>{"model/model.safetensors"});
-  asked.start_files.clear();  // as `forge plan` makes it
-  CHECK(identity_differences(plan, make_plan(asked)) == std::vector<std::string>{"model"});
+  CHECK_THAT(explain(make_plan(asked)), !Catch::Contains(" cut"));
+  asked.train.truncated = 7;
+  CHECK_THAT(explain(make_plan(asked)), Catch::Contains(", 7 cut"));
 }
 
 TEST_CASE("disk is checked before it is full") {
