@@ -201,9 +201,9 @@ void gradient_norm_cpu(const FlatNorm& args, CpuLevel level) {
   double total = 0;
   for (int64_t block = 0; block < blocks_of(args.count); ++block) total += partial[block];
   double norm = std::sqrt(total) * *args.unscale;
-  bool clips = args.max_norm > 0 && norm + 1e-6 > args.max_norm;
+  const double clip = args.max_norm > 0 ? std::min(1.0, args.max_norm / (norm + 1e-6)) : 1.0;
   args.verdict[0] = static_cast<float>(norm);
-  args.verdict[1] = static_cast<float>(*args.unscale * (clips ? args.max_norm / (norm + 1e-6) : 1.0));
+  args.verdict[1] = static_cast<float>(*args.unscale * clip);
   args.verdict[2] = std::isfinite(total) ? 1.0f : 0.0f;
 }
 

@@ -30,6 +30,7 @@ void decode_rows(const DequantizeBlocks& a, int64_t begin, int64_t end, void* ou
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/quantize/blocks.h"
@@ -48,7 +49,7 @@ const float* absmax_of(const DequantizeBlocks& a, int64_t first, int64_t count,
                        std::array<float, kNestedBlocks>& scratch) {
   if (a.absmax) return a.absmax + first;
   dequantize_8bit(a.absmax_codes + first, a.absmax_scale + first / kNestedBlocks, count, kNestedBlocks, scratch.data());
-  for (int64_t i = 0; i < count; ++i) scratch[static_cast<size_t>(i)] += a.absmax_mean;
+  for (float& absmax : std::span(scratch.data(), static_cast<size_t>(count))) absmax += a.absmax_mean;
   return scratch.data();
 }
 

@@ -1,5 +1,6 @@
 // Bit for bit, against the formulas in fp32 ATen; that the CPU's loops are bitsandbytes' is shown by goldens
 // (tests/engine/quantize_test.cpp).
+#include "core/base/error.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize_args.h"
 #include "tests/kernels/cases.h"
@@ -249,6 +250,8 @@ void add_quantize_cases(std::vector<Case>& cases) {
       for (const Layout& layout : {kDense, spare}) cases.push_back(gguf_case(type, gguf, 5, 512, layout));
     }
   for (const Shape& shape : {Shape{0, 64, kDense}, Shape{3, 0, kDense}, Shape{1, kPastBlocks, kDense}}) cases.push_back(dequantize_case(Store::f32, formats[0], true, shape));
+  // More values than a thread of a CPU takes at a time.
+  cases.push_back(gguf_case(Store::f32, gguf_types()[0], 140, 512, spare));
   // More rows than a grid is high.
   cases.push_back(dequantize_case(Store::f32, formats[0], true, {kPastGrid, 2, kDense}));
 }

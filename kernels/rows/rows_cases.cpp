@@ -237,6 +237,7 @@ void add_rows_cases(std::vector<Case>& cases) {
   cases.push_back(regroup_case(Store::f32, 1, 1, 1, kPastBlocks, kDense, false));
   cases.push_back(sum_case(Store::f32, 2, 130 * 32, kDense));
   cases.push_back(sum_case(Store::f32, 500, 70, kDense));
+  cases.push_back(sum_case(Store::f32, 3, 0, kDense));
   cases.push_back(convert_case(Store::f32, Store::bf16, 4096 * 256 + 5, kDense));
 }
 

@@ -97,20 +97,19 @@ void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cas
 
 // 24 MiB and more: a CPU stores such a result past its caches.
 void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& cases) {
-  const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type)));
-  const auto of_rows = [&](int64_t count) {
+  const int64_t rows = (int64_t{24} << 20) / (1024 * bytes_of(element(type)));
+  const auto large = [&](int64_t count, int64_t width, int64_t row_gap, const char* name) {
     const at::Tensor gate = normal({64, width}, 8, 3).repeat({count / 64 + 1, 1}).narrow(0, 0, count);
-    Case c = forward_case(type, function, std::to_string(count) + "x1024", gate, kDense);
+    Case c = forward_case(type, function, std::to_string(count) + "x" + std::to_string(width) + name, gate, kDense);
     c.only = "cpu/";
+    for (Operand& operand : c.operands) operand.row_gap = row_gap;
     return c;
   };
-  cases.push_back(of_rows(rows));
+  cases.push_back(large(rows, 1024, 0, ""));
   if (type != Store::f32) return;
-  // An operand ends where a page does: it begins on a line of the cache where what lies between is whole lines.
-  Case c = of_rows(rows + 1);
-  c.name += ", rows off a line of the cache";
-  for (Operand& operand : c.operands) operand.row_gap = 5;
-  cases.push_back(c);
+  // Operands end where a page does, so that their size decides where they begin.
+  cases.push_back(large(rows + 1, 1024, 5, ", rows off a line of the cache"));
+  cases.push_back(large(rows + 64, 1021, 3, ", begun off a line of the cache"));
 }
 
 // ---- pairs ----
