@@ -192,6 +192,12 @@ std::vector<std::string> names_in(const std::string& folder, std::error_code* er
   return names;
 }
 
+std::string name_with_suffix(const std::string& folder, std::string_view suffix) {
+  for (const std::string& name : names_in(folder))
+    if (name.ends_with(suffix)) return name;
+  return "";
+}
+
 bool safe_file_name(std::string_view name) {
   if (name.empty() || name.size() > 255 || name == "." || name == ".." || name[0] == '-') return false;
   return name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;

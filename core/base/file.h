@@ -84,6 +84,8 @@ bool is_directory(const std::string& path);
 int64_t file_size(const std::string& path);
 // Sorted names of what lies in a folder; none where it cannot be read, with the reason in `error`.
 std::vector<std::string> names_in(const std::string& folder, std::error_code* error = nullptr);
+// The first name there that ends in `suffix`; empty where none does.
+std::string name_with_suffix(const std::string& folder, std::string_view suffix);
 // Bytes that an unprivileged user may still write on the file system of `path` (or its nearest existing parent).
 int64_t free_disk_bytes(const std::string& path);
 

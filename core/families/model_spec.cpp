@@ -152,10 +152,13 @@ Json model_config(const ModelConfig& model) {
   Json config = Json::object();
   if (file_exists(file))
     config = parse_json(read_file(file, kLargestConfig, ErrorKind::environment), file, ErrorKind::environment);
-  else if (!model.architecture.contains("model_type"))
+  else if (!model.architecture.contains("model_type")) {
+    const std::string gguf = name_with_suffix(model.path, ".gguf");
     throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
         .hint(model.init == ModelInit::random ? "say all of the model in model.architecture, beginning with model_type"
-                                              : "model.path is a Hugging Face folder with config.json, or a .gguf file");
+              : gguf.empty()                  ? "model.path is a Hugging Face folder with config.json, or a .gguf file"
+                                              : "the folder holds " + gguf + ": name that file in model.path");
+  }
   if (model.architecture.empty() || !config.is_object()) return config;
   const Json stated = json_of(model.architecture);
   if (const auto type = stated.find("model_type"); type != stated.end() && *type != config.value("model_type", Json())) {

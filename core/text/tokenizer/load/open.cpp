@@ -27,10 +27,10 @@ Tokenizer open_tokenizer(const std::string& model_dir) {
                 model_dir + "/tekken.json: forge does not read Mistral's tekken files")
         .hint("put the model's tokenizer.json into the folder");
   }
-  throw Error(ErrorKind::environment,
-              model_dir + ": no tokenizer: neither tokenizer.json nor tokenizer.model is there")
-      .hint(
-          "copy the tokenizer files of the model into the folder, or give a .gguf file, which holds its own");
+  const std::string gguf = name_with_suffix(model_dir, ".gguf");
+  throw Error(ErrorKind::environment, model_dir + ": no tokenizer: neither tokenizer.json nor tokenizer.model is there")
+      .hint(gguf.empty() ? "copy the tokenizer files of the model into the folder, or give a .gguf file, which holds its own"
+                         : "the folder holds " + gguf + ", a model with its own tokenizer: name that file");
 }
 
 }  // namespace forge
