@@ -344,7 +344,8 @@ LinearSpec member_of(const LoraGroup& g, int64_t i) {
 
 RowKeys row_keys(const LoraGroup& g) {
   const LoraDropout& d = g.dropout;
-  return row_keys(d.seed, d.step ? *d.step : 0, d.example, d.position, g.tokens);
+  if (d.probability <= 0) return {};
+  return row_keys(d.seed, *d.step, d.example, d.position, g.tokens);
 }
 
 void lora_forward(const LoraForward& a) {

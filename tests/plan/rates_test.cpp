@@ -1,6 +1,7 @@
 // Rates of a machine: the work of an op, how its time follows from measured ones, and files that are rejected.
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "core/base/file.h"
@@ -9,6 +10,7 @@
 #include "core/families/parameters.h"
 #include "core/families/step.h"
 #include "core/families/trained_layout.h"
+#include "core/graph/ops.h"
 #include "core/plan/rate_models.h"
 #include "core/plan/rates.h"
 #include "core/plan/step_time.h"
@@ -104,6 +106,22 @@ TEST_CASE("the work of a step's list is every product once, and an adapter's bes
   CHECK(linear == 2 * 10 * 2 * layer);
   CHECK(adapters == 2 * 10 * 3 * (32 + 32));
   CHECK(head == 2 * 2 * 5 * 32 * 100);
+}
+
+TEST_CASE("a list's operations are two for each weight and row, an adapter's too, a head's in both directions, and a DoRA ratio's of its factors") {
+  ModelSpec spec{.family = "llama"};
+  spec.vocab_size = 100, spec.hidden_size = 32, spec.intermediate_size = 80, spec.num_layers = 2;
+  spec.num_heads = 4, spec.num_kv_heads = 2, spec.head_dim = 8;
+  ModuleTraining training;
+  training.adapters["model.layers.1.self_attn.q_proj"] = {3, ""};
+  training.dora = true;
+  const Graph step = training_step({spec, training});
+  std::map<OpKind, double> flops;
+  for (const Op& op : step.ops) flops[op.kind] += cost_of(step, op, {10, 5}, 4).flops;
+  const double layer = 32 * (32 + 2 * 16) + 32 * 32 + 3 * 32 * 80;
+  CHECK(flops[OpKind::linear] == 2 * 10 * (2 * layer + 3 * (32 + 32)));
+  CHECK(flops[OpKind::head] == 2 * 2 * 5 * 32 * 100);
+  CHECK(flops[OpKind::dora_ratio] == 2 * (3 + 1) * 32 * 32);
 }
 
 TEST_CASE("a token attends to its own sequence") {
