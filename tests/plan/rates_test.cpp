@@ -86,13 +86,23 @@ TEST_CASE("rates come back from their file, and of another machine, version or a
   CHECK(warning_of(changed.dump(), kHere).find("another version") != std::string::npos);
 }
 
-TEST_CASE("the work of a step's list is every product once, and an adapter's beside it") {
+namespace {
+
+// Two layers of width 32, and an adapter of rank 3 in the second one's q_proj.
+Graph step_with_an_adapter(bool dora) {
   ModelSpec spec{.family = "llama"};
   spec.vocab_size = 100, spec.hidden_size = 32, spec.intermediate_size = 80, spec.num_layers = 2;
   spec.num_heads = 4, spec.num_kv_heads = 2, spec.head_dim = 8;
   ModuleTraining training;
   training.adapters["model.layers.1.self_attn.q_proj"] = {3, ""};
-  const Graph step = training_step({spec, training});
+  training.dora = dora;
+  return training_step({spec, training});
+}
+
+}  // namespace
+
+TEST_CASE("the work of a step's list is every product once, and an adapter's beside it") {
+  const Graph step = step_with_an_adapter(false);
   const StepSizes sizes{10, 5};
   double linear = 0, adapters = 0, head = 0;
   for (const Op& op : step.ops)
@@ -109,13 +119,7 @@ TEST_CASE("the work of a step's list is every product once, and an adapter's bes
 }
 
 TEST_CASE("a list's operations are two for each weight and row, an adapter's too, a head's in both directions, and a DoRA ratio's of its factors") {
-  ModelSpec spec{.family = "llama"};
-  spec.vocab_size = 100, spec.hidden_size = 32, spec.intermediate_size = 80, spec.num_layers = 2;
-  spec.num_heads = 4, spec.num_kv_heads = 2, spec.head_dim = 8;
-  ModuleTraining training;
-  training.adapters["model.layers.1.self_attn.q_proj"] = {3, ""};
-  training.dora = true;
-  const Graph step = training_step({spec, training});
+  const Graph step = step_with_an_adapter(true);
   std::map<OpKind, double> flops;
   for (const Op& op : step.ops) flops[op.kind] += cost_of(step, op, {10, 5}, 4).flops;
   const double layer = 32 * (32 + 2 * 16) + 32 * 32 + 3 * 32 * 80;
