@@ -100,10 +100,11 @@ FORGE_INLINE void sums_of(const F (&v)[16], float* sums) {
                                        _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd)));
 }
 // to[j, i] = from[i, j] of 16 × 16: pairs of lanes, then pairs of pairs, then quarters change places.
-FORGE_INLINE void transpose_square(std::integral_constant<int, 16>, const float* from, int64_t ld, float* to, int64_t to_ld) {
+template <class T>
+FORGE_INLINE void transpose_square(std::integral_constant<int, 16>, const T* from, int64_t ld, float* to, int64_t to_ld) {
   __m512 a[16], b[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(from + i * ld);
+  for (int i = 0; i < 16; ++i) a[i] = load(from + i * ld).v;
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]), b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
 #pragma GCC unroll 4

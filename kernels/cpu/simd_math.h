@@ -54,10 +54,11 @@ FORGE_INLINE void transpose(const T* from, int64_t ld, int64_t rows, int64_t col
       const T* square = from + i * ld + j;
       float* turned = to + j * to_ld + i;
       const int64_t high = std::min<int64_t>(kSquare, rows - i), wide = std::min<int64_t>(kSquare, columns - j);
-      if (std::is_same_v<T, float> && high == kSquare && wide == kSquare) {
-        transpose_square(kSide, reinterpret_cast<const float*>(square), ld, turned, to_ld);
-        continue;
-      }
+      if constexpr (requires { transpose_square(kSide, square, ld, turned, to_ld); })
+        if (high == kSquare && wide == kSquare) {
+          transpose_square(kSide, square, ld, turned, to_ld);
+          continue;
+        }
       alignas(64) float part[kSquare * kSquare] = {};
       for (int64_t r = 0; r < high; ++r)
         if constexpr (kSquare == kLanes)

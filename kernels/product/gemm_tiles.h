@@ -13,7 +13,7 @@
 namespace forge {
 
 // Of the result, what a thread takes at a time. Its columns are those of a panel of b; so many rows of a panel of a lie in the second-level cache.
-constexpr int64_t kGemmRows = 480, kGemmColumns = 64;
+constexpr int64_t kGemmRows = 480, kGemmPanel = 64, kGemmColumns = 256;
 
 // Whether they are faster than products row by row.
 bool gemm_tiles_work(Element type, CpuLevel level = cpu_level());

@@ -5,15 +5,15 @@
 namespace forge::FORGE_ISA {
 namespace tiles {
 
-constexpr int64_t kDepth = kPanelDepth, kWidth = kGemmColumns, kHeight = kGemmRows;
+constexpr int64_t kDepth = kPanelDepth, kWidth = kGemmPanel, kHeight = kGemmRows;
 static_assert(kWidth % (kTileVectors * kLanes) == 0 && kHeight % kTileRows == 0);
 
 int64_t full_vectors(int64_t width) { return (width + kLanes - 1) / kLanes * kLanes; }
 
 struct Space {
   alignas(64) float b[kDepth * kWidth];
-  alignas(64) float a[kHeight * kDepth];     // where a is transposed or of 16 bits
-  alignas(64) float sums[kHeight * kWidth];  // where the result is of 16 bits or the block's last vector is not full
+  alignas(64) float a[kHeight * kDepth];
+  alignas(64) float sums[kHeight * kGemmColumns];  // where the result is of 16 bits or the block's last vector is not full
 };
 
 // [rows, columns] as they lie, zeros up to a full vector.
@@ -28,41 +28,41 @@ void lay_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, floa
 template <class T, class Y>
 void block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width) {
   Space space;
-  const int64_t wide = full_vectors(width);
-  const bool beside = !std::is_same_v<Y, float> || wide != width;
+  const bool beside = !std::is_same_v<Y, float> || full_vectors(width) != width;
   Y* out = static_cast<Y*>(g.out) + m * g.out_stride + n;
   float* c = space.sums;
   if constexpr (std::is_same_v<Y, float>)
     if (!beside) c = out;
-  const int64_t ldc = beside ? kWidth : g.out_stride;
+  const int64_t ldc = beside ? kGemmColumns : g.out_stride;
   const T *a = static_cast<const T*>(g.a.data), *b = static_cast<const T*>(g.b.data);
+  if (beside && g.add) lay_rows(out, g.out_stride, rows, width, c, kGemmColumns);
   for (int64_t k = 0; k < g.k; k += kDepth) {
     const int64_t depth = std::min(kDepth, g.k - k);
-    if (g.b.transposed)
-      transpose(b + n * g.b.stride + k, g.b.stride, width, depth, space.b, kWidth);
-    else
-      lay_rows(b + k * g.b.stride + n, g.b.stride, depth, width, space.b, kWidth);
-    if (g.alpha != 1)
-      for (int64_t i = 0; i < depth * kWidth; i += kLanes)
-        store(space.b + i, load(space.b + i) * set(g.alpha));
-    GemmShape shape{depth, kDepth, 1, kWidth, ldc, k > 0 || (g.add && !beside)};
+    GemmShape shape{depth, kDepth, 1, kWidth, ldc, k > 0 || g.add};
     const float* left = space.a;
     if (g.a.transposed) {
       lay_rows(a + k * g.a.stride + m, g.a.stride, depth, rows, space.a, kHeight);
       shape.a_row = 1, shape.a_k = kHeight;
+    } else if (!std::is_same_v<T, float>) {
+      lay_rows(a + m * g.a.stride + k, g.a.stride, rows, depth, space.a, kDepth);
     } else if constexpr (std::is_same_v<T, float>) {
       left = a + m * g.a.stride + k, shape.a_row = g.a.stride;
-    } else {
-      lay_rows(a + m * g.a.stride + k, g.a.stride, rows, depth, space.a, kDepth);
     }
-    gemm_panel(shape, rows, wide, left, space.b, c, AsItIs{});
+    for (int64_t at = 0; at < width; at += kWidth) {
+      const int64_t columns = std::min(kWidth, width - at);
+      if (g.b.transposed)
+        transpose(b + (n + at) * g.b.stride + k, g.b.stride, columns, depth, space.b, kWidth);
+      else
+        lay_rows(b + k * g.b.stride + n + at, g.b.stride, depth, columns, space.b, kWidth);
+      if (g.alpha != 1)
+        for (int64_t i = 0; i < depth * kWidth; i += kLanes)
+          store(space.b + i, load(space.b + i) * set(g.alpha));
+      gemm_panel(shape, rows, full_vectors(columns), left, space.b, c + at, AsItIs{});
+    }
   }
   if (!beside) return;
   for (int64_t r = 0; r < rows; ++r)
-    for_lanes(width, [&](int64_t j, int part) FORGE_LAMBDA {
-      const F sum = load(c + r * kWidth + j);
-      store_n(out + r * g.out_stride + j, g.add ? load_n(out + r * g.out_stride + j, part) + sum : sum, part);
-    });
+    for_lanes(width, [&](int64_t j, int part) FORGE_LAMBDA { store_n(out + r * g.out_stride + j, load(c + r * kGemmColumns + j), part); });
 }
 
 }  // namespace tiles
@@ -97,23 +97,41 @@ bool gemm_tiles_pay(Element type, CpuLevel level) {
 
 namespace {
 
-// The blocks of a result that are taken at a time: equal shares of its rows, so that no thread is left with a sliver.
+// The blocks of a result that are taken at a time: equal shares of its rows and columns, as few and as large ones as keep all threads busy to the end.
 struct Blocks {
-  int64_t rows = 0, across = 0, count = 0;
+  int64_t rows = 0, columns = 0, across = 0, count = 0;
 
-  explicit Blocks(const Gemm& g) {
-    constexpr int64_t kTile = 6;
+  Blocks(const Gemm& g, int64_t threads) {
     if (g.m == 0 || g.n == 0) return;
-    const int64_t down = (g.m + kGemmRows - 1) / kGemmRows;
-    rows = ((g.m + down - 1) / down + kTile - 1) / kTile * kTile;
-    across = (g.n + kGemmColumns - 1) / kGemmColumns, count = down * across;
+    const int64_t panels = pieces(g.n, kGemmPanel), fewest = pieces(g.m, kGemmRows), widest = kGemmColumns / kGemmPanel;
+    double best = 0;
+    for (int64_t down = fewest; down <= (threads > 1 ? 2 : 1) * fewest; ++down) {
+      const bool again = a_costs(g, pieces(g.m, down));
+      for (int64_t wide = threads > 1 || !again ? 1 : widest; wide <= (again ? widest : 1); ++wide) {
+        const double time = time_of(g.m, down, panels, pieces(panels, wide), again, threads);
+        if (count > 0 && time >= best) continue;
+        constexpr int64_t kTile = 6;
+        best = time, rows = pieces(pieces(g.m, down), kTile) * kTile, across = pieces(panels, wide);
+        columns = pieces(panels, across) * kGemmPanel, count = down * across;
+      }
+    }
+  }
+
+ private:
+  static int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
+  // Whether rows of a cost something with each block: they are widened, or have left the second cache in the meantime.
+  static bool a_costs(const Gemm& g, int64_t rows) { return g.type != Element::f32 || rows * g.k * static_cast<int64_t>(sizeof(float)) > int64_t{1} << 20; }
+  // In rows of a panel that one thread multiplies: a costs a tenth of that, laying out a panel of b as much as ten rows.
+  static double time_of(int64_t m, int64_t down, int64_t panels, int64_t across, bool again, int64_t threads) {
+    const auto rows = static_cast<double>(pieces(m, down)), wide = static_cast<double>(pieces(panels, across));
+    return static_cast<double>(pieces(down * across, threads)) * (rows * (wide + (again ? 0.1 : 0)) + 10 * wide);
   }
 };
 
 void take_block(const Gemm& g, const Blocks& blocks, int64_t number, CpuLevel level) {
-  const int64_t m = number / blocks.across * blocks.rows, n = number % blocks.across * kGemmColumns;
-  if (m >= g.m) return;
-  const int64_t rows = std::min(blocks.rows, g.m - m), width = std::min(kGemmColumns, g.n - n);
+  const int64_t m = number / blocks.across * blocks.rows, n = number % blocks.across * blocks.columns;
+  if (m >= g.m || n >= g.n) return;
+  const int64_t rows = std::min(blocks.rows, g.m - m), width = std::min(blocks.columns, g.n - n);
   if (g.k > 0) return FORGE_PICK(level, gemm_block)(g, m, rows, n, width);
   for (int64_t i = m; i < m + rows && !g.add; ++i)
     std::memset(static_cast<char*>(g.out) + (i * g.out_stride + n) * bytes_of(g.out_type), 0, static_cast<size_t>(width * bytes_of(g.out_type)));
@@ -135,11 +153,12 @@ bool gemm_tiles_share(const GemmGroup& group, CpuLevel level) {
 }
 
 void gemm_tiles_group_cpu(const GemmGroup& group, CpuLevel level) {
+  const int64_t threads = group.count > 1 ? 1 : task_threads();
   int64_t count = 0;
-  for (int64_t i = 0; i < group.count; ++i) count += Blocks(group.products[i]).count;
+  for (int64_t i = 0; i < group.count; ++i) count += Blocks(group.products[i], threads).count;
   parallel_tasks(count, [&](int64_t task, int64_t) {
     for (const Gemm* g = group.products;; ++g) {
-      const Blocks blocks(*g);
+      const Blocks blocks(*g, threads);
       if (task < blocks.count) return take_block(*g, blocks, task, level);
       task -= blocks.count;
     }
