@@ -13,6 +13,16 @@ struct GemmOperand {
   bool transposed = false;
 };
 
+// More depth for some columns of a result, which multiples of 16 divide from the others: + alpha · a [m, k] · b [columns, k]ᵀ.
+struct GemmTail {
+  int64_t column = 0, columns = 0, k = 0;
+  float alpha = 1;
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  const void* b = nullptr;  // of the factors' type
+  int64_t b_stride = 0;
+};
+
 // out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0). Sums in fp32, rounded once to out's type.
 struct Gemm {
   Element type = Element::f32;  // of a and b
@@ -24,6 +34,8 @@ struct Gemm {
   float alpha = 1;
   bool add = false;
   bool apart = false;  // on a CPU, in fp32: a row's bits are the same in whatever company it comes
+  const GemmTail* tails = nullptr;  // on a CPU's own tiles alone (gemm_tiles_pay)
+  int64_t tail_count = 0;
   void* workspace = nullptr;  // on a CPU, where out is wider than the factors; a GPU needs none
   // Several of one shape; elements from one's operand to the next one's.
   int64_t batch = 1, a_step = 0, b_step = 0, out_step = 0;

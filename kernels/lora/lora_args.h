@@ -41,7 +41,7 @@ struct LoraDropout {
 struct LoraMember {
   int64_t out = 0;          // features of y
   const void* b = nullptr;  // [out, rank]
-  void* y = nullptr;        // forward: added to; backward: d y, read
+  void* y = nullptr;        // forward: added to, or null, with all members: S alone; backward: d y, read
   int64_t y_stride = 0;
   float* d_b = nullptr;  // backward: [out, rank], added to
 };

@@ -270,17 +270,18 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
   const auto factors = FORGE_PICK(level, lora_factors);
   const auto sums = FORGE_PICK(level, lora_sums);
   const auto add = FORGE_PICK(level, lora_add_result);
+  const bool adds = g.member[0].y != nullptr;
   const int64_t rows = std::clamp<int64_t>(parts(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
   // Of many rows a thread takes whole ones: memory brings what lies side by side.
   const int64_t shares = parts(g.tokens, kLoraRows) >= 4 * task_threads() ? 1 : columns, each = parts(columns, shares);
   parallel_phases(
-      TaskPhase{blocks(g, true), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
+      TaskPhase{blocks(g, true) - (adds ? 0 : columns), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
                   factors(g, space, false, member, first, count);
                 })},
       TaskPhase{parts(g.tokens, rows), [&](int64_t task, int64_t thread) {
                   sums(g, space, space.scratch(thread), task * rows, std::min(rows, g.tokens - task * rows));
                 }},
-      TaskPhase{parts(g.tokens, kLoraRows) * shares, [&](int64_t task, int64_t thread) {
+      TaskPhase{adds ? parts(g.tokens, kLoraRows) * shares : 0, [&](int64_t task, int64_t thread) {
                   const int64_t row = task / shares * kLoraRows, first = task % shares * each;
                   for (int64_t column = first; column < std::min(first + each, columns); ++column)
                     each_block(g, false, [&](int64_t member, int64_t at, int64_t) {

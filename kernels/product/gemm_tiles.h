@@ -1,11 +1,11 @@
 #pragma once
 // Products of matrices in fp32 on register tiles of our own, where nobody else's are as fast:
 //
-//   out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0)
+//   out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0) + tails
 //
 // Blocks of the result are taken by threads as they come. What a block needs of b is laid out panel by panel on the thread's stack, of a
 // only where that is read across its rows, so nothing is allocated. Operands of 16 bits are widened as they are laid out, and their sums rounded
-// once. The sum of an element is taken in the order of k, whatever the threads: a row has the same bits in whatever company it comes.
+// once. The sum of an element is taken in the order of k, tails last, whatever the threads: a row has the same bits in whatever company it comes.
 // Operations: 2 · m · n · k.
 #include "kernels/cpu/level.h"
 #include "kernels/device/gemm.h"

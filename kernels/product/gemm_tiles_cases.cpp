@@ -1,4 +1,10 @@
 #include "kernels/product/gemm_tiles.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+
 #include "tests/kernels/cases.h"
 
 namespace forge::kernel_test {
@@ -51,9 +57,39 @@ Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layo
   });
 }
 
+// One tail over the first columns and one over the last, behind a gap.
+Case tails_case(const Shape& s, int64_t first, int64_t last, int64_t k, bool add, const Layout& layout, Store type, Store result) {
+  auto oracle = [=](const Tensors& in) {
+    at::Tensor out = at::mm(in.at("a"), in.at("b").t()), size = at::mm(in.at("a").abs(), in.at("b").abs().t());
+    if (add) out = out + in.at("out"), size = size + in.at("out").abs();
+    const auto more = [&](at::Tensor of, bool absolute) {
+      const auto operand = [&](const char* name) { return absolute ? in.at(name).abs() : in.at(name); };
+      of.narrow(1, 0, first).add_(at::mm(operand("s1"), operand("b1").t()), absolute ? 0.7 : -0.7);
+      of.narrow(1, s.n - last, last).add_(at::mm(operand("s2"), operand("b2").t()));
+    };
+    more(out, false), more(size, true);
+    return Tensors{{"out", out}, {"out.size", size}};
+  };
+  const Tolerance tolerance{.roundings = result == Store::f32 ? 1 : 1.01, .sums = 8, .reason = "a sum of products in fp32, rounded once"};
+  const auto normals = [&](const char* name, Store store, int64_t rows, int64_t columns, int seed) {
+    return laid(input(name, store, normal({rows, columns}, seed)), layout);
+  };
+  std::vector<Operand> operands{normals("a", type, s.m, s.k, 1), normals("b", type, s.n, s.k, 2), normals("s1", Store::f32, s.m, k, 4), normals("b1", type, first, k, 5),
+                                normals("s2", Store::f32, s.m, 3, 6), normals("b2", type, last, 3, 7),
+                                laid(add ? in_out("out", result, normal({s.m, s.n}, 3), tolerance) : output("out", result, {s.m, s.n}, tolerance), layout)};
+  const std::string name = fmt::format("{}x{}x{} tails of {} and {} columns, depth {}{} {} {} to {}", s.m, s.n, s.k, first, last, k, add ? " added" : "", layout.name, name_of(type), name_of(result));
+  // The tails live as long as the pointers they are made of.
+  return make_case<Gemm>("gemm tiles", name, operands, oracle, [=, tails = std::make_shared<std::array<GemmTail, 2>>()](Pointers& p) {
+    *tails = {{{0, first, k, -0.7f, static_cast<const float*>(p["s1"]), p.stride("s1"), p["b1"], p.stride("b1")},
+               {s.n - last, last, 3, 1, static_cast<const float*>(p["s2"]), p.stride("s2"), p["b2"], p.stride("b2")}}};
+    return Gemm{.type = element(type), .m = s.m, .n = s.n, .k = s.k, .a = {p["a"], p.stride("a")}, .b = {p["b"], p.stride("b"), true}, .out_type = element(result),
+                .out = p["out"], .out_stride = p.stride("out"), .add = add, .tails = tails->data(), .tail_count = 2};
+  });
+}
+
 }  // namespace
 
-// A block has 480 rows, 64 columns and 96 of the depth; a tile 6 rows (4 without FMA) and vectors of 4, 8 or 16; squares of 4 and 16
+// A block has up to 480 rows and 256 columns, in panels of 64 and 96 of the depth; a tile 6 rows (4 without FMA) and vectors of 4, 8 or 16; squares of 4 and 16
 // are transposed at once.
 void add_gemm_tiles_cases(std::vector<Case>& cases) {
   const Shape shapes[] = {{1, 1, 1},    {6, 64, 128},   {5, 3, 7},      {13, 70, 129},
@@ -75,6 +111,12 @@ void add_gemm_tiles_cases(std::vector<Case>& cases) {
           for (const Layout& layout : kLayouts) cases.push_back(gemm_case(s, way, layout.row_gap > 0, 1, layout, type, result));
         cases.push_back(gemm_case({19, 64, 150}, way, true, -0.7f, kDense, type, result));
       }
+  for (Store type : {Store::f32, Store::bf16})
+    for (const Layout& layout : kLayouts) {
+      cases.push_back(tails_case({13, 70, 129}, 16, 22, 5, false, layout, type, type));
+      cases.push_back(tails_case({481, 400, 30}, 320, 80, 16, true, layout, type, type));
+      cases.push_back(tails_case({7, 96, 10}, 80, 16, 200, false, layout, type, Store::f32));
+    }
   add_alone(cases, gemm_case({31, 72, 140}, kWays[1], true, 1, kDense));
   for (const Shape& s : {Shape{0, 5, 5}, {5, 0, 5}, {5, 7, 0}})
     for (bool add : {false, true}) {

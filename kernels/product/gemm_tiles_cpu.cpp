@@ -24,6 +24,25 @@ void lay_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, floa
                            FORGE_LAMBDA { store(to + i * to_stride + j, load_n(from + i * stride + j, n)); });
 }
 
+void scale_panel(float* b, int64_t depth, float factor) {
+  for (int64_t i = 0; i < depth * kWidth; i += kLanes) store(b + i, load(b + i) * set(factor));
+}
+
+// What a tail adds to the sums `c` of rows [m, m + rows) and columns [n, n + width).
+template <class T>
+void add_tail(const GemmTail& t, Space& space, int64_t m, int64_t rows, int64_t n, int64_t width, float* c, int64_t ldc) {
+  const int64_t end = std::min(n + width, t.column + t.columns);
+  for (int64_t k = 0; k < t.k; k += kDepth) {
+    const int64_t depth = std::min(kDepth, t.k - k);
+    for (int64_t first = std::max(n, t.column), count; first < end; first += count) {
+      count = std::min(kWidth, end - first);
+      transpose(static_cast<const T*>(t.b) + (first - t.column) * t.b_stride + k, t.b_stride, count, depth, space.b, kWidth);
+      if (t.alpha != 1) scale_panel(space.b, depth, t.alpha);
+      gemm_panel({depth, t.a_stride, 1, kWidth, ldc, true}, rows, full_vectors(count), t.a + m * t.a_stride + k, space.b, c + first - n, AsItIs{});
+    }
+  }
+}
+
 // Rows [m, m + rows) and columns [n, n + width) of the result, of type Y, from operands of type T.
 template <class T, class Y>
 void block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width) {
@@ -54,12 +73,11 @@ void block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width) {
         transpose(b + (n + at) * g.b.stride + k, g.b.stride, columns, depth, space.b, kWidth);
       else
         lay_rows(b + k * g.b.stride + n + at, g.b.stride, depth, columns, space.b, kWidth);
-      if (g.alpha != 1)
-        for (int64_t i = 0; i < depth * kWidth; i += kLanes)
-          store(space.b + i, load(space.b + i) * set(g.alpha));
+      if (g.alpha != 1) scale_panel(space.b, depth, g.alpha);
       gemm_panel(shape, rows, full_vectors(columns), left, space.b, c + at, AsItIs{});
     }
   }
+  for (const GemmTail* t = g.tails; t < g.tails + g.tail_count; ++t) add_tail<T>(*t, space, m, rows, n, width, c, ldc);
   if (!beside) return;
   for (int64_t r = 0; r < rows; ++r)
     for_lanes(width, [&](int64_t j, int part) FORGE_LAMBDA { store_n(out + r * g.out_stride + j, load(c + r * kGemmColumns + j), part); });

@@ -1,6 +1,8 @@
 #include "providers/fused/linear.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "core/base/error.h"
 #include "providers/fused/products.h"
@@ -52,11 +54,34 @@ void each_adapter(const FusedRun& r, Visit visit) {
     if (r.use(i).rank > 0) visit(i, adapter++);
 }
 
+// What adapters add to the products of an op's modules, by module; s is there by then.
+constexpr size_t kMostTails = 4;
+using Tails = std::array<GemmTail, kMostTails>;
+
+// Whether products take adapters along.
+bool adapters_run_on(const FusedRun& r) {
+  bool whole_vectors = true;
+  for (size_t i = 0; i < r.op.modules.size(); ++i) whole_vectors &= r.use(i).out % 16 == 0;
+  return takes_tails(r) && whole_vectors && r.op.modules.size() <= kMostTails;
+}
+
+Tails tails_of(const FusedRun& r) {
+  Tails tails;
+  each_adapter(r, [&](size_t i, size_t adapter) {
+    LoraGroup g = adapter_of(r, i, r.in(0), part(r, r.out(0), i), r.out(1 + adapter));
+    tails[i] = {0, g.member[0].out, g.rank, g.scale, static_cast<const float*>(g.s), g.rank, g.member[0].b, g.rank};
+    g.member[0].y = nullptr;
+    r.device.run(LoraForward{g, r.workspace});
+  });
+  return tails;
+}
+
 }  // namespace
 
 void linear(const FusedRun& r) {
   if (r.op.attributes.folded) return folded_linear(r);
   const ValueId x = r.in(0), y = r.out(0);
+  const size_t modules = r.op.modules.size();
   const Weight all = base_together(r);
   bool biased = false;
   const auto bias = [&](size_t i) {  // that no rescaling comes before
@@ -64,11 +89,17 @@ void linear(const FusedRun& r) {
     FORGE_CHECK(!module.magnitude || r.op.attributes.unscaled, "a list without the ops of its DoRA");
     return module.magnitude ? nullptr : module.bias;
   };
-  for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i) != nullptr;
-  if (all.rows > 0 && !biased)
-    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr);
-  else
-    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i));
+  for (size_t i = 0; i < modules; ++i) biased |= bias(i) != nullptr;
+  const bool run_on = adapters_run_on(r);
+  Tails tails = run_on ? tails_of(r) : Tails{};
+  if (all.rows > 0 && !biased) {
+    for (size_t i = 1; run_on && i < modules; ++i) tails[i].column = tails[i - 1].column + r.use(i - 1).out;
+    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, {tails.data(), run_on ? modules : 0});
+  } else {
+    for (size_t i = 0; i < modules; ++i)
+      product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
+  }
+  if (run_on) return;
   each_adapter(r, [&](size_t i, size_t adapter) {
     r.device.run(LoraForward{adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });

@@ -29,6 +29,8 @@ bool row_by_row(const FusedRun& r) {
 
 }  // namespace
 
+bool takes_tails(const FusedRun& r) { return !r.batch.cache && !r.device.separate() && gemm_tiles_pay(r.type()); }
+
 bool stays_in_blocks(const FusedRun& r, size_t i) {
   const FusedModule& module = r.module(i);
   return r.use().experts == 0 && !module.weight && row_by_row(r) && rows_are_blocks(module.blocks);
@@ -90,7 +92,7 @@ void put_bias(const FusedRun& r, int64_t rows, const Part& y, const void* bias) 
 }  // namespace
 
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
-             const void* bias) {
+             const void* bias, std::span<const GemmTail> tails) {
   if (row_by_row(r)) {
     FORGE_CHECK(weight.stride == (weight.across ? weight.rows : x.width), "decoding with gaps between a weight's rows");
     RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
@@ -100,7 +102,9 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
     return row_product(r.device, args, *r.batch.cache->scratch);
   }
   put_bias(r, rows, y, bias);
-  r.device.run(product_of(r, rows, y, x, weight, bias != nullptr));
+  Gemm whole = product_of(r, rows, y, x, weight, bias != nullptr);
+  whole.tails = tails.data(), whole.tail_count = static_cast<int64_t>(tails.size());
+  r.device.run(whole);
 }
 
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,

@@ -1,5 +1,7 @@
 #pragma once
 // Products of some rows with a module's weight, which linear layers and experts share.
+#include <span>
+
 #include "providers/fused/parts.h"
 
 namespace forge::fused {
@@ -21,7 +23,9 @@ Weight multiplied(const FusedRun& r, size_t module);
 // y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and
 // they are taken for prompts in 16 bits alone.
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
-             const void* bias);
+             const void* bias, std::span<const GemmTail> tails = {});
+// Whether it takes tails: in training, on tiles of forge's own.
+bool takes_tails(const FusedRun& r);
 // d x = d y W, or added to it
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
                     bool accumulate);
