@@ -65,10 +65,11 @@ void linear(const FusedRun& r) {
     return module.magnitude ? nullptr : module.bias;
   };
   for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= bias(i) != nullptr;
+  const Part h = added(r);
   if (all.rows > 0 && !biased)
-    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr);
+    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, h);
   else
-    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i));
+    for (size_t i = 0; i < r.op.modules.size(); ++i) product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h);
   each_adapter(r, [&](size_t i, size_t adapter) {
     r.device.run(LoraForward{adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
   });

@@ -18,10 +18,10 @@ Weight base(const FusedRun& r, size_t module);
 bool stays_in_blocks(const FusedRun& r, size_t module);
 // The same for product(): where rows are multiplied one by one, a weight in blocks stays in them.
 Weight multiplied(const FusedRun& r, size_t module);
-// y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and
+// y = x Wᵀ + bias, or h + x Wᵀ; `bias` may be null, and `h` without data. In decoding a row does not depend on how many there are: with a library's products it does, and
 // they are taken for prompts in 16 bits alone.
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
-             const void* bias);
+             const void* bias, const Part& h = {});
 // d x = d y W, or added to it
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
                     bool accumulate);
