@@ -14,6 +14,8 @@ CACHE = pathlib.Path(os.environ.get("FORGE_CACHE", pathlib.Path.home() / ".cache
 PRECOMPILED = ["ATen/ATen.h", "c10/core/GradMode.h", "torch/csrc/autograd/autograd.h", "torch/csrc/autograd/variable.h",
                "nlohmann/json.hpp"]
 
+NAMED_BY_CUBLAS_13 = ["cudaEmulationMantissaControl", "cudaEmulationSpecialValuesSupport", "cudaEmulationStrategy"]  # of CUDA 13's runtime
+
 
 def engine_commands(build):
     """Of the engine's files that include LibTorch: (file, words of its command without what is made, and without -c and -o)."""
@@ -52,7 +54,8 @@ def precompile(folder, words):
     macros.parent.mkdir(parents=True)
     macros.write_text("#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n")
     header = folder / "torch_2_7_1.h"
-    header.write_text("".join(f"#include <{name}>\n" for name in PRECOMPILED))
+    newer = "".join(f"enum {name} : int;\n" for name in NAMED_BY_CUBLAS_13)
+    header.write_text(newer + "".join(f"#include <{name}>\n" for name in PRECOMPILED))
     subprocess.run([*words, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
     return header
 

@@ -11,7 +11,7 @@ namespace {
 class GpuMemory : public Memory {
  public:
   ~GpuMemory() override { release(); }
-  void* allocate(int64_t bytes) override {
+  void* allocate(int64_t bytes, int64_t) override {
     blocks_.push_back(device_allocate(static_cast<size_t>(bytes), "operand"));
     return blocks_.back();
   }

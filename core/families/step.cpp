@@ -4,6 +4,7 @@
 #include "core/graph/backward.h"
 #include "core/graph/fold_adapters.h"
 #include "core/graph/fold_gates.h"
+#include "core/graph/fold_residuals.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -86,6 +87,7 @@ Graph training_step(Graph forward, const StepChoice& choice) {
   if (choice.folded_adapters) fold_adapters(step);
   repeat_in_backward(step);
   if (choice.folded_adapters) fold_gates(step);
+  if (choice.folded_residuals) fold_residuals(step);
   fuse_additions(step);
   add_update(step, choice.trained);
   return step;
@@ -98,6 +100,7 @@ Graph forward_list(const StepShape& shape) { return record(shape, false); }
 Graph evaluation_step(const StepShape& shape) {
   Graph list = record(shape, false);
   if (shape.folded_adapters) fold_adapters(list), fold_gates(list);
+  if (shape.folded_residuals) fold_residuals(list);
   fuse_additions(list);
   list.micro_batch_ops = list.ops.size();
   return list;

@@ -35,6 +35,7 @@ struct StepChoice {
   bool fused_head = false;  // no logits: kernels/lm_head
   bool folded_adapters = false;  // in the products of their frozen weights (core/graph/fold_adapters.h)
   bool kept_norms = false;       // their results stay for the gradients of weights that read them
+  bool folded_residuals = false;  // branches are added to the stream by their last product (core/graph/fold_residuals.h)
 
   bool operator==(const StepChoice&) const = default;
 };

@@ -59,6 +59,9 @@ bool types_agree(const Graph& graph, const Op& op) {
       return first == type(op.out[0]) && type(op.in[1]) == first;
     case OpKind::add_norm:
       return first == type(op.out[0]) && type(op.in[1]) == ValueType::compute && type(op.out[1]) == ValueType::compute;
+    case OpKind::linear:
+      return first == ValueType::compute && op.in.size() == size_t{1} + op.attributes.folded + op.attributes.accumulate &&
+             (!op.attributes.accumulate || type(op.in.back()) == type(op.out[0]));
     case OpKind::cast:
       return first != type(op.out[0]);
     case OpKind::cast_backward:

@@ -76,6 +76,7 @@ enum class OpKind {
   layer_norm,  // x → y, statistics                mean and 1 / deviation of each row
   linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
            // x, s → y where it is folded       y = [x, s] [W, B]ᵀ + bias
+           // x[, s], h → h + y                  where its product adds the stream (fold_residuals.h)
   adapter_sums,  // x → s[, s once more]            scale x Aᵀ of all adapted modules, behind x; folded only
   dora_ratio,  // → ratio, 1 / norm               ‖W + scale · B A‖ of each column of y, side by side; modules as the linear's
   dora,        // x, ratio → x · ratio + bias
@@ -168,7 +169,7 @@ struct Attributes {
   ActivationKind activation = ActivationKind::gelu;
   RouteRule route;                                // route, dispatch, expert_linear, combine
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
-  bool accumulate = false;  // adds to its last input instead of writing
+  bool accumulate = false;  // adds to its last input instead of writing; in its place, but for a linear
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too
   bool folded = false;      // linear, linear_input_gradient: its adapters run on in the product (fold_adapters.h)
   int64_t elements = 0, bytes = 0;  // gradient_norm, update: trained numbers, and the bytes read and written

@@ -25,8 +25,10 @@ Inventory inventory_of(const Plan& plan) {
   return inventory;
 }
 
+bool folds_residuals(const Plan& plan) { return plan.device.cuda && plan.provider == "fused"; }
+
 StepChoice step_choice(const Plan& plan, const Inventory& inventory) {
-  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters, plan.kept_norms};
+  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters, plan.kept_norms, folds_residuals(plan)};
 }
 
 }  // namespace forge

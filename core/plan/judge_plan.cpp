@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/families/parameters.h"
 #include "core/plan/adapter_folder.h"
+#include "core/plan/inventory.h"
 
 namespace forge {
 
@@ -87,6 +88,7 @@ ActivationShape judge_shape(const Plan& plan, const JudgeModel& judge) {
   shape.supervised_tokens = tokens / 2 + 1;  // a text has two tokens at least
   shape.threads = plan.device.cuda ? 0 : *plan.job.train.threads;
   shape.training = false;
+  shape.folded_residuals = folds_residuals(plan);
   return shape;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
-// A product of matrices in device memory by whoever multiplies best there. Two twins are linked: LibTorch's
-// cuBLAS (gemm_torch.cpp) and the emulator's plain loops.
+// A product of matrices in device memory by whoever multiplies best there. Two twins are linked: cuBLAS by way of LibTorch
+// (gemm_torch.cpp) or, where what is added lies elsewhere than the result, by hand (gemm_lt.h); and the emulator's plain loops.
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/common/element.h"
 #include "kernels/device/launch.h"
 
@@ -23,7 +26,8 @@ struct GemmTail {
   int64_t b_stride = 0;
 };
 
-// out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0). Sums in fp32, rounded once to out's type.
+// out [m, n] = alpha · a [m, k] · b [k, n] + (add ? c : 0) + tails, where c is out itself if it is null. Sums in fp32, rounded once to
+// out's type.
 struct Gemm {
   Element type = Element::f32;  // of a and b
   int64_t m = 0, n = 0, k = 0;
@@ -36,7 +40,10 @@ struct Gemm {
   bool apart = false;  // on a CPU, in fp32: a row's bits are the same in whatever company it comes
   const GemmTail* tails = nullptr;  // on a CPU's own tiles alone (gemm_tiles_pay)
   int64_t tail_count = 0;
-  void* workspace = nullptr;  // on a CPU, where out is wider than the factors; a GPU needs none
+  void* workspace = nullptr;  // on a CPU where out is wider than the factors; on a GPU device_gemm_workspace()
+  // Of out's type, and no part of it. Of one product alone.
+  const void* c = nullptr;
+  int64_t c_stride = 0;
   // Several of one shape; elements from one's operand to the next one's.
   int64_t batch = 1, a_step = 0, b_step = 0, out_step = 0;
 
@@ -50,6 +57,12 @@ struct Gemm {
   }
 };
 void device_gemm(const Gemm& args, CudaStream stream);
+// Bytes, for fp32 sums of two halves of the depth: as many as 64 tiles of 128 x 256 need, half of a large card's multiprocessors. Results of
+// more tiles keep it busy as they are. Where an MLP's inner width is 2.7 times the stream's or more, no arena grows by it.
+inline int64_t device_gemm_workspace(const Gemm& g) {
+  constexpr int64_t kMost = int64_t{16} << 20;
+  return g.add && g.c ? std::min<int64_t>(kMost, 2 * 4 * g.m * g.n) : 0;
+}
 
 // Products that do not wait for one another, such as those of experts.
 struct GemmGroup {

@@ -12,7 +12,7 @@ inline c10::ScalarType scalar_of(Element type) {
 }
 
 struct GemmTensors {
-  at::Tensor a, b, out;
+  at::Tensor a, b, c, out;
 };
 
 inline GemmTensors tensors_of(const Gemm& g, c10::DeviceType device) {
@@ -24,7 +24,8 @@ inline GemmTensors tensors_of(const Gemm& g, c10::DeviceType device) {
     return x.transposed ? view(x.data, columns, rows, x.stride, g.type).t()
                         : view(x.data, rows, columns, x.stride, g.type);
   };
-  return {operand(g.a, g.m, g.k), operand(g.b, g.k, g.n), view(g.out, g.m, g.n, g.out_stride, g.out_type)};
+  const at::Tensor out = view(g.out, g.m, g.n, g.out_stride, g.out_type);
+  return {operand(g.a, g.m, g.k), operand(g.b, g.k, g.n), g.c ? view(g.c, g.m, g.n, g.c_stride, g.out_type) : out, out};
 }
 
 // All of several, as matrices [batch, rows, columns].
@@ -33,7 +34,8 @@ inline GemmTensors batch_of(const Gemm& g, c10::DeviceType device) {
   const auto all = [&](const at::Tensor& x, int64_t step) {
     return at::from_blob(x.data_ptr(), {g.batch, x.size(0), x.size(1)}, {step, x.stride(0), x.stride(1)}, x.options());
   };
-  return {all(first.a, g.a_step), all(first.b, g.b_step), all(first.out, g.out_step)};
+  const at::Tensor out = all(first.out, g.out_step);
+  return {all(first.a, g.a_step), all(first.b, g.b_step), out, out};
 }
 
 }  // namespace forge

@@ -48,7 +48,7 @@ DeviceOps gpu_ops() {
   set(ops, convert_elements_cuda);
   set(ops, copy_rows_cuda);
   set(ops, dequantize_blocks_cuda);
-  set(ops, device_gemm);
+  set(ops, device_gemm, device_gemm_workspace);
   set(ops, device_gemm_group);
   set(ops, dora_backward_cuda);
   set(ops, dora_forward_cuda);

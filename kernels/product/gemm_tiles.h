@@ -20,7 +20,7 @@ bool gemm_tiles_work(Element type, CpuLevel level = cpu_level());
 // Whether every product is theirs on this processor. In fp32: MKL gives its AVX-512 tiles to processors of its own maker alone. In bf16: where pairs
 // are not multiplied at more than fp32's rate (fast_pairs).
 bool gemm_tiles_pay(Element type, CpuLevel level = cpu_level());
-// batch is 1.
+// batch is 1, and nothing is added but the result.
 void gemm_tiles_cpu(const Gemm& args, CpuLevel level = cpu_level());
 
 // Whether a group's products can be theirs and gain by it: where every product is anyway, or where each alone is too small for threads.

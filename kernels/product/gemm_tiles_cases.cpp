@@ -22,26 +22,27 @@ constexpr Way kWays[] = {
 
 at::Tensor stored(const at::Tensor& x, bool transposed) { return transposed ? x.t().contiguous() : x; }
 
-// Operands of `type`, a result of `result`: the same or fp32.
-Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layout& layout, Store type = Store::f32, Store result = Store::f32) {
+// Operands of `type`, a result of `result`: the same or fp32. `apart`: what is added is not the result.
+Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layout& layout, Store type = Store::f32, Store result = Store::f32, bool apart = false) {
   auto oracle = [=](const Tensors& in) {
     const auto operand = [&](const char* name, bool transposed) {
       return transposed ? in.at(name).t() : in.at(name);
     };
     const at::Tensor a = operand("a", way.a_transposed), b = operand("b", way.b_transposed);
     at::Tensor out = alpha * at::mm(a, b), size = std::abs(alpha) * at::mm(a.abs(), b.abs());
-    if (add) out = out + in.at("out"), size = size + in.at("out").abs();
+    if (const char* added = apart ? "c" : "out"; add) out = out + in.at(added), size = size + in.at(added).abs();
     return Tensors{{"out", out}, {"out.size", size}};
   };
   const Tolerance tolerance{.roundings = result == Store::f32 ? 1 : 1.01, .sums = 8, .reason = "a sum of products in fp32, rounded once"};
   std::vector<Operand> operands{
       laid(input("a", type, stored(normal({s.m, s.k}, 1), way.a_transposed)), layout),
       laid(input("b", type, stored(normal({s.k, s.n}, 2), way.b_transposed)), layout),
-      laid(add ? in_out("out", result, normal({s.m, s.n}, 3), tolerance)
-               : output("out", result, {s.m, s.n}, tolerance),
+      laid(add && !apart ? in_out("out", result, normal({s.m, s.n}, 3), tolerance)
+                         : output("out", result, {s.m, s.n}, tolerance),
            layout)};
+  if (apart) operands.push_back(laid(input("c", result, normal({s.m, s.n}, 3)), layout));
   const std::string name = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
-                           way.name + (add ? " added" : "") + (alpha == 1 ? " " : " scaled ") + layout.name + " " + name_of(type) + " to " + name_of(result);
+                           way.name + (apart ? " added apart" : add ? " added" : "") + (alpha == 1 ? " " : " scaled ") + layout.name + " " + name_of(type) + " to " + name_of(result);
   return make_case<Gemm>("gemm tiles", name, operands, oracle, [=](Pointers& p) {
     return Gemm{.type = element(type),
                 .m = s.m,
@@ -53,7 +54,9 @@ Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layo
                 .out = p["out"],
                 .out_stride = p.stride("out"),
                 .alpha = alpha,
-                .add = add};
+                .add = add,
+                .c = apart ? static_cast<const void*>(p["c"]) : nullptr,
+                .c_stride = apart ? p.stride("c") : 0};
   });
 }
 
@@ -118,6 +121,15 @@ void add_gemm_tiles_cases(std::vector<Case>& cases) {
       cases.push_back(tails_case({7, 96, 10}, 80, 16, 200, false, layout, type, Store::f32));
     }
   add_alone(cases, gemm_case({31, 72, 140}, kWays[1], true, 1, kDense));
+  for (Store type : {Store::f32, Store::bf16, Store::f16}) {
+    const auto apart = [&](const Shape& s, const Way& way, float alpha, const Layout& layout) { return gemm_case(s, way, true, alpha, layout, type, type, true); };
+    for (const Way& way : kWays)
+      for (const Layout& layout : kLayouts) cases.push_back(apart({13, 70, 129}, way, 1, layout));
+    cases.push_back(apart({1, 1, 1}, kWays[1], 1, kDense));
+    cases.push_back(apart({96, 64, 200}, kWays[1], -0.7f, kDense));
+    cases.push_back(apart({5, 7, 0}, kWays[1], 1, kDense));
+    add_alone(cases, apart({32, 72, 144}, kWays[1], 1, kDense));
+  }
   for (const Shape& s : {Shape{0, 5, 5}, {5, 0, 5}, {5, 7, 0}})
     for (bool add : {false, true}) {
       cases.push_back(gemm_case(s, kWays[0], add, 1, kDense));

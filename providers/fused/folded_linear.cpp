@@ -112,16 +112,17 @@ void folded_linear(const FusedRun& r) {
     FORGE_CHECK(r.module(i).bias, "modules of one product with and without a bias");
     copy(r, r.m.tokens, {const_cast<void*>(r.module(i).bias), 0, to.width}, to);
   }
-  r.device.run(Gemm{.type = r.type(),
-                    .m = r.m.tokens,
-                    .n = w.outs,
-                    .k = w.in + w.ranks,
-                    .a = {x.data, x.stride},
-                    .b = {w.data, w.stride, /*transposed=*/true},
-                    .out_type = r.type(),
-                    .out = y.data,
-                    .out_stride = y.stride,
-                    .add = biased});
+  const Gemm product{.type = r.type(),
+                     .m = r.m.tokens,
+                     .n = w.outs,
+                     .k = w.in + w.ranks,
+                     .a = {x.data, x.stride},
+                     .b = {w.data, w.stride, /*transposed=*/true},
+                     .out_type = r.type(),
+                     .out = y.data,
+                     .out_stride = y.stride,
+                     .add = biased};
+  r.device.run(plus(product, added(r), r.workspace));
 }
 
 void folded_input_gradient(const FusedRun& r) {

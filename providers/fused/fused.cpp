@@ -18,15 +18,21 @@
 namespace forge {
 namespace {
 
+// What the device decides, whatever was chosen (core/plan/inventory.h: folds_residuals).
+StepOptions for_device(StepOptions options, const ComputeDevice& device) {
+  options.shape.folded_residuals |= device.separate();
+  return options;
+}
+
 class FusedProvider : public StepProvider {
  public:
   FusedProvider(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
         trainables_(trainables),
         device_(device_of(model.device)),
-        options_(options),
-        training_(memory_of(training_step(options.shape))),
-        evaluation_(memory_of(evaluation_step(options.shape))),
+        options_(for_device(options, device_)),
+        training_(memory_of(training_step(options_.shape))),
+        evaluation_(memory_of(evaluation_step(options_.shape))),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),

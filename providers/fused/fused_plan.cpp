@@ -13,6 +13,7 @@
 #include "kernels/attention/attention_tiles.h"
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/device/column_sums.h"
+#include "kernels/device/gemm.h"
 #include "kernels/dora/dora_args.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/lm_head_scratch.h"
@@ -258,11 +259,17 @@ int64_t gated_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
   return *gated_refusal(args) ? parts_workspace(graph, op, sizes) : 4 * gated_numbers(args);
 }
 
+// Of a product that adds the stream.
+int64_t addend_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  return device_gemm_workspace({.m = sizes.tokens, .n = graph.value(op.out[0]).width, .add = true, .c = &op});  // which one changes no bytes
+}
+
 int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   switch (op.kind) {
     case OpKind::linear:
+      return op.attributes.accumulate ? addend_workspace(graph, op, sizes) : adapter_workspace(graph, op, sizes, false);
     case OpKind::adapter_gradient:
-      return adapter_workspace(graph, op, sizes, op.kind == OpKind::adapter_gradient);
+      return adapter_workspace(graph, op, sizes, true);
     case OpKind::expert_linear:
     case OpKind::expert_adapter_gradient:
       return expert_space(graph, op, sizes).bytes;

@@ -185,10 +185,10 @@ class Lister {
     if (op_.attributes.folded) {
       for (size_t i = 0; biased && i < op_.modules.size(); ++i)
         add("copy_rows", e_ * rows_ * static_cast<double>(graph_.module(op_, i).out));
-      return product(rows_, in + ranks(), width(op_.out[0]), biased, e_, true);
+      return product(rows_, in + ranks(), width(op_.out[0]), biased || op_.attributes.accumulate, e_, true);
     }
     if (merged() && !biased) {
-      product(rows_, in, width(op_.out[0]), false, e_, true);
+      product(rows_, in, width(op_.out[0]), op_.attributes.accumulate, e_, true);
     } else {
       for (size_t i = 0; i < op_.modules.size(); ++i) {
         const ModuleUse& module = graph_.module(op_, i);
@@ -196,7 +196,7 @@ class Lister {
         convert(module);
         const bool bias = module.bias && !op_.attributes.unscaled;
         if (bias) add("copy_rows", e_ * rows_ * out);
-        product(rows_, in, out, bias, e_, true);
+        product(rows_, in, out, bias || op_.attributes.accumulate, e_, true);
       }
     }
     for (size_t i = 0; i < op_.modules.size(); ++i) {

@@ -91,13 +91,14 @@ void linear(const FusedRun& r) {
   };
   for (size_t i = 0; i < modules; ++i) biased |= bias(i) != nullptr;
   const bool run_on = adapters_run_on(r);
+  const Part h = added(r);
   Tails tails = run_on ? tails_of(r) : Tails{};
   if (all.rows > 0 && !biased) {
     for (size_t i = 1; run_on && i < modules; ++i) tails[i].column = tails[i - 1].column + r.use(i - 1).out;
-    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, {tails.data(), run_on ? modules : 0});
+    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, h, {tails.data(), run_on ? modules : 0});
   } else {
     for (size_t i = 0; i < modules; ++i)
-      product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
+      product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h, {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
   }
   if (run_on) return;
   each_adapter(r, [&](size_t i, size_t adapter) {

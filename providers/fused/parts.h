@@ -1,5 +1,6 @@
 #pragma once
 // Columns of values as products read and write them.
+#include "core/base/error.h"
 #include "providers/fused/run.h"
 
 namespace forge::fused {
@@ -37,6 +38,15 @@ inline void copy(const FusedRun& r, int64_t rows, const Part& from, const Part& 
                         .x_stride = from.stride,
                         .y = to.data,
                         .y_stride = to.stride});
+}
+
+// What the op's product adds to its result: its last input, if it adds one.
+inline Part added(const FusedRun& r) { return r.op.attributes.accumulate ? whole(r, r.op.in.back()) : Part{}; }
+inline Gemm plus(Gemm product, const Part& h, void* workspace) {
+  if (!h.data) return product;
+  FORGE_CHECK(!product.add, "a product that adds a stream and a bias");
+  product.add = true, product.c = h.data, product.c_stride = h.stride, product.workspace = workspace;
+  return product;
 }
 
 }  // namespace forge::fused

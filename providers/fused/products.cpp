@@ -92,8 +92,9 @@ void put_bias(const FusedRun& r, int64_t rows, const Part& y, const void* bias) 
 }  // namespace
 
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
-             const void* bias, std::span<const GemmTail> tails) {
+             const void* bias, const Part& h, std::span<const GemmTail> tails) {
   if (row_by_row(r)) {
+    FORGE_CHECK(!h.data, "a product that adds a stream in decoding");
     FORGE_CHECK(weight.stride == (weight.across ? weight.rows : x.width), "decoding with gaps between a weight's rows");
     RowProduct args{r.type(), r.type(), rows, x.width, weight.rows, x.data, x.stride, weight.data, bias};
     args.across = weight.across;
@@ -102,7 +103,7 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
     return row_product(r.device, args, *r.batch.cache->scratch);
   }
   put_bias(r, rows, y, bias);
-  Gemm whole = product_of(r, rows, y, x, weight, bias != nullptr);
+  Gemm whole = plus(product_of(r, rows, y, x, weight, bias != nullptr), h, r.workspace);
   whole.tails = tails.data(), whole.tail_count = static_cast<int64_t>(tails.size());
   r.device.run(whole);
 }

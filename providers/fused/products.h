@@ -20,10 +20,10 @@ Weight base(const FusedRun& r, size_t module);
 bool stays_in_blocks(const FusedRun& r, size_t module);
 // The same for product(): where rows are multiplied one by one, a weight in blocks stays in them.
 Weight multiplied(const FusedRun& r, size_t module);
-// y = x Wᵀ + bias; `bias` may be null. In decoding a row does not depend on how many there are: with a library's products it does, and
+// y = x Wᵀ + bias, or h + x Wᵀ; `bias` may be null, and `h` without data. In decoding a row does not depend on how many there are: with a library's products it does, and
 // they are taken for prompts in 16 bits alone.
 void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
-             const void* bias, std::span<const GemmTail> tails = {});
+             const void* bias, const Part& h = {}, std::span<const GemmTail> tails = {});
 // Whether it takes tails: in training, on tiles of forge's own.
 bool takes_tails(const FusedRun& r);
 // d x = d y W, or added to it

@@ -2,6 +2,7 @@
 #include "kernels/device/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "tests/emulator/grid.h"
@@ -38,9 +39,15 @@ std::vector<double> values_of(Element type, const GemmOperand& x, int64_t rows, 
 
 void multiply(const Gemm& g) {
   const std::vector<double> a = values_of(g.type, g.a, g.m, g.k), b = values_of(g.type, g.b, g.k, g.n);
-  const int64_t row_bytes = g.n * bytes_of(g.out_type), stride_bytes = g.out_stride * bytes_of(g.out_type);
-  if (g.add) emulator::touch("product", g.out, g.m, row_bytes, stride_bytes, /*writes=*/false);
-  emulator::touch("product", g.out, g.m, row_bytes, stride_bytes, /*writes=*/true);
+  const int64_t bytes = bytes_of(g.out_type), row_bytes = g.n * bytes;
+  const void* added = g.c ? g.c : g.out;
+  const int64_t added_stride = g.c ? g.c_stride : g.out_stride;
+  if (g.add) emulator::touch("product", added, g.m, row_bytes, added_stride * bytes, /*writes=*/false);
+  emulator::touch("product", g.out, g.m, row_bytes, g.out_stride * bytes, /*writes=*/true);
+  if (const int64_t space = device_gemm_workspace(g); space > 0) {  // NaN, for who has something there
+    emulator::touch("product", g.workspace, 1, space, space, /*writes=*/true);
+    std::memset(g.workspace, 0xff, static_cast<size_t>(space));
+  }
   std::vector<double> sums(static_cast<size_t>(g.n));
   for (int64_t i = 0; i < g.m; ++i) {
     std::fill(sums.begin(), sums.end(), 0.0);
@@ -50,8 +57,8 @@ void multiply(const Gemm& g) {
       for (int64_t j = 0; j < g.n; ++j) sums[static_cast<size_t>(j)] += factor * row[j];
     }
     for (int64_t j = 0; j < g.n; ++j) {
-      const int64_t at = i * g.out_stride + j;
-      store(g.out_type, g.out, at, g.alpha * sums[static_cast<size_t>(j)] + (g.add ? value_of(g.out_type, g.out, at) : 0));
+      const double more = g.add ? value_of(g.out_type, added, i * added_stride + j) : 0;
+      store(g.out_type, g.out, i * g.out_stride + j, g.alpha * sums[static_cast<size_t>(j)] + more);
     }
   }
 }

@@ -191,6 +191,8 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
       linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
   StepOptions options = step_options(spec, job, sites, Checkpointing::none);
   options.shape.folded_adapters = adapters == Adapters::folded || adapters == Adapters::folded_norms_kept;
+  // As on a GPU; the list does not know of these biases.
+  options.shape.folded_residuals = options.shape.folded_adapters && !setting.biases;
   options.shape.kept_norms = adapters == Adapters::folded_norms_kept;
   options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
   auto provider = make_step_provider(provider_name, model, trainables, options);

@@ -1,6 +1,7 @@
 // The lists of a step: sound for every policy and adapter, laid out without overlap, and caught when they are not.
 #include "core/families/adapter_sites.h"
 #include "core/families/step.h"
+#include "core/families/step_lists.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,9 +11,12 @@
 #include "core/families/model_spec.h"
 #include "core/graph/backward.h"
 #include "core/graph/check.h"
+#include "core/graph/fold_residuals.h"
 #include "core/graph/ops.h"
 #include "core/graph/print.h"
 #include "core/graph/recompute.h"
+#include "providers/fused/fused_plan.h"
+#include "providers/fused/gpu_launches.h"
 #include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
@@ -37,7 +41,7 @@ Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
   StepShape shape{spec, module_training(spec, adapter, sites), {}, residual};
   shape.recompute = recomputed_by(shape, policy);
-  shape.folded_adapters = folded, shape.kept_norms = kept_norms;
+  shape.folded_adapters = shape.folded_residuals = folded, shape.kept_norms = kept_norms;
   return training_step(shape);
 }
 Graph step(const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
@@ -147,6 +151,156 @@ TEST_CASE("what a folded gate has used up may not be read behind it") {
   at[1].in.push_back(at->in[0]);
   REQUIRE(step_faults(list).size() == 1);
   CHECK(step_faults(list)[0].find("is read before it is written") != std::string::npos);
+}
+
+namespace {
+
+bool adds_stream(const Op& op) { return op.kind == OpKind::linear && op.attributes.accumulate; }
+
+// Of a forward list and of what is computed again.
+struct Added {
+  int64_t forward = 0, again = 0;
+};
+Added added(const Graph& list) {
+  const auto forward = list.ops.begin() + static_cast<std::ptrdiff_t>(list.forward_ops);
+  return {std::count_if(list.ops.begin(), forward, adds_stream), std::count_if(forward, list.ops.end(), adds_stream)};
+}
+
+}  // namespace
+
+TEST_CASE("a branch's last product adds the stream") {
+  const int64_t layers = tiny().num_layers;
+  AdapterConfig dropout = lora(), dora = lora(), query = lora({"q_proj"}), query_dropout = query;
+  dropout.dropout = query_dropout.dropout = 0.1, dora.use_dora = true;
+  const Graph list = step(lora(), Checkpointing::none, true);
+  INFO(print(list));
+  CHECK(added(list).forward == 2 * layers);
+  CHECK(ops_of(list, OpKind::add) + ops_of(list, OpKind::add_norm) == 0);
+  const auto first = std::find_if(list.ops.begin(), list.ops.end(), adds_stream);
+  CHECK(list.module(*first).path == "model.layers.0.self_attn.o_proj");
+  CHECK(list.value(first->in.back()).name == "embedded");
+  CHECK(list.value(first->out[0]).name == "layers.0.stream");
+  CHECK(first[1].kind == OpKind::norm);
+  CHECK(first[1].in[0] == first->out[0]);
+  CHECK(list.ops[list.forward_ops].kind == OpKind::norm_backward);
+  // Adapters beside a product add to its result behind it; products without one need none folded.
+  CHECK(added(step(dropout, Checkpointing::none, true)).forward == 0);
+  CHECK(added(step(dora, Checkpointing::none, true)).forward == 0);
+  CHECK(added(step(query_dropout, Checkpointing::none, true)).forward == 2 * layers);
+  CHECK(added(step(AdapterConfig{}, Checkpointing::none, true)).forward == 2 * layers);
+  CHECK(added(step(lora(), Checkpointing::none)).forward == 0);
+  CHECK(added(step_of(tiny(), lora(), Checkpointing::none, true, false, Residual::fp32)).forward == 0);
+  StepShape evaluated{tiny()};
+  CHECK(added(StepLists(evaluated).evaluation({.folded_residuals = true})).forward == 2 * layers);
+  CHECK(added(StepLists(evaluated).evaluation({})).forward == 0);
+  // A layer's own sum is computed again where everything is; its last one is the next layer's input, and kept.
+  CHECK(added(step(lora(), Checkpointing::full, true)).again == layers);
+}
+
+TEST_CASE("which families' branches end in a product that adds the stream") {
+  const auto of = [](const char* name) { return added(step_of(variant(name), lora(), Checkpointing::none, true)).forward; };
+  const auto layers = [](const char* name) { return variant(name).num_layers; };
+  for (const char* name : {"qwen3", "phi3", "gemma", "smollm3", "falcon", "cohere"}) CHECK(of(name) == 2 * layers(name));
+  for (const char* name : {"gemma2", "olmo2", "granite"}) CHECK(of(name) == 0);  // a norm or a factor lies between
+  for (const char* name : {"gpt2", "starcoder2"}) CHECK(of(name) == 0);          // biases
+  CHECK(of("qwen3-moe") == layers("qwen3-moe"));                                 // attention's
+  // Attention's, the first layer's own, and what the shared expert adds to the others.
+  CHECK(of("deepseek-v3") == 2 * layers("deepseek-v3"));
+}
+
+namespace {
+
+// A stream, a branch of it, and what is made of both; folded.
+template <class Rest>
+Graph branch(bool bias, Rest rest) {
+  Recorder g({.all = true});
+  const ValueId h = g.embed("embed", 50, 8), x = g.norm(h, "n", 1e-6), y = g.linear(x, {"w", 8, bias});
+  rest(g, h, x, y);
+  Graph list = g.take();
+  list.forward_ops = list.ops.size();
+  fold_residuals(list);
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("a branch that anything else reads, or whose stream comes later, is not added by its product") {
+  const auto sum = [](Recorder& g, ValueId h, ValueId, ValueId y) { g.add(h, y); };
+  const Graph plain = branch(false, sum);
+  CHECK(added(plain).forward == 1);
+  CHECK(plain.ops.size() == 3);
+  CHECK(plain.forward_ops == 3);
+  CHECK(step_faults(plain).empty());
+  CHECK(added(branch(true, sum)).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { g.norm(y, "m", 1e-6), g.add(h, y); })).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId, ValueId, ValueId y) { g.add(y, y); })).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId, ValueId x, ValueId y) { g.add(g.activation(x, ActivationKind::gelu), y); })).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { g.add(y, h); })).forward == 0);
+  const auto column = [](Recorder& g, ValueId h, ValueId x, ValueId) { g.add(h, g.linear(x, {{"v", 8}, {"u", 8}})[0]); };
+  CHECK(added(branch(false, column)).forward == 0);
+  // Of two branches the second one's product adds the first sum, which must be there by then.
+  const auto both = [](Recorder& g, ValueId h, ValueId x, ValueId y) { g.add(g.add(h, y), g.linear(x, {"v", 8})); };
+  const auto late = [](Recorder& g, ValueId h, ValueId x, ValueId y) {
+    const ValueId z = g.linear(x, {"v", 8});
+    g.add(g.add(h, z), y);
+  };
+  const auto inner = [](Recorder& g, ValueId h, ValueId x, ValueId y) { g.add(h, g.add(y, g.linear(x, {"v", 8}))); };
+  CHECK(added(branch(false, inner)).forward == 1);  // it cannot add both
+  CHECK(added(branch(false, both)).forward == 2);
+  CHECK(added(branch(false, late)).forward == 1);
+  CHECK(step_faults(branch(false, late)).empty());
+}
+
+TEST_CASE("a stream that is overwritten before a product adds it, or is of another type, is a fault") {
+  const Graph list = step(lora(), Checkpointing::none, true);
+  const auto at = static_cast<size_t>(std::find_if(list.ops.begin(), list.ops.end(), adds_stream) - list.ops.begin());
+  Graph typed = list, late = list;
+  typed.buffers[static_cast<size_t>(list.value(list.ops[at].in.back()).buffer)].type = ValueType::fp32;
+  Graph two = list;
+  two.ops[at].in.push_back(two.ops[at].in.back());
+  CHECK_THAT(step_faults(two).at(0), Catch::Contains("(linear): no kernel takes"));
+  CHECK_THAT(step_faults(typed).at(0), Catch::Contains("(linear): no kernel takes the types"));
+  Op over{.kind = OpKind::scale, .in = {list.ops[at].in.back()}};
+  const Value stream = list.value(over.in[0]);
+  over.out = {late.add_value("scaled", stream.buffer, stream.column, stream.width)};
+  late.ops.insert(late.ops.begin() + static_cast<std::ptrdiff_t>(at), over);
+  CHECK_THAT(step_faults(late).at(0), Catch::Contains("(linear): embedded is overwritten by scaled before it is read"));
+  Layout layout = lay_out(list, kSizes, no_workspace);
+  layout.offsets[static_cast<size_t>(list.value(list.ops[at].out[0]).buffer)] = layout.offsets[static_cast<size_t>(stream.buffer)];
+  CHECK_FALSE(layout_faults(list, layout, kSizes).empty());
+}
+
+TEST_CASE("a product that adds the stream reads it") {
+  const StepSizes gpu{.tokens = 100, .targets = 60, .compute_bytes = 2, .gpu = true};
+  for (const AdapterConfig& adapter : {lora(), AdapterConfig{}, lora({"q_proj"})}) {
+    const Graph list = step(adapter, Checkpointing::none, true);
+    const Op& product = *std::find_if(list.ops.begin(), list.ops.end(), adds_stream);
+    Op alone = product;
+    alone.in.pop_back(), alone.attributes.accumulate = false;
+    const double stream = 100.0 * 2 * static_cast<double>(tiny().hidden_size);
+    for (const GpuStep& held : {GpuStep{}, GpuStep{.in_blocks = true}})
+      CHECK(gpu_launches(list, product, gpu, held).back().bytes - gpu_launches(list, alone, gpu, held).back().bytes == stream);
+    CHECK(cost_of(list, product, gpu, 50).bytes - cost_of(list, alone, gpu, 50).bytes == stream);
+    CHECK(fused_workspace(list, product, gpu) == 4 * static_cast<int64_t>(stream));  // fp32, twice
+    CHECK(fused_workspace(list, alone, gpu) == 0);
+  }
+}
+
+TEST_CASE("products that add the stream need no larger arena on a GPU") {
+  const std::string name = GENERATE("llama-3.1-8b", "llama-2-7b", "tinyllama-1.1b");
+  const auto policy = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  const int64_t tokens = GENERATE(200, 1000, 4096);
+  const StepSizes gpu{.tokens = tokens, .targets = tokens - 20, .compute_bytes = 2, .gpu = true};
+  const ModelSpec spec = read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/plan/models/" + name);
+  const auto bytes = [&](bool residuals) {
+    StepShape shape{spec, module_training(spec, lora(), adapter_sites(spec, lora()))};
+    shape.recompute = recomputed_by(shape, policy);
+    shape.folded_adapters = true, shape.folded_residuals = residuals;
+    return std::pair{lay_out(training_step(shape), gpu, fused_workspace).bytes, lay_out(evaluation_step(shape), gpu, fused_workspace).bytes};
+  };
+  INFO(name);
+  CHECK(bytes(true).first <= bytes(false).first);
+  CHECK(bytes(true).second <= bytes(false).second);
 }
 
 TEST_CASE("what only gradients of weights read again comes out of the backward") {

@@ -40,7 +40,7 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<RowProduct>([=](const RowProduct& a) { row_product_cpu(a, level); }, row_product_cpu_workspace);
   // All other loops of this level run as those of the next.
   if (level == CpuLevel::avx512 && cpu_level() == CpuLevel::avx512_bf16) return cpu;
-  cpu.add<Gemm>([=](const Gemm& a) { gemm_tiles_cpu(a, level); });
+  cpu.add<Gemm>([=](const Gemm& a) { gemm_tiles_cpu(a, level); }, {}, false, {.refusal = [](const Gemm& a) { return a.c ? "tiles add to their result" : ""; }});
   cpu.add<RmsNormForward>([=](const RmsNormForward& a) { rms_norm_forward_cpu(a, level); });
   cpu.add<RmsNormBackward>([=](const RmsNormBackward& a) { rms_norm_backward_cpu(a, level); });
   cpu.add<LayerNormForward>([=](const LayerNormForward& a) { layer_norm_forward_cpu(a, level); });

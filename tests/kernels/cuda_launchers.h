@@ -3,6 +3,7 @@
 // line here. `most_products`: of attention's cases, where a product takes an emulated GPU a microsecond.
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_own.h"
+#include "kernels/device/gemm.h"
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
@@ -54,6 +55,7 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(swiglu_backward_cuda);
   add(clamped_glu_forward_cuda);
   add(clamped_glu_backward_cuda);
+  add(device_gemm, std::function(device_gemm_workspace));
   add(expert_route_cuda);
   add(expert_route_backward_cuda);
   add(expert_rows_cuda);

@@ -68,6 +68,7 @@ CASES = {
     "dora": ("base", "fp32", with_adapter(use_dora=True)),
     "dora dropout bias": ("bias", "fp32", with_adapter(use_dora=True, dropout=0.1)),
     "qlora nf4": ("base", "fp32", LORA | {"model": {"quantization": "nf4", "double_quantization": True}}),
+    "qlora of q": ("base", "fp32", with_adapter(target_modules=["q_proj"]) | {"model": {"quantization": "nf4"}}),
     "qlora int8": ("base", "fp32", LORA | {"model": {"quantization": "int8"}}),
     "full": ("base", "fp32", FULL),
     "full tied": ("tied", "fp32", FULL),

@@ -149,6 +149,66 @@ TEST_CASE("numbers that nobody wrote, by kernels and by products") {
   CHECK_THROWS_WITH(device().run(product), Contains("product") && Contains("nobody wrote"));
 }
 
+namespace {
+
+// x y + c, in a memory of its own.
+struct Addend {
+  Numbers x{"x"}, y{"y"}, c{"stream"}, sum{"sum", false};
+  DeviceBlock workspace;
+  Gemm product{Element::f32, kRows, kWidth, kRows};
+
+  Addend() {
+    product.a = {x.get(), kWidth}, product.b = {y.get(), kWidth};
+    product.out = sum.get(), product.out_stride = kWidth;
+    product.add = true, product.c = c.get(), product.c_stride = kWidth;
+    workspace = DeviceBlock(device(), device().workspace(product), "sums of products");
+    product.workspace = workspace.as();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a product that adds another matrix than its result") {
+  Addend a;
+  CHECK(device().workspace(a.product) == 8 * kRows * kWidth);
+  a.product.alpha = 0.5f;
+  std::vector<float> host(kRows * kWidth);
+  for (const Gemm& product : {a.product, a.product}) {  // no sum of its own from before
+    device().run(product);
+    device().read(host.data(), a.sum.get(), kBytes);
+    CHECK(host == std::vector<float>(kRows * kWidth, 0.5f * kRows + 1));
+  }
+  device().read(host.data(), a.c.get(), kBytes);
+  CHECK(host == std::vector<float>(kRows * kWidth, 1));
+  // In bf16 it is rounded once: 256 + 1 + 1 is 258, and 256 + 1 would be 256.
+  const std::vector<Bf16> ones(kRows * kWidth, Bf16{0x3f80}), many(kRows * kWidth, Bf16{0x4380});
+  std::vector<Bf16> sums(kRows * kWidth);
+  for (void* to : {a.x.get(), a.y.get()}) device().write(to, ones.data(), kBytes / 2);
+  device().write(a.c.get(), many.data(), kBytes / 2);
+  a.product.type = a.product.out_type = Element::bf16, a.product.k = 2, a.product.alpha = 1;
+  device().run(a.product);
+  device().read(sums.data(), a.sum.get(), kBytes / 2);
+  CHECK(to_float(sums[5]) == 258);
+  settle();
+}
+
+TEST_CASE("what a product that adds another matrix reads and writes") {
+  Addend a;
+  Numbers nothing("fresh", false);
+  settle();
+  Gemm fresh = a.product, past = a.product, homeless = a.product;
+  fresh.c = nothing.get();
+  CHECK_THROWS_WITH(device().run(fresh), Contains("product: reads fresh where nobody wrote"));
+  past.c = static_cast<float*>(a.c.get()) + 1;
+  CHECK_THROWS_WITH(device().run(past), Contains("product: past the end of stream"));
+  homeless.workspace = nullptr;
+  CHECK_THROWS_WITH(device().run(homeless), Contains("product: writes what is not device memory"));
+  settle();
+  device().run(add(a.x.get(), a.c.get()), Stream::weights);
+  CHECK_THROWS_WITH(device().run(a.product), Contains("product") && Contains("what add_rows writes"));
+  settle();
+}
+
 TEST_CASE("a product past the end of its operand") {
   Numbers x("x"), y("y");
   Gemm product{Element::f32, kRows + 1, kWidth, kRows};

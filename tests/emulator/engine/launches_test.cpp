@@ -344,7 +344,7 @@ LayerCost layer_cost(Residual residual, bool kept_norms) {
   const AdapterConfig adapter = lora(16);
   StepShape shape{spec, module_training(spec, adapter, adapter_sites(spec, adapter)), {}, residual};
   shape.recompute = recomputed_by(shape, Checkpointing::none);
-  shape.folded_adapters = true;
+  shape.folded_adapters = shape.folded_residuals = true;
   shape.kept_norms = kept_norms;
   const StepSizes sizes{4096, 4096, 2, 1, true};
   const Graph step = training_step(shape);
@@ -376,14 +376,16 @@ TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const LayerCost layer = layer_cost(Residual::compute, kept_norms);
   // Wanted: 40 launches and 700 KB beside the products. These may only fall.
   CHECK(layer.launches <= 36);
-  CHECK(layer.kilobytes <= (kept_norms ? 977 : 993.5));
-  CHECK(layer.beside <= (kept_norms ? 698 : 714.5));
+  CHECK(layer.kilobytes <= (kept_norms ? 960 : 977));
+  CHECK(layer.beside <= (kept_norms ? 665 : 682));
 }
 
+// Which no product adds: those of the narrow one read it twice.
 TEST_CASE("an fp32 stream beside fp16 costs a layer two casts and the wider passes") {
   const bool kept_norms = GENERATE(false, true);
   const LayerCost narrow = layer_cost(Residual::compute, kept_norms), wide = layer_cost(Residual::fp32, kept_norms);
   CHECK(wide.launches == narrow.launches + 2);
-  CHECK(wide.beside - narrow.beside == Approx(wide.kilobytes - narrow.kilobytes));
-  CHECK(wide.kilobytes <= narrow.kilobytes + 140);
+  const double stream = 4096 * 2 / 1000.0;
+  CHECK(wide.beside - narrow.beside == Approx(wide.kilobytes - narrow.kilobytes + 2 * stream));
+  CHECK(wide.kilobytes <= narrow.kilobytes + 140 + stream);
 }
