@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "kernels/attention/attention_choice.h"
@@ -91,37 +92,64 @@ struct Operands {
   }
 };
 
-int64_t requested_bytes(int card) {
-  return c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(card))
-      .requested_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)]
-      .allocated;
+std::map<const void*, size_t>& asked() {
+  static std::map<const void*, size_t> bytes;
+  return bytes;
+}
+// LibTorch's allocator says what it is asked for.
+void watch_allocator() {
+  using namespace c10::cuda::CUDACachingAllocator;
+  static const bool watched = [] {
+    attachAllocatorTraceTracker([](const TraceEntry& e) {
+      if (e.action_ == TraceEntry::ALLOC) asked()[reinterpret_cast<const void*>(e.addr_)] = e.size_;
+    });
+    return true;
+  }();
+  static_cast<void>(watched);
 }
 
-// What was launched, and the bytes that were asked of LibTorch's allocator for it.
+// What was launched, and what was asked of LibTorch's allocator for it: bytes by address.
 struct Recorded {
   std::vector<Launch> launches;
-  int64_t bytes = 0;
+  std::map<const void*, size_t> allocations;
+  std::vector<at::Tensor> results;
+  size_t bytes_of(const void* pointer) const {
+    const auto found = allocations.find(pointer);
+    return found == allocations.end() ? 0 : found->second;
+  }
 };
 template <class Work>
-Recorded record(int card, Work work) {
-  recording::take();
-  const int64_t before = requested_bytes(card);
-  work();
-  return {recording::take(), requested_bytes(card) - before};
+Recorded record(Work work) {
+  watch_allocator();
+  recording::take(), asked().clear();
+  const std::vector<at::Tensor> results = work();
+  return {recording::take(), asked(), results};
 }
 
-Recorded library_forward(const Operands& o, int card) {
-  return record(card, [&] {
-    at::_flash_attention_forward(o.q, o.k, o.v, o.cu, o.cu, o.shape.longest(), o.shape.longest(), 0, true, false, kScale);
+Recorded library_forward(const Operands& o) {
+  return record([&] {
+    const auto [out, lse, state, unused, mask] =
+        at::_flash_attention_forward(o.q, o.k, o.v, o.cu, o.cu, o.shape.longest(), o.shape.longest(), 0, true, false, kScale);
+    return std::vector<at::Tensor>{out, lse};
   });
 }
-Recorded library_backward(const Operands& o, int card) {
+Recorded library_backward(const Operands& o) {
   const at::Tensor unused = at::empty({2}, o.cu.options().dtype(at::kUInt64));
   const at::Tensor out = o.out.contiguous(), d_out = o.d_out.contiguous();  // else it would do so itself
-  return record(card, [&] {
-    at::_flash_attention_backward(d_out, o.q, o.k, o.v, out, o.lse, o.cu, o.cu, o.shape.longest(), o.shape.longest(), 0, true, unused,
-                                  unused, kScale);
+  Recorded recorded = record([&] {
+    const auto [d_q, d_k, d_v] = at::_flash_attention_backward(d_out, o.q, o.k, o.v, out, o.lse, o.cu, o.cu, o.shape.longest(),
+                                                               o.shape.longest(), 0, true, unused, unused, kScale);
+    return std::vector<at::Tensor>{d_q, d_k, d_v};
   });
+  recorded.results.insert(recorded.results.end(), {out, d_out});
+  return recorded;
+}
+Recorded own_forward(const AttentionForward& args, CudaStream stream) {
+  return record([&] { return attention_forward_flash(args, stream), std::vector<at::Tensor>(); });
+}
+Recorded own_backward(const AttentionBackward& args, CudaStream stream) {
+  group_sums.clear();
+  return record([&] { return attention_backward_flash(args, stream), std::vector<at::Tensor>(); });
 }
 
 template <class From, class To>
@@ -165,6 +193,32 @@ Params argument_of(const Launch& launch) {
   std::memcpy(&p, launch.argument.data(), sizeof p);
   clear_gaps(p);
   return p;
+}
+
+// The places that check_same leaves out are where flash_params.h says, since there the library has its own results and scratch.
+void check_places(const Recorded& library, const Shape& s) {
+  const auto p = argument_of<Flash_fwd_params>(library.launches.at(0));
+  const at::Tensor &out = library.results[0], &lse = library.results[1];
+  CHECK((p.out == out.data_ptr() && p.out_row_stride == out.stride(0) && p.out_head_stride == out.stride(1)));
+  CHECK((p.lse == lse.data_ptr() && lse.numel() == s.heads * s.tokens()));
+}
+void check_places_back(const Recorded& library, const Shape& s) {
+  const auto p = argument_of<Flash_bwd_params>(library.launches.at(0));
+  const at::Tensor &d_q = library.results[0], &d_k = library.results[1], &d_v = library.results[2];
+  CHECK((p.d_q == d_q.data_ptr() && p.d_q_row_stride == d_q.stride(0) && p.d_q_head_stride == d_q.stride(1)));
+  CHECK((p.out == library.results[3].data_ptr() && p.d_out == library.results[4].data_ptr()));
+  const int64_t rows = s.tokens() + 128 * s.sequences();
+  CHECK(library.bytes_of(p.d_q_sums) == static_cast<size_t>(4 * rows * s.heads * flash_head_dim(s.head_dim)));
+  CHECK(library.bytes_of(p.dots) == static_cast<size_t>(4 * rows * s.heads));
+  if (s.heads == s.kv_heads) {
+    CHECK((p.d_k == d_k.data_ptr() && p.d_k_row_stride == d_k.stride(0) && p.d_k_head_stride == d_k.stride(1)));
+    CHECK((p.d_v == d_v.data_ptr() && p.d_v_row_stride == d_v.stride(0) && p.d_v_head_stride == d_v.stride(1)));
+    CHECK(library.allocations.size() == 5);
+    return;
+  }
+  for (void* expanded : {p.d_k, p.d_v}) CHECK(library.bytes_of(expanded) == static_cast<size_t>(2 * s.tokens() * s.heads * s.head_dim));
+  CHECK(p.d_k != p.d_v);
+  CHECK(library.allocations.size() == 7);
 }
 
 template <class Params>
@@ -211,8 +265,6 @@ bool taken(const Shape& s, int card) {
          AttentionKernel::flash;
 }
 
-int64_t elements(const at::Tensor& x) { return x.numel(); }
-
 }  // namespace
 
 TEST_CASE("flash attention is launched as LibTorch launches it") {
@@ -230,38 +282,67 @@ TEST_CASE("flash attention is launched as LibTorch launches it") {
     const bool grouped = s.heads != s.kv_heads;
     ++compared;
 
-    const Recorded library = library_forward(o, card);
-    const Recorded own = record(card, [&] { attention_forward_flash(o.forward(), on.stream); });
+    const Recorded library = library_forward(o), own = own_forward(o.forward(), on.stream);
     REQUIRE(library.launches.size() == 1);
     REQUIRE(own.launches.size() == 1);
+    check_places(library, s);
     check_same<Flash_fwd_params>(library.launches[0], own.launches[0], o.forward(), card);
-    CHECK(own.bytes == 0);
+    CHECK(own.allocations.empty());
 
-    const Recorded back = library_backward(o, card);
-    group_sums.clear();
-    const Recorded own_back = record(card, [&] { attention_backward_flash(o.backward(), on.stream); });
+    const Recorded back = library_backward(o), own_back = own_backward(o.backward(), on.stream);
     REQUIRE(own_back.launches.size() == 3);
     REQUIRE(back.launches.size() == (grouped ? 5 : 3));  // and two sums over groups
+    check_places_back(back, s);
     for (size_t i = 0; i < 3; ++i) check_same<Flash_bwd_params>(back.launches[i], own_back.launches[i], o.backward(), card);
-    CHECK(own_back.bytes == 0);
-    // Its scratch is as large as the library's, but that the library's has spare rows for its own sequences alone.
-    AttentionShape shape = o.backward().shape;
-    const int64_t spare = 128 * (flash_space(shape).turn - s.sequences()) * s.heads * (flash_head_dim(head_dim) + 1) * 4;
-    const int64_t results = 2 * (elements(o.d_q) + elements(o.d_k) + elements(o.d_v));
-    const int64_t more = attention_backward_flash_workspace(o.backward()) - (back.bytes - results + spare);
-    CHECK(more >= 0);
-    CHECK(more < 4 * 256);  // each part begins at a multiple of 256 bytes
+    CHECK(own_back.allocations.empty());
 
     REQUIRE(group_sums.size() == (grouped ? 1 : 0));
     if (!grouped) continue;
     const GroupSums& sums = group_sums[0];
     const AttentionBackward a = o.backward();
+    const FlashSpace space = flash_space(a.shape);
     const char* scratch = static_cast<const char*>(a.workspace);
     CHECK((sums.type == type && sums.tokens == s.tokens() && sums.kv_heads == 2 && sums.group == 3 && sums.head_dim == head_dim));
-    CHECK((sums.x[0] == scratch + flash_space(shape).d_k && sums.x[1] == scratch + flash_space(shape).d_v));
+    CHECK((sums.x[0] == scratch + space.d_k && sums.x[1] == scratch + space.d_v));
     CHECK((sums.y[0] == a.d_k && sums.y[1] == a.d_v && sums.y_stride[0] == a.d_k_stride && sums.y_stride[1] == a.d_v_stride));
   }
   CHECK(compared >= 28);
+}
+
+// Where gradients are dense in another order than [tokens, heads, head_dim], the library makes them so, and each has strides of its own.
+TEST_CASE("each operand and gradient has the strides that flash_params.h names") {
+  OnCard on(1);
+  const Shape s{Element::bf16, 4, 4, 64, {40, 3}};
+  for (at::Tensor Operands::*turned : {&Operands::q, &Operands::k, &Operands::v}) {
+    Operands o(s, on.here());
+    o.*turned = at::empty({s.heads, s.tokens(), s.head_dim}, o.q.options()).transpose(0, 1);
+    const Recorded back = library_backward(o);
+    check_places_back(back, s);
+    const auto p = argument_of<Flash_bwd_params>(back.launches.at(0));
+    CHECK((p.q_row_stride == o.q.stride(0) && p.q_head_stride == o.q.stride(1)));
+    CHECK((p.k_row_stride == o.k.stride(0) && p.k_head_stride == o.k.stride(1)));
+    CHECK((p.v_row_stride == o.v.stride(0) && p.v_head_stride == o.v.stride(1)));
+    CHECK((p.d_q_row_stride == s.head_dim) == (turned == &Operands::q));
+    CHECK((p.d_k_row_stride == s.head_dim) == (turned == &Operands::k));
+    CHECK((p.d_v_row_stride == s.head_dim) == (turned == &Operands::v));
+  }
+}
+
+// A workspace's parts, in order and apart, as large as the kernels take them to be.
+TEST_CASE("the backward's scratch has room for a turn") {
+  for (const int64_t tokens : {1, 100, 2048, 10000})
+    for (const int64_t kv_heads : {2, 6}) {
+      AttentionShape s{.type = Element::bf16, .heads = 6, .kv_heads = kv_heads, .head_dim = 80, .tokens = tokens};
+      const FlashSpace space = flash_space(s);
+      const int64_t rows = tokens + 128 * space.turn;
+      CHECK(space.turn >= 8);
+      CHECK(space.dots - space.d_q_sums >= 4 * rows * 6 * 96);
+      const int64_t behind_dots = kv_heads == 6 ? space.bytes : space.d_k;
+      CHECK(behind_dots - space.dots >= 4 * rows * 6);
+      if (kv_heads == 6) continue;
+      CHECK(space.d_v - space.d_k >= 2 * tokens * 6 * 80);
+      CHECK(space.bytes - space.d_v >= 2 * tokens * 6 * 80);
+    }
 }
 
 TEST_CASE("many sequences have their gradients in turns") {
@@ -271,8 +352,8 @@ TEST_CASE("many sequences have their gradients in turns") {
   const AttentionBackward args = o.backward();
   const int64_t turn = flash_space(args.shape).turn;
   REQUIRE(turn == 8);
-  const Recorded library = library_backward(o, 0);
-  const Recorded own = record(0, [&] { attention_backward_flash(args, on.stream); });
+  const Recorded library = library_backward(o);
+  const Recorded own = own_backward(args, on.stream);
   REQUIRE(own.launches.size() == 9);
   for (size_t i = 0; i < own.launches.size(); ++i) {
     const int64_t first = static_cast<int64_t>(i / 3) * turn, sequences = std::min(turn, s.sequences() - first);
@@ -295,7 +376,7 @@ TEST_CASE("an evaluation's lse goes to the workspace") {
   CHECK(attention_forward_flash_workspace(args) == 0);
   args.lse = nullptr;
   CHECK(attention_forward_flash_workspace(args) == 4 * 4 * 73);
-  const Recorded own = record(2, [&] { attention_forward_flash(args, on.stream); });
+  const Recorded own = own_forward(args, on.stream);
   CHECK(argument_of<Flash_fwd_params>(own.launches.at(0)).lse == args.workspace);
 }
 
