@@ -415,7 +415,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   add("products", product_bytes(shape, graph, sizes_of(shape)),
       shape.cuda ? "cuBLAS's workspace" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)
-    add("attention", attention_bytes(shape), tokens + ": results of LibTorch's kernels, before they are copied to their places");
+    add("attention", attention_bytes(shape), tokens + ": results of LibTorch's efficient kernels, before they are copied to their places");
   if (shape.cuda && shape.training && !asks_host(graph))
     add("graphs", attention_bytes(shape), "the same once more: what captured graphs write lies in a pool of their own");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");

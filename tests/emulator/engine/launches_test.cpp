@@ -375,9 +375,9 @@ TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const bool kept_norms = GENERATE(false, true);
   const LayerCost layer = layer_cost(Residual::compute, kept_norms);
   // Wanted: 40 launches and 700 KB beside the products. These may only fall.
-  CHECK(layer.launches <= 36);
-  CHECK(layer.kilobytes <= (kept_norms ? 977 : 993.5));
-  CHECK(layer.beside <= (kept_norms ? 698 : 714.5));
+  CHECK(layer.launches <= 30);
+  CHECK(layer.kilobytes <= (kept_norms ? 960.5 : 977));
+  CHECK(layer.beside <= (kept_norms ? 681.5 : 698));
 }
 
 TEST_CASE("an fp32 stream beside fp16 costs a layer two casts and the wider passes") {
