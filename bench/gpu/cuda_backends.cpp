@@ -41,13 +41,13 @@ std::vector<Backend> cuda_backends() {
   };
   add_cuda_launchers(backend, /*stream=*/nullptr, wrap);
   // LibTorch's kernels, which the emulator cannot run; p and d s are rounded to the type.
-  backend.add<AttentionForward>(
-      [=](const AttentionForward& a) { wrap([&] { attention_forward_cuda(a, nullptr); }); }, {},
-      /*rounds_between=*/true);
-  backend.add<AttentionBackward>(
-      [=](const AttentionBackward& a) { wrap([&] { attention_backward_cuda(a, nullptr); }); }, {},
-      /*rounds_between=*/true);
+  backend.add<AttentionForward>([=](const AttentionForward& a) { wrap([&] { attention_forward_cuda(a, nullptr); }); },
+                                attention_forward_cuda_workspace, /*rounds_between=*/true);
+  backend.add<AttentionBackward>([=](const AttentionBackward& a) { wrap([&] { attention_backward_cuda(a, nullptr); }); },
+                                 attention_backward_cuda_workspace, /*rounds_between=*/true);
   return {backend};
 }
+
+std::vector<Backend> flash_backends() { return {}; }
 
 }  // namespace forge::kernel_test

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "kernels/attention/attention_args.h"
+#include "kernels/attention/group_sums.h"
 #include "tests/kernels/cases.h"
 
 namespace forge::kernel_test {
@@ -257,6 +258,32 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
                                       });
 }
 
+Case group_sums_case(Store type, int64_t tokens, int64_t kv_heads, int64_t group, int64_t head_dim, const Layout& layout) {
+  const Tolerance sum{.roundings = 1.01, .sums = static_cast<double>(group), .reason = "a sum of a group in fp32, one rounding"};
+  const auto x = [&](const char* name, int64_t seed) {
+    return input(name, type, normal({tokens, kv_heads * group * head_dim}, seed));
+  };
+  const auto y = [&](const char* name) { return laid(output(name, type, {tokens, kv_heads * head_dim}, sum), layout); };
+  const auto of = [=](const Tensors& in, const char* name) {
+    const at::Tensor groups = in.at(name).view({tokens, kv_heads, group, head_dim});
+    return std::pair(groups.sum(2).flatten(1), groups.abs().sum(2).flatten(1));
+  };
+  return make_case<GroupSums>(
+      "attention",
+      "group sums " + std::to_string(tokens) + " tokens, " + std::to_string(kv_heads) + " x " + std::to_string(group) + " heads of " +
+          std::to_string(head_dim) + " " + layout.name + " " + name_of(type),
+      {x("d_k of all", 1), x("d_v of all", 2), y("d_k"), y("d_v")},
+      [=](const Tensors& in) {
+        const auto [d_k, of_k] = of(in, "d_k of all");
+        const auto [d_v, of_v] = of(in, "d_v of all");
+        return Tensors{{"d_k", d_k}, {"d_k.size", of_k}, {"d_v", d_v}, {"d_v.size", of_v}};
+      },
+      [=](Pointers& p) {
+        return GroupSums{element(type), tokens, kv_heads, group, head_dim, {p["d_k of all"], p["d_v of all"]}, {p["d_k"], p["d_v"]},
+                         {p.stride("d_k"), p.stride("d_v")}};
+      });
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<Case>& cases) {
@@ -296,6 +323,23 @@ void add_attention_cases(std::vector<Case>& cases) {
         cases.push_back(forward_case(type, setting, layout));
         cases.push_back(backward_case(type, setting, layout));
       }
+  // What flash attention has kernels of its own for, and more texts than it takes at once.
+  const Setting of_flash[] = {{"heads of 80", {3, 7}, 2, 1, 80},    {"heads of 128", {8, 4}, 2, 2, 128}, {"heads of 160", {9}, 1, 1, 160},
+                              {"heads of 256", {5, 2}, 2, 1, 256}, {"ten texts", std::vector<int64_t>(10, 2), 4, 2, 16}};
+  for (Store type : {Store::bf16, Store::f16}) {
+    for (const Setting& setting : of_flash) {
+      cases.push_back(forward_case(type, setting, kDense));
+      cases.push_back(backward_case(type, setting, kDense));
+    }
+    for (const Layout& layout : layouts) {
+      cases.push_back(group_sums_case(type, 5, 2, 3, 8, layout));
+      cases.push_back(group_sums_case(type, 3, 3, 2, 5, layout));
+    }
+    cases.push_back(group_sums_case(type, 3, 1, 8, 16, kDense));
+    cases.push_back(group_sums_case(type, 2, 7, 2, 80, kDense));  // more columns than a block has
+    cases.push_back(group_sums_case(type, 0, 2, 2, 8, kDense));
+    cases.push_back(group_sums_case(type, kPastGrid, 1, 2, 1, kDense));
+  }
   for (Store type : kFloats) {
     const Setting setting{"9,4", {9, 4}, 4, 2, 16};
     const Case forward = forward_case(type, setting, kDense), backward = backward_case(type, setting, kDense);

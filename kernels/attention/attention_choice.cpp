@@ -1,23 +1,24 @@
 #include "kernels/attention/attention_choice.h"
 
+#include <algorithm>
+
+#include "kernels/attention/attention_flash.h"
+
 namespace forge {
 namespace {
 
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 bool between(int64_t value, int64_t low, int64_t high) { return low <= value && value <= high; }
 
-// Its fp32 sums of d q, with a block of spare tokens a sequence, are indexed with 32 bits.
+// Its fp32 sums of d q, with a block of spare tokens for each sequence of a turn, are indexed with 32 bits.
 bool flash_backward_overflows(const AttentionProblem& p) {
-  const int64_t row = p.heads * round_up(p.head_dim, p.head_dim <= 128 ? 32 : 64);
-  return (p.tokens + 128 * p.sequences) * row >= int64_t{1} << 31;
+  const int64_t sequences = std::min(p.sequences, flash_space({.tokens = p.tokens}).turn);
+  return (p.tokens + 128 * sequences) * p.heads * flash_head_dim(p.head_dim) >= int64_t{1} << 31;
 }
 
 }  // namespace
 
 AttentionChoice choose_attention(const AttentionProblem& p, bool backward) {
   using enum AttentionKernel;
-  const int64_t head_dim = round_up(p.head_dim, 8);  // as it is padded
   if (p.capability < 50) return {none, "LibTorch has no attention kernel below compute capability 5.0"};
   if (p.softcap != 0 || p.sinks || (p.window > 0 && p.window < p.longest)) {
     if (p.head_dim > kOwnAttentionHeadDim)
@@ -29,9 +30,10 @@ AttentionChoice choose_attention(const AttentionProblem& p, bool backward) {
   if (p.type == Element::bf16 && p.capability < 80) return {none, "bf16 needs compute capability 8.0"};
   if (p.type == Element::f32) return {efficient, "flash attention has no fp32"};
   if (p.capability < 80) return {efficient, "flash attention needs compute capability 8.0"};
-  if (head_dim > 256) return {efficient, "flash attention has heads of at most 256"};
+  if (p.head_dim > 256) return {efficient, "flash attention has heads of at most 256"};
+  if (p.head_dim % 8 != 0) return {efficient, "flash attention has heads of a multiple of 8"};
   // Less shared memory; LibTorch refuses these as well.
-  if (between(head_dim, 193, 224) && (between(p.capability, 86, 89) || between(p.capability, 120, 121)))
+  if (between(p.head_dim, 193, 224) && (between(p.capability, 86, 89) || between(p.capability, 120, 121)))
     return {efficient, "flash attention has no backward for heads of 193 to 224 on this GPU"};
   if (backward && flash_backward_overflows(p))
     return {efficient, "flash attention's backward would overflow 32-bit indices"};

@@ -11,12 +11,10 @@
 namespace forge {
 namespace {
 
-AttentionKernel kernel_for(const AttentionShape& s, bool backward) {
+template <class Args>
+AttentionKernel kernel_for(const Args& args, bool backward) {
   const cudaDeviceProp* device = at::cuda::getCurrentDeviceProperties();
-  const AttentionChoice choice =
-      choose_attention({device->major * 10 + device->minor, s.type, s.head_dim, s.heads, s.sequences,
-                        s.tokens, s.longest, s.window, s.softcap, s.sinks != nullptr},
-                       backward);
+  const AttentionChoice choice = attention_choice_of(args, device->major * 10 + device->minor, backward);
   if (choice.kernel == AttentionKernel::none)
     throw Error(ErrorKind::environment, std::string("attention on ") + device->name + ": " + choice.reason);
   return choice.kernel;
@@ -32,17 +30,19 @@ c10::Device current() { return {c10::kCUDA, c10::cuda::current_device()}; }
 }  // namespace
 
 void attention_forward_cuda(const AttentionForward& a, CudaStream stream) {
-  const c10::StreamGuard guard = on(stream);
-  const AttentionKernel kernel = kernel_for(a.shape, /*backward=*/false);
+  const AttentionKernel kernel = kernel_for(a, /*backward=*/false);
   if (kernel == AttentionKernel::own) return attention_forward_own(a, stream);
-  attention_forward_torch(a, kernel, current());
+  if (kernel == AttentionKernel::flash) return attention_forward_flash(a, stream);
+  const c10::StreamGuard guard = on(stream);
+  attention_forward_torch(a, current());
 }
 
 void attention_backward_cuda(const AttentionBackward& a, CudaStream stream) {
-  const c10::StreamGuard guard = on(stream);
-  const AttentionKernel kernel = kernel_for(a.shape, /*backward=*/true);
+  const AttentionKernel kernel = kernel_for(a, /*backward=*/true);
   if (kernel == AttentionKernel::own) return attention_backward_own(a, stream);
-  attention_backward_torch(a, kernel, current());
+  if (kernel == AttentionKernel::flash) return attention_backward_flash(a, stream);
+  const c10::StreamGuard guard = on(stream);
+  attention_backward_torch(a, current());
 }
 
 }  // namespace forge

@@ -14,7 +14,6 @@ namespace {
 constexpr int64_t kAlign = 16;             // bytes
 constexpr int64_t kPadLse = 32;            // efficient's lse is padded to its block
 constexpr int64_t kCausalFromTopLeft = 1;  // sdp::CustomMaskType
-constexpr bool kCausal = true;
 constexpr double kNoDropout = 0;
 
 // The shape as tensors on the device.
@@ -35,9 +34,6 @@ struct Pack {
     return at::from_blob(const_cast<int32_t*>(shape.cu_seqlens), {shape.sequences + 1},
                          options().dtype(at::kInt));
   }
-  // Flash takes a batch whose longest is 1 for a decoding step and wants no empty sequences in it. The number
-  // is only a bound.
-  int64_t flash_longest() const { return std::max<int64_t>(shape.longest, 2); }
   int64_t padded_longest() const { return (shape.longest + kPadLse - 1) / kPadLse * kPadLse; }
   // Where each token's lse lies in efficient's [sequences, padded_longest]. [tokens]
   at::Tensor lse_index() const {
@@ -81,15 +77,6 @@ Inputs inputs_of(const Args& a, const Pack& pack) {
           readable(pack.view(a.v, a.shape.kv_heads, a.v_stride))};
 }
 
-void flash_forward(const AttentionForward& a, const Pack& pack, const Inputs& in) {
-  at::Tensor cu = pack.cu_seqlens();
-  auto [out, lse, rng, unused, mask] =
-      at::_flash_attention_forward(in.q, in.k, in.v, cu, cu, pack.flash_longest(), pack.flash_longest(),
-                                   kNoDropout, kCausal, /*return_debug_mask=*/false, a.shape.scale);
-  put(pack.view(a.out, a.shape.heads, a.out_stride), out);
-  if (a.lse) pack.lse(a.lse).copy_(lse);
-}
-
 void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs& in) {
   const AttentionShape& s = a.shape;
   at::Tensor cu = pack.cu_seqlens();
@@ -106,18 +93,6 @@ void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs
 struct Gradients {
   at::Tensor q, k, v;
 };
-
-Gradients flash_backward(const AttentionBackward& a, const Pack& pack, const Inputs& in,
-                         const at::Tensor& out, const at::Tensor& d_out) {
-  at::Tensor cu = pack.cu_seqlens(), lse = pack.lse(a.lse);
-  // Counters of a dropout that there is not: no result depends on them.
-  at::Tensor rng = at::empty({2}, pack.options().dtype(at::kUInt64)),
-             unused = at::empty({}, pack.options().dtype(at::kUInt64));
-  auto [d_q, d_k, d_v] =
-      at::_flash_attention_backward(d_out, in.q, in.k, in.v, out, lse, cu, cu, pack.flash_longest(),
-                                    pack.flash_longest(), kNoDropout, kCausal, rng, unused, a.shape.scale);
-  return {d_q, d_k, d_v};
-}
 
 Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const Inputs& in,
                              const at::Tensor& out, const at::Tensor& d_out) {
@@ -139,27 +114,21 @@ Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const
 
 }  // namespace
 
-void attention_forward_torch(const AttentionForward& a, AttentionKernel kernel, c10::Device device) {
+void attention_forward_torch(const AttentionForward& a, c10::Device device) {
   if (a.shape.tokens == 0) return;
   c10::NoGradGuard no_grad;
   const Pack pack{a.shape, device};
-  const Inputs in = inputs_of(a, pack);
-  if (kernel == AttentionKernel::flash)
-    flash_forward(a, pack, in);
-  else
-    efficient_forward(a, pack, in);
+  efficient_forward(a, pack, inputs_of(a, pack));
 }
 
-void attention_backward_torch(const AttentionBackward& a, AttentionKernel kernel, c10::Device device) {
+void attention_backward_torch(const AttentionBackward& a, c10::Device device) {
   const AttentionShape& s = a.shape;
   if (s.tokens == 0) return;
   c10::NoGradGuard no_grad;
   const Pack pack{s, device};
-  const Inputs in = inputs_of(a, pack);
-  at::Tensor out = readable(pack.view(a.out, s.heads, a.out_stride)),
-             d_out = readable(pack.view(a.d_out, s.heads, a.d_out_stride));
-  const Gradients grads = kernel == AttentionKernel::flash ? flash_backward(a, pack, in, out, d_out)
-                                                           : efficient_backward(a, pack, in, out, d_out);
+  const at::Tensor out = readable(pack.view(a.out, s.heads, a.out_stride)),
+                   d_out = readable(pack.view(a.d_out, s.heads, a.d_out_stride));
+  const Gradients grads = efficient_backward(a, pack, inputs_of(a, pack), out, d_out);
   put(pack.view(a.d_q, s.heads, a.d_q_stride), grads.q);
   put(pack.view(a.d_k, s.kv_heads, a.d_k_stride), grads.k);
   put(pack.view(a.d_v, s.kv_heads, a.d_v_stride), grads.v);

@@ -42,7 +42,7 @@ DeviceOps gpu_ops() {
   set(ops, adapter_sums_gradient_cuda, adapter_sums_gradient_cuda_workspace);
   set(ops, add_rows_cuda);
   set(ops, attention_backward_cuda, attention_backward_cuda_workspace);
-  set(ops, attention_forward_cuda);
+  set(ops, attention_forward_cuda, attention_forward_cuda_workspace);
   set(ops, clamped_glu_backward_cuda);
   set(ops, clamped_glu_forward_cuda);
   set(ops, convert_elements_cuda);

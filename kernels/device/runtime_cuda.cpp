@@ -21,7 +21,7 @@ cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event)
 
 using Pool = decltype(at::cuda::graph_pool_handle());  // its name is in another namespace in LibTorch 2.7.1
 
-// What LibTorch allocates while it is captured (attention's results) lies in one pool of all graphs of a GPU: what one of them wrote
+// What LibTorch allocates while it is captured (efficient attention's results) lies in one pool of all graphs of a GPU: what one of them wrote
 // there is read by none but itself, and they are replayed one after the other.
 struct Graph {
   c10::DeviceIndex gpu = 0;

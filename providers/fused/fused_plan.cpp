@@ -180,9 +180,32 @@ int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
 // What LibTorch gives cuBLAS for each stream: 32 MiB from Hopper on, 8 before (c10's CUDABlas.cpp).
 constexpr int64_t kCublasWorkspace = int64_t{32} << 20;
 
-// LibTorch's attention allocates its results, keys and values repeated for each query head, and flash attention's fp32 sums of
-// d q; they are copied to their places in the arena.
+AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
+  const ModelSpec& spec = shape.spec;
+  return {
+      .capability = shape.capability,
+      .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
+      .head_dim = spec.head_dim,
+      .heads = spec.num_heads,
+      .sequences = shape.several_sequences ? shape.micro_batch_tokens : 1,
+      .tokens = shape.micro_batch_tokens,
+      .longest = shape.longest_sequence,
+      .window = window,
+      .softcap = static_cast<float>(softcap),
+      .sinks = spec.attention_sinks};
+}
+
+// LibTorch's efficient attention allocates its results and keys and values repeated for each query head; they are copied to their places
+// in the arena. What may be windows of long texts is counted as if they were short ones, whose window hides nothing.
 int64_t attention_bytes(const ActivationShape& shape) {
+  const auto efficient = [&](const Op& op) {
+    if (op.kind != OpKind::attention) return false;
+    AttentionProblem problem = gpu_attention(shape, /*window=*/0, op.attributes.softcap);
+    problem.head_dim = op.attributes.head_dim, problem.heads = op.attributes.heads;
+    return choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::efficient;
+  };
+  const std::vector<Op>& ops = shape.lists->forward().ops;
+  if (std::none_of(ops.begin(), ops.end(), efficient)) return 0;
   const int64_t row = shape.spec.num_heads * shape.spec.head_dim;
   return shape.micro_batch_tokens * (row * (6 * bytes_of(shape.precision) + 4) + 8 * shape.spec.num_heads);
 }
@@ -224,11 +247,12 @@ ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& size
 
 namespace {
 
-int64_t own_attention_workspace(const Op& op, const StepSizes& sizes) {
+int64_t gpu_attention_workspace(const Op& op, const StepSizes& sizes) {
   const Attributes& a = op.attributes;
-  AttentionBackward args{.shape = {.heads = a.heads, .tokens = sizes.tokens, .window = a.window}};
-  if (!op.modules.empty()) args.shape.sinks = &op;  // which ones changes no bytes
+  AttentionBackward args{.shape = {.type = element_of_bytes(sizes.compute_bytes), .heads = a.heads, .kv_heads = a.kv_heads}};
+  args.shape.head_dim = a.head_dim, args.shape.tokens = sizes.tokens, args.shape.window = a.window;
   args.shape.softcap = static_cast<float>(a.softcap);
+  if (!op.modules.empty()) args.shape.sinks = &op;  // which ones changes no bytes
   return attention_backward_cuda_workspace(args);
 }
 
@@ -287,7 +311,7 @@ int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) 
     case OpKind::gradient_norm:
       return gradient_norm_cuda_workspace({.count = op.attributes.elements});
     case OpKind::attention_backward:
-      return own_attention_workspace(op, sizes);
+      return gpu_attention_workspace(op, sizes);
     case OpKind::norm_backward:
     case OpKind::layer_norm_backward:
       return norm_workspace(graph, op, sizes);
@@ -334,20 +358,6 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
     default:
       return 0;
   }
-}
-
-static AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
-  const ModelSpec& spec = shape.spec;
-  return {
-      .capability = shape.capability,
-      .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
-      .head_dim = spec.head_dim,
-      .heads = spec.num_heads,
-      .tokens = shape.micro_batch_tokens,
-      .longest = shape.longest_sequence,
-      .window = window,
-      .softcap = static_cast<float>(softcap),
-      .sinks = spec.attention_sinks};
 }
 
 Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
@@ -412,7 +422,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   add("products", product_bytes(shape, graph, sizes_of(shape)),
       shape.cuda ? "cuBLAS's workspace" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)
-    add("attention", attention_bytes(shape), tokens + ": results of LibTorch's kernels, before they are copied to their places");
+    add("attention", attention_bytes(shape), tokens + ": results of LibTorch's efficient kernels, before they are copied to their places");
   if (shape.cuda && shape.training && !asks_host(graph))
     add("graphs", attention_bytes(shape), "the same once more: what captured graphs write lies in a pool of their own");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");

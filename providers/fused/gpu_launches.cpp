@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/graph/fold_adapters.h"
+#include "kernels/attention/attention_flash.h"
 #include "providers/fused/folded_sums.h"
 #include "providers/fused/gated_sizes.h"
 
@@ -354,16 +355,19 @@ class Lister {
   bool own_attention() const {
     return op_.attributes.softcap != 0 || op_.attributes.window > 0 || !op_.modules.empty();
   }
-  // LibTorch's flash kernel; its result and lse are copied to their places.
+  bool flash_attention() const {
+    const int64_t head_dim = op_.attributes.head_dim;
+    return sizes_.compute_bytes == 2 && head_dim % 8 == 0 && head_dim <= 256;
+  }
+  // LibTorch's flash kernel, or its efficient one, whose result and lse are copied to their places.
   std::vector<GpuLaunch>& attention() {
     if (own_attention()) return one("attention");
+    if (flash_attention()) return one("flash_forward");
     one("attention");
     list_.back().bytes += 2 * bytes(op_.out[0]) + 2 * bytes(op_.out[1]);
     list_.back().launches = 3;
     return list_;
   }
-  // d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
-  // groups, and three copies (attention_torch.cpp). How many launches LibTorch makes of it was not counted on a device.
   std::vector<GpuLaunch>& attention_backward() {
     if (own_attention()) {
       one("attention_d_q");
@@ -371,6 +375,24 @@ class Lister {
       if (!op_.modules.empty() && graph_.module(op_).trained) add("attention_d_sinks", 2 * bytes(op_.in[4]));
       return list_;
     }
+    return flash_attention() ? flash_backward() : efficient_backward();
+  }
+  // As long as a micro-batch's sequences are one turn (attention_flash.h). Sums of d q are cleared, added to, and read.
+  std::vector<GpuLaunch>& flash_backward() {
+    const Attributes& a = op_.attributes;
+    const bool grouped = a.heads != a.kv_heads;
+    const double inputs = bytes(op_.in[0]) + bytes(op_.in[1]) + bytes(op_.in[2]), out = bytes(op_.in[3]), lse = bytes(op_.in[4]),
+                 d_out = bytes(op_.in[5]), d_kv = bytes(op_.out[1]) + bytes(op_.out[2]), of_all_heads = 2 * bytes(op_.out[0]);
+    const double sums = 4 * rows_ * static_cast<double>(a.heads * flash_head_dim(a.head_dim)), dots = lse;
+    add("flash_dots", out + d_out + dots + sums);
+    add("flash_gradients", inputs + d_out + lse + dots + 2 * sums + (grouped ? of_all_heads : d_kv));
+    add("flash_d_q", sums + bytes(op_.out[0]));
+    if (grouped) add("group_sums", of_all_heads + d_kv);
+    return list_;
+  }
+  // d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
+  // groups, and three copies (attention_torch.cpp). How many launches LibTorch makes of it was not counted on a device.
+  std::vector<GpuLaunch>& efficient_backward() {
     const Attributes& a = op_.attributes;
     const bool grouped = a.heads != a.kv_heads;
     one("attention backward");

@@ -1,5 +1,6 @@
 #include "tests/kernels/cuda_backends.h"
 
+#include "kernels/attention/attention_flash.h"
 #include "tests/emulator/grid.h"
 #include "tests/emulator/memory.h"
 #include "tests/kernels/cuda_launchers.h"
@@ -52,6 +53,40 @@ std::vector<Backend> cuda_backends() {
     backends.push_back(std::move(backend));
   }
   return backends;
+}
+
+namespace {
+
+// Rows that do not begin at 16 bytes are another kernel's (attention_cuda.h), and here the CPU's.
+template <class Args>
+void flash_or_cpu(const Args& args, void (*flash)(const Args&, CudaStream), int64_t (*workspace)(const Args&),
+                  void (*cpu)(const Args&, CpuLevel)) {
+  emulator::schedule() = {emulator::Order::forward, 1};
+  emulator::only_stream() = nullptr;
+  if (flash_takes(args)) return flash(args, nullptr);
+  std::vector<char> scratch(static_cast<size_t>(workspace(args)));
+  Args own = args;
+  own.workspace = scratch.data();
+  cpu(own, cpu_level());
+}
+
+}  // namespace
+
+std::vector<Backend> flash_backends() {
+  Backend backend("emulated/flash attention", std::make_shared<EmulatedMemory>());
+  const auto refusal = [](const auto& a) -> std::string {
+    const AttentionShape& s = a.shape;
+    if (s.type == Element::f32) return "flash attention has no fp32";
+    if (s.softcap != 0 || s.window > 0 || s.sinks) return "flash attention is called without windows, caps and sinks";
+    return s.head_dim % 8 == 0 && s.head_dim <= 256 ? "" : "flash attention has heads of a multiple of 8, and at most 256";
+  };
+  backend.add<AttentionForward>(
+      [](const AttentionForward& a) { flash_or_cpu(a, attention_forward_flash, attention_forward_cpu_workspace, attention_forward_cpu); },
+      attention_forward_flash_workspace, /*rounds_between=*/true, {.refusal = refusal});
+  backend.add<AttentionBackward>(
+      [](const AttentionBackward& a) { flash_or_cpu(a, attention_backward_flash, attention_backward_cpu_workspace, attention_backward_cpu); },
+      attention_backward_flash_workspace, /*rounds_between=*/true, {.refusal = refusal});
+  return {backend};
 }
 
 }  // namespace forge::kernel_test

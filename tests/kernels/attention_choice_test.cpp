@@ -19,12 +19,14 @@ TEST_CASE("an attention kernel is chosen by GPU, type and size") {
                       {90, Element::bf16, 128, true, flash, "16-bit"},
                       {80, Element::f16, 64, true, flash, "16-bit"},
                       {120, Element::bf16, 256, true, flash, "16-bit"},
-                      {90, Element::bf16, 21, true, flash, "16-bit"},  // padded to 24
+                      {90, Element::bf16, 24, true, flash, "16-bit"},
+                      {90, Element::bf16, 21, true, efficient, "multiple of 8"},
                       {90, Element::f32, 64, true, efficient, "no fp32"},
                       {90, Element::bf16, 264, false, efficient, "at most 256"},
                       {90, Element::bf16, 257, false, efficient, "at most 256"},
                       {86, Element::bf16, 192, true, flash, "16-bit"},
-                      {86, Element::bf16, 193, true, efficient, "193 to 224"},
+                      {86, Element::bf16, 193, true, efficient, "multiple of 8"},
+                      {86, Element::bf16, 200, true, efficient, "193 to 224"},
                       {89, Element::f16, 224, false, efficient, "193 to 224"},
                       {120, Element::bf16, 224, true, efficient, "193 to 224"},
                       {89, Element::f16, 256, true, flash, "16-bit"},
@@ -72,10 +74,10 @@ TEST_CASE("flash attention's backward is left where its 32-bit indices end") {
   CHECK(choose_attention(p, true).kernel == AttentionKernel::efficient);
   CHECK_THAT(choose_attention(p, true).reason, Contains("32-bit"));
   CHECK(choose_attention(p, false).kernel == AttentionKernel::flash);
-  --p.tokens, p.head_dim = 100;  // padded to 128 as well
+  --p.tokens, p.head_dim = 104;  // in tiles of 128 as well
   CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);
   p.sequences = 2;
   CHECK(choose_attention(p, true).kernel == AttentionKernel::efficient);
-  p.sequences = 1, p.head_dim = 130;  // to 192
+  p.sequences = 1, p.head_dim = 136;  // of 192
   CHECK(choose_attention(p, true).kernel == AttentionKernel::efficient);
 }

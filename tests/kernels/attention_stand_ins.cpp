@@ -80,56 +80,6 @@ Grads gradients_of(const at::Tensor& d_out, const at::Tensor& q, const at::Tenso
   return grads;
 }
 
-// ---- flash: [tokens, heads, d], lse [heads, tokens]
-
-void check_flash(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cu,
-                 int64_t longest, double dropout, bool causal) {
-  TORCH_CHECK(q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16, "flash is 16-bit");
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes(), "shapes of q, k and v");
-  TORCH_CHECK(q.size(2) % 8 == 0 && q.size(2) <= 256 && k.size(2) == q.size(2), "head_dim");
-  TORCH_CHECK(q.size(1) % k.size(1) == 0, "heads");
-  TORCH_CHECK(longest != 1, "a batch of single tokens takes the path of decoding");
-  TORCH_CHECK(dropout == 0 && causal, "causal, without dropout");
-  for (const at::Tensor& x : {q, k, v}) check_operand(x, "an operand of flash");
-  check_offsets(cu);
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> flash_forward(
-    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& cu_q,
-    const OptionalTensor& cu_k, int64_t max_q, int64_t max_k, double dropout, bool causal, bool debug_mask,
-    std::optional<double> scale, std::optional<int64_t> left, std::optional<int64_t> right,
-    const OptionalTensor& seqused_k, const OptionalTensor& alibi) {
-  TORCH_CHECK(cu_q && cu_k && at::equal(*cu_q, *cu_k) && max_q == max_k && scale, "packed self-attention");
-  TORCH_CHECK(!debug_mask && !left && !right && !seqused_k && !alibi, "nothing else is asked for");
-  check_flash(q, k, v, *cu_q, max_q, dropout, causal);
-  at::Tensor out = at::empty_like(q, at::MemoryFormat::Contiguous),
-             lse = at::empty({q.size(1), q.size(0)}, at::kFloat);
-  for_each_head(q, k, v, *cu_q, max_q,
-                [&](int64_t, int64_t h, int64_t begin, int64_t length, const Head& in) {
-                  at::Tensor scores = in.scores(*scale);
-                  out.select(1, h).narrow(0, begin, length).copy_(at::softmax(scores, 1).mm(in.v));
-                  lse.select(0, h).narrow(0, begin, length).copy_(at::logsumexp(scores, {1}));
-                });
-  return {out, lse, at::zeros({2}, at::kUInt64), at::empty({}, at::kUInt64), at::empty({0}, q.options())};
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(
-    const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-    const at::Tensor& out, const at::Tensor& lse, const at::Tensor& cu_q, const at::Tensor& cu_k,
-    int64_t max_q, int64_t max_k, double dropout, bool causal, const at::Tensor& rng, const at::Tensor&,
-    std::optional<double> scale, std::optional<int64_t> left, std::optional<int64_t> right) {
-  TORCH_CHECK(at::equal(cu_q, cu_k) && max_q == max_k && scale && !left && !right, "packed self-attention");
-  check_flash(q, k, v, cu_q, max_q, dropout, causal);
-  TORCH_CHECK(d_out.sizes() == q.sizes() && out.sizes() == q.sizes(), "shapes of out and d_out");
-  TORCH_CHECK(lse.sizes() == at::IntArrayRef({q.size(1), q.size(0)}) && lse.is_contiguous(), "lse");
-  TORCH_CHECK(rng.scalar_type() == at::kUInt64 && rng.numel() == 2, "rng_state");
-  Grads grads = gradients_of(d_out, q, k, v, out, cu_q, max_q, *scale,
-                             [&](int64_t, int64_t h, int64_t begin, int64_t length) {
-                               return lse.select(0, h).narrow(0, begin, length);
-                             });
-  return {grads.q.to(q.scalar_type()), grads.k.to(q.scalar_type()), grads.v.to(q.scalar_type())};
-}
-
 // ---- efficient: [1, tokens, heads, d], lse [sequences, heads, longest rounded up to 32]
 
 void check_efficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -188,39 +138,28 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
   return {result(grads.q), result(grads.k), result(grads.v), at::Tensor()};
 }
 
-Backend backend_of(const char* name, AttentionKernel kernel) {
-  auto refusal = [=](const auto& a) -> std::string {
+}  // namespace
+
+std::vector<Backend> attention_backends() {
+  const auto refusal = [](const auto& a) -> std::string {
     const AttentionShape& s = a.shape;
     const AttentionChoice choice = choose_attention({90, s.type, s.head_dim, s.heads, s.sequences, s.tokens,
                                                      s.longest, s.window, s.softcap, s.sinks != nullptr},
                                                     true);
-    if (choice.kernel == AttentionKernel::none || choice.kernel == AttentionKernel::own) return choice.reason;
-    const bool flash_only = kernel == AttentionKernel::flash && a.shape.type == Element::f32;
-    return flash_only ? "flash attention has no fp32" : "";
+    return choice.kernel == AttentionKernel::none || choice.kernel == AttentionKernel::own ? choice.reason : "";
   };
-  Backend backend(name);
-  backend.add<AttentionForward>(
-      [=](const AttentionForward& a) { attention_forward_torch(a, kernel, c10::kCPU); }, {},
-      /*rounds_between=*/true, {.refusal = refusal});
-  backend.add<AttentionBackward>(
-      [=](const AttentionBackward& a) { attention_backward_torch(a, kernel, c10::kCPU); }, {},
-      /*rounds_between=*/true, {.refusal = refusal});
-  return backend;
-}
-
-}  // namespace
-
-std::vector<Backend> attention_backends() {
-  return {backend_of("cuda attention over stand-ins/flash", AttentionKernel::flash),
-          backend_of("cuda attention over stand-ins/efficient", AttentionKernel::efficient)};
+  Backend backend("cuda attention over stand-ins");
+  backend.add<AttentionForward>([](const AttentionForward& a) { attention_forward_torch(a, c10::kCPU); }, {},
+                                /*rounds_between=*/true, {.refusal = refusal});
+  backend.add<AttentionBackward>([](const AttentionBackward& a) { attention_backward_torch(a, c10::kCPU); }, {},
+                                 /*rounds_between=*/true, {.refusal = refusal});
+  return {backend};
 }
 
 }  // namespace forge::kernel_test
 
 TORCH_LIBRARY_IMPL(aten, CPU, m) {
   using namespace forge::kernel_test;
-  m.impl("_flash_attention_forward", TORCH_FN(flash_forward));
-  m.impl("_flash_attention_backward", TORCH_FN(flash_backward));
   m.impl("_efficient_attention_forward", TORCH_FN(efficient_forward));
   m.impl("_efficient_attention_backward", TORCH_FN(efficient_backward));
 }

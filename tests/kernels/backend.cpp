@@ -72,6 +72,7 @@ std::vector<Backend> all_backends() {
   std::vector<Backend> backends = cpu_backends();
   backends.push_back(reference_backend());
   for (Backend& backend : attention_backends()) backends.push_back(std::move(backend));
+  for (Backend& backend : flash_backends()) backends.push_back(std::move(backend));
   for (Backend& backend : cuda_backends()) backends.push_back(std::move(backend));
   return backends;
 }

@@ -97,6 +97,7 @@ TEST_CASE("every case notices a result that is slightly wrong") {
   std::vector<Case> cases = all_cases();
   const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front();
   std::vector<Backend> rounding = attention_backends();
+  for (Backend& flash : flash_backends()) rounding.push_back(std::move(flash));
   rounding.push_back(reference_backend());
   std::vector<std::string> blind;
   int64_t tried = 0;

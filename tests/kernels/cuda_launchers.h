@@ -3,6 +3,7 @@
 // line here. `most_products`: of attention's cases, where a product takes an emulated GPU a microsecond.
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_own.h"
+#include "kernels/attention/group_sums.h"
 #include "kernels/device/gemm.h"
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/dropout/dropout_cuda.h"
@@ -50,6 +51,7 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(attention_forward_own, {}, false, Restrictions<AttentionForward>{small});
   add(attention_backward_own, std::function(attention_backward_own_workspace), false,
       Restrictions<AttentionBackward>{small});
+  add(group_sums_cuda);
   add(rope_cuda);
   add(swiglu_forward_cuda);
   add(swiglu_backward_cuda);

@@ -162,6 +162,27 @@ TEST_CASE("a processor's own rates decide the precision where the job leaves it 
   CHECK(make_plan(in).job.train.precision == in.profile.precision.value);
 }
 
+// What lies in no place of the plan: results of efficient attention, and once more for graphs. Flash attention has its scratch in the arena.
+TEST_CASE("only efficient attention takes memory beside the arena") {
+  PlanInput in = input("tinyllama-1.1b", card("RTX 4090"));
+  const auto beside = [&](const char* name) {
+    for (const MemoryLine& line : make_plan(in).memory)
+      if (line.name == name) return line.bytes;
+    return int64_t{0};
+  };
+  CHECK(beside("attention") == 0);
+  CHECK(beside("graphs") == 0);
+  in.model.sliding_window = in.job.data.max_length - 1;  // in shorter texts flash attention
+  CHECK(beside("attention") == 0);
+  in.model.sliding_window = 0;
+  in.job.train.precision = Precision::fp32;
+  CHECK(beside("attention") > 0);
+  CHECK(beside("graphs") == beside("attention"));
+  in.job.train.precision = {};
+  in.model.head_dim = 60;
+  CHECK(beside("attention") > 0);
+}
+
 TEST_CASE("a plan says what computes attention in which layers") {
   PlanInput in = input("tinyllama-1.1b", card("RTX 4090"));
   const auto only = [&] {

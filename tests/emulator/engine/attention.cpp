@@ -1,4 +1,5 @@
-// Attention's twin: our own kernels in the emulator; what LibTorch's compute on a GPU by the CPU's loops, with what they touch.
+// Attention's twin: our own kernels in the emulator, flash attention over its launchers (tests/emulator/flash.cpp); what LibTorch's efficient
+// kernels compute on a GPU by the CPU's loops, with what they touch.
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
@@ -7,13 +8,7 @@
 namespace forge {
 namespace {
 
-bool by_own(const AttentionShape& s) {
-  constexpr int64_t kCapability = 89;
-  return choose_attention({kCapability, s.type, s.head_dim, s.heads, s.sequences, s.tokens, s.longest,
-                           s.window, s.softcap, s.sinks != nullptr},
-                          false)
-             .kernel == AttentionKernel::own;
-}
+constexpr int64_t kCapability = 89;
 
 // Some heads of all tokens.
 void touch(const AttentionShape& s, const void* data, int64_t stride, int64_t heads, bool writes) {
@@ -36,7 +31,9 @@ void touch_lse(const AttentionShape& s, const float* lse, bool writes) {
 }  // namespace
 
 void attention_forward_cuda(const AttentionForward& args, CudaStream stream) {
-  if (by_own(args.shape)) return attention_forward_own(args, stream);
+  const AttentionKernel kernel = attention_choice_of(args, kCapability, /*backward=*/false).kernel;
+  if (kernel == AttentionKernel::own) return attention_forward_own(args, stream);
+  if (kernel == AttentionKernel::flash) return attention_forward_flash(args, stream);
   emulator::queue("attention", stream, [=] {
     touch_inputs(args);
     touch(args.shape, args.out, args.out_stride, args.shape.heads, true);
@@ -49,7 +46,9 @@ void attention_forward_cuda(const AttentionForward& args, CudaStream stream) {
 }
 
 void attention_backward_cuda(const AttentionBackward& args, CudaStream stream) {
-  if (by_own(args.shape)) return attention_backward_own(args, stream);
+  const AttentionKernel kernel = attention_choice_of(args, kCapability, /*backward=*/true).kernel;
+  if (kernel == AttentionKernel::own) return attention_backward_own(args, stream);
+  if (kernel == AttentionKernel::flash) return attention_backward_flash(args, stream);
   emulator::queue("attention backward", stream, [=] {
     touch_inputs(args);
     touch(args.shape, args.out, args.out_stride, args.shape.heads, false);

@@ -375,9 +375,9 @@ TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const bool kept_norms = GENERATE(false, true);
   const LayerCost layer = layer_cost(Residual::compute, kept_norms);
   // Wanted: 40 launches and 700 KB beside the products. These may only fall.
-  CHECK(layer.launches <= 36);
-  CHECK(layer.kilobytes <= (kept_norms ? 960 : 977));
-  CHECK(layer.beside <= (kept_norms ? 665 : 682));
+  CHECK(layer.launches <= 30);
+  CHECK(layer.kilobytes <= (kept_norms ? 944.5 : 961));
+  CHECK(layer.beside <= (kept_norms ? 649 : 665.5));
 }
 
 // Which no product adds: those of the narrow one read it twice.

@@ -1,0 +1,55 @@
+#pragma once
+// The contract of attention_args.h by LibTorch's launchers of FlashAttention 2: in 16-bit types, results straight into the caller's rows,
+// scratch in Args::workspace. Nothing is allocated, so the calls may be captured.
+#include <algorithm>
+
+#include "kernels/attention/attention_args.h"
+#include "kernels/device/launch.h"
+
+namespace forge {
+
+// Whether the kernels can read and write these operands: rows that begin at 16 bytes.
+bool flash_takes(const AttentionForward& args);
+bool flash_takes(const AttentionBackward& args);
+
+void attention_forward_flash(const AttentionForward& args, CudaStream stream);
+void attention_backward_flash(const AttentionBackward& args, CudaStream stream);
+
+// Scratch of the backward. It has 128 spare rows for each sequence, whose gradients are therefore computed so many sequences at a time
+// that the spare rows are half of the others, or eight sequences' at least.
+struct FlashSpace {
+  int64_t turn = 0;  // sequences
+  // Where each begins, bytes from the workspace's begin. Keys' and values' gradients of every query head are there for grouped queries alone.
+  int64_t d_q_sums = 0, dots = 0, d_k = 0, d_v = 0;
+  int64_t bytes = 0;
+};
+
+inline int64_t flash_head_dim(int64_t head_dim) {
+  const int64_t unit = head_dim <= 128 ? 32 : 64;
+  return (head_dim + unit - 1) / unit * unit;
+}
+
+// Of as many sequences as a turn may have, so that it depends on the tokens alone.
+inline FlashSpace flash_space(const AttentionShape& s) {
+  FlashSpace space{.turn = std::max<int64_t>(8, s.tokens / 256)};
+  const int64_t rows = s.tokens + 128 * space.turn;
+  const auto take = [&](int64_t bytes) {
+    const int64_t begin = space.bytes;
+    space.bytes += (bytes + 255) / 256 * 256;
+    return begin;
+  };
+  space.d_q_sums = take(4 * rows * s.heads * flash_head_dim(s.head_dim));
+  space.dots = take(4 * rows * s.heads);
+  if (s.heads == s.kv_heads) return space;
+  space.d_k = take(2 * s.tokens * s.heads * s.head_dim);
+  space.d_v = take(2 * s.tokens * s.heads * s.head_dim);
+  return space;
+}
+
+// A place for lse where the caller wants none.
+inline int64_t attention_forward_flash_workspace(const AttentionForward& args) {
+  return args.lse ? 0 : 4 * args.shape.heads * args.shape.tokens;
+}
+inline int64_t attention_backward_flash_workspace(const AttentionBackward& args) { return flash_space(args.shape).bytes; }
+
+}  // namespace forge
