@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <array>

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Compiles the sources of the CUDA engine against LibTorch 2.7.1 and CUDA 12.6, for cards that CUDA 13 left (Pascal, Volta).
 
-  scripts/setup.sh --cuda12 && scripts/cuda12_check.py [BUILD] [--only TEXT]
+  scripts/setup.sh --cuda12 && scripts/cuda12_check.py [BUILD] [--only TEXT] [--seconds S]
+
+With --seconds a sample: another order for every commit, of which no more are begun after so long.
 
 The sources and their options are those of BUILD's compile_commands.json; they are taken to the end of the compiler's front end. Nothing
 is linked: LibTorch 2.7.1 for Linux is 820 MB to fetch, and its headers are taken from the wheel for macOS. NCCL's and cuBLAS's headers
 are the build's. Kernels for those cards: scripts/kernel_table.py --nvrtc.
 """
-import argparse, concurrent.futures, json, os, pathlib, re, shlex, subprocess, sys, tempfile
+import argparse, concurrent.futures, hashlib, json, os, pathlib, re, shlex, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("FORGE_CACHE", pathlib.Path.home() / ".cache/forge")) / "cuda-12.6"
@@ -66,19 +68,27 @@ def compile_one(file, words, header):
     return file, done.returncode, done.stderr
 
 
-def check_sources(build, only):
+def in_order_of_the_commit(commands):
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return dict(sorted(commands.items(), key=lambda item: hashlib.sha256(f"{commit} {item[0]}".encode()).digest()))
+
+
+def check_sources(build, only, seconds):
     commands = {file: for_cuda_12(words) for file, words in engine_commands(build).items()}
     runtime = commands.get(ROOT / "kernels/device/runtime_cuda.cpp")
     if not runtime:
         sys.exit(f"{build} has no CUDA engine: configure it with nvcc on PATH")
-    commands, faults = {f: w for f, w in commands.items() if only in str(f)}, []
+    commands = {f: w for f, w in commands.items() if only in str(f)}
+    if seconds:
+        commands = in_order_of_the_commit(commands)
     with tempfile.TemporaryDirectory() as folder:
         header = precompile(pathlib.Path(folder), runtime)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for file, code, text in pool.map(lambda item: compile_one(*item, header), commands.items()):
-                if code:
-                    faults.append(f"{file.relative_to(ROOT)}:\n{text}")
-    print(f"{len(commands) - len(faults)} of {len(commands)} sources of the engine compile against LibTorch 2.7.1 and CUDA 12.6")
+            until = time.monotonic() + seconds if seconds else float("inf")
+            begin = lambda item: compile_one(*item, header) if time.monotonic() < until else None
+            done = [result for result in pool.map(begin, commands.items()) if result]
+        faults = [f"{file.relative_to(ROOT)}:\n{text}" for file, code, text in done if code]
+    print(f"{len(done) - len(faults)} of {len(done)} sources of the engine compile against LibTorch 2.7.1 and CUDA 12.6; there are {len(commands)}")
     return faults
 
 
@@ -86,10 +96,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, nargs="?", default=ROOT / "build")
     parser.add_argument("--only", default="", help="sources whose path has this text")
+    parser.add_argument("--seconds", type=float, help="begin no more sources after so many")
     args = parser.parse_args()
     if not (CACHE / "torch/include/ATen/ATen.h").exists():
         sys.exit(f"{CACHE} holds no headers: scripts/setup.sh --cuda12")
-    faults = check_sources(args.build, args.only)
+    faults = check_sources(args.build, args.only, args.seconds)
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     sys.exit(1 if faults else 0)

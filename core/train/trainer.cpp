@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"

@@ -65,8 +65,8 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 Shape shape_of(int gpu, const Gemm& g) {
-  return {gpu, g.type, g.out_type, g.m, g.n, g.k, g.a.stride, g.b.stride, g.c_stride, g.out_stride, g.a.transposed, g.b.transposed,
-          alignment_of(g.a.data), alignment_of(g.b.data), alignment_of(g.c), alignment_of(g.out),
+  return {gpu, g.type, g.out_type, g.m, g.n, g.k, g.a.stride, g.b.stride, g.c ? g.c_stride : g.out_stride, g.out_stride, g.a.transposed, g.b.transposed,
+          alignment_of(g.a.data), alignment_of(g.b.data), alignment_of(g.c ? g.c : g.out), alignment_of(g.out),
           g.workspace ? static_cast<uint64_t>(device_gemm_workspace(g)) : 0};
 }
 
@@ -75,7 +75,7 @@ std::string text_of(const Shape& s) {
 }
 void check(cublasStatus_t status, const Shape& s, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(ErrorKind::environment, "a product with an addend, " + text_of(s) + ": " + what + " of cuBLASLt answers " + std::to_string(status));
+  throw Error(ErrorKind::environment, "a product of " + text_of(s) + ": " + what + " of cuBLASLt answers " + std::to_string(status));
 }
 
 cudaDataType_t type_of(Element type) { return type == Element::f32 ? CUDA_R_32F : type == Element::bf16 ? CUDA_R_16BF : CUDA_R_16F; }
@@ -156,16 +156,16 @@ struct Product {
 }  // namespace
 
 bool gemm_lt(int gpu, const Gemm& g, CudaStream stream) {
-  FORGE_CHECK(g.c && g.add && g.batch == 1, "a product without an addend of its own");
+  FORGE_CHECK(g.batch == 1, "several products at once");
   if (g.m == 0 || g.n == 0 || g.k == 0 || !library().whole()) return false;
   static std::map<Shape, Product> known;
   const Shape shape = shape_of(gpu, g);
   const auto at = known.find(shape);
   const Product& p = at != known.end() ? at->second : known.try_emplace(shape, shape).first->second;
   if (!p.found) return false;
-  const float beta = 1;
+  const float beta = g.add ? 1 : 0;
   check(library().cublasLtMatmul(handle_of(shape), p.description.get(), &g.alpha, g.b.data, p.b.get(), g.a.data, p.a.get(), &beta,
-                                 g.c, p.c.get(), g.out, p.out.get(), &p.algorithm, g.workspace, shape.workspace_bytes, stream),
+                                 g.c ? g.c : g.out, p.c.get(), g.out, p.out.get(), &p.algorithm, g.workspace, shape.workspace_bytes, stream),
         shape, "the product");
   return true;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A product that adds another matrix than its result, by cuBLASLt itself: D = alpha · A B + C with C and D apart. LibTorch has no such
-// product; its addmm copies C to D first, which is the pass over memory that is to be saved.
+// A product by cuBLASLt itself: D = alpha · A B + C with C and D apart. LibTorch's addmm copies C to D first, which is the pass over memory
+// that is to be saved; and before 2.8 it has no fp32 D of factors in 16 bits.
 //
 //   if (!gemm_lt(gpu, g, stream)) …   // LibTorch's, which copies
 #include "kernels/device/gemm.h"

@@ -12,13 +12,32 @@ namespace forge {
 
 namespace {
 
-void several(const Gemm& g) {
+// Factors in 16 bits with an fp32 result, which LibTorch's products have since 2.8: before, on the cards that CUDA 13 left, cuBLASLt's.
+template <class Tensor>
+void wide(int gpu, const Gemm& g, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& out, CudaStream stream) {
+  const double beta = g.add ? 1 : 0;
+  if constexpr (requires { at::addmm_out(out, c, a, b, at::kFloat, beta, g.alpha); })
+    at::addmm_out(out, c, a, b, at::kFloat, beta, g.alpha);
+  else if (!gemm_lt(gpu, g, stream))
+    at::addmm_out(out, c, a.to(at::kFloat), b.to(at::kFloat), beta, g.alpha);
+}
+
+template <class Tensor>
+void several_wide(const Gemm& g, const Tensor& a, const Tensor& b, Tensor& out, CudaStream stream) {
+  const double beta = g.add ? 1 : 0;
+  if constexpr (requires { at::baddbmm_out(out, out, a, b, at::kFloat, beta, g.alpha); })
+    at::baddbmm_out(out, out, a, b, at::kFloat, beta, g.alpha);
+  else
+    for (int64_t i = 0; i < g.batch; ++i) device_gemm(g.one(i), stream);
+}
+
+void several(const Gemm& g, CudaStream stream) {
   FORGE_CHECK(!g.c, "several products with an addend of their own");
   GemmTensors t = batch_of(g, at::kCUDA);
   if (g.out_type == g.type)
     at::baddbmm_out(t.out, t.out, t.a, t.b, g.add ? 1 : 0, g.alpha);
   else
-    at::baddbmm_out(t.out, t.out, t.a, t.b, scalar_of(g.out_type), g.add ? 1 : 0, g.alpha);
+    several_wide(g, t.a, t.b, t.out, stream);
 }
 
 }  // namespace
@@ -27,13 +46,13 @@ void device_gemm(const Gemm& g, CudaStream stream) {
   c10::NoGradGuard no_grad;
   const c10::DeviceIndex gpu = c10::cuda::current_device();
   c10::StreamGuard on(c10::cuda::getStreamFromExternal(stream, gpu));
-  if (g.batch > 1) return several(g);
+  if (g.batch > 1) return several(g, stream);
   if (g.add && g.c && gemm_lt(gpu, g, stream)) return;
   GemmTensors t = tensors_of(g, at::kCUDA);
   if (g.out_type == g.type)
     at::addmm_out(t.out, t.c, t.a, t.b, g.add ? 1 : 0, g.alpha);
   else
-    at::addmm_out(t.out, t.c, t.a, t.b, scalar_of(g.out_type), g.add ? 1 : 0, g.alpha);
+    wide(gpu, g, t.a, t.b, t.c, t.out, stream);
 }
 
 }  // namespace forge

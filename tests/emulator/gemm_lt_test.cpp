@@ -227,6 +227,22 @@ TEST_CASE("cuBLASLt is asked for what the emulator multiplies") {
         }
 }
 
+TEST_CASE("without an addend of its own cuBLASLt adds to the result or writes it, in fp32, too") {
+  for (const Element out_type : {Element::f32, Element::bf16})
+    for (const bool add : {false, true}) {
+      const auto alone = [&](Operands& x) -> Gemm& {
+        x.out = Operands::numbers(out_type, 5, 7, 4);
+        x.gemm.c = nullptr, x.gemm.c_stride = 0, x.gemm.out = x.out.data(), x.gemm.out_type = out_type, x.gemm.add = add, x.gemm.workspace = nullptr;
+        return x.gemm;
+      };
+      Operands lt(Element::bf16, 5, 7, 11, false, true), twin(Element::bf16, 5, 7, 11, false, true);
+      INFO(bytes_of(out_type) << " bytes" << (add ? ", added" : ""));
+      CHECK(gemm_lt(kGpu, alone(lt), nullptr));
+      device_gemm(alone(twin), nullptr);
+      CHECK(lt.out == twin.out);
+    }
+}
+
 TEST_CASE("a kernel is searched for once a shape, and again for other strides, places and GPUs") {
   Operands x(Element::bf16, 3, 4, 6, false, true);
   const auto searches = [&](const Gemm& g, int gpu = kGpu) {
