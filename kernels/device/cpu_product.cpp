@@ -32,6 +32,7 @@ void product_cpu(const Gemm& g) {
     return;
   }
   if (gemm_tiles_pay(g.type) || (g.apart && gemm_tiles_work(g.type))) return gemm_tiles_cpu(g);
+  FORGE_CHECK(g.tail_count == 0, "tails of a product that is not forge's own tiles'");
   c10::NoGradGuard no_grad;
   GemmTensors t = tensors_of(g, at::kCPU);
   if (g.out_type == g.type) {

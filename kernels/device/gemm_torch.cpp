@@ -43,6 +43,7 @@ void several(const Gemm& g, CudaStream stream) {
 }  // namespace
 
 void device_gemm(const Gemm& g, CudaStream stream) {
+  FORGE_CHECK(g.tail_count == 0, "a GPU's product with tails");
   c10::NoGradGuard no_grad;
   const c10::DeviceIndex gpu = c10::cuda::current_device();
   c10::StreamGuard on(c10::cuda::getStreamFromExternal(stream, gpu));

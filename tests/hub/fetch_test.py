@@ -256,7 +256,7 @@ def what_is_not_there_is_said(lab: Lab):
     lab.hub.trouble = lambda ask: ask.send(200, {}, b'{"sha": "main", "siblings": []}')
     assert "not a hub's answer" in lab.fetch(code=5)
     lab.nothing()
-    for name in ("a/b/c", "../x", "org/..", "org/-x", "org/a b"):
+    for name in ("a/b/c", "../no-such-file", "org/..", "org/-x", "org/a b"):
         assert "neither a job file nor a repository" in lab.fetch(name, code=2), name
 
 

@@ -57,7 +57,8 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(swiglu_backward_cuda);
   add(clamped_glu_forward_cuda);
   add(clamped_glu_backward_cuda);
-  add(device_gemm, std::function(device_gemm_workspace));
+  add(device_gemm, std::function(device_gemm_workspace), false,
+      Restrictions<Gemm>{[](const Gemm& a) { return a.tail_count > 0 ? "tails are for a CPU's tiles" : ""; }});
   add(expert_route_cuda);
   add(expert_route_backward_cuda);
   add(expert_rows_cuda);
