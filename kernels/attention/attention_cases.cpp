@@ -269,8 +269,8 @@ Case group_sums_case(Store type, int64_t tokens, int64_t kv_heads, int64_t group
     return std::pair(groups.sum(2).flatten(1), groups.abs().sum(2).flatten(1));
   };
   return make_case<GroupSums>(
-      "attention",
-      "group sums " + std::to_string(tokens) + " tokens, " + std::to_string(kv_heads) + " x " + std::to_string(group) + " heads of " +
+      "group sums",
+      std::to_string(tokens) + " tokens, " + std::to_string(kv_heads) + " x " + std::to_string(group) + " heads of " +
           std::to_string(head_dim) + " " + layout.name + " " + name_of(type),
       {x("d_k of all", 1), x("d_v of all", 2), y("d_k"), y("d_v")},
       [=](const Tensors& in) {

@@ -49,19 +49,12 @@ bool made_by_intel() {
 #endif
 }
 
-bool mkl_is_at_home() {
-  static const bool home = [] {
-    const auto stated = stated_instructions();
-    return made_by_intel() && !(stated && states_processor(*stated));
-  }();
-  return home;
-}
-
 bool fast_pairs() {
   static const bool fast = [] {
     const auto stated = stated_instructions();
     const InstructionSet set = stated ? std::min(stated->set, processor_instructions()) : processor_instructions();
-    return set > InstructionSet::avx512_bf16 || (set == InstructionSet::avx512_bf16 && !mkl_is_at_home());
+    if (set != InstructionSet::avx512_bf16) return set > InstructionSet::avx512_bf16;
+    return !made_by_intel() || (stated && states_processor(*stated));
   }();
   return fast;
 }

@@ -13,8 +13,6 @@ const char* name_of(CpuLevel level);
 CpuLevel cpu_level();
 // Whether products of bf16 pairs have more than fp32's rate: with AMX, or with AVX512-BF16 that Intel has not made (docs/decisions.md). A processor that is stated (FORGE_CPU) is taken for one of the other makers'.
 bool fast_pairs();
-// Whether MKL has its AVX-512 tiles here: it gives them to processors of its own maker. One that is stated is another maker's, as above.
-bool mkl_is_at_home();
 bool made_by_intel();
 // baseline first.
 std::vector<CpuLevel> cpu_levels();

@@ -110,7 +110,7 @@ bool gemm_tiles_work(Element type, CpuLevel level) { return type == Element::f32
 
 bool gemm_tiles_pay(Element type, CpuLevel level) {
   if (type == Element::bf16) return level >= CpuLevel::avx2 && !(level == CpuLevel::avx512_bf16 && fast_pairs());
-  return gemm_tiles_work(type, level) && !mkl_is_at_home();
+  return gemm_tiles_work(type, level) && !made_by_intel();
 }
 
 namespace {
