@@ -258,10 +258,10 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
                                       });
 }
 
-Case group_sums_case(Store type, int64_t tokens, int64_t kv_heads, int64_t group, int64_t head_dim, const Layout& layout) {
+Case group_sums_case(Store type, int64_t tokens, int64_t kv_heads, int64_t group, int64_t head_dim, const Layout& layout, double size = 1) {
   const Tolerance sum{.roundings = 1.01, .sums = static_cast<double>(group), .reason = "a sum of a group in fp32, one rounding"};
   const auto x = [&](const char* name, int64_t seed) {
-    return input(name, type, normal({tokens, kv_heads * group * head_dim}, seed));
+    return input(name, type, size * normal({tokens, kv_heads * group * head_dim}, seed));
   };
   const auto y = [&](const char* name) { return laid(output(name, type, {tokens, kv_heads * head_dim}, sum), layout); };
   const auto of = [=](const Tensors& in, const char* name) {
@@ -271,7 +271,7 @@ Case group_sums_case(Store type, int64_t tokens, int64_t kv_heads, int64_t group
   return make_case<GroupSums>(
       "group sums",
       std::to_string(tokens) + " tokens, " + std::to_string(kv_heads) + " x " + std::to_string(group) + " heads of " +
-          std::to_string(head_dim) + " " + layout.name + " " + name_of(type),
+          std::to_string(head_dim) + (size > 1 ? " past fp16's range " : " ") + layout.name + " " + name_of(type),
       {x("d_k of all", 1), x("d_v of all", 2), y("d_k"), y("d_v")},
       [=](const Tensors& in) {
         const auto [d_k, of_k] = of(in, "d_k of all");
@@ -331,14 +331,6 @@ void add_attention_cases(std::vector<Case>& cases) {
       cases.push_back(forward_case(type, setting, kDense));
       cases.push_back(backward_case(type, setting, kDense));
     }
-    for (const Layout& layout : layouts) {
-      cases.push_back(group_sums_case(type, 5, 2, 3, 8, layout));
-      cases.push_back(group_sums_case(type, 3, 3, 2, 5, layout));
-    }
-    cases.push_back(group_sums_case(type, 3, 1, 8, 16, kDense));
-    cases.push_back(group_sums_case(type, 2, 7, 2, 80, kDense));  // more columns than a block has
-    cases.push_back(group_sums_case(type, 0, 2, 2, 8, kDense));
-    cases.push_back(group_sums_case(type, kPastGrid, 1, 2, 1, kDense));
   }
   for (Store type : kFloats) {
     const Setting setting{"9,4", {9, 4}, 4, 2, 16};
@@ -349,6 +341,23 @@ void add_attention_cases(std::vector<Case>& cases) {
     const Setting sinks{"9,4 with sinks", {9, 4}, 4, 2, 16, 1, 0, 0, true};
     cases.push_back(not_wanted(backward_case(type, sinks, kDense), "d_sinks"));
   }
+}
+
+void add_group_sums_cases(std::vector<Case>& cases) {
+  std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
+  layouts.push_back({"aligned gaps", 16, 0});
+  for (Store type : {Store::bf16, Store::f16}) {
+    for (const Layout& layout : layouts) {
+      cases.push_back(group_sums_case(type, 5, 2, 3, 8, layout));
+      cases.push_back(group_sums_case(type, 3, 3, 2, 5, layout));
+    }
+    cases.push_back(group_sums_case(type, 3, 1, 8, 16, kDense));
+    cases.push_back(group_sums_case(type, 3, 8, 2, 5, kDense));  // rows begin at vectors, heads do not
+    cases.push_back(group_sums_case(type, 2, 7, 2, 80, kDense));  // more columns than a block has
+    cases.push_back(group_sums_case(type, 0, 2, 2, 8, kDense));
+    cases.push_back(group_sums_case(type, kPastGrid, 1, 2, 1, kDense));
+  }
+  cases.push_back(group_sums_case(Store::bf16, 3, 2, 2, 8, kDense, 1e6));
 }
 
 }  // namespace forge::kernel_test

@@ -6,6 +6,7 @@ namespace forge::kernel_test {
 
 void add_activation_cases(std::vector<Case>& cases);
 void add_attention_cases(std::vector<Case>& cases);
+void add_group_sums_cases(std::vector<Case>& cases);
 void add_cached_attention_cases(std::vector<Case>& cases);
 void add_dora_cases(std::vector<Case>& cases);
 void add_dropout_cases(std::vector<Case>& cases);
