@@ -1,6 +1,6 @@
 #pragma once
 // A thread takes a vector of one key head of one token, of keys or of values; a block a stretch of columns (blockIdx.x) of some tokens.
-#include "kernels/device/numbers.cuh"
+#include "kernels/device/vector_sums.cuh"
 
 namespace forge {
 
@@ -21,16 +21,7 @@ __global__ void __launch_bounds__(256) group_sums_kernel(GroupSumsArgs<T> a) {
   const int64_t first = (column / a.head_dim) * a.group * a.head_dim + column % a.head_dim;
   for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
     const Global<const T> x = a.x[of] + token * width * a.group + first;
-    float sum[N] = {};
-    for (int64_t g = 0; g < a.group; ++g) {
-      const Vector<T, N> part = load_vector<N>(x + g * a.head_dim);
-#pragma unroll
-      for (int k = 0; k < N; ++k) sum[k] += widen(part[k]);
-    }
-    Vector<T, N> y;
-#pragma unroll
-    for (int k = 0; k < N; ++k) y[k] = narrow<T>(sum[k]);
-    store_vector<N>(a.y[of] + token * a.y_stride[of] + column, y);
+    store_vector<N>(a.y[of] + token * a.y_stride[of] + column, sum_vectors<N>(x, a.group, a.head_dim));
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // A thread takes a vector of the columns that are written (blockIdx.x) of some rows (blockIdx.y).
-#include "kernels/device/numbers.cuh"
+#include "kernels/device/vector_sums.cuh"
 
 namespace forge {
 
@@ -60,16 +60,7 @@ __global__ void __launch_bounds__(256) latent_key_back_kernel(LatentHeadsArgs<T>
   if (i >= a.rope_dim) return;
   for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     const Global<T> from = a.all + row * a.all_stride + a.heads * a.head_dim + i;
-    float sum[N] = {};
-    for (int64_t head = 0; head < a.heads; ++head) {
-      const Vector<T, N> d = load_vector<N>(from + head * a.head_dim);
-#pragma unroll
-      for (int k = 0; k < N; ++k) sum[k] += widen(d[k]);
-    }
-    Vector<T, N> key;
-#pragma unroll
-    for (int k = 0; k < N; ++k) key[k] = narrow<T>(sum[k]);
-    store_vector<N>(a.key + row * a.key_stride + i, key);
+    store_vector<N>(a.key + row * a.key_stride + i, sum_vectors<N>(from, a.heads, a.head_dim));
   }
 }
 
