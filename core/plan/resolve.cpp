@@ -66,7 +66,7 @@ void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
     if (const auto gain = rates && !plan.device.cuda ? rates->bf16_gain() : std::nullopt) {
       precision = *gain > 1 ? Precision::bf16 : Precision::fp32;
       derived(plan, "train.precision",
-              "measured here on " + rates->date + ": products in bf16 take " + format_number(1 / *gain) + " of the time of fp32");
+              "measured here on " + rates->date + ": products in bf16 take " + format_number(std::round(100 / *gain) / 100) + " times the time of fp32");
     }
   }
   // A profile's storage type only applies with its own precision.

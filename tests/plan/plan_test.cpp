@@ -154,7 +154,8 @@ TEST_CASE("a processor's own rates decide the precision where the job leaves it 
   CHECK(with(0.5).job.train.precision == Precision::bf16);
   CHECK(with(0.5).storage == Precision::bf16);
   CHECK(with(5).job.train.precision == Precision::fp32);
-  CHECK_THAT(explain(with(5)), Catch::Contains("measured here on 2026-01-02: products in bf16 take 5 of the time of fp32"));
+  CHECK_THAT(explain(with(5)), Catch::Contains("measured here on 2026-01-02: products in bf16 take 5 times the time of fp32"));
+  CHECK_THAT(explain(with(1.0889130683532888)), Catch::Contains("bf16 take 1.09 times the time"));
   in.job.train.precision = Precision::bf16;
   CHECK(with(5).job.train.precision == Precision::bf16);
   in.job.train.precision = {};
