@@ -53,6 +53,7 @@ enum class Checkpointing { none, selective, full, chosen };
 enum class Precision { fp32, bf16, fp16 };
 enum class Residual { compute, fp32 };
 enum class OptimizerType { adamw, adamw_8bit, lion, sgd, adafactor, muon, schedule_free };
+enum class Offload { none, host };
 enum class ScheduleType { constant, linear, cosine, wsd, cosine_with_restarts, polynomial, inverse_sqrt };
 enum class DecayShape { linear, cosine, sqrt };
 enum class OnNan { stop, skip };
@@ -230,6 +231,7 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double weight_decay = 0.0;
   Auto<double> momentum;  // sgd, muon; auto: default_momentum()
+  Auto<Offload> offload;  // host: a GPU's run keeps the state in the host's memory
 };
 
 struct ScheduleConfig {

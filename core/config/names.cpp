@@ -120,6 +120,10 @@ const Names& names(OptimizerType) {
   static const Names all{"adamw", "adamw_8bit", "lion", "sgd", "adafactor", "muon", "schedule_free"};
   return all;
 }
+const Names& names(Offload) {
+  static const Names all{"none", "host"};
+  return all;
+}
 const Names& names(ScheduleType) {
   static const Names all{"constant", "linear", "cosine", "wsd", "cosine_with_restarts", "polynomial", "inverse_sqrt"};
   return all;

@@ -41,6 +41,7 @@ const std::vector<std::string>& names(Checkpointing);
 const std::vector<std::string>& names(Precision);
 const std::vector<std::string>& names(Residual);
 const std::vector<std::string>& names(OptimizerType);
+const std::vector<std::string>& names(Offload);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(DecayShape);
 const std::vector<std::string>& names(ModelInit);

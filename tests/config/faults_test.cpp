@@ -176,6 +176,8 @@ const Case kCases[] = {
     {"adapter: {type: dora}\n",
      "job.yaml:4:17: adapter.type: \"dora\" is not one of none, lora or qlora (write lora, with adapter.use_dora: "
      "true)"},
+    {"optimizer: {offload: disk}\n", "job.yaml:4:22: optimizer.offload: \"disk\" is not one of none, host or auto"},
+    {"optimizer: {offload: cpu}\n", "job.yaml:4:22: optimizer.offload: \"cpu\" is not one of none, host or auto (write host)"},
     {"optimizer: adamw_torch\n",
      "job.yaml:4:12: optimizer.type: \"adamw_torch\" is not one of adamw, adamw_8bit, lion, sgd, adafactor, muon or schedule_free (write adamw)"},
     {"schedule: [linear]\n",

@@ -52,6 +52,19 @@ TEST_CASE("short forms mean their long forms") {
   CHECK(job.data.train[1].limit == 10);
 }
 
+TEST_CASE("what is left to the plan is auto, in the file and when it is written again") {
+  TemporaryFolder folder;
+  const auto offload = [&](const std::string& text) {
+    const Job job = load(folder, std::string(kSmall) + text).job;
+    CHECK(job_from_json(to_json(job), "plan.json").optimizer.offload == job.optimizer.offload);
+    return job.optimizer.offload;
+  };
+  CHECK(offload("") == std::nullopt);
+  CHECK(offload("optimizer: {offload: auto}\n") == std::nullopt);
+  CHECK(offload("optimizer: {offload: none}\n") == Offload::none);
+  CHECK(offload("optimizer: {offload: host}\n") == Offload::host);
+}
+
 TEST_CASE("qlora is lora on nf4 with double quantization") {
   TemporaryFolder folder;
   LoadedJob loaded = load(folder, std::string(kSmall) + "adapter: {type: qlora, rank: 8}\n");

@@ -118,6 +118,12 @@ std::vector<Field> optimizer_fields() {
           "Decoupled weight decay. Not applied to norms and biases.")
           .at_least(0),
       key("momentum", &OptimizerConfig::momentum, "Momentum (sgd, muon); auto: 0 of sgd, 0.95 of muon.").at_least(0).below(1).automatic(),
+      key("offload", &OptimizerConfig::offload,
+          "Where the optimizer's state lies when a GPU trains: none keeps it in the card's memory; host puts it into pinned memory of the "
+          "host, which every step reads and writes over PCIe (adamw, adamw_8bit, lion). auto moves it there where nothing else makes the "
+          "job fit.")
+          .automatic()
+          .role(KeyRole::execution),
   };
 }
 
