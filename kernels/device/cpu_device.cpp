@@ -95,6 +95,9 @@ class CpuDevice : public ComputeDevice {
   }
   void release(void* pointer) override { c10::GetCPUAllocator()->raw_deallocate(pointer); }
   bool separate() const override { return false; }
+  void* allocate_on_host(int64_t bytes, const std::string& line) override { return allocate(bytes, line); }
+  void release_on_host(void* pointer) override { release(pointer); }
+  void host_touches(const void*, int64_t, bool) override {}
 
   CudaStream native(Stream) const override { return nullptr; }
   Event new_event() override { return {}; }

@@ -114,6 +114,11 @@ class ComputeDevice {
   virtual void release(void* pointer) = 0;
   // False: the host reads and writes it, and work is done when it was queued.
   virtual bool separate() const = 0;
+  // Memory of the host that kernels read and write where it lies: on a GPU pinned, over PCIe. Throws Error(environment).
+  virtual void* allocate_on_host(int64_t bytes, const std::string& line) = 0;
+  virtual void release_on_host(void* pointer) = 0;
+  // The host is about to read it, or to write it, too. What was queued over it was waited for.
+  virtual void host_touches(const void* pointer, int64_t bytes, bool writes) = 0;
 
   // ---- Order.
   virtual CudaStream native(Stream stream) const = 0;

@@ -164,6 +164,9 @@ class GpuDevice : public ComputeDevice {
   }
   void release(void* pointer) override { runtime::release(pointer); }
   bool separate() const override { return true; }
+  void* allocate_on_host(int64_t bytes, const std::string& line) override { return runtime::allocate_visible(bytes, line); }
+  void release_on_host(void* pointer) override { runtime::release_visible(pointer); }
+  void host_touches(const void* pointer, int64_t bytes, bool writes) override { runtime::host_touches(pointer, bytes, writes); }
 
   CudaStream native(Stream stream) const override { return streams_[static_cast<size_t>(stream)]; }
   Event new_event() override { return {runtime::new_event()}; }

@@ -15,9 +15,12 @@ CudaStream new_stream(int gpu);
 // Device memory of the compute stream's order. Throws c10::OutOfMemoryError.
 void* allocate(int64_t bytes, const std::string& line, CudaStream stream);
 void release(void* pointer);
-// Host memory that copies may be queued from and to.
+// Host memory that copies may be queued from and to; no kernel touches it.
 void* allocate_pinned(int64_t bytes);
 void release_pinned(void* pointer);
+// Pinned host memory that kernels read and write where it lies, under unified addressing. Throws Error(environment).
+void* allocate_visible(int64_t bytes, const std::string& line);
+void release_visible(void* pointer);
 // The host reads or writes it now. CUDA's twin has nothing to do; the emulator's finds copies that are still at it.
 void host_touches(const void* pinned, int64_t bytes, bool writes);
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "kernels/device/runtime.h"
 
 namespace forge::runtime {
@@ -71,6 +72,17 @@ void* allocate_pinned(int64_t bytes) {
   return pointer;
 }
 void release_pinned(void* pointer) { check(cudaFreeHost(pointer), "pinned memory"); }
+
+// Its address is the same for kernels. Cached: the host reads it for checkpoints.
+void* allocate_visible(int64_t bytes, const std::string& line) {
+  void* pointer = nullptr;
+  if (cudaHostAlloc(&pointer, static_cast<size_t>(bytes), cudaHostAllocMapped) == cudaSuccess) return pointer;
+  cudaGetLastError();  // no fault of the next launch
+  throw Error(ErrorKind::environment, line + ": the host has no " + format_bytes(bytes) + " that can be pinned for the GPU")
+      .hint("free memory of the host, or keep it on the GPU");
+}
+// Destructors call it, which may not throw: after a fault of the device this one is no news.
+void release_visible(void* pointer) { cudaFreeHost(pointer); }
 
 void host_touches(const void*, int64_t, bool) {}
 

@@ -73,12 +73,17 @@ void queue(const char* what, CudaStream stream, std::function<void()> work) {
   work();
 }
 
-void touch(const char* what, const void* begin, int64_t rows, int64_t bytes, int64_t stride, bool writes) {
+namespace {
+
+enum class Toucher { device, copy };
+
+void touch_by(Toucher by, const char* what, const void* begin, int64_t rows, int64_t bytes, int64_t stride, bool writes) {
   if (!runtime_hooks().access || bytes <= 0) return;
   for (int64_t row = 0; row < rows; ++row) {
     const auto* at = static_cast<const unsigned char*>(begin) + row * stride;
     Allocation* allocation = find_allocation(at);
     if (!allocation) throw Fault(std::string(what) + ": " + (writes ? "writes" : "reads") + " what is not device memory");
+    if (allocation->for_copies && by == Toucher::device) throw Fault(std::string(what) + ": touches " + allocation->name + ", which is for copies alone");
     const auto offset = static_cast<size_t>(at - allocation->begin), count = static_cast<size_t>(bytes);
     if (offset + count > allocation->bytes) throw Fault(std::string(what) + ": past the end of " + allocation->name);
     uint8_t* written = allocation->written.data() + offset;
@@ -88,6 +93,15 @@ void touch(const char* what, const void* begin, int64_t rows, int64_t bytes, int
       throw Fault(std::string(what) + ": reads " + allocation->name + " where nobody wrote, at offset " + std::to_string(offset));
     runtime_hooks().access(*allocation, offset, count, writes);
   }
+}
+
+}  // namespace
+
+void touch(const char* what, const void* begin, int64_t rows, int64_t bytes, int64_t stride, bool writes) {
+  touch_by(Toucher::device, what, begin, rows, bytes, stride, writes);
+}
+void touch_by_copy(const char* what, const void* begin, int64_t bytes, bool writes) {
+  touch_by(Toucher::copy, what, begin, 1, bytes, 0, writes);
 }
 
 void run_grid(const Grid& grid, const std::function<void()>& body) {
@@ -134,6 +148,7 @@ void check_access(Allocation* allocation, const void* address, size_t bytes, siz
     fault("unaligned: " + std::string(verb) + at() + ", which needs a multiple of " +
           std::to_string(alignment));
   if (writes && !allocation->writable) fault("write to an input:" + at());
+  if (allocation->for_copies) fault(std::string(verb) + at() + ", which is for copies alone");
   uint8_t* written = allocation->written.data() + offset;
   if (writes)
     std::memset(written, 1, bytes);

@@ -73,6 +73,8 @@ RuntimeHooks& runtime_hooks();
 void queue(const char* what, CudaStream stream, std::function<void()> work);
 // A library's twin says what the running work reads or writes: `rows` stretches of `bytes`, `stride` bytes apart.
 void touch(const char* what, const void* begin, int64_t rows, int64_t bytes, int64_t stride, bool writes);
+// A copy or the host does, who may touch memory for copies.
+void touch_by_copy(const char* what, const void* begin, int64_t bytes, bool writes);
 
 // ---- What the running thread sees. Valid inside run_grid only.
 struct ThreadIndices {

@@ -17,6 +17,7 @@ struct Allocation {
   std::vector<uint8_t> written;  // [bytes], 1 where a value was stored
   bool shared = false;
   bool writable = true;
+  bool for_copies = false;  // the host's: kernels and libraries may not touch it
 
   // Last write and last read of each byte of shared memory, to find accesses that no barrier orders.
   struct Access {

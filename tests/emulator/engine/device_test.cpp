@@ -1,5 +1,7 @@
 // Faults of order, lifetime and capture, planted in code that drives a device: the emulated runtime must name each.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "kernels/device/captures.h"
 #include "kernels/device/gpu_device.h"
@@ -117,6 +119,76 @@ TEST_CASE("a pinned buffer that is filled again while its copy is under way, or 
   settle();
   runtime::host_touches(pinned, kBytes, false);
   runtime::release_pinned(pinned);
+}
+
+TEST_CASE("a kernel or a product that touches memory for copies") {
+  Numbers x("x"), y("y");
+  settle();
+  void* pinned = runtime::allocate_pinned(kBytes);
+  runtime::host_touches(pinned, kBytes, true);
+  const auto refusal = Contains("pinned memory") && Contains("for copies alone");
+  CHECK_THROWS_WITH(device().run(add(pinned, y.get())), Contains("add_rows") && refusal);
+  CHECK_THROWS_WITH(device().run(add(x.get(), pinned)), Contains("add_rows") && refusal);
+  CHECK_THROWS_WITH(device().clear(pinned, kBytes), Contains("clear") && refusal);
+  Gemm product{Element::f32, kRows, kWidth, kRows};
+  product.a = {x.get(), kWidth}, product.b = {pinned, kWidth};
+  product.out = y.get(), product.out_stride = kWidth;
+  CHECK_THROWS_WITH(device().run(product), Contains("product") && refusal);
+  settle();
+  runtime::release_pinned(pinned);
+}
+
+namespace {
+
+// Lion whose state lies in the host's memory. Gradients are 1, so that it is 1 - 0.99^n after n updates.
+struct Offloaded {
+  Numbers weight{"weight"}, grad{"grad"};
+  DeviceBlock verdict{device(), 3 * sizeof(float), "verdict"}, numbers{device(), sizeof(UpdateNumbers), "numbers"};
+  float* state = static_cast<float*>(device().allocate_on_host(kBytes, "state"));
+  LionUpdate update{.count = kRows * kWidth, .beta2 = 0.99};
+
+  Offloaded() {
+    const float kept[] = {1, 1, 1};
+    const UpdateNumbers rate{.lr = 0.5f};
+    device().write(verdict.as(), kept, verdict.bytes());
+    device().write(numbers.as(), &rate, numbers.bytes());
+    device().host_touches(state, kBytes, /*writes=*/true);
+    std::fill_n(state, kRows * kWidth, 0.0f);
+    update.weight = static_cast<float*>(weight.get()), update.grad = static_cast<const float*>(grad.get());
+    update.mean = state;
+    update.verdict = verdict.as<float>(), update.numbers = numbers.as<UpdateNumbers>();
+  }
+  ~Offloaded() {
+    settle();
+    device().release_on_host(state);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a kernel updates what lies in the host's memory") {
+  Offloaded offloaded;
+  device().run(offloaded.update);
+  const auto captured = device().capture([&] { device().run(offloaded.update); });
+  device().replay(*captured);
+  device().synchronize(Stream::compute);
+  device().host_touches(offloaded.state, kBytes, /*writes=*/false);
+  CHECK(offloaded.state[7] == Approx(1 - 0.99 * 0.99));
+  std::vector<float> weights(kRows * kWidth);
+  device().read(weights.data(), offloaded.weight.get(), kBytes);
+  CHECK(weights[7] == 0);  // two steps of 0.5
+}
+
+TEST_CASE("state in the host's memory that is read or written while a kernel updates it") {
+  Offloaded offloaded;
+  settle();
+  device().run(offloaded.update);
+  CHECK_THROWS_WITH(device().host_touches(offloaded.state, kBytes, false), Contains("the host") && Contains("what lion writes"));
+  settle();
+  device().host_touches(offloaded.state, kBytes, true);
+  device().run(add(offloaded.state, offloaded.weight.get()));
+  CHECK_THROWS_WITH(device().host_touches(offloaded.state, kBytes, true), Contains("the host") && Contains("reads, and no wait orders them"));
+  settle();
 }
 
 TEST_CASE("work on the default stream") {

@@ -223,21 +223,27 @@ void release(void* pointer) {
 }
 
 void* allocate_pinned(int64_t bytes) {
-  not_captured("memory is allocated");
-  return emulator::allocate(static_cast<size_t>(bytes), "pinned memory");
+  void* pointer = allocate_visible(bytes, "pinned memory");
+  emulator::find_allocation(pointer)->for_copies = true;
+  return pointer;
 }
 void release_pinned(void* pointer) { release(pointer); }
+void* allocate_visible(int64_t bytes, const std::string& line) {
+  not_captured("memory is allocated");
+  return emulator::allocate(static_cast<size_t>(bytes), line);
+}
+void release_visible(void* pointer) { release(pointer); }
 
 void host_touches(const void* pinned, int64_t bytes, bool writes) {
-  run_as(kHost, "the host", [&] { emulator::touch("the host", pinned, 1, bytes, 0, writes); });
+  run_as(kHost, "the host", [&] { emulator::touch_by_copy("the host", pinned, bytes, writes); });
 }
 
 namespace {
 
 void copy(const char* what, void* to, const void* from, int64_t bytes, CudaStream stream) {
   emulator::queue(what, stream, [=] {
-    emulator::touch(what, from, 1, bytes, 0, /*writes=*/false);
-    emulator::touch(what, to, 1, bytes, 0, /*writes=*/true);
+    emulator::touch_by_copy(what, from, bytes, /*writes=*/false);
+    emulator::touch_by_copy(what, to, bytes, /*writes=*/true);
     std::copy_n(static_cast<const char*>(from), bytes, static_cast<char*>(to));
   });
 }
