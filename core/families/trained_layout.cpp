@@ -126,4 +126,8 @@ std::vector<double> default_betas(OptimizerType type) {
 
 double default_momentum(OptimizerType type) { return type == OptimizerType::muon ? 0.95 : 0; }
 
+bool has_update_kernel(OptimizerType type) {
+  return type == OptimizerType::adamw || type == OptimizerType::adamw_8bit || type == OptimizerType::lion;
+}
+
 }  // namespace forge

@@ -81,5 +81,7 @@ TrainedLayout trained_layout(const std::vector<Parameter>& parameters, const Opt
 std::vector<double> default_betas(OptimizerType type);
 // 0.95 of muon, 0 of sgd.
 double default_momentum(OptimizerType type);
+// Whether its whole update is one of forge's kernels (kernels/optimizer); the others are composed of LibTorch's operations.
+bool has_update_kernel(OptimizerType type);
 
 }  // namespace forge

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/error.h"
+#include "core/families/trained_layout.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {
@@ -27,14 +29,31 @@ class Packed {
   std::vector<char> bytes_;
 };
 
+// In the host's memory, where the device's kernels reach it.
+at::Tensor zeros_on_host(ComputeDevice& device, int64_t count, c10::ScalarType type) {
+  const auto bytes = count * static_cast<int64_t>(c10::elementSize(type));
+  if (bytes == 0) return at::zeros({0}, type);
+  void* memory = device.allocate_on_host(bytes, "optimizer state");
+  device.host_touches(memory, bytes, /*writes=*/true);
+  std::memset(memory, 0, static_cast<size_t>(bytes));
+  return at::from_blob(memory, {count}, [&device](void* at) { device.release_on_host(at); }, at::TensorOptions().dtype(type));
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, TrainableSet& trainables)
-    : trainables_(trainables), device_(device_of(trainables.master().device())), rule_(rule_of(config)) {
+    : trainables_(trainables),
+      device_(device_of(trainables.master().device())),
+      rule_(rule_of(config)),
+      has_kernel_(has_update_kernel(config.type) && trainables.master().scalar_type() == at::kFloat),
+      offloaded_(config.offload == Offload::host) {
+  FORGE_CHECK(has_kernel_ || !offloaded_, "the plan offloads state that LibTorch's operations update");
   const TrainedLayout& layout = trainables.layout();
   const auto options = trainables.master().options();
-  for (const StatePart& part : layout.state)
-    states_.push_back(at::zeros({part.values}, options.dtype(part.bytes_only ? at::kByte : at::kFloat)));
+  for (const StatePart& part : layout.state) {
+    const c10::ScalarType type = part.bytes_only ? at::kByte : at::kFloat;
+    states_.push_back(offloaded_ ? zeros_on_host(device_, part.values, type) : at::zeros({part.values}, options.dtype(type)));
+  }
   for (const TrainedSlice& slice : layout.slices) {
     const bool alone = slice.state == StateKind::matrix || by_parameter(rule_);
     if (stretches_.empty() || alone || stretches_.back().update.kind != slice.state)
@@ -89,6 +108,14 @@ void Optimizer::place_numbers() {
   for (size_t i = 0; i < stretches_.size(); ++i)
     stretches_[i].update.ranges = {reinterpret_cast<const int64_t*>(separate_.as() + ranges[i][0]), numbers(ranges[i][1]),
                                    numbers(ranges[i][2])};
+}
+
+std::vector<at::Tensor>& Optimizer::states() {
+  if (!offloaded_) return states_;  // LibTorch copies them in the device's order
+  device_.synchronize(Stream::compute);
+  for (const at::Tensor& state : states_)
+    if (state.numel() > 0) device_.host_touches(state.data_ptr(), static_cast<int64_t>(state.nbytes()), /*writes=*/true);
+  return states_;
 }
 
 int64_t Optimizer::norm_workspace() const { return device_.workspace(FlatNorm{.count = trainables_.elements()}); }
@@ -165,7 +192,7 @@ void Optimizer::update(double learning_rate, int64_t updates) {
     for (Stretch& stretch : stretches_) update_by_kernels(device_, rule_, step, stretch.update);
   };
   const at::Tensor &weight = trainables_.master(), &copy = trainables_.copy();
-  if (has_kernels(rule_) && weight.scalar_type() == at::kFloat)
+  if (has_kernel_)
     update_captures_.run(device_, {weight.data_ptr(), trainables_.grad().data_ptr(), copy.defined() ? copy.data_ptr() : nullptr}, queue);
   else
     queue();

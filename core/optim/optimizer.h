@@ -48,8 +48,8 @@ class Optimizer {
   void update(double learning_rate, int64_t updates);
   ComputeDevice& device() const { return device_; }
 
-  // Flat buffers, in the order of the layout's parts.
-  std::vector<at::Tensor>& states() { return states_; }
+  // Flat buffers, in the order of the layout's parts. The host may read and write them until the next update.
+  std::vector<at::Tensor>& states();
 
  private:
   void place_numbers();
@@ -59,6 +59,7 @@ class Optimizer {
   TrainableSet& trainables_;
   ComputeDevice& device_;
   OptimizerRule rule_;
+  bool has_kernel_, offloaded_;  // offloaded: the state lies in the host's memory, where the kernel reads and writes it
   std::vector<at::Tensor> states_;
   at::Tensor hidden_;
   // The flat buffers cut where the kind of state changes; gradients and weights are put in at each update.

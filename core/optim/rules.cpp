@@ -41,10 +41,6 @@ UpdateNumbers numbers_of(const OptimizerRule& rule, double learning_rate, int64_
   return std::visit([&](const auto& r) { return numbers_of(r, learning_rate, number); }, rule);
 }
 
-bool has_kernels(const OptimizerRule& rule) {
-  return std::holds_alternative<AdamW>(rule) || std::holds_alternative<AdamW8bit>(rule) || std::holds_alternative<Lion>(rule);
-}
-
 bool by_parameter(const OptimizerRule& rule) { return std::holds_alternative<Adafactor>(rule); }
 
 }  // namespace forge

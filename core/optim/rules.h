@@ -34,9 +34,8 @@ struct ScheduleFree {
 using OptimizerRule = std::variant<AdamW, AdamW8bit, Lion, Sgd, Adafactor, Muon, ScheduleFree>;
 
 OptimizerRule rule_of(const OptimizerConfig& config);
-// What the kernels of a rule read of an update; whether they are all that it needs.
+// What the kernels of a rule read of an update.
 UpdateNumbers numbers_of(const OptimizerRule& rule, double learning_rate, int64_t number);
-bool has_kernels(const OptimizerRule& rule);
 // Whether every parameter is updated by itself, rather than neighbours together.
 bool by_parameter(const OptimizerRule& rule);
 

@@ -24,12 +24,13 @@ struct SavedState {
 };
 std::vector<SavedState> saved_states(const TrainableSet& trainables, Optimizer& optimizer) {
   const TrainedLayout& layout = trainables.layout();
+  const std::vector<at::Tensor>& states = optimizer.states();
   std::vector<SavedState> saved;
   for (const TrainedSlice& slice : layout.slices)
     for (size_t i = 0; i < layout.state.size(); ++i) {
       const StatePart& part = layout.state[i];
       if (part.kind != slice.state) continue;
-      at::Tensor state = optimizer.states()[i].narrow(0, part.begin(slice), part.count(slice));
+      at::Tensor state = states[i].narrow(0, part.begin(slice), part.count(slice));
       saved.push_back({part.name + "." + slice.parameter.name, state.numel() == slice.parameter.count() ? state.view(slice.parameter.shape) : state});
     }
   return saved;

@@ -288,17 +288,25 @@ def wait_for_lock(folder):
     os.close(descriptor)
 
 
-def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD):
-    """The bytes of a run that was killed twice and continued are those of one that was not."""
+def with_offload(settings, place):
+    return settings | {"optimizer": settings.get("optimizer", {}) | {"offload": place}}
+
+
+def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD, places=("auto", "auto", "auto")):
+    """The bytes of a run that was killed twice and continued are those of one that was not. `places`: where the three parts keep the
+    optimizer's state, which changes nothing either."""
     settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
-    name = "killed-" + precision
+    name = "-".join(("killed", precision, *places))
+    moments = lambda folder: (folder / "checkpoints/step-000008/optimizer.safetensors").read_bytes()  # noqa: E731
     final = lambda folder: {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))  # noqa: E731
                             if "checkpoints" not in p.parts}
     want = train(forge, job(name, root / "base", precision, settings, root / "whole", card), root, engine)
     job_file = root / f"{name}.json"
-    job_file.write_text(json.dumps(job(name, root / "base", precision, settings, root / "parts", card)))
     folder, ends = root / "parts" / name, []
-    for step in (2, 5):
+    for step, place in zip((2, 5, 8), places):
+        job_file.write_text(json.dumps(job(name, root / "base", precision, with_offload(settings, place), root / "parts", card)))
+        if step == 8:
+            break
         process = subprocess.Popen([forge, "run", job_file], env=os.environ | {"FORGE_ENGINE": engine}, start_new_session=True,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None and not list(folder.glob(f"checkpoints/step-{step:06d}")):
@@ -309,7 +317,7 @@ def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card
     if ends != [-signal.SIGKILL] * 2 or final(folder):
         return False, f"it was not killed in time: exits {ends}"
     got = train(forge, json.loads(job_file.read_text()), root, engine)
-    same = final(folder) == final(want.folder) and final(folder)
+    same = final(folder) == final(want.folder) and final(folder) and moments(folder) == moments(want.folder)
     return bool(same) and got.losses == want.losses, f"killed behind steps 2 and 5; final bytes {'equal' if same else 'differ'}"
 
 
@@ -321,7 +329,37 @@ def turing_killed_and_resumed(forge, engine, root):
     return killed_and_resumed(forge, engine, root, LORA, "fp16", TURING)
 
 
-SPECIAL = {"fp16 overflow": overflows, "turing overflow": overflows_on_turing, "turing past fp16": past_fp16,
+def offloaded_killed_and_resumed(forge, engine, root):
+    return killed_and_resumed(forge, engine, root, FULL, "fp32", places=("host", "host", "host"))
+
+
+def moved_killed_and_resumed(forge, engine, root):
+    return killed_and_resumed(forge, engine, root, FULL | {"optimizer": {"type": "adamw_8bit"}}, "bf16", places=("host", "none", "host"))
+
+
+def offloaded(forge, engine, root):
+    """With optimizer.offload: host a full fine-tuning has the same bytes, and the card's memory has all but the state."""
+    seen = []
+    for kind, precision in (("adamw", "fp32"), ("adamw_8bit", "bf16"), ("lion", "bf16")):
+        runs = []
+        for place in ("none", "host"):
+            settings = FULL | REPEATED | {"optimizer": {"type": kind, **({"eps": None} if kind == "lion" else {})}}
+            runs.append(train(forge, job(f"offload-{kind}", root / "tied", precision, with_offload(settings, place), root / place, CARD), root, engine))
+        want, got = runs
+        files = lambda run: {p.relative_to(run.folder): p.read_bytes() for p in sorted(run.folder.rglob("*.safetensors"))}  # noqa: E731
+        memory = [json.loads((run.folder / "report.json").read_text())["memory"] for run in runs]
+        lines = json.loads((got.folder / "plan.json").read_text())["memory"]["host_lines"]
+        saved = [memory[0][peak] - memory[1][peak] for peak in ("predicted_peak_bytes", "measured_peak_bytes")]
+        held = sum(line["bytes"] for line in lines)
+        same = files(want) == files(got) and want.losses == got.losses
+        if not same or len(files(got)) < 2 or saved != [held, held]:
+            return False, f"{kind}: bytes {'equal' if same else 'differ'}, {held} B on the host, less on the card {saved}"
+        seen.append(f"{kind} {held} B")
+    return True, "equal bytes, and on the host " + ", ".join(seen)
+
+
+SPECIAL = {"full offloaded": offloaded, "full offloaded killed": offloaded_killed_and_resumed, "full moved killed": moved_killed_and_resumed,
+           "fp16 overflow": overflows, "turing overflow": overflows_on_turing, "turing past fp16": past_fp16,
            "turing closer": closer_with_wide_stream, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed,
            "turing killed": turing_killed_and_resumed}
 

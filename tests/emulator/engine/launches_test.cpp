@@ -8,15 +8,18 @@
 
 #include "core/adapter/lora.h"
 #include "core/base/text.h"
+#include "core/config/names.h"
 #include "core/families/adapter_sites.h"
 #include "core/graph/ops.h"
 #include "core/io/model_file.h"
+#include "core/optim/optimizer.h"
 #include "core/tensor/device.h"
 #include "core/train/network.h"
 #include "kernels/device/device_of.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/gpu_launches.h"
 #include "tests/emulator/engine/recording.h"
+#include "tests/emulator/memory.h"
 #include "tests/engine/batch_of.h"
 #include "tests/test.h"
 
@@ -152,6 +155,42 @@ TEST_CASE("the host waits once in a step") {
     const std::vector<std::string> given = emulator::works_from(begin);
     CHECK(std::count(given.begin(), given.end(), "the host waits") == 1);
     CHECK(now < before);
+  }
+}
+
+// Bit for bit, also where updates replay. states() waits for the kernel: without that the emulator throws.
+TEST_CASE("an optimizer whose state lies in the host's memory updates as one on the card") {
+  c10::NoGradGuard no_grad;
+  cuda::tensor_device(0);
+  const std::vector<Parameter> parameters{
+      {.name = "w", .shape = {4'500}, .role = Role::linear, .trainable = true, .weight_decay = true},
+      {.name = "n", .shape = {40}, .role = Role::norm, .trainable = true}};
+  for (const OptimizerType type : {OptimizerType::adamw, OptimizerType::adamw_8bit, OptimizerType::lion}) {
+    CAPTURE(name_of(type));
+    std::vector<at::Tensor> results;
+    for (const Offload offload : {Offload::none, Offload::host}) {
+      const OptimizerConfig config{.type = type, .weight_decay = 0.1, .offload = offload};
+      TrainableSet set(trained_layout(parameters, config), at::kBFloat16, cuda::tensor_device(0), true);
+      Optimizer optimizer(config, 1, set);
+      set.zero_grad();
+      const at::Tensor workspace = at::empty({optimizer.norm_workspace()}, at::kByte);
+      for (int64_t number = 1; number <= 4; ++number) {
+        at::manual_seed(static_cast<uint64_t>(number));
+        set.grad().copy_(at::randn(set.grad().sizes()));
+        optimizer.measure(1, 1, workspace.data_ptr());
+        optimizer.update(1e-2, number);
+      }
+      device_of(set.master().device()).synchronize(Stream::compute);
+      results.push_back(set.master().clone());
+      results.push_back(set.copy().clone());
+      for (const at::Tensor& state : optimizer.states()) {
+        if (state.numel() == 0) continue;
+        results.push_back(state.clone());
+        CHECK((emulator::find_allocation(state.data_ptr())->name == "optimizer state") == (offload == Offload::host));
+      }
+    }
+    const size_t half = results.size() / 2;
+    for (size_t i = 0; i < half; ++i) CHECK(at::equal(results[i], results[half + i]));
   }
 }
 
