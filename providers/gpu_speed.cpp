@@ -6,6 +6,7 @@
 #include "core/families/step.h"
 #include "core/graph/ops.h"
 #include "core/plan/inventory.h"
+#include "core/plan/offload.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
 
@@ -94,11 +95,18 @@ std::string speed_line(const Plan& plan, const Provider& provider) {
   const GpuStep held{plan.job.model.quantization != Quantization::none,
                      plan.storage != *plan.job.train.precision};
   const Inventory inventory = inventory_of(plan);
-  const SpeedRange speed =
+  SpeedRange speed =
       gpu_speed(inventory.lists->training(step_choice(plan, inventory)), sizes, length, *card, held);
+  // Once for all micro-batches of a step.
+  const TrainConfig& train = plan.job.train;
+  const PcieSeconds pcie = offload_seconds(plan);
+  const double tokens = static_cast<double>(sizes.tokens) *
+                        std::max(1.0, static_cast<double>(*train.global_batch_size) / static_cast<double>(*train.micro_batch_size));
+  speed = {1 / (1 / speed.low + pcie.poor / tokens), 1 / (1 / speed.high + pcie.good / tokens)};
   return "Speed: " + rounded(speed.low) + " to " + rounded(speed.high) +
          " tokens/s, an estimate: nobody has measured forge on a " + card->name +
-         ". From the step's arithmetic, bytes and launches and the vendor's rates (docs/estimates.md).\n";
+         ". From the step's arithmetic, bytes and launches and the vendor's rates" + (plan.host_memory.empty() ? "" : ", and PCIe at 10 to 24 GB/s each way") +
+         " (docs/estimates.md).\n";
 }
 
 }  // namespace forge

@@ -82,6 +82,7 @@ Table memory_rows(const Plan& plan) {
     rows.push_back({line.name, format_bytes(line.bytes), line.formula});
   rows.push_back({"predicted peak", format_bytes(plan.predicted_peak_bytes),
                   "of " + format_bytes(plan.available_bytes) + " available on " + plan.device.name()});
+  for (const MemoryLine& line : plan.host_memory) rows.push_back({line.name + ", on the host", format_bytes(line.bytes), line.formula});
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/plan/offload.h"
 #include "core/plan/remedy.h"
 #include "core/plan/resolve.h"
 
@@ -75,12 +76,15 @@ void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider
       profile.micro_batch_tokens.value,
       profile.smallest_micro_batch_tokens.value,
       train.micro_batch_size || train.micro_batch_tokens,
-      train.activation_checkpointing && *train.activation_checkpointing != Checkpointing::chosen};
+      train.activation_checkpointing && *train.activation_checkpointing != Checkpointing::chosen,
+      plan.job.optimizer.offload.has_value()};
   if (search.fixed_batch) complete_fixed_batch(plan);
+  require_offload(plan);
   const Plan asked = plan;
   if (!fits(plan, search)) refuse(asked, plan, search);
   const int64_t knee = sizes(plan, search.knee, search.knee).front();
   explain_choice(plan, search, profile, search.fixed_batch || knee <= *train.micro_batch_tokens);
+  explain_offload(plan, search.fixed_offload);
   plan.parameters = count_parameters(parameters_of(plan));
   plan.targets = target_matches(plan.model, plan.job.adapter);
 }

@@ -92,6 +92,8 @@ std::string state_formula(const TrainedLayout& layout) {
   return join(parts, ", ");
 }
 
+constexpr const char* kOptimizerState = "optimizer state";
+
 }  // namespace
 
 int64_t total_bytes(const std::vector<MemoryLine>& lines) {
@@ -135,10 +137,18 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
   add(lines, "gradients", trained * wide, times(trained, wide) + " (fp32)");
   add(lines, "vocabulary with its adapter", counts.whole * (narrow + wide),
       format_count(counts.whole) + " × " + std::to_string(narrow + wide) + " B (the matrix computed of its parts, and its gradient)");
-  add(lines, "optimizer state", layout.state_bytes(), state_formula(layout));
+  if (job.optimizer.offload != Offload::host) add(lines, kOptimizerState, layout.state_bytes(), state_formula(layout));
   if (changes_base(job.adapter))
     add(lines, "the adapter's start", counts.factors * wide,
         times(counts.factors, wide) + " (the first A and B, which the saved adapter subtracts)");
+  return lines;
+}
+
+std::vector<MemoryLine> host_lines(const std::vector<Parameter>& parameters, const Job& job) {
+  std::vector<MemoryLine> lines;
+  if (job.optimizer.offload != Offload::host) return lines;
+  const TrainedLayout layout = trained_layout(parameters, job.optimizer);
+  add(lines, kOptimizerState, layout.state_bytes(), state_formula(layout));
   return lines;
 }
 

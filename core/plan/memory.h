@@ -28,10 +28,13 @@ int64_t bytes_of(Precision precision);
 // blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5.
 int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_quantization);
 
-// What stays allocated for the whole run: frozen weights, trainable weights, gradients, optimizer state.
+// What stays allocated on the device for the whole run: frozen weights, trainable weights, gradients, optimizer state.
 // `storage` is the type of frozen weights that are not quantised. `tied_head`: the embedding is the head too.
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
                                     Precision precision, Precision storage, bool tied_head);
+
+// What a GPU's run keeps pinned in the host's memory: optimizer state that is offloaded. Empty for most jobs.
+std::vector<MemoryLine> host_lines(const std::vector<Parameter>& parameters, const Job& job);
 
 // What is alive beside the fixed lines while weights are updated and saved, when no activation is. Empty for most
 // jobs: fp32 masters are updated and written where they lie.

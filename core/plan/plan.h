@@ -78,6 +78,7 @@ struct Plan {
   ParameterCounts parameters;
   std::vector<TargetMatch> targets;  // adapted linears by target
   std::vector<MemoryLine> memory;
+  std::vector<MemoryLine> host_memory;  // what a GPU's run keeps pinned in the host's; no part of the peak
   BatchRoom training_batch, evaluation_batch;  // what the engine lays out memory for
   RolloutPlan rollout;
   Recomputed recompute;                        // what train.activation_checkpointing has come to

@@ -79,6 +79,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner("predicted_peak_bytes", plan.predicted_peak_bytes, "the sum of the lines", at_least(0));
     inner("available_bytes", plan.available_bytes, "of the device, less the runtime's reserve", at_least(0));
     inner("lines", plan.memory, "what makes up the peak");
+    inner.later("host_lines", plan.host_memory, "what lies pinned in the host's memory instead");
     inner.later("training_batch", plan.training_batch, "the fullest micro-batch");
     inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
     inner.later("recompute", plan.recompute, "what the backward computes again, with the layers in which it does");

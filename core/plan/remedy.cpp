@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/plan/offload.h"
 #include "core/plan/resolve.h"
 
 namespace forge {
@@ -26,6 +27,11 @@ bool free_batch(Plan&, Search& search) { return std::exchange(search.fixed_batch
 bool free_both(Plan& plan, Search& search) {
   const bool checkpointing = free_checkpointing(plan, search), batch = free_batch(plan, search);
   return checkpointing && batch;
+}
+bool offload(Plan& plan, Search& search) {
+  if (!search.fixed_offload || plan.job.optimizer.offload == Offload::host || !can_offload(plan)) return false;
+  plan.job.optimizer.offload = Offload::host;
+  return true;
 }
 // What later remedies need anyway.
 void free_all(Plan& plan, Search& search) { free_both(plan, search); }
@@ -93,6 +99,10 @@ constexpr Remedy kRemedies[] = {
      },
      free_both},
     {[](const Plan&) {
+       return Settings{{"optimizer.offload", "host"}};
+     },
+     offload},
+    {[](const Plan&) {
        return Settings{{"train.precision", "bf16"}};
      },
      narrow},
@@ -129,6 +139,12 @@ struct FoundRemedy {
   }
 };
 
+// Held on the device whatever else is tried.
+int64_t least_held(Plan plan, const Search& search) {
+  if (!search.fixed_offload && can_offload(plan)) plan.job.optimizer.offload = Offload::host;
+  return total_bytes(fixed_memory(plan, parameters_of(plan)).held);
+}
+
 // The first remedy under which the plan fits, tried by planning again.
 FoundRemedy remedy_for(const Plan& asked, const Search& original) {
   static const ExampleCounts unknown;
@@ -137,7 +153,7 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
     Search search = original;
     if (!remedy.change(plan, search)) continue;
     if (remedy.change == shorten) search.counts = &unknown;
-    if (total_bytes(fixed_memory(plan, parameters_of(plan)).held) >= plan.available_bytes) continue;  // whatever else is tried
+    if (least_held(plan, search) >= plan.available_bytes) continue;
     if (fits(plan, search)) return {remedy.settings(plan), plan.predicted_peak_bytes};
   }
   return {};
@@ -148,6 +164,7 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
 void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
   const FoundRemedy remedy = remedy_for(asked, search);
+  const std::string shortage = search.fixed_offload ? "" : host_shortage(asked);
   const bool limited = asked.job.hardware.memory_limit == asked.available_bytes,
              none = remedy.settings.empty();
   throw Error(
@@ -155,7 +172,7 @@ void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
       "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " + format_bytes(asked.available_bytes) +
           " available on " + asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
           "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
-          largest.formula + ")" +
+          largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
           (none ? ""
                 : "; the cheapest remedy: " + remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")"))
       .hint(none ? "no single setting makes it fit: use a smaller model or a device with more memory"

@@ -33,6 +33,12 @@ std::vector<MemoryLine> value_fixed_lines(const Plan& plan) {
   return lines;
 }
 
+std::vector<MemoryLine> value_host_lines(const Plan& plan) {
+  std::vector<MemoryLine> lines = host_lines(value_inventory(plan).parameters, value_plan(plan).job);
+  for (MemoryLine& line : lines) line.name = "value: " + line.name;
+  return lines;
+}
+
 int64_t value_checkpoint_bytes(const Plan& plan) {
   const ValueModel value = value_model(plan.model, plan.job);
   return count_parameters(value.parameters).trainable * 4 + value.layout.state_bytes();

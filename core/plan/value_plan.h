@@ -13,6 +13,8 @@ Inventory value_inventory(const Plan& plan);
 
 // Its weights, gradients and optimizer state beside the policy's; the frozen base is shared.
 std::vector<MemoryLine> value_fixed_lines(const Plan& plan);
+// Of that state, what lies in the host's memory (optimizer.offload).
+std::vector<MemoryLine> value_host_lines(const Plan& plan);
 // Of a checkpoint.
 int64_t value_checkpoint_bytes(const Plan& plan);
 // "an adapter and a head of its own, 1,234 weights; learning rate 5e-05; …"
