@@ -165,12 +165,14 @@ void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
   const FoundRemedy remedy = remedy_for(asked, search);
   const std::string shortage = search.fixed_offload ? "" : host_shortage(asked);
+  const bool moved = !search.fixed_offload && smallest.job.optimizer.offload == Offload::host;
   const bool limited = asked.job.hardware.memory_limit == asked.available_bytes,
              none = remedy.settings.empty();
   throw Error(
       ErrorKind::fit,
       "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " + format_bytes(asked.available_bytes) +
           " available on " + asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
+          (moved ? ", even with the optimizer's state in the host's memory" : "") +
           "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
           largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
           (none ? ""

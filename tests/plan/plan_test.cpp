@@ -344,6 +344,15 @@ TEST_CASE("before the state moves, everything is computed again and the micro-ba
   CHECK(moved.job.train.activation_checkpointing == Checkpointing::none);  // there is room again
 }
 
+TEST_CASE("a job that does not fit without its state either says that it was moved") {
+  PlanInput asked = full_tinyllama("RTX 4070");
+  asked.job.hardware.memory_limit = 6 * kGib;
+  const std::string refusal = error_of([&] { make_plan(asked); }), even = "even with the optimizer's state in the host's memory";
+  CHECK_THAT(refusal, Catch::Contains("available on RTX 4070 (hardware.memory_limit), " + even) && Catch::Contains("the cheapest remedy: adapter.type: lora"));
+  asked.job.optimizer.offload = Offload::host;
+  CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::StartsWith("needs ") && !Catch::Contains(even));
+}
+
 TEST_CASE("a job that keeps the state on the card is refused with the host as the remedy") {
   PlanInput asked = full_tinyllama("RTX 4070");
   asked.job.optimizer.offload = Offload::none;
